@@ -1,0 +1,35 @@
+# Two commands for a bare clone: `make demo` and `make test`. Both make .venv once, from the constraints.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test figure lint bench
+.DELETE_ON_ERROR:
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found; give one with make PYTHON=/path/to/python" >&2; exit 2; }
+	@echo "setting up $(VENV) with $(PYTHON) (once; torch is a large download)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+# DEMO takes further settings, for instance: make demo DEMO="run.rounds=20"
+demo: $(INSTALLED)
+	@$(BIN)/airfl compare experiments/configs/demo.toml $(DEMO) --out runs/demo-$$(date +%Y%m%d-%H%M%S)-$$$$
+
+test: $(INSTALLED)
+	@$(BIN)/python -m pytest $(TESTS)
+
+# The README's figure and table: the demo over three seeds.
+figure: $(INSTALLED)
+	@$(BIN)/airfl compare experiments/configs/demo.toml --seeds 3 --out runs/figure-$$(date +%Y%m%d-%H%M%S) --copy-to docs
+
+lint: $(INSTALLED)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: $(INSTALLED)
+	@$(BIN)/python experiments/benchmarks/rounds.py

@@ -1,0 +1,40 @@
+"""airfl: federated learning whose uplink is a radio channel.
+
+    import airfl
+    settings = airfl.load_settings("experiments/configs/demo.toml", ["scheme.name=pfels"])
+    run = airfl.run(settings)
+    print(run.summary())
+
+Importing this package imports neither torch nor anything else that takes time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airfl.version import __version__
+
+if TYPE_CHECKING:
+    from airfl.config import Settings, load_settings
+    from airfl.errors import UserError
+    from airfl.simulation import Run, run
+    from airfl.trace import open_trace
+
+_HOMES = {
+    "Settings": "airfl.config",
+    "load_settings": "airfl.config",
+    "UserError": "airfl.errors",
+    "Run": "airfl.simulation",
+    "run": "airfl.simulation",
+    "open_trace": "airfl.trace",
+}
+
+__all__ = ["Run", "Settings", "UserError", "__version__", "load_settings", "open_trace", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'airfl' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,30 @@
+"""Numbers in JSON: those that are not finite are the strings "inf", "-inf" and "nan", both ways."""
+
+import json
+import math
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+
+def to_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON text of plain data, with non-finite numbers as strings."""
+    return json.dumps(_plain(value), indent=indent, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def _read(value: Any) -> Any:
+    return float(value) if isinstance(value, str) and value in ("inf", "-inf", "nan") else value
+
+
+MaybeInfinite = Annotated[float, BeforeValidator(_read)]
+"""A float that may be written as the string "inf"."""

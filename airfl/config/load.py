@@ -1,0 +1,158 @@
+"""Settings from a TOML file and overrides, with one-line errors that name the key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from airfl.config.settings import Settings
+from airfl.errors import UserError, nearest
+
+Tables = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a comparison: its label and its complete settings."""
+
+    label: str
+    settings: Settings
+
+
+def load_settings(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
+    """Validated settings from a TOML file; overrides are "section.key=value", the last one wins.
+
+    Raises UserError (one line: file or key, what was found, what is allowed) on anything that cannot be used.
+    """
+    return validate(override(_without_rows(read_tables(path)), overrides), source=str(path))
+
+
+def load_rows(path: str | Path, overrides: Sequence[str] = (), schemes: Sequence[str] = ()) -> list[Row]:
+    """The rows of `airfl compare`: one for each of `schemes`, else one for each [[compare]] of the file.
+
+    Overrides hold for every row; what a row itself sets comes after them.
+    """
+    tables = read_tables(path)
+    base = override(_without_rows(tables), overrides)
+    if schemes:
+        repeated = {name for name in schemes if list(schemes).count(name) > 1}
+        if repeated:
+            raise UserError(f"--schemes: {sorted(repeated)[0]!r} is given twice")
+        return [Row(name, validate(override(base, [f"scheme.name={name}"]), source=str(path))) for name in schemes]
+    rows = tables.get("compare")
+    if not isinstance(rows, list) or not rows:
+        raise UserError(f"{path}: no [[compare]] rows to compare; add some, or give --schemes a,b")
+    return [_read_row(row, number, base, str(path)) for number, row in enumerate(rows, start=1)]
+
+
+def read_tables(path: str | Path) -> Tables:
+    """The TOML file as plain tables."""
+    try:
+        text = Path(path).read_bytes().decode()
+        return tomllib.loads(text)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such settings file") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not valid TOML: {error}") from None
+
+
+def override(tables: Tables, overrides: Sequence[str]) -> Tables:
+    """A copy of the tables with "section.key=value" applied in order."""
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        section, dot, name = key.strip().partition(".")
+        if not (equals and dot and section and name):
+            raise UserError(f"override {text!r}: section.key=value is wanted, for instance run.rounds=50")
+        tables = _with(tables, section, name, _read_value(value.strip()))
+    return tables
+
+
+def validate(tables: Tables, source: str) -> Settings:
+    """Settings from plain tables, or a UserError that names the first thing that is wrong."""
+    try:
+        return Settings.model_validate(tables)
+    except ValidationError as error:
+        raise UserError(f"{source}: {_first_line(error)}") from None
+
+
+def _without_rows(tables: Tables) -> Tables:
+    return {name: table for name, table in tables.items() if name != "compare"}
+
+
+def _with(tables: Tables, section: str, name: str, value: Any) -> Tables:
+    table = tables.get(section, {})
+    if not isinstance(table, dict):
+        raise UserError(f"{section}: a table [{section}] is wanted, not {table!r}")
+    return {**tables, section: {**table, name: value}}
+
+
+def _read_value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _read_row(row: Any, number: int, base: Tables, source: str) -> Row:
+    where = f"{source}: [[compare]] row {number}"
+    if not isinstance(row, dict) or not isinstance(row.get("label"), str) or not row["label"].strip():
+        raise UserError(f'{where}: a label is wanted, for instance label = "PFELS, p = 0.3"')
+    tables = base
+    for key, value in row.items():
+        if key == "label":
+            continue
+        # "scheme.ratio" = 0.3 (quoted) arrives as one key, scheme.ratio = 0.3 (bare) as a nested table.
+        section, _, name = key.partition(".")
+        entries = {name: value} if name else value
+        if not isinstance(entries, dict):
+            raise UserError(f"{where}: {key}: a dotted key section.key is wanted")
+        for entry, item in entries.items():
+            tables = _with(tables, section, entry, item)
+    return Row(row["label"], validate(tables, source=f"{where} ({row['label']})"))
+
+
+def _first_line(error: ValidationError) -> str:
+    problems = error.errors(include_url=False)
+    # A misspelt key often leaves another one missing: name the misspelt one.
+    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
+    path = [str(part) for part in problem["loc"] if not (isinstance(part, str) and "[" in part)]
+    key = ".".join(path[:2])
+    given = problem["input"]
+    match problem["type"]:
+        case "extra_forbidden":
+            allowed = _allowed_keys(path[:-1])
+            what = "key" if path[:-1] else "section"
+            return f"{key}: unknown {what}{nearest(path[-1], allowed)} (allowed: {', '.join(allowed)})"
+        case "missing":
+            return f"{key}: missing; [local] needs epochs or steps, and clip_norm or gradient_bound"
+        case "value_error":
+            message = problem["msg"].removeprefix("Value error, ")
+            return message if len(path) < 2 else f"{key}: {message}"
+        case "model_type" | "model_attributes_type":
+            return f"{key}: a table [{key}] is wanted, not {given!r}"
+    message = problem["msg"].replace("Input should be", "should be")
+    alternatives = _types_wanted(problems, problem["loc"][:2])
+    return f"{key}: {alternatives or message} (given: {given!r})"
+
+
+def _types_wanted(problems: Sequence[Any], location: tuple[Any, ...]) -> str:
+    """One phrase for a key that may be of several types, each of which complained."""
+    messages = [p["msg"].replace("Input should be ", "") for p in problems if tuple(p["loc"][:2]) == tuple(location)]
+    return "should be " + ", or ".join(dict.fromkeys(messages)) if len(messages) > 1 else ""
+
+
+def _allowed_keys(path: Sequence[str]) -> list[str]:
+    model: type[BaseModel] = Settings
+    for part in path:
+        annotation = model.model_fields[part].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return sorted(model.model_fields)

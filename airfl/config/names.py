@@ -1,0 +1,34 @@
+"""Types of settings that are names in a table: the table alone says what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, WithJsonSchema
+
+from airfl.errors import nearest
+from airfl.schemes.names import SCHEME_NAMES
+from airfl.selection import SELECTIONS
+from airfl.tasks.datasets import DATASETS
+from airfl.tasks.models import MODELS
+from airfl.tasks.partition import PARTITIONS
+from channels.fading import FADING_LAWS
+
+
+def _in_table(what: str, table: Collection[str]) -> tuple[Any, Any]:
+    def check(name: str) -> str:
+        if name not in table:
+            allowed = ", ".join(sorted(table))
+            raise ValueError(f"there is no {what} {name!r}{nearest(name, table)} (allowed: {allowed})")
+        return name
+
+    return AfterValidator(check), WithJsonSchema({"type": "string", "enum": sorted(table)})
+
+
+SchemeName = Annotated[str, *_in_table("scheme", SCHEME_NAMES)]
+DatasetName = Annotated[str, *_in_table("dataset", DATASETS)]
+ModelName = Annotated[str, *_in_table("model", MODELS)]
+PartitionName = Annotated[str, *_in_table("partition", PARTITIONS)]
+SelectionName = Annotated[str, *_in_table("selection", SELECTIONS)]
+FadingName = Annotated[str, *_in_table("fading law", FADING_LAWS)]

@@ -1,0 +1,226 @@
+"""The settings of a run: one frozen class a section, strict types, every key with a default.
+
+What can be said without data, model or torch is checked here. `Settings` holds what was given; a run's trace holds the
+resolved copy, in which automatic values (threads, chunk, engine, delta ...) are those that were used.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from airfl.config.json_numbers import MaybeInfinite
+from airfl.config.names import DatasetName, FadingName, ModelName, PartitionName, SchemeName, SelectionName
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A table of the settings file: no unknown keys, no conversions, no changes afterwards."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class RunSettings(Section):
+    """How long, how many, from which seed."""
+
+    rounds: Count = Field(100, description="T, communication rounds")
+    seed: int = Field(0, ge=0, description="root of every random stream; 0 is a seed")
+    devices: Count = Field(1000, description="N, the population")
+    selected: Count = Field(32, description="r, devices a round")
+    evaluate_every: Count = Field(10, description="rounds between evaluations; the last round is always evaluated")
+    threads: int = Field(0, ge=0, description="CPU threads; 0 = as many as torch takes")
+    chunk: int = Field(0, ge=0, description="devices trained in one batched computation; 0 = by memory")
+
+
+class TaskSettings(Section):
+    """What is learned, from which data, divided how."""
+
+    dataset: DatasetName = Field("fashion-mnist-sample", description="a name of `airfl datasets`")
+    model: ModelName = Field("mlp", description="a name of `airfl models`")
+    partition: PartitionName = "iid"
+    dirichlet_alpha: Positive = Field(0.5, description="concentration of the label shares, for partition = dirichlet")
+    validation_share: float = Field(0.0, ge=0, lt=1, description="share of the training data held out, for tuning")
+    public_samples: int = Field(0, ge=0, description="training samples held out as public data")
+
+
+class LocalSettings(Section):
+    """Local training: SGD with momentum, started afresh every round."""
+
+    epochs: int = Field(0, ge=0, description="passes over a device's data; exactly one of epochs and steps (0 = not used)")
+    steps: int = Field(0, ge=0, description="tau, SGD steps")
+    batch_size: Count = 10
+    learning_rate: Positive = Field(0.05, description="eta")
+    momentum: float = Field(0.0, ge=0, lt=1)
+    clip_norm: Positive | None = Field(None, description="C, bound on the l2 norm of an update")
+    gradient_bound: Positive | None = Field(None, description="C1; instead of clip_norm: C = learning_rate x steps x C1")
+    engine: Literal["auto", "compiled", "eager"] = Field("auto", description="how a chunk of devices is computed")
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> LocalSettings:
+        if bool(self.epochs) == bool(self.steps):
+            raise ValueError(
+                f"give exactly one of local.epochs and local.steps (given: {self.epochs} and {self.steps}; 0 = not used)"
+            )
+        if (self.clip_norm is None) == (self.gradient_bound is None):
+            raise ValueError(
+                "give exactly one of local.clip_norm and local.gradient_bound "
+                f"(given: {self.clip_norm} and {self.gradient_bound})"
+            )
+        if self.gradient_bound is not None and not self.steps:
+            raise ValueError(
+                "local.gradient_bound needs local.steps, for C = learning_rate x steps x C1; "
+                "with local.epochs give local.clip_norm"
+            )
+        return self
+
+    @property
+    def update_bound(self) -> float:
+        """C: given, or learning_rate x steps x C1 (PFELS lemma 2)."""
+        if self.clip_norm is not None:
+            return self.clip_norm
+        assert self.gradient_bound is not None
+        return self.learning_rate * self.steps * self.gradient_bound
+
+
+class SchemeSettings(Section):
+    """Which scheme, and how it compresses."""
+
+    name: SchemeName = Field("pfels", description="a name of `airfl schemes`")
+    ratio: float = Field(1.0, gt=0, le=1, description="p; k = floor(p d), at least 1; ignored by schemes that keep all")
+    rescale: bool = Field(False, description="divide the decoded update by p, which makes rand-k unbiased")
+
+
+class ServerSettings(Section):
+    """What the server does with the decoded mean update."""
+
+    learning_rate: Positive = 1.0
+    weights: Literal["equal", "samples"] = Field(
+        "equal", description="of the mean: equal, or n_i over the population's mean sample count"
+    )
+
+
+class SelectionSettings(Section):
+    """Who takes part in a round."""
+
+    kind: SelectionName = Field(
+        "uniform", description="r of N without replacement, or every device with probability r/N"
+    )
+
+
+class ChannelSettings(Section):
+    """Flat block fading and receiver noise."""
+
+    fading: FadingName = Field("exponential", description="law of |h|")
+    mean_gain: Positive = Field(0.02, description="mean of |h|, before the bounds")
+    min_gain: Positive = 1e-4
+    max_gain: Positive = 0.1
+    bounds: Literal["clip", "redraw"] = Field("clip", description="how |h| is kept within min_gain and max_gain")
+    noise_std: Positive = Field(1.0, description="sigma0, of the noise on one observed real entry")
+    noise: bool = Field(True, description="false sends z = 0 and leaves beta as it is")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> ChannelSettings:
+        if self.min_gain > self.max_gain:
+            raise ValueError(f"channel.min_gain ({self.min_gain}) is above channel.max_gain ({self.max_gain})")
+        return self
+
+
+class PowerSettings(Section):
+    """What a device may spend."""
+
+    max_snr_db: Finite | list[Finite] = Field([2.0, 15.0], description="P_i/(d sigma0^2) in dB: a number, or [low, high]")
+    spacing: Literal["linear", "db"] = Field("linear", description="[low, high] is uniform in the ratio, or in dB")
+    limit: Literal["round_energy", "transmit_power"] = Field(
+        "round_energy", description="P_i bounds a round's energy whatever is sent, or the power of each entry"
+    )
+    strict: bool = Field(False, description="clip the masked update to sqrt(p) C, so that no single round exceeds P_i")
+
+    @field_validator("max_snr_db")
+    @classmethod
+    def _pair(cls, value: float | list[float]) -> float | list[float]:
+        if isinstance(value, list) and (len(value) != 2 or value[0] > value[1]):
+            raise ValueError(f"a number or a pair [low, high] with low <= high is wanted, not {value}")
+        return value
+
+
+class GridSettings(Section):
+    """The OFDMA grid."""
+
+    subcarriers: Count = Field(3300, description="K")
+    spacing_hz: Positive = 15000.0
+    packing: Literal["real", "iq"] = Field("real", description="entries on the real part, or on both parts, of an element")
+    symbol_duration_s: Positive | None = Field(None, description="with prefix; default 15/(14 spacing): 71.43 us at 15 kHz")
+
+
+class PrivacySettings(Section):
+    """What is claimed, and how power control keeps to it."""
+
+    epsilon: MaybeInfinite = Field(1.5, gt=0, description="claimed per round; inf drops the bound")
+    delta: float | None = Field(None, gt=0, lt=1, description="default 1/N")
+    bound: Literal["paper"] = Field("paper", description="where power control takes its privacy bound from")
+
+    @field_validator("epsilon")
+    @classmethod
+    def _number(cls, value: float) -> float:
+        if math.isnan(value):
+            raise ValueError("a positive number or inf is wanted, not nan")
+        return value
+
+
+class TraceSettings(Section):
+    """What the trace holds beyond the per-round figures."""
+
+    signals: bool | list[Annotated[int, Field(ge=0)]] = Field(
+        False, description="record coordinates, transmitted and received symbols: of all rounds, none, or those listed"
+    )
+
+    def records_signals(self, round_index: int) -> bool:
+        """Whether this round's signals go into the trace."""
+        return self.signals if isinstance(self.signals, bool) else round_index in self.signals
+
+    @property
+    def any_signals(self) -> bool:
+        """Whether any round's signals do."""
+        return bool(self.signals)
+
+
+class Settings(Section):
+    """Everything a run is made from."""
+
+    run: RunSettings = RunSettings()
+    task: TaskSettings = TaskSettings()
+    local: LocalSettings
+    scheme: SchemeSettings = SchemeSettings()
+    server: ServerSettings = ServerSettings()
+    selection: SelectionSettings = SelectionSettings()
+    channel: ChannelSettings = ChannelSettings()
+    power: PowerSettings = PowerSettings()
+    grid: GridSettings = GridSettings()
+    privacy: PrivacySettings = PrivacySettings()
+    trace: TraceSettings = TraceSettings()
+
+    @model_validator(mode="after")
+    def _selected_of_devices(self) -> Settings:
+        if self.run.selected > self.run.devices:
+            raise ValueError(
+                f"run.selected ({self.run.selected}) is above run.devices ({self.run.devices}); select at most all of them"
+            )
+        return self
+
+    @property
+    def delta(self) -> float:
+        """The delta of the privacy statement: given, or 1/N."""
+        return self.privacy.delta if self.privacy.delta is not None else 1.0 / self.run.devices
+
+    def resolved(self, **changes: dict[str, Any]) -> Settings:
+        """A copy with some keys replaced: resolved(run={"chunk": 32})."""
+        data = self.model_dump()
+        for section, values in changes.items():
+            data[section] = {**data[section], **values}
+        return Settings.model_validate(data)

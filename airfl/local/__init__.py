@@ -1,0 +1,1 @@
+"""Local training: all devices of a chunk in one batched computation."""

@@ -1,0 +1,58 @@
+"""Which samples a device sees in which step: shuffled passes over its data, cut into mini-batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.streams import Purpose, Streams
+
+NOBODY = -1
+
+
+@dataclass(frozen=True)
+class BatchRule:
+    """epochs passes or steps mini-batches (the other is 0) of batch_size samples; a pass's last batch may be smaller."""
+
+    epochs: int
+    steps: int
+    batch_size: int
+
+    def steps_of(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """SGD steps of devices with that many samples."""
+        per_epoch = -(-sizes // self.batch_size)
+        return self.epochs * per_epoch if self.epochs else np.full_like(sizes, self.steps)
+
+    def epochs_for(self, largest: int, smallest: int) -> int:
+        """Passes over its data that any device may need."""
+        if self.epochs:
+            return self.epochs
+        return -(-self.steps // -(-smallest // self.batch_size))
+
+
+def plan_batches(
+    rule: BatchRule, streams: Streams, round_index: int, devices: NDArray[np.int64], sizes: NDArray[np.int64], largest: int
+) -> NDArray[np.int64]:
+    """Positions within each device's own samples, [devices, steps, batch], padded with -1.
+
+    sizes: samples of each of `devices`; largest: of any device in the population (the draws have its length, so that a
+    device's order does not depend on who else is in the chunk). A device with fewer steps than another has whole steps of -1.
+    """
+    epochs = rule.epochs_for(largest, int(sizes.min(initial=largest)))
+    uniforms = np.empty((len(devices), epochs, largest))
+    uniforms[:] = streams.device_uniforms(Purpose.BATCH, round_index, devices, epochs * largest).reshape(uniforms.shape)
+    uniforms[np.broadcast_to(np.arange(largest) >= sizes[:, None, None], uniforms.shape)] = np.inf
+    orders = np.argsort(uniforms, axis=-1, kind="stable")
+
+    per_epoch = -(-sizes // rule.batch_size)
+    steps_of = rule.steps_of(sizes)
+    step = np.arange(steps_of.max(initial=0))[None, :]
+    epoch = np.minimum(step // per_epoch[:, None], epochs - 1)
+    width = min(rule.batch_size, largest)
+    position = (step % per_epoch[:, None])[..., None] * rule.batch_size + np.arange(width)
+    valid = (position < sizes[:, None, None]) & (step < steps_of[:, None])[..., None]
+    row = np.arange(len(devices))[:, None, None]
+    chosen = orders[row, epoch[..., None], np.minimum(position, largest - 1)]
+    return np.where(valid, chosen, NOBODY)

@@ -1,0 +1,67 @@
+"""How a chunk is computed: compiled where a C++ compiler (on a GPU: Triton) is found and pays, eager else."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import shutil
+
+import torch
+from torch import nn
+
+from airfl.config import Settings
+from airfl.local.sgd import Step
+
+log = logging.getLogger(__name__)
+
+# Compiling takes some 15 s the first time; below this many batched steps the eager engine is done sooner.
+STEPS_WORTH_COMPILING = 400
+CHUNK_MEMORY_BYTES = 512 << 20
+
+
+def compiler_found(device: torch.device) -> bool:
+    """Whether torch.compile has what it needs on this device."""
+    if device.type == "cuda":
+        return importlib.util.find_spec("triton") is not None
+    return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++", "cl"))
+
+
+def choose_chunk(settings: Settings, module: nn.Module, dimension: int, input_shape: tuple[int, ...]) -> int:
+    """Devices in one computation: `run.chunk`, else as many of the r as fit into half a gigabyte."""
+    if settings.run.chunk:
+        return settings.run.chunk
+    # Parameters, velocities, gradients, update and a temporary; activations and their gradients for a batch.
+    floats = 5 * dimension + 3 * settings.local.batch_size * _activations(module, input_shape)
+    return max(1, min(settings.run.selected, CHUNK_MEMORY_BYTES // (4 * floats)))
+
+
+def choose_engine(settings: Settings, device: torch.device, batched_steps: int) -> str:
+    """`local.engine`, with "auto" resolved to "compiled" or "eager" for a run of that many batched steps."""
+    if settings.local.engine == "eager" or not compiler_found(device):
+        return "eager"
+    if settings.local.engine == "auto" and batched_steps < STEPS_WORTH_COMPILING:
+        return "eager"
+    return "compiled"
+
+
+def compiled(step: Step) -> Step:
+    """The step, compiled at its first call; one graph, no fall-back within it."""
+    return torch.compile(step, dynamic=False, fullgraph=True)
+
+
+def _activations(module: nn.Module, input_shape: tuple[int, ...]) -> int:
+    """Numbers that a forward pass of one sample produces."""
+    total = 0
+
+    def count(_module: nn.Module, _inputs: object, output: object) -> None:
+        nonlocal total
+        if isinstance(output, torch.Tensor):
+            total += output.numel()
+
+    hooks = [part.register_forward_hook(count) for part in module.modules()]
+    with torch.no_grad():
+        module(torch.zeros(1, *input_shape, device=next(module.parameters()).device))
+    for hook in hooks:
+        hook.remove()
+    return total

@@ -1,0 +1,35 @@
+"""A model seen as one flat parameter vector of length d, in the order of `module.parameters()`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from airfl.errors import UserError
+
+
+class FlatModel:
+    """Names, shapes and places of a module's parameters in the flat vector."""
+
+    def __init__(self, module: nn.Module) -> None:
+        if any(True for _ in module.buffers()):
+            raise UserError("task.model: models with buffers (batch norm) have no meaning here; use group norm")
+        self.module = module
+        self.names = [name for name, _ in module.named_parameters()]
+        self.shapes = [parameter.shape for parameter in module.parameters()]
+        self.sizes = [shape.numel() for shape in self.shapes]
+        self.dimension = sum(self.sizes)
+
+    def initial(self) -> Tensor:
+        """The module's present parameters, [d]."""
+        return torch.cat([parameter.detach().reshape(-1) for parameter in self.module.parameters()])
+
+    def split(self, vector: Tensor) -> tuple[Tensor, ...]:
+        """Views of a flat vector [d] in the parameters' shapes."""
+        return tuple(part.view(shape) for part, shape in zip(vector.split(self.sizes), self.shapes, strict=True))
+
+    def outputs(self, parameters: tuple[Tensor, ...], inputs: Tensor) -> Tensor:
+        """Logits of the module under other parameters."""
+        named = dict(zip(self.names, parameters, strict=True))
+        logits: Tensor = torch.func.functional_call(self.module, named, (inputs,))
+        return logits

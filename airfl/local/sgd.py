@@ -1,0 +1,53 @@
+"""One step of local SGD with momentum, for all devices of a chunk at once (PFELS algorithm 2, lines 6 to 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from airfl.local.flat import FlatModel
+
+Parameters = tuple[Tensor, ...]
+Step = Callable[[Parameters, Parameters, Tensor, Tensor, Tensor, Tensor, Tensor], None]
+
+
+def normalise(inputs: Tensor, mean: float, std: float) -> Tensor:
+    """Raw bytes to floats of zero mean and unit deviation."""
+    return (inputs.float() / 255 - mean) / std
+
+
+def build_step(model: FlatModel, mean: float, std: float) -> Step:
+    """step(parameters, velocities, inputs, targets, present, learning_rate, momentum), in place on the first two.
+
+    parameters, velocities: one tensor [chunk, *shape] a parameter; inputs [chunk, batch, *shape] uint8, targets
+    [chunk, batch]; present [chunk, batch] is 1 for a sample and 0 for padding; rates are tensors without dimensions (a
+    changed number must not compile anew). The loss is the mean over the samples present; a device without any is left as it is.
+    """
+
+    def loss(parameters: Parameters, inputs: Tensor, targets: Tensor, present: Tensor) -> Tensor:
+        losses = F.cross_entropy(model.outputs(parameters, normalise(inputs, mean, std)), targets, reduction="none")
+        return (losses * present).sum() / present.sum().clamp(min=1)
+
+    gradient = torch.func.vmap(torch.func.grad(loss))
+
+    def step(
+        parameters: Parameters,
+        velocities: Parameters,
+        inputs: Tensor,
+        targets: Tensor,
+        present: Tensor,
+        learning_rate: Tensor,
+        momentum: Tensor,
+    ) -> None:
+        gradients = gradient(parameters, inputs, targets, present)
+        busy = present.sum(dim=1) > 0
+        for parameter, velocity, slope in zip(parameters, velocities, gradients, strict=True):
+            moves = busy.view(-1, *[1] * (parameter.dim() - 1))
+            pushed = torch.where(moves, momentum * velocity + slope, velocity)
+            velocity.copy_(pushed)
+            parameter.copy_(torch.where(moves, parameter - learning_rate * pushed, parameter))
+
+    return step

@@ -1,0 +1,100 @@
+"""Local training of selected devices, chunk by chunk."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from airfl.config import Settings
+from airfl.local import engine as engines
+from airfl.local.batches import NOBODY, BatchRule, plan_batches
+from airfl.local.flat import FlatModel
+from airfl.local.sgd import Step, build_step
+from airfl.streams import Streams
+from airfl.tasks.models import MODELS
+from airfl.tasks.task import Task
+
+
+@functools.cache
+def _compiled_step(model_name: str, mean: float, std: float) -> Step:
+    """One compiled step for all runs of a process that share a model, so that a comparison compiles once."""
+    return engines.compiled(build_step(FlatModel(MODELS[model_name].build()), mean, std))
+
+
+class LocalTrainer:
+    """Trains devices from the global model. `engine` and `chunk` are those used, for the resolved settings."""
+
+    def __init__(self, settings: Settings, task: Task, streams: Streams, device: torch.device) -> None:
+        local = settings.local
+        self._task, self._streams, self._device = task, streams, device
+        self._model = FlatModel(task.model)
+        self._rule = BatchRule(local.epochs, local.steps, local.batch_size)
+        self._sizes = task.partition.sizes
+        self._learning_rate = torch.tensor(local.learning_rate, device=device)
+        self._momentum = torch.tensor(local.momentum, device=device)
+        self.chunk = engines.choose_chunk(settings, task.model, self._model.dimension, tuple(task.train.inputs.shape[1:]))
+        self._step = build_step(self._model, task.mean, task.std)
+        self.engine = self._choose_engine(settings)
+
+    def updates(self, parameters: Tensor, devices: NDArray[np.int64], round_index: int) -> Tensor:
+        """Delta_i = theta_i - theta of at most `chunk` devices (PFELS algorithm 2, lines 6 to 11).
+
+        parameters: theta^t, [d]; returns [devices, d].
+        """
+        sizes = self._sizes[devices]
+        plan = plan_batches(self._rule, self._streams, round_index, devices, sizes, int(self._sizes.max()))
+        # A compiled step knows one chunk size: a smaller last chunk is filled up with devices that have no samples.
+        if self.engine == "compiled" and len(devices) < self.chunk:
+            plan = np.pad(plan, ((0, self.chunk - len(devices)), (0, 0), (0, 0)), constant_values=NOBODY)
+        present = torch.from_numpy(plan != NOBODY).to(self._device)
+        starts = np.zeros(len(plan), dtype=np.int64)
+        starts[: len(devices)] = self._task.partition.offsets[devices]
+        rows = self._task.partition.indices[starts[:, None, None] + np.maximum(plan, 0)]
+        start = self._model.split(parameters)
+        trained = tuple(part.expand(len(plan), *part.shape).contiguous() for part in start)
+        self._run_steps(trained, torch.from_numpy(rows).to(self._device), present.float())
+        differences = [(after - before).flatten(1) for after, before in zip(trained, start, strict=True)]
+        return torch.cat(differences, dim=1)[: len(devices)]
+
+    def _run_steps(self, trained: tuple[Tensor, ...], rows: Tensor, present: Tensor) -> None:
+        velocities = tuple(torch.zeros_like(part) for part in trained)
+        inputs, targets = self._task.train.inputs, self._task.train.targets
+        for step in range(rows.shape[1]):
+            now = rows[:, step]
+            self._step(
+                trained,
+                velocities,
+                inputs[now],
+                targets[now],
+                present[:, step].contiguous(),
+                self._learning_rate,
+                self._momentum,
+            )
+
+    def _choose_engine(self, settings: Settings) -> str:
+        """Choose, and where compiling is chosen do it now: what cannot be compiled is computed eagerly."""
+        chunks = -(-settings.run.selected // self.chunk)
+        steps = settings.run.rounds * chunks * int(self._rule.steps_of(self._sizes).max())
+        chosen = engines.choose_engine(settings, self._device, steps)
+        if chosen == "eager":
+            return chosen
+        eager = self._step
+        self._step = _compiled_step(settings.task.model, self._task.mean, self._task.std)
+        try:
+            nobody = torch.zeros(self.chunk, 1, self._batch_width(settings), device=self._device)
+            start = self._model.split(self._model.initial())
+            self._run_steps(
+                tuple(part.expand(self.chunk, *part.shape).contiguous() for part in start), nobody.long(), nobody
+            )
+        except Exception as error:  # whatever the compiler's reason, the eager engine gives the same numbers
+            engines.log.info("the step could not be compiled, using the eager engine: %s", error)
+            self._step = eager
+            return "eager"
+        return chosen
+
+    def _batch_width(self, settings: Settings) -> int:
+        return min(settings.local.batch_size, int(self._sizes.max()))

@@ -1,0 +1,162 @@
+"""Privacy of many rounds whose noise differs from round to round, by dp-accounting.
+
+Both accountants take rounds as (noise multiplier, count), an upper bound each: multipliers are grouped into narrow bins and a
+bin counts with its smallest. The noise multiplier is always noise over one device's largest contribution (C).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
+
+BIN_WIDTH = 0.02
+# Small orders carry the large epsilons, large ones the small.
+RDP_ORDERS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
+FINEST_GRID = 1e-3
+GRID_SHARE = 2e-3
+# Connecting the dots, the sharper way to a grid, takes exponentials of the loss and of the grid: beyond these they overflow.
+LARGEST_MU_TO_CONNECT = 30.0
+COARSEST_GRID_TO_CONNECT = 100.0
+# Far beyond any meaning the distributions cannot be built at all, and sampling is left out of account.
+LARGEST_MU = 1e4
+
+
+class Accountant(Protocol):
+    """Composes rounds; the figure never decreases."""
+
+    name: str
+
+    def compose(self, noise_multipliers: Sequence[float]) -> None:
+        """Add rounds with these noise multipliers, all above 0."""
+        ...
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon of all rounds so far."""
+        ...
+
+
+def binned(noise_multipliers: Sequence[float]) -> list[tuple[float, int]]:
+    """(smallest multiplier, how many) of each bin of relative width BIN_WIDTH; equal ones stay exact."""
+    bins: dict[int, list[float]] = {}
+    for multiplier in noise_multipliers:
+        bins.setdefault(math.floor(math.log(multiplier) / BIN_WIDTH), []).append(multiplier)
+    return [(min(members), len(members)) for _, members in sorted(bins.items())]
+
+
+class GaussianComposition:
+    """Gaussian releases without regard to sampling: mu_total = sqrt(sum (sensitivity/sigma_t)^2), exactly."""
+
+    name = "gaussian"
+
+    def __init__(self, sensitivity: float) -> None:
+        self._sensitivity = sensitivity
+        self._mu_squared = 0.0
+
+    def compose(self, noise_multipliers: Sequence[float]) -> None:
+        """See `Accountant`."""
+        self._mu_squared += sum((self._sensitivity / multiplier) ** 2 for multiplier in noise_multipliers)
+
+    def epsilon(self, delta: float) -> float:
+        """See `Accountant`."""
+        return gaussian_epsilon(delta, math.sqrt(self._mu_squared))
+
+
+class WithoutReplacement:
+    """r of N without replacement, replace-one, sensitivity 2C: the smaller of two proven bounds.
+
+    RDP with amplification by subsampling (Wang, Balle, Kasiviswanathan 2019), and the composed Gaussians without any, which
+    is the smaller one where the noise multiplier is small.
+    """
+
+    name = "min(RDP without replacement, Gaussian composition)"
+
+    def __init__(self, selected: int, devices: int) -> None:
+        import dp_accounting
+        from dp_accounting import rdp
+
+        self._selected, self._devices = selected, devices
+        self._plain = GaussianComposition(sensitivity=2.0)
+        self._rdp = rdp.RdpAccountant(
+            RDP_ORDERS, neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
+        )
+
+    def compose(self, noise_multipliers: Sequence[float]) -> None:
+        """See `Accountant`."""
+        import dp_accounting
+
+        self._plain.compose(noise_multipliers)
+        with _quiet():
+            for multiplier, count in binned(noise_multipliers):
+                # dp-accounting's Gaussian has sensitivity 1; a replaced device moves the sum by 2C.
+                gaussian = dp_accounting.GaussianDpEvent(multiplier / 2)
+                sampled = dp_accounting.SampledWithoutReplacementDpEvent(self._devices, self._selected, gaussian)
+                self._rdp.compose(sampled, count)
+
+    def epsilon(self, delta: float) -> float:
+        """See `Accountant`."""
+        with _quiet():
+            amplified = float(self._rdp.get_epsilon(delta))
+        return min(amplified, self._plain.epsilon(delta))
+
+
+class Poisson:
+    """Every device with probability q by itself, add/remove: privacy loss distributions on a grid.
+
+    The grid follows the first rounds' loss: fine where epsilon is small, coarse where it is large.
+    """
+
+    name = "PLD"
+
+    def __init__(self, sampling_rate: float, delta: float) -> None:
+        self._rate, self._delta = sampling_rate, delta
+        self._plain = GaussianComposition(sensitivity=1.0)
+        self._composed: Any = None
+        self._grid = 0.0
+        self._representable = True
+
+    def compose(self, noise_multipliers: Sequence[float]) -> None:
+        """See `Accountant`."""
+        self._plain.compose(noise_multipliers)
+        self._representable = self._representable and 1 / min(noise_multipliers, default=1.0) < LARGEST_MU
+        if not self._representable:
+            return
+        for multiplier, count in binned(noise_multipliers):
+            distribution = self._distribution(multiplier).self_compose(count)
+            self._composed = distribution if self._composed is None else self._composed.compose(distribution)
+
+    def epsilon(self, delta: float) -> float:
+        """See `Accountant`."""
+        plain = self._plain.epsilon(delta)
+        if self._composed is None or not self._representable:
+            return plain
+        return min(plain, float(self._composed.get_epsilon_for_delta(delta)))
+
+    def _distribution(self, multiplier: float) -> Any:
+        from dp_accounting.pld import privacy_loss_distribution
+
+        if not self._grid:
+            one = sampled_gaussian_epsilon(self._delta, 1 / multiplier, self._rate)
+            self._grid = max(FINEST_GRID, GRID_SHARE * one)
+        return privacy_loss_distribution.from_gaussian_mechanism(
+            multiplier,
+            sampling_prob=self._rate,
+            value_discretization_interval=self._grid,
+            use_connect_dots=1 / multiplier < LARGEST_MU_TO_CONNECT and self._grid < COARSEST_GRID_TO_CONNECT,
+        )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """dp-accounting warns of every order it drops; the figure that remains is what counts."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

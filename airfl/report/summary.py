@@ -1,0 +1,95 @@
+"""The figures of a whole run, from its trace."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One run in numbers. Energies and counts are sums over all rounds and devices; epsilons as in the trace."""
+
+    scheme: str
+    seed: int
+    status: str
+    rounds: int
+    test_accuracy: float
+    test_loss: float
+    energy: float
+    resource_elements: int
+    air_time_s: float
+    uplink_bits: int
+    delta: float
+    epsilon_paper: float
+    epsilon_round: float
+    epsilon: float
+    epsilon_as_poisson: float
+
+    @property
+    def claim_holds(self) -> bool:
+        """Whether the tight epsilon of every round is within what the paper claims of it (true where nothing is claimed)."""
+        return math.isnan(self.epsilon_paper) or self.epsilon_round <= self.epsilon_paper
+
+    def broken_claim(self) -> str | None:
+        """One sentence with the true figures, if the claim does not hold."""
+        if self.claim_holds:
+            return None
+        return (
+            f"{self.scheme}: epsilon {figure(self.epsilon_paper)} is claimed for a round, one round really costs "
+            f"{figure(self.epsilon_round)} and the run {figure(self.epsilon)} (delta {self.delta:g}, client level; "
+            f"accounted as Poisson the run is {figure(self.epsilon_as_poisson)})"
+        )
+
+
+def summarise(dataset: xarray.Dataset) -> Summary:
+    """The summary of a trace; accuracy and composed epsilons are those of the last evaluated round."""
+    return Summary(
+        scheme=str(dataset.attrs["scheme"]),
+        seed=int(dataset.attrs["seed"]),
+        status=str(dataset.attrs["status"]),
+        rounds=int(dataset.sizes["round"]),
+        test_accuracy=_last(dataset["test_accuracy"].values),
+        test_loss=_last(dataset["test_loss"].values),
+        energy=float(dataset["energy_j"].sum()),
+        resource_elements=int(dataset["resource_elements"].sum()),
+        air_time_s=float(dataset["latency_s"].sum()),
+        uplink_bits=int(dataset["uplink_bits"].sum()),
+        delta=float(dataset["epsilon"].attrs["delta"]),
+        epsilon_paper=_largest(dataset["epsilon_paper"].values),
+        epsilon_round=_largest(dataset["epsilon_round"].values),
+        epsilon=_last(dataset["epsilon"].values),
+        epsilon_as_poisson=_last(dataset["epsilon_as_poisson"].values),
+    )
+
+
+def settings_of(dataset: xarray.Dataset) -> dict[str, dict[str, object]]:
+    """The resolved settings as plain tables."""
+    tables: dict[str, dict[str, object]] = json.loads(dataset.attrs["config"])
+    return tables
+
+
+def figure(value: float) -> str:
+    """A number for people: four digits, thousands separated, nan as a dash."""
+    if math.isnan(value):
+        return "-"
+    if math.isinf(value):
+        return "inf"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _last(values: np.ndarray) -> float:
+    known = values[~np.isnan(values)]
+    return float(known[-1]) if known.size else math.nan
+
+
+def _largest(values: np.ndarray) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.max()) if known.size else math.nan

@@ -1,0 +1,17 @@
+"""The schemes. One file each, in its paper's order; the table of names is in names.py."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from airfl.schemes.names import SCHEME_NAMES
+
+if TYPE_CHECKING:
+    from airfl.schemes.recipe import Scheme
+
+
+def scheme(name: str) -> Scheme:
+    """The scheme of that name; every scheme's file holds it as SCHEME."""
+    found: Scheme = import_module(SCHEME_NAMES[name]).SCHEME
+    return found

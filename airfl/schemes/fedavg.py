@@ -1,0 +1,27 @@
+"""Federated averaging over the ideal link: what learning alone would reach (McMahan et al. 2017; PFELS eq. 2 to 4).
+
+The updates are clipped to the same C as everybody else's, so that a difference to another scheme is the radio's or the
+privacy's doing. The link is free of errors, not of charge: see `IdealUplink`.
+"""
+
+from airfl.schemes.recipe import Problem, Recipe, Scheme
+from airfl.stages import Clip
+from airfl.uplinks import IdealUplink
+
+
+def build(problem: Problem) -> Recipe:
+    """Clip, send everything, average."""
+    settings = problem.settings
+    return Recipe(
+        stages=(Clip(settings.local.update_bound),),
+        uplink=IdealUplink(grid=problem.grid, noise_std=settings.channel.noise_std),
+    )
+
+
+SCHEME = Scheme(
+    name="fedavg",
+    title="FedAvg, ideal link",
+    paper="McMahan, Moore, Ramage, Hampson, Aguera y Arcas: Communication-efficient learning of deep networks (2017)",
+    link="ideal",
+    build=build,
+)

@@ -1,0 +1,193 @@
+"""A run from its settings to its trace."""
+
+from __future__ import annotations
+
+import datetime
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from airfl.config import Settings, to_json
+from airfl.errors import UserError
+from airfl.local.flat import FlatModel
+from airfl.local.trainer import LocalTrainer
+from airfl.privacy.ledger import PrivacyLedger
+from airfl.report.summary import Summary, summarise
+from airfl.round import Record, State, World, run_round
+from airfl.schemes import scheme
+from airfl.schemes.recipe import Problem
+from airfl.selection import SELECTIONS, most_selected
+from airfl.server import mean_weights
+from airfl.stages import bound_after
+from airfl.streams import Purpose, Streams
+from airfl.tasks.datasets import load_dataset
+from airfl.tasks.task import build_task
+from airfl.trace import TraceWriter, open_trace
+from airfl.trace.schema import PER_DEVICE, PER_ROUND, PER_SLOT, signal_variables
+from airfl.version import __version__
+from channels.power import draw_max_snr, power_limits
+
+if TYPE_CHECKING:
+    import xarray
+
+TRACE_NAME = "trace.h5"
+Progress = Callable[[int, int, Record], None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its resolved settings and where its trace is."""
+
+    settings: Settings
+    path: Path
+    _folder: Any = field(default=None, repr=False)  # keeps a temporary output folder alive
+
+    def trace(self) -> xarray.Dataset:
+        """The trace as a lazy xarray dataset."""
+        return open_trace(self.path)
+
+    def summary(self) -> Summary:
+        """The figures of the whole run."""
+        with self.trace() as dataset:
+            return summarise(dataset)
+
+
+def run(
+    settings: Settings, out: str | Path | None = None, device: str = "cpu", progress: Progress | None = None
+) -> Run:
+    """Run the settings; the trace goes to out/trace.h5, or to a temporary folder that lives as long as the result.
+
+    progress(rounds done, rounds, record) is called after every round. Raises UserError for what the user can mend.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="airfl-") if out is None else None
+    target = Path(folder.name if folder else str(out)) / TRACE_NAME
+    check_output(target)
+    torch_device = find_device(device)
+    if settings.run.threads:
+        torch.set_num_threads(settings.run.threads)
+
+    world = build_world(settings, torch_device)
+    resolved = resolve(world)
+    state = State(0, world.model.initial())
+
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{target.parent}: cannot be made ({error.strerror})") from None
+    writer = open_writer(target, world, resolved)
+    status = "failed"
+    try:
+        while state.round_index < settings.run.rounds:
+            state, record = run_round(world, state)
+            writer.append(record)
+            if progress:
+                progress(state.round_index, settings.run.rounds, record)
+        status = "complete"
+    finally:
+        writer.close(status)
+    return Run(resolved, target, folder)
+
+
+def build_world(settings: Settings, device: torch.device) -> World:
+    """Data, model, recipe, limits: everything that holds for all rounds."""
+    streams = Streams(settings.run.seed)
+    task = build_task(settings, load_dataset(settings.task.dataset), streams).to(device)
+    model = FlatModel(task.model)
+    weights = mean_weights(settings.server.weights, task.partition.sizes)
+    recipe = scheme(settings.scheme.name).build(Problem(settings, model.dimension, float(weights.max())))
+    snr = settings.power.max_snr_db
+    uniforms = streams.generator(Purpose.POWER_LIMIT).random(settings.run.devices)
+    max_snr = draw_max_snr(uniforms, (snr[0], snr[1]) if isinstance(snr, list) else snr, settings.power.spacing)
+    return World(
+        settings=settings,
+        streams=streams,
+        task=task,
+        model=model,
+        trainer=LocalTrainer(settings, task, streams, device),
+        recipe=recipe,
+        bound=bound_after(recipe.stages, model.dimension),
+        power_limits=power_limits(max_snr, model.dimension, settings.channel.noise_std),
+        weights=weights,
+        ledger=PrivacyLedger(
+            SELECTIONS[settings.selection.kind].sampling, settings.run.selected, settings.run.devices, settings.delta
+        ),
+        device=device,
+    )
+
+
+def resolve(world: World) -> Settings:
+    """The settings with automatic values replaced by those that are used."""
+    grid = Problem(world.settings, world.model.dimension).grid
+    return world.settings.resolved(
+        run={"threads": torch.get_num_threads(), "chunk": world.trainer.chunk},
+        local={"engine": world.trainer.engine},
+        grid={"symbol_duration_s": grid.symbol_duration_s},
+        privacy={"delta": world.settings.delta},
+    )
+
+
+def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
+    """The trace of a run, with everything in it that is known before the first round."""
+    settings, entry = world.settings, scheme(world.settings.scheme.name)
+    slots = most_selected(
+        settings.selection.kind, world.streams, settings.run.rounds, settings.run.devices, settings.run.selected
+    )
+    dimensions = {"slot": max(slots, 1), "population": settings.run.devices}
+    variables = [*PER_ROUND, *PER_SLOT, *PER_DEVICE]
+    if settings.trace.any_signals and entry.link == "analog":
+        dimensions["coordinate"] = world.bound.entries
+        variables += signal_variables(settings.grid.packing)
+    ledger = world.ledger
+    writer = TraceWriter(
+        path,
+        attributes={
+            "airfl_version": __version__,
+            "created_utc": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "scheme": entry.name,
+            "seed": settings.run.seed,
+            "config": to_json(resolved.model_dump()),
+            "paper": entry.paper,
+            "link": entry.link,
+            "device": str(world.device),
+        },
+        dimensions=dimensions,
+        variables=variables,
+        epsilon_attributes={"delta": ledger.delta, "level": ledger.level},
+    )
+    own = {"adjacency": ledger.adjacency, "sampling": ledger.sampling, "observer": ledger.observer}
+    writer.annotate("epsilon", {**own, "accountant": ledger.accountant})
+    writer.annotate("epsilon_round", {**own, "accountant": "closed form"})
+    writer.annotate(
+        "epsilon_as_poisson",
+        {"adjacency": "add_remove", "sampling": "poisson", "observer": ledger.observer, "accountant": "PLD"},
+    )
+    claim = world.recipe.claim
+    writer.annotate("epsilon_paper", {"scope": claim.scope if claim else "none"})
+    writer.write_population("device_samples", world.task.partition.sizes)
+    writer.write_population("device_power_limit", np.asarray(world.power_limits))
+    return writer
+
+
+def check_output(target: Path) -> None:
+    """UserError if the output folder holds a run already or cannot be one."""
+    if target.exists():
+        raise UserError(f"{target.parent}: holds a run already ({target.name}); choose another --out")
+    for part in (target.parent, *target.parent.parents):
+        if part.exists():
+            if not part.is_dir():
+                raise UserError(f"{part}: is a file, an output folder is wanted")
+            return
+
+
+def find_device(name: str) -> torch.device:
+    """The device of that kind; UserError where there is none."""
+    if name not in ("cpu", "cuda"):
+        raise UserError(f"--device: there is no kind {name!r} (allowed: cpu, cuda)")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UserError("--device: no cuda device is found on this machine; leave --device out, or use --device cpu")
+    return torch.device(name)

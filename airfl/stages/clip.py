@@ -1,0 +1,36 @@
+"""Clipping to an l2 norm: a message longer than the limit is scaled down to it, a shorter one is left alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airfl.stages.stage import Batch, Coder, MessageBound
+from airfl.streams import Streams
+
+if TYPE_CHECKING:
+    from torch import Tensor, device
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Delta -> Delta min(1, limit/||Delta||) (PFELS algorithm 1, line 11)."""
+
+    limit: float
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        """Neither bound above the limit."""
+        return replace(before, peak=min(before.peak, self.limit), rms=min(before.rms, self.limit))
+
+    def open(self, streams: Streams, round_index: int, device: device) -> Coder:
+        """The same in every round."""
+        return Coder(encode=self._encode, decode=lambda mean: mean)
+
+    def _encode(self, batch: Batch) -> Batch:
+        norms = batch.values.norm(dim=1) * batch.scale
+        return Batch(batch.values, batch.scale * clip_factor(norms, self.limit))
+
+
+def clip_factor(norms: Tensor, limit: float) -> Tensor:
+    """min(1, limit/norm), elementwise; 1 for a zero vector."""
+    return (limit / norms).clamp(max=1.0)

@@ -1,0 +1,93 @@
+"""Division of the training data among the devices. A new way is one function and one line in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.errors import UserError
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Device i has the samples indices[offsets[i]:offsets[i + 1]]; every device has at least one."""
+
+    indices: Indices
+    offsets: Indices
+
+    @property
+    def sizes(self) -> Indices:
+        """Samples of each device, [N]."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """What is divided: sample numbers [n], the class and (where known) the writer of each, how many devices, alpha."""
+
+    samples: Indices
+    labels: NDArray[np.int64]
+    writers: NDArray[np.int64] | None
+    devices: int
+    dirichlet_alpha: float
+
+
+def iid(pool: Pool, generator: np.random.Generator) -> Partition:
+    """Equal shares of a random order; what does not divide is left out."""
+    share = len(pool.samples) // pool.devices
+    order = generator.permutation(len(pool.samples))[: share * pool.devices]
+    return Partition(pool.samples[order], np.arange(pool.devices + 1, dtype=np.int64) * share)
+
+
+def dirichlet(pool: Pool, generator: np.random.Generator) -> Partition:
+    """Each class is divided among the devices in proportions drawn from a symmetric Dirichlet(alpha) law.
+
+    (Yurochkin et al. 2019; Li et al. 2022.) Sizes come out unequal. A device that is left without a sample takes one from
+    the largest, so that everybody can be selected.
+    """
+    order = generator.permutation(len(pool.samples))
+    owner = np.empty(len(pool.samples), dtype=np.int64)
+    for label in np.unique(pool.labels):
+        members = order[pool.labels[order] == label]
+        proportions = generator.dirichlet(np.full(pool.devices, pool.dirichlet_alpha))
+        cuts = np.round(np.cumsum(proportions)[:-1] * len(members)).astype(np.int64)
+        for device, part in enumerate(np.split(members, cuts)):
+            owner[part] = device
+    sizes = np.bincount(owner, minlength=pool.devices)
+    for device in np.flatnonzero(sizes == 0):
+        giver = int(np.argmax(sizes))
+        owner[order[owner[order] == giver][0]] = device
+        sizes[giver] -= 1
+        sizes[device] += 1
+    return _by_owner(pool.samples[order], owner[order], pool.devices)
+
+
+def by_writer(pool: Pool, generator: np.random.Generator) -> Partition:
+    """One writer a device, the devices' writers drawn at random."""
+    if pool.writers is None:
+        raise UserError("task.partition: this data set does not say who wrote what; iid and dirichlet are possible")
+    names = np.unique(pool.writers)
+    if len(names) < pool.devices:
+        raise UserError(f"task.partition: {len(names):,} writers for run.devices = {pool.devices:,}; ask for at most that many")
+    chosen = generator.permutation(names)[: pool.devices]
+    owner = np.full(len(pool.samples), -1, dtype=np.int64)
+    for device, name in enumerate(chosen):
+        owner[pool.writers == name] = device
+    return _by_owner(pool.samples[owner >= 0], owner[owner >= 0], pool.devices)
+
+
+def _by_owner(samples: Indices, owner: Indices, devices: int) -> Partition:
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=devices))]).astype(np.int64)
+    return Partition(samples[np.argsort(owner, kind="stable")], offsets)
+
+
+PARTITIONS: dict[str, Callable[[Pool, np.random.Generator], Partition]] = {
+    "iid": iid,
+    "dirichlet": dirichlet,
+    "writer": by_writer,
+}

@@ -1,0 +1,88 @@
+"""The variables of a trace, schema airfl-trace/1. A new one is one line in a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SCHEMA = "airfl-trace/1"
+NAN, NOBODY, NOT_A_FLAG = float("nan"), -1, -1
+
+
+@dataclass(frozen=True)
+class Variable:
+    """Name, dimensions, numpy dtype, fill value, units and meaning of one variable."""
+
+    name: str
+    dimensions: tuple[str, ...]
+    dtype: str
+    fill: float | int
+    units: str
+    long_name: str
+
+
+def _per_round(name: str, units: str, long_name: str, dtype: str = "f8") -> Variable:
+    return Variable(name, ("round",), dtype, NAN if dtype == "f8" else -1, units, long_name)
+
+
+def _per_slot(name: str, dtype: str, units: str, long_name: str) -> Variable:
+    fill = NOBODY if dtype.startswith("i") else NAN
+    return Variable(name, ("round", "slot"), dtype, fill, units, long_name)
+
+
+ENERGY = "normalised"
+
+PER_ROUND = (
+    _per_round("test_accuracy", "1", "share of the test set classified rightly; nan where not evaluated"),
+    _per_round("test_loss", "1", "mean cross-entropy on the test set; nan where not evaluated"),
+    _per_round("train_loss", "1", "mean cross-entropy on training samples; nan where not evaluated"),
+    _per_round("validation_accuracy", "1", "share of the held-out training data classified rightly; nan without any"),
+    _per_round("validation_loss", "1", "mean cross-entropy on the held-out training data; nan without any"),
+    _per_round("alignment_coefficient", "1", "beta: amplitude at which every aligned message arrives; nan for digital"),
+    _per_round("power_bound_binding", "1", "1 where the power limits set beta", "i1"),
+    _per_round("privacy_bound_binding", "1", "1 where the privacy bound set beta", "i1"),
+    _per_round("noise_std", "1", "standard deviation of the noise on one (sent) entry of the decoded mean update"),
+    _per_round("aggregation_error", "1", "squared l2 distance of the decoded mean update to the mean of the clipped updates"),
+    _per_round("receive_snr_db", "dB", "||sum_i h_i x_i||^2 over m sigma0^2 on the observed real entries; inf without noise"),
+    _per_round("message_length", "1", "m: entries a device sends", "i8"),
+    _per_round("resource_elements", "1", "subcarrier x OFDM symbol uses of the uplink", "i8"),
+    _per_round("subcarriers", "1", "occupied subcarriers", "i8"),
+    _per_round("ofdm_symbols", "1", "occupied OFDM symbols", "i8"),
+    _per_round("latency_s", "s", "uplink air time"),
+    _per_round("uplink_bits", "bit", "bits of all devices; 0 for analog", "i8"),
+    _per_round("energy_j", ENERGY, "transmit energy of all devices"),
+    _per_round("heard", "1", "devices whose message arrived", "i8"),
+    _per_round("noise_multiplier", "1", "noise over one device's largest contribution in the released aggregate; 0: none"),
+    _per_round("epsilon_paper", "1", "what the scheme's paper claims, by its own formula; nan where nothing is claimed"),
+    _per_round("epsilon_round", "1", "tight epsilon of this round alone"),
+    _per_round("epsilon", "1", "epsilon up to this round for the sampler that ran; nan where not evaluated"),
+    _per_round("epsilon_as_poisson", "1", "the same accounted as Poisson sampling, add/remove; nan where not evaluated"),
+)
+
+PER_SLOT = (
+    _per_slot("device_id", "i4", "1", "selected device; -1 where the slot is not used"),
+    _per_slot("channel_gain", "c8", "1", "true channel gain h"),
+    _per_slot("channel_estimate", "c8", "1", "channel gain as known to server and device"),
+    _per_slot("power_limit", "f8", ENERGY, "P: energy limit of a whole update"),
+    _per_slot("transmit_scale", "f8", "1", "alpha: amplitude a unit of the message is sent with"),
+    _per_slot("transmit_energy_j", "f8", ENERGY, "transmit energy"),
+    _per_slot("bits", "i8", "bit", "bits sent; 0 for analog"),
+    _per_slot("active", "i1", "1", "1 where the device took part after truncation or outage"),
+    _per_slot("update_norm", "f8", "1", "l2 norm of the update after clipping"),
+    _per_slot("snr_db", "f8", "dB", "receive SNR of the device alone; inf without noise"),
+)
+
+PER_DEVICE = (
+    Variable("device_samples", ("population",), "i8", NOBODY, "1", "training samples of the device"),
+    Variable("device_power_limit", ("population",), "f8", NAN, ENERGY, "P: energy limit of a whole update"),
+)
+
+
+def signal_variables(packing: str) -> tuple[Variable, ...]:
+    """Signals; under I/Q packing the elements fill the first half of dimension `coordinate`."""
+    received = "c8" if packing == "iq" else "f4"
+    part = "complex elements" if packing == "iq" else "the observed real part"
+    return (
+        Variable("coordinates", ("round", "coordinate"), "i4", NOBODY, "1", "entries of the update that were sent"),
+        Variable("tx_symbols", ("round", "slot", "coordinate"), "c8", NAN, "1", "transmitted symbols x, precoded"),
+        Variable("rx_symbols", ("round", "coordinate"), received, NAN, "1", f"received symbols y, {part}"),
+    )

@@ -1,0 +1,124 @@
+"""Writes a trace: HDF5 with dimension scales as netCDF-4 wants them, rounds appended in blocks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from airfl.errors import UserError
+from airfl.trace.schema import SCHEMA, Variable
+
+NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable. %9d"
+SECONDS_BETWEEN_FLUSHES = 1.0
+ROUNDS_IN_A_CHUNK = 64
+VALUES_IN_A_CHUNK = 1 << 16
+
+
+class TraceWriter:
+    """An open trace. A round is appended whole; blocks of rounds are flushed at least once a second.
+
+    The default HDF5 file version is kept on purpose: a file of the latest version is not readable after a kill.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        attributes: Mapping[str, Any],
+        dimensions: Mapping[str, int],
+        variables: Sequence[Variable],
+        epsilon_attributes: Mapping[str, Any],
+    ) -> None:
+        """Create the file; UserError if there is one. `dimensions` beside the unlimited `round`; `status` is "running"."""
+        try:
+            self._file = h5py.File(path, "x")
+        except FileExistsError:
+            raise UserError(f"{path}: there is a trace already; choose another output folder") from None
+        self._variables = {variable.name: variable for variable in variables}
+        self._buffer: list[Mapping[str, Any]] = []
+        self._rounds = 0
+        self._flushed = time.monotonic()
+        self._file.attrs.update({"schema": SCHEMA, **attributes, "status": "running"})
+        self._dimensions = {"round": None, **dimensions}
+        for number, (name, size) in enumerate(self._dimensions.items()):
+            scale = self._file.create_dataset(name, shape=(size or 0,), maxshape=(size,), dtype=">f4", chunks=size is None or None)
+            scale.make_scale(NO_VARIABLE % (size or 0))
+            scale.attrs["_Netcdf4Dimid"] = np.int32(number)
+        for variable in variables:
+            self._create(variable)
+        for name in ("epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson"):
+            self._file[name].attrs.update(epsilon_attributes)
+        self._file.flush()
+
+    def annotate(self, variable: str, attributes: Mapping[str, Any]) -> None:
+        """Add attributes to a variable."""
+        self._file[variable].attrs.update(attributes)
+
+    def write_population(self, name: str, values: np.ndarray) -> None:
+        """A variable that does not grow with rounds."""
+        self._file[name][...] = values
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """One finished round; entries that are no variable of this trace are left out."""
+        self._buffer.append({name: value for name, value in record.items() if name in self._variables})
+        if "tx_symbols" in record or time.monotonic() - self._flushed > SECONDS_BETWEEN_FLUSHES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write the rounds appended since the last flush."""
+        end = self._rounds + len(self._buffer)
+        if self._buffer:
+            self._file["round"].resize(end, axis=0)
+            for variable in self._variables.values():
+                if variable.dimensions[0] == "round":
+                    self._write_block(variable, end)
+        self._rounds, self._buffer = end, []
+        self._file.flush()
+        self._flushed = time.monotonic()
+
+    def close(self, status: str) -> None:
+        """Flush, say how the run ended, close."""
+        self.flush()
+        self._file.attrs["status"] = status
+        self._file.close()
+
+    def _write_block(self, variable: Variable, end: int) -> None:
+        dataset = self._file[variable.name]
+        dataset.resize(end, axis=0)
+        if not any(variable.name in record for record in self._buffer):
+            return
+        block = np.full((len(self._buffer), *dataset.shape[1:]), variable.fill, dtype=variable.dtype)
+        for row, record in enumerate(self._buffer):
+            if variable.name in record:
+                value = np.asarray(record[variable.name])
+                block[(row, *(slice(0, size) for size in value.shape))] = value
+        dataset[self._rounds : end] = block
+
+    def _create(self, variable: Variable) -> None:
+        sizes = tuple(self._dimensions[name] for name in variable.dimensions)
+        growing = sizes[0] is None
+        dataset = self._file.create_dataset(
+            variable.name,
+            shape=tuple(size or 0 for size in sizes),
+            maxshape=sizes,
+            dtype=variable.dtype,
+            fillvalue=np.dtype(variable.dtype).type(variable.fill),
+            chunks=_chunks(sizes) if growing else None,
+            compression="gzip" if growing and variable.dimensions[-1] == "coordinate" else None,
+            compression_opts=1 if growing and variable.dimensions[-1] == "coordinate" else None,
+        )
+        for axis, name in enumerate(variable.dimensions):
+            dataset.dims[axis].attach_scale(self._file[name])
+        dataset.attrs.update({"units": variable.units, "long_name": variable.long_name})
+
+
+def _chunks(sizes: tuple[int | None, ...]) -> tuple[int, ...]:
+    """Many rounds a chunk for scalars and slots, one row of one device for signals."""
+    rest = [size or 1 for size in sizes[1:]]
+    if not rest or np.prod(rest) * ROUNDS_IN_A_CHUNK <= VALUES_IN_A_CHUNK:
+        return (ROUNDS_IN_A_CHUNK, *rest)
+    return (1, *[1] * (len(rest) - 1), min(rest[-1], VALUES_IN_A_CHUNK))

@@ -1,0 +1,7 @@
+"""Uplinks: what carries the messages of a round. Each is opened with the channel, fed chunks of devices, and closed."""
+
+from airfl.uplinks.analog import AnalogUplink
+from airfl.uplinks.ideal import IdealUplink
+from airfl.uplinks.uplink import DeviceUse, Link, Reception, Signals, Terms, Uplink
+
+__all__ = ["AnalogUplink", "DeviceUse", "IdealUplink", "Link", "Reception", "Signals", "Terms", "Uplink"]

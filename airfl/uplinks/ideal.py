@@ -1,0 +1,68 @@
+"""The ideal link: every message arrives as it was sent; what it costs is counted at capacity, on orthogonal resources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airfl.stages.stage import Batch
+from airfl.uplinks.uplink import DeviceUse, Link, Reception, Terms
+from channels.digital import capacity_cost
+from channels.grid import OfdmaGrid
+from channels.units import linear_to_db
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+BITS_PER_VALUE = 32
+
+
+@dataclass(frozen=True)
+class IdealUplink:
+    """Device i sends 32 bits a value at log2(1 + |h_i|^2 P_i/(d sigma_0^2)) bits a resource element, with energy P_i/d each."""
+
+    grid: OfdmaGrid
+    noise_std: float
+
+    def open(self, terms: Terms) -> Link:
+        """Nothing to control."""
+        return _IdealLink(self, terms)
+
+
+class _IdealLink:
+    def __init__(self, uplink: IdealUplink, terms: Terms) -> None:
+        self._uplink, self._terms = uplink, terms
+        self._sum: Tensor | None = None
+
+    def send(self, batch: Batch, devices: slice) -> None:
+        """Add a chunk up."""
+        part = batch.scale @ batch.values
+        self._sum = part if self._sum is None else self._sum.add_(part)
+
+    def close(self) -> Reception:
+        """The exact mean, and what sending it one device at a time takes."""
+        import torch
+
+        terms, sigma = self._terms, self._uplink.noise_std
+        gains = np.abs(terms.state.gains)
+        element_power = terms.power_limits / terms.dimension
+        cost = capacity_cost(BITS_PER_VALUE * terms.entries, gains, element_power, sigma)
+        total = torch.zeros(terms.entries, device=terms.device) if self._sum is None else self._sum
+        return Reception(
+            mean=total / terms.divisor,
+            noise_std=0.0,
+            alignment_coefficient=float("nan"),
+            power_bound_binding=False,
+            privacy_bound_binding=False,
+            receive_snr_db=float("inf"),
+            use=self._uplink.grid.occupy(int(cost.resource_elements.sum())),
+            devices=DeviceUse(
+                transmit_scale=np.sqrt(element_power),
+                energy=cost.energy,
+                bits=cost.bits,
+                active=np.ones(len(gains), dtype=np.int8),
+                snr_db=linear_to_db(gains**2 * element_power / sigma**2),
+            ),
+        )

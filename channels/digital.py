@@ -1,0 +1,31 @@
+"""Digital links over orthogonal resource elements."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OrthogonalCost:
+    """What each device's transmission takes: bits, resource elements (whole), energy; all [devices]."""
+
+    bits: NDArray[np.int64]
+    resource_elements: NDArray[np.int64]
+    energy: Array
+
+
+def capacity_cost(bits: int, gains: Array, element_power: Array, noise_std: float) -> OrthogonalCost:
+    """Cost of `bits` bits a device, error-free at capacity on resource elements of its own.
+
+    The rate is log2(1 + |h_i|^2 p_i / sigma_0^2) bits a resource element at transmit power p_i = `element_power` [devices].
+    """
+    rate = np.log1p(gains**2 * element_power / noise_std**2) / np.log(2.0)
+    elements = np.ceil(bits / rate).astype(np.int64)
+    return OrthogonalCost(
+        bits=np.full(len(gains), bits, dtype=np.int64),
+        resource_elements=elements,
+        energy=elements * element_power,
+    )
