@@ -1,4 +1,4 @@
-"""One round of federated learning, as a straight line. It names no scheme: a recipe says what the stages and the uplink are."""
+"""One round of federated learning, as a straight line. It names no scheme: a recipe says what stages and uplink are."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class World:
-    """What does not change from round to round. power_limits: P_i, [N]; weights: of the mean, [N]; bound: on a message."""
+    """What stays from round to round. power_limits: P_i, [N]; weights: of the mean, [N]; bound: on one message."""
 
     settings: Settings
     streams: Streams
@@ -119,7 +119,11 @@ def fade(settings: Settings, streams: Streams, round_index: int, devices: NDArra
 
 
 def terms_of(
-    world: World, round_index: int, devices: NDArray[np.int64], weights: NDArray[np.float64], channel: ChannelState
+    world: World,
+    round_index: int,
+    devices: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    channel: ChannelState,
 ) -> Terms:
     """What the uplink is opened with."""
     return Terms(

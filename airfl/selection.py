@@ -19,8 +19,8 @@ Sampling = Literal["without_replacement", "poisson"]
 class Selection:
     """A selection rule.
 
-    choose(generator, N, r): device ids of a round, ascending; count(generator, N, r): only how many they are, from the same
-    draws; sampling: what the privacy ledger may assume of it.
+    choose(generator, N, r): device ids of a round, ascending; count(generator, N, r): only how many they are, from the
+    same draws; sampling: what the privacy ledger may assume of it.
     """
 
     choose: Callable[[np.random.Generator, int, int], Ids]

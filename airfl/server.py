@@ -19,9 +19,9 @@ def averaging_step(parameters: Tensor, mean_update: Tensor, learning_rate: float
 def mean_weights(kind: str, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
     """Weight w_i of each device's update in the mean sum_i w_i Delta_i / r, [N].
 
-    "equal": 1. "samples": n_i over the population's mean: the divisor does not depend on who was drawn, so that one device
-    moves the sum by no more than its own weighted update (as in McMahan et al. 2018, the fixed-denominator estimator).
+    "equal": 1. "samples": n_i over the population's mean: the divisor does not depend on who was drawn, so that one
+    device moves the sum by no more than its own weighted update (fixed denominator, McMahan et al. 2018).
     """
     if kind == "equal":
         return np.ones(len(sizes))
-    return sizes / sizes.mean()
+    return np.asarray(sizes / sizes.mean(), dtype=np.float64)

@@ -114,7 +114,10 @@ def build_world(settings: Settings, device: torch.device) -> World:
         power_limits=power_limits(max_snr, model.dimension, settings.channel.noise_std),
         weights=weights,
         ledger=PrivacyLedger(
-            SELECTIONS[settings.selection.kind].sampling, settings.run.selected, settings.run.devices, settings.delta
+            SELECTIONS[settings.selection.kind].sampling,
+            settings.run.selected,
+            settings.run.devices,
+            settings.delta,
         ),
         device=device,
     )
@@ -135,7 +138,11 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
     """The trace of a run, with everything in it that is known before the first round."""
     settings, entry = world.settings, scheme(world.settings.scheme.name)
     slots = most_selected(
-        settings.selection.kind, world.streams, settings.run.rounds, settings.run.devices, settings.run.selected
+        settings.selection.kind,
+        world.streams,
+        settings.run.rounds,
+        settings.run.devices,
+        settings.run.selected,
     )
     dimensions = {"slot": max(slots, 1), "population": settings.run.devices}
     variables = [*PER_ROUND, *PER_SLOT, *PER_DEVICE]

@@ -43,7 +43,11 @@ class Streams:
         return np.random.Generator(np.random.Philox(key=self._key(purpose, round_index)))
 
     def device_uniforms(
-        self, purpose: Purpose, round_index: int | None, devices: Sequence[int] | NDArray[np.integer], count: int
+        self,
+        purpose: Purpose,
+        round_index: int | None,
+        devices: Sequence[int] | NDArray[np.integer],
+        count: int,
     ) -> NDArray[np.float64]:
         """Uniform numbers in [0, 1) of each device's own stream, [devices, count]."""
         bits = np.random.Philox(key=self._key(purpose, round_index))
@@ -58,11 +62,11 @@ class Streams:
         return uniforms
 
     def torch_seed(self, purpose: Purpose) -> int:
-        """A 32-bit seed for torch's CPU generator, which ignores higher bits: hashed, so that no two seeds fold together."""
+        """A 32-bit seed for torch's CPU generator, which ignores higher bits: a hash, so that 5 and 5 + 2^32 differ."""
         return int(self._sequence(purpose, None).generate_state(1, np.uint32)[0])
 
     def _key(self, purpose: Purpose, round_index: int | None) -> NDArray[np.uint64]:
-        return self._sequence(purpose, round_index).generate_state(2, np.uint64)
+        return np.asarray(self._sequence(purpose, round_index).generate_state(2, np.uint64), dtype=np.uint64)
 
     def _sequence(self, purpose: Purpose, round_index: int | None) -> np.random.SeedSequence:
         address = (int(purpose),) if round_index is None else (int(purpose), round_index)

@@ -20,7 +20,8 @@ class OrthogonalCost:
 def capacity_cost(bits: int, gains: Array, element_power: Array, noise_std: float) -> OrthogonalCost:
     """Cost of `bits` bits a device, error-free at capacity on resource elements of its own.
 
-    The rate is log2(1 + |h_i|^2 p_i / sigma_0^2) bits a resource element at transmit power p_i = `element_power` [devices].
+    The rate is log2(1 + |h_i|^2 p_i / sigma_0^2) bits a resource element at transmit power p_i = `element_power`
+    [devices].
     """
     rate = np.log1p(gains**2 * element_power / noise_std**2) / np.log(2.0)
     elements = np.ceil(bits / rate).astype(np.int64)

@@ -28,8 +28,8 @@ class GridUse:
 class OfdmaGrid:
     """K subcarriers, used by all devices at once (superposed) or shared among them (orthogonal).
 
-    subcarriers: K; symbol_duration_s: with its cyclic prefix; packing: "real" puts one entry on the real part of a resource
-    element, "iq" two entries on one complex element.
+    subcarriers: K; symbol_duration_s: with its cyclic prefix; packing: "real" puts one entry on the real part of a
+    resource element, "iq" two entries on one complex element.
     """
 
     subcarriers: int

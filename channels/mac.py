@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class MultipleAccessChannel:
     """One use of the channel by many devices: y = sum_i h_i x_i + z with x_i = b_i m_i.
 
-    m_i is device i's real message, b_i its complex precoder. Under packing "real" a message entry sits on the real part of its
-    resource element and the receiver keeps the real part; under "iq" entries 2j and 2j + 1 are the real and imaginary part of
-    element j and the receiver keeps both.
+    m_i is device i's real message, b_i its complex precoder. Under packing "real" a message entry sits on the real part
+    of its resource element and the receiver keeps the real part; under "iq" entries 2j and 2j + 1 are the real and
+    imaginary part of element j and the receiver keeps both.
     """
 
     def __init__(self, state: ChannelState, packing: Packing) -> None:
@@ -43,7 +43,8 @@ class MultipleAccessChannel:
             received += _quarter_turn(messages.new_tensor(effective.imag) @ messages)
         self._sum = received if self._sum is None else self._sum.add_(received)
         power = messages.new_tensor(np.abs(precoders) ** 2).double()
-        return power * messages.norm(dim=1).double().square()
+        energy: Tensor = power * messages.norm(dim=1).double().square()
+        return energy
 
     def close(self, silent: Tensor) -> Tensor:
         """The noise-free observed real entries sum_i Re(h_i x_i), [m]; `silent` [m] is returned where nobody sent."""
@@ -60,7 +61,7 @@ def _quarter_turn(entries: Tensor) -> Tensor:
 
 
 def baseband(messages: Tensor, precoders: NDArray[np.complex128], packing: Packing) -> NDArray[np.complex64]:
-    """Transmitted symbols x_i as sent over the air, [chunk, elements], complex64 (for the record; no round needs them)."""
+    """Transmitted symbols x_i, [chunk, elements], complex64: for the record, no round needs them."""
     entries = messages.detach().cpu().numpy().astype(np.float64)
     return (precoders[:, None] * pack(entries, packing)).astype(np.complex64)
 

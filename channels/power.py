@@ -16,13 +16,11 @@ SnrSpacing = Literal["linear", "db"]
 LimitReading = Literal["round_energy", "transmit_power"]
 
 
-def draw_max_snr(
-    uniforms: Array, max_snr_db: float | tuple[float, float], spacing: SnrSpacing
-) -> Array:
+def draw_max_snr(uniforms: Array, max_snr_db: float | tuple[float, float], spacing: SnrSpacing) -> Array:
     """Maximum SNR of each device as a ratio, [devices], from uniforms [devices] in [0, 1).
 
-    A pair (low, high) in dB is sampled uniformly between the two *ratios* ("linear", which reproduces PFELS' energy tables)
-    or uniformly in dB ("db"); a single number holds for every device.
+    A pair (low, high) in dB is sampled uniformly between the two *ratios* ("linear", which reproduces PFELS' energy
+    tables) or uniformly in dB ("db"); a single number holds for every device.
     """
     if not isinstance(max_snr_db, tuple):
         return np.full(len(uniforms), float(db_to_linear(max_snr_db)))
@@ -41,8 +39,8 @@ def power_limits(max_snr: Array, dimension: int, noise_std: float) -> Array:
 def round_energy_limits(limits: Array, ratio: float, reading: LimitReading) -> Array:
     """Energy a device may spend in a round in which it sends a share `ratio` = m/d of its entries.
 
-    "round_energy": E||x_i||^2 <= P_i whatever is sent (PFELS eq. 8). "transmit_power": the power of an entry is limited, so a
-    message of m entries may take P_i m/d.
+    "round_energy": E||x_i||^2 <= P_i whatever is sent (PFELS eq. 8). "transmit_power": the power of an entry is
+    limited, so a message of m entries may take P_i m/d.
     """
     return limits if reading == "round_energy" else limits * ratio
 
@@ -59,8 +57,8 @@ class Alignment:
 def align(gains: Array, energy_limits: Array, rms_norms: Array, privacy_bound: float) -> Alignment:
     """Largest beta within every device's energy limit and the privacy bound (PFELS theorem 5, eq. 36).
 
-    gains: |hhat_i|; energy_limits: of the round; rms_norms: sqrt(E||m_i||^2) bound of device i's message, C sqrt(k/d) for a
-    rand-k message of an update clipped to C; all [devices]. privacy_bound: eps/C_2, inf where there is none.
+    gains: |hhat_i|; energy_limits: of the round; rms_norms: sqrt(E||m_i||^2) bound of device i's message, C sqrt(k/d)
+    for a rand-k message of an update clipped to C; all [devices]. privacy_bound: eps/C_2, inf where there is none.
     With no device at all beta is the privacy bound.
     """
     power_bound = float(np.min(gains * np.sqrt(energy_limits) / rms_norms, initial=np.inf))

@@ -52,20 +52,25 @@ class TaskSettings(Section):
 class LocalSettings(Section):
     """Local training: SGD with momentum, started afresh every round."""
 
-    epochs: int = Field(0, ge=0, description="passes over a device's data; exactly one of epochs and steps (0 = not used)")
+    epochs: int = Field(
+        0, ge=0, description="passes over a device's data; exactly one of epochs and steps (0 = not used)"
+    )
     steps: int = Field(0, ge=0, description="tau, SGD steps")
     batch_size: Count = 10
     learning_rate: Positive = Field(0.05, description="eta")
     momentum: float = Field(0.0, ge=0, lt=1)
     clip_norm: Positive | None = Field(None, description="C, bound on the l2 norm of an update")
-    gradient_bound: Positive | None = Field(None, description="C1; instead of clip_norm: C = learning_rate x steps x C1")
+    gradient_bound: Positive | None = Field(
+        None, description="C1; instead of clip_norm: C = learning_rate x steps x C1"
+    )
     engine: Literal["auto", "compiled", "eager"] = Field("auto", description="how a chunk of devices is computed")
 
     @model_validator(mode="after")
     def _one_of_two(self) -> LocalSettings:
         if bool(self.epochs) == bool(self.steps):
             raise ValueError(
-                f"give exactly one of local.epochs and local.steps (given: {self.epochs} and {self.steps}; 0 = not used)"
+                "give exactly one of local.epochs and local.steps "
+                f"(given: {self.epochs} and {self.steps}; 0 = not used)"
             )
         if (self.clip_norm is None) == (self.gradient_bound is None):
             raise ValueError(
@@ -134,7 +139,9 @@ class ChannelSettings(Section):
 class PowerSettings(Section):
     """What a device may spend."""
 
-    max_snr_db: Finite | list[Finite] = Field([2.0, 15.0], description="P_i/(d sigma0^2) in dB: a number, or [low, high]")
+    max_snr_db: Finite | list[Finite] = Field(
+        [2.0, 15.0], description="P_i/(d sigma0^2) in dB: a number, or [low, high]"
+    )
     spacing: Literal["linear", "db"] = Field("linear", description="[low, high] is uniform in the ratio, or in dB")
     limit: Literal["round_energy", "transmit_power"] = Field(
         "round_energy", description="P_i bounds a round's energy whatever is sent, or the power of each entry"
@@ -154,8 +161,12 @@ class GridSettings(Section):
 
     subcarriers: Count = Field(3300, description="K")
     spacing_hz: Positive = 15000.0
-    packing: Literal["real", "iq"] = Field("real", description="entries on the real part, or on both parts, of an element")
-    symbol_duration_s: Positive | None = Field(None, description="with prefix; default 15/(14 spacing): 71.43 us at 15 kHz")
+    packing: Literal["real", "iq"] = Field(
+        "real", description="entries on the real part, or on both parts, of an element"
+    )
+    symbol_duration_s: Positive | None = Field(
+        None, description="with prefix; default 15/(14 spacing): 71.43 us at 15 kHz"
+    )
 
 
 class PrivacySettings(Section):
@@ -177,7 +188,8 @@ class TraceSettings(Section):
     """What the trace holds beyond the per-round figures."""
 
     signals: bool | list[Annotated[int, Field(ge=0)]] = Field(
-        False, description="record coordinates, transmitted and received symbols: of all rounds, none, or those listed"
+        False,
+        description="record coordinates, transmitted and received symbols: of all rounds, none, or those listed",
     )
 
     def records_signals(self, round_index: int) -> bool:
@@ -209,7 +221,8 @@ class Settings(Section):
     def _selected_of_devices(self) -> Settings:
         if self.run.selected > self.run.devices:
             raise ValueError(
-                f"run.selected ({self.run.selected}) is above run.devices ({self.run.devices}); select at most all of them"
+                f"run.selected ({self.run.selected}) is above run.devices ({self.run.devices}); "
+                "select at most all of them"
             )
         return self
 

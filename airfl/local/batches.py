@@ -14,7 +14,7 @@ NOBODY = -1
 
 @dataclass(frozen=True)
 class BatchRule:
-    """epochs passes or steps mini-batches (the other is 0) of batch_size samples; a pass's last batch may be smaller."""
+    """epochs passes, or steps mini-batches (the other is 0), of batch_size samples; a pass's last may be smaller."""
 
     epochs: int
     steps: int
@@ -33,12 +33,18 @@ class BatchRule:
 
 
 def plan_batches(
-    rule: BatchRule, streams: Streams, round_index: int, devices: NDArray[np.int64], sizes: NDArray[np.int64], largest: int
+    rule: BatchRule,
+    streams: Streams,
+    round_index: int,
+    devices: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    largest: int,
 ) -> NDArray[np.int64]:
     """Positions within each device's own samples, [devices, steps, batch], padded with -1.
 
     sizes: samples of each of `devices`; largest: of any device in the population (the draws have its length, so that a
-    device's order does not depend on who else is in the chunk). A device with fewer steps than another has whole steps of -1.
+    device's order does not depend on who else is in the chunk). A device with fewer steps than another has whole steps
+    of -1.
     """
     epochs = rule.epochs_for(largest, int(sizes.min(initial=largest)))
     uniforms = np.empty((len(devices), epochs, largest))

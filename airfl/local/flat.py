@@ -26,7 +26,7 @@ class FlatModel:
 
     def split(self, vector: Tensor) -> tuple[Tensor, ...]:
         """Views of a flat vector [d] in the parameters' shapes."""
-        return tuple(part.view(shape) for part, shape in zip(vector.split(self.sizes), self.shapes, strict=True))
+        return tuple(part.view(shape) for part, shape in zip(torch.split(vector, self.sizes), self.shapes, strict=True))
 
     def outputs(self, parameters: tuple[Tensor, ...], inputs: Tensor) -> Tensor:
         """Logits of the module under other parameters."""

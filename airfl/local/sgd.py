@@ -24,7 +24,8 @@ def build_step(model: FlatModel, mean: float, std: float) -> Step:
 
     parameters, velocities: one tensor [chunk, *shape] a parameter; inputs [chunk, batch, *shape] uint8, targets
     [chunk, batch]; present [chunk, batch] is 1 for a sample and 0 for padding; rates are tensors without dimensions (a
-    changed number must not compile anew). The loss is the mean over the samples present; a device without any is left as it is.
+    changed number must not compile anew). The loss is the mean over the samples present; a device without any is left
+    as it is.
     """
 
     def loss(parameters: Parameters, inputs: Tensor, targets: Tensor, present: Tensor) -> Tensor:

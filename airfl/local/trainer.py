@@ -36,7 +36,9 @@ class LocalTrainer:
         self._sizes = task.partition.sizes
         self._learning_rate = torch.tensor(local.learning_rate, device=device)
         self._momentum = torch.tensor(local.momentum, device=device)
-        self.chunk = engines.choose_chunk(settings, task.model, self._model.dimension, tuple(task.train.inputs.shape[1:]))
+        self.chunk = engines.choose_chunk(
+            settings, task.model, self._model.dimension, tuple(task.train.inputs.shape[1:])
+        )
         self._step = build_step(self._model, task.mean, task.std)
         self.engine = self._choose_engine(settings)
 
@@ -88,7 +90,9 @@ class LocalTrainer:
             nobody = torch.zeros(self.chunk, 1, self._batch_width(settings), device=self._device)
             start = self._model.split(self._model.initial())
             self._run_steps(
-                tuple(part.expand(self.chunk, *part.shape).contiguous() for part in start), nobody.long(), nobody
+                tuple(part.expand(self.chunk, *part.shape).contiguous() for part in start),
+                nobody.long(),
+                nobody,
             )
         except Exception as error:  # whatever the compiler's reason, the eager engine gives the same numbers
             engines.log.info("the step could not be compiled, using the eager engine: %s", error)

@@ -1,7 +1,7 @@
 """Privacy of many rounds whose noise differs from round to round, by dp-accounting.
 
-Both accountants take rounds as (noise multiplier, count), an upper bound each: multipliers are grouped into narrow bins and a
-bin counts with its smallest. The noise multiplier is always noise over one device's largest contribution (C).
+Both accountants take rounds as (noise multiplier, count), an upper bound each: multipliers are grouped into narrow bins
+and a bin counts with its smallest. The noise multiplier is always noise over one device's largest contribution (C).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ BIN_WIDTH = 0.02
 RDP_ORDERS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
 FINEST_GRID = 1e-3
 GRID_SHARE = 2e-3
-# Connecting the dots, the sharper way to a grid, takes exponentials of the loss and of the grid: beyond these they overflow.
+# Connecting the dots, the sharper way to a grid, takes exponentials of the loss and of the grid: beyond these they
+# overflow.
 LARGEST_MU_TO_CONNECT = 30.0
 COARSEST_GRID_TO_CONNECT = 100.0
 # Far beyond any meaning the distributions cannot be built at all, and sampling is left out of account.
@@ -69,8 +70,8 @@ class GaussianComposition:
 class WithoutReplacement:
     """r of N without replacement, replace-one, sensitivity 2C: the smaller of two proven bounds.
 
-    RDP with amplification by subsampling (Wang, Balle, Kasiviswanathan 2019), and the composed Gaussians without any, which
-    is the smaller one where the noise multiplier is small.
+    RDP with amplification by subsampling (Wang, Balle, Kasiviswanathan 2019), and the composed Gaussians without any,
+    which is the smaller one where the noise multiplier is small.
     """
 
     name = "min(RDP without replacement, Gaussian composition)"
@@ -81,9 +82,7 @@ class WithoutReplacement:
 
         self._selected, self._devices = selected, devices
         self._plain = GaussianComposition(sensitivity=2.0)
-        self._rdp = rdp.RdpAccountant(
-            RDP_ORDERS, neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE
-        )
+        self._rdp = rdp.RdpAccountant(RDP_ORDERS, neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE)
 
     def compose(self, noise_multipliers: Sequence[float]) -> None:
         """See `Accountant`."""

@@ -1,8 +1,8 @@
 """The ledger of a run: what is claimed, what one round costs, what all rounds cost.
 
-Level: client (a device's whole data). Observer: a third party who sees what is broadcast, the combined real part after decoding.
-The noise multiplier of a round is the noise on an entry of the sum over the largest contribution of one device. beta^t follows
-from channel state and limits of the selected devices, which are taken to be public.
+Level: client (a device's whole data). Observer: a third party who sees what is broadcast, the combined real part after
+decoding. The noise multiplier of a round is the noise on an entry of the sum over the largest contribution of one
+device. beta^t follows from channel state and limits of the selected devices, which are taken to be public.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airfl.selection import Sampling
 
 @dataclass(frozen=True)
 class PrivacyFigures:
-    """After a round: tight for it alone; composed so far, for the sampler that ran and as if Poisson (nan if not asked for)."""
+    """After a round: tight for it alone; composed so far, for the sampler that ran and as if Poisson (or nan)."""
 
     epsilon_round: float
     epsilon: float
@@ -68,11 +68,13 @@ class PrivacyLedger:
             return math.inf, math.inf
         if self._accountants is None:
             poisson = Poisson(self._selected / self._devices, self.delta)
-            own = poisson if self.sampling == "poisson" else WithoutReplacement(self._selected, self._devices)
-            self._accountants = (own, poisson)
-        own, poisson = self._accountants
+            tight: Accountant = (
+                poisson if self.sampling == "poisson" else WithoutReplacement(self._selected, self._devices)
+            )
+            self._accountants = (tight, poisson)
+        own, as_poisson = self._accountants
         own.compose(self._pending)
-        if poisson is not own:
-            poisson.compose(self._pending)
+        if as_poisson is not own:
+            as_poisson.compose(self._pending)
         self._pending = []
-        return own.epsilon(self.delta), poisson.epsilon(self.delta)
+        return own.epsilon(self.delta), as_poisson.epsilon(self.delta)

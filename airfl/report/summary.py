@@ -35,7 +35,7 @@ class Summary:
 
     @property
     def claim_holds(self) -> bool:
-        """Whether the tight epsilon of every round is within what the paper claims of it (true where nothing is claimed)."""
+        """Whether no round costs more than the paper claims of any (true where nothing is claimed)."""
         return math.isnan(self.epsilon_paper) or self.epsilon_round <= self.epsilon_paper
 
     def broken_claim(self) -> str | None:

@@ -23,7 +23,7 @@ def build(problem: Problem) -> Recipe:
     # ||A Delta|| <= sqrt(p) C in every round, and not only on average (not in the paper).
     strict = (Clip(math.sqrt(rand_k.ratio) * clip_norm),) if settings.power.strict else ()
 
-    # Theorem 5, eq. 36: beta = min( min_i |h_i| sqrt(P_i)/(C sqrt(p)), epsilon/C_2 ). The sqrt(p) is the message's bound.
+    # Theorem 5, eq. 36: beta = min( min_i |h_i| sqrt(P_i)/(C sqrt(p)), epsilon/C_2 ); C sqrt(p) bounds the message.
     privacy_bound = settings.privacy.epsilon / privacy_factor(problem)
 
     return Recipe(

@@ -41,7 +41,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Encoder stages left to right, the uplink that carries what they make, and what the paper claims of it (or nothing)."""
+    """Encoder stages left to right, the uplink that carries what they make, what the paper claims of it."""
 
     stages: tuple[Stage, ...]
     uplink: Uplink

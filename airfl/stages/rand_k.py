@@ -20,10 +20,10 @@ def kept_entries(ratio: float, dimension: int) -> int:
 
 @dataclass(frozen=True)
 class RandK:
-    """A^t: the same k of d coordinates for all devices of a round, every subset equally likely; decoded by A^T (eq. 13).
+    """A^t: the same k of d coordinates for all devices of a round, every subset equally likely; decoded by A^T.
 
-    rescale divides the decoded update by p = k/d: unbiased, at 1/p times the noise. Without it the estimate is p times the
-    mean (lemma 1). The kept coordinates are in ascending order, so that k = d is the identity.
+    rescale divides the decoded update by p = k/d: unbiased, at 1/p times the noise. Without it the estimate is p times
+    the mean (lemma 1). The kept coordinates are in ascending order, so that k = d is the identity.
     """
 
     dimension: int

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Batch:
     """Messages of a chunk of devices: row i is scale[i] * values[i].
 
-    values: [chunk, m]; scale: [chunk]. A factor for a whole device (a clip, a weight) goes into `scale`, so that no stage
-    copies the values for it and the superposition applies all factors in its one pass.
+    values: [chunk, m]; scale: [chunk]. A factor for a whole device (a clip, a weight) goes into `scale`, so that no
+    stage copies the values for it and the superposition applies all factors in its one pass.
     """
 
     values: Tensor
@@ -29,7 +29,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class MessageBound:
-    """What is known of one device's message before training: length m; l2 norm, never above `peak`; sqrt(E norm^2) <= `rms`."""
+    """Known of a message before training: its length m, its l2 norm <= peak, sqrt(E norm^2) <= rms."""
 
     entries: int
     peak: float
@@ -40,8 +40,9 @@ class MessageBound:
 class Coder:
     """A stage in one round.
 
-    encode: chunk of messages -> chunk of messages; decode: the mean message [m_after] -> [m_before]; noise_gain: what decode
-    multiplies noise on an entry by; coordinates: the entries of the update that are sent, where the stage chooses them.
+    encode: chunk of messages -> chunk of messages; decode: the mean message [m_after] -> [m_before]; noise_gain: what
+    decode multiplies noise on an entry by; coordinates: the entries of the update that are sent, where the stage
+    chooses them.
     """
 
     encode: Callable[[Batch], Batch]

@@ -47,8 +47,8 @@ def iid(pool: Pool, generator: np.random.Generator) -> Partition:
 def dirichlet(pool: Pool, generator: np.random.Generator) -> Partition:
     """Each class is divided among the devices in proportions drawn from a symmetric Dirichlet(alpha) law.
 
-    (Yurochkin et al. 2019; Li et al. 2022.) Sizes come out unequal. A device that is left without a sample takes one from
-    the largest, so that everybody can be selected.
+    (Yurochkin et al. 2019; Li et al. 2022.) Sizes come out unequal. A device that is left without a sample takes one
+    from the largest, so that everybody can be selected.
     """
     order = generator.permutation(len(pool.samples))
     owner = np.empty(len(pool.samples), dtype=np.int64)
@@ -59,11 +59,11 @@ def dirichlet(pool: Pool, generator: np.random.Generator) -> Partition:
         for device, part in enumerate(np.split(members, cuts)):
             owner[part] = device
     sizes = np.bincount(owner, minlength=pool.devices)
-    for device in np.flatnonzero(sizes == 0):
-        giver = int(np.argmax(sizes))
-        owner[order[owner[order] == giver][0]] = device
+    for empty in np.flatnonzero(sizes == 0):
+        giver = np.argmax(sizes)
+        owner[order[owner[order] == giver][0]] = empty
         sizes[giver] -= 1
-        sizes[device] += 1
+        sizes[empty] += 1
     return _by_owner(pool.samples[order], owner[order], pool.devices)
 
 
@@ -73,7 +73,9 @@ def by_writer(pool: Pool, generator: np.random.Generator) -> Partition:
         raise UserError("task.partition: this data set does not say who wrote what; iid and dirichlet are possible")
     names = np.unique(pool.writers)
     if len(names) < pool.devices:
-        raise UserError(f"task.partition: {len(names):,} writers for run.devices = {pool.devices:,}; ask for at most that many")
+        raise UserError(
+            f"task.partition: {len(names):,} writers for run.devices = {pool.devices:,}; ask for at most that many"
+        )
     chosen = generator.permutation(names)[: pool.devices]
     owner = np.full(len(pool.samples), -1, dtype=np.int64)
     for device, name in enumerate(chosen):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -36,8 +36,8 @@ class Samples:
 class Task:
     """What is learned.
 
-    train holds every training sample, partition says whose each is (held-out ones are nobody's); validation, public and test
-    share no sample with it. mean, std: normalisation of an input scaled to [0, 1].
+    train holds every training sample, partition says whose each is (held-out ones are nobody's); validation, public and
+    test share no sample with it. mean, std: normalisation of an input scaled to [0, 1].
     """
 
     train: Samples
@@ -51,8 +51,14 @@ class Task:
 
     def to(self, device: torch.device) -> Task:
         """The same with its tensors on another device."""
-        moved = (part.to(device) for part in (self.train, self.validation, self.public, self.test))
-        return Task(*moved, self.partition, self.mean, self.std, self.model.to(device))
+        return replace(
+            self,
+            train=self.train.to(device),
+            validation=self.validation.to(device),
+            public=self.public.to(device),
+            test=self.test.to(device),
+            model=self.model.to(device),
+        )
 
 
 def build_task(settings: Settings, raw: RawData, streams: Streams) -> Task:
@@ -60,8 +66,8 @@ def build_task(settings: Settings, raw: RawData, streams: Streams) -> Task:
     data, model = DATASETS[settings.task.dataset], MODELS[settings.task.model]
     if (model.input_shape, model.classes) != (data.input_shape, data.classes):
         raise UserError(
-            f"task.model: {settings.task.model!r} takes inputs of shape {model.input_shape} in {model.classes} classes, "
-            f"data set {settings.task.dataset!r} has {data.input_shape} in {data.classes}"
+            f"task.model: {settings.task.model!r} takes inputs of shape {model.input_shape} in {model.classes} "
+            f"classes, data set {settings.task.dataset!r} has {data.input_shape} in {data.classes}"
         )
     generator = streams.generator(Purpose.PARTITION)
     order = generator.permutation(len(raw.train_targets))

@@ -37,12 +37,24 @@ PER_ROUND = (
     _per_round("train_loss", "1", "mean cross-entropy on training samples; nan where not evaluated"),
     _per_round("validation_accuracy", "1", "share of the held-out training data classified rightly; nan without any"),
     _per_round("validation_loss", "1", "mean cross-entropy on the held-out training data; nan without any"),
-    _per_round("alignment_coefficient", "1", "beta: amplitude at which every aligned message arrives; nan for digital"),
+    _per_round(
+        "alignment_coefficient",
+        "1",
+        "beta: amplitude at which every aligned message arrives; nan for digital",
+    ),
     _per_round("power_bound_binding", "1", "1 where the power limits set beta", "i1"),
     _per_round("privacy_bound_binding", "1", "1 where the privacy bound set beta", "i1"),
     _per_round("noise_std", "1", "standard deviation of the noise on one (sent) entry of the decoded mean update"),
-    _per_round("aggregation_error", "1", "squared l2 distance of the decoded mean update to the mean of the clipped updates"),
-    _per_round("receive_snr_db", "dB", "||sum_i h_i x_i||^2 over m sigma0^2 on the observed real entries; inf without noise"),
+    _per_round(
+        "aggregation_error",
+        "1",
+        "squared l2 distance of the decoded mean update to the mean of the clipped updates",
+    ),
+    _per_round(
+        "receive_snr_db",
+        "dB",
+        "||sum_i h_i x_i||^2 over m sigma0^2 on the observed real entries; inf without noise",
+    ),
     _per_round("message_length", "1", "m: entries a device sends", "i8"),
     _per_round("resource_elements", "1", "subcarrier x OFDM symbol uses of the uplink", "i8"),
     _per_round("subcarriers", "1", "occupied subcarriers", "i8"),
@@ -51,11 +63,23 @@ PER_ROUND = (
     _per_round("uplink_bits", "bit", "bits of all devices; 0 for analog", "i8"),
     _per_round("energy_j", ENERGY, "transmit energy of all devices"),
     _per_round("heard", "1", "devices whose message arrived", "i8"),
-    _per_round("noise_multiplier", "1", "noise over one device's largest contribution in the released aggregate; 0: none"),
-    _per_round("epsilon_paper", "1", "what the scheme's paper claims, by its own formula; nan where nothing is claimed"),
+    _per_round(
+        "noise_multiplier",
+        "1",
+        "noise over one device's largest contribution in the released aggregate; 0: none",
+    ),
+    _per_round(
+        "epsilon_paper",
+        "1",
+        "what the scheme's paper claims, by its own formula; nan where nothing is claimed",
+    ),
     _per_round("epsilon_round", "1", "tight epsilon of this round alone"),
     _per_round("epsilon", "1", "epsilon up to this round for the sampler that ran; nan where not evaluated"),
-    _per_round("epsilon_as_poisson", "1", "the same accounted as Poisson sampling, add/remove; nan where not evaluated"),
+    _per_round(
+        "epsilon_as_poisson",
+        "1",
+        "the same accounted as Poisson sampling, add/remove; nan where not evaluated",
+    ),
 )
 
 PER_SLOT = (

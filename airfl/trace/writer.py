@@ -33,7 +33,7 @@ class TraceWriter:
         variables: Sequence[Variable],
         epsilon_attributes: Mapping[str, Any],
     ) -> None:
-        """Create the file; UserError if there is one. `dimensions` beside the unlimited `round`; `status` is "running"."""
+        """Create the file; UserError if there is one. `dimensions`: those beside the unlimited `round`."""
         try:
             self._file = h5py.File(path, "x")
         except FileExistsError:
@@ -45,7 +45,9 @@ class TraceWriter:
         self._file.attrs.update({"schema": SCHEMA, **attributes, "status": "running"})
         self._dimensions = {"round": None, **dimensions}
         for number, (name, size) in enumerate(self._dimensions.items()):
-            scale = self._file.create_dataset(name, shape=(size or 0,), maxshape=(size,), dtype=">f4", chunks=size is None or None)
+            scale = self._file.create_dataset(
+                name, shape=(size or 0,), maxshape=(size,), dtype=">f4", chunks=size is None or None
+            )
             scale.make_scale(NO_VARIABLE % (size or 0))
             scale.attrs["_Netcdf4Dimid"] = np.int32(number)
         for variable in variables:
@@ -95,7 +97,8 @@ class TraceWriter:
         for row, record in enumerate(self._buffer):
             if variable.name in record:
                 value = np.asarray(record[variable.name])
-                block[(row, *(slice(0, size) for size in value.shape))] = value
+                part: tuple[slice, ...] = tuple(slice(0, size) for size in value.shape)
+                block[row][part] = value
         dataset[self._rounds : end] = block
 
     def _create(self, variable: Variable) -> None:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class AnalogUplink:
     """All devices at once on the same resource elements, aligned to beta.
 
-    privacy_bound: the largest beta that privacy allows, inf where it does not matter; noise_std: sigma_0; noise: false sends
-    z = 0 and leaves beta as it is.
+    privacy_bound: the largest beta that privacy allows, inf where it does not matter; noise_std: sigma_0; noise: false
+    sends z = 0 and leaves beta as it is.
     """
 
     grid: OfdmaGrid

@@ -1,4 +1,4 @@
-"""The ideal link: every message arrives as it was sent; what it costs is counted at capacity, on orthogonal resources."""
+"""The ideal link: every message arrives as it was sent; its cost is counted at capacity, on orthogonal resources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BITS_PER_VALUE = 32
 
 @dataclass(frozen=True)
 class IdealUplink:
-    """Device i sends 32 bits a value at log2(1 + |h_i|^2 P_i/(d sigma_0^2)) bits a resource element, with energy P_i/d each."""
+    """32 bits a value at log2(1 + |h_i|^2 P_i/(d sigma_0^2)) bits a resource element, with energy P_i/d each."""
 
     grid: OfdmaGrid
     noise_std: float

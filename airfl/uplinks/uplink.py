@@ -24,7 +24,8 @@ class Terms:
     """What an uplink is opened with: the channel of the round and what is known of the messages to come.
 
     state, estimate: [r]; power_limits: P_i, [r]; rms_norms: sqrt(E||m_i||^2) bounds, weights included, [r]; entries: m;
-    dimension: d; divisor: what the sum is divided by to give the mean (r, or qN under Poisson sampling); record: keep signals.
+    dimension: d; divisor: what the sum is divided by to give the mean (r, or qN under Poisson sampling); record: keep
+    signals.
     """
 
     state: ChannelState
@@ -42,7 +43,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """Per selected device, [r]: alpha_i, transmit energy, bits, whether its message took part, its own receive SNR in dB."""
+    """Per selected device, [r]: alpha_i, transmit energy, bits, whether it took part, its own receive SNR in dB."""
 
     transmit_scale: Array
     energy: Array

@@ -19,7 +19,8 @@ Bounds = Literal["clip", "redraw"]
 class FadingLaw:
     """Distribution of |h| with unit mean.
 
-    cdf: P(|h| <= g) at gains g [...]; quantile: its inverse at probabilities u in [0, 1) [...]; source: where the law is from.
+    cdf: P(|h| <= g) at gains g [...]; quantile: its inverse at probabilities u in [0, 1) [...]; source: where the law
+    is from.
     """
 
     cdf: Callable[[Array], Array]

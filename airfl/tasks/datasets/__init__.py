@@ -55,4 +55,6 @@ def load_dataset(name: str, folders: Sequence[Path] | None = None) -> RawData:
         if (folder / entry.folder).is_dir():
             return entry.load(folder / entry.folder)
     looked = ", ".join(str(folder) for folder in searched)
-    raise UserError(f"task.dataset: no folder {entry.folder}/ in {looked}; put it there, or set AIRFL_DATA to where it is")
+    raise UserError(
+        f"task.dataset: no folder {entry.folder}/ in {looked}; put it there, or set AIRFL_DATA to where it is"
+    )

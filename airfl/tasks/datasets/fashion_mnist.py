@@ -38,11 +38,16 @@ def check_sums(folder: Path) -> None:
         except OSError as error:
             raise UserError(f"{path}: cannot be read ({error.strerror}); get the file again") from None
         if found != expected:
-            raise UserError(f"{path}: wrong or cut off: sha256 {found[:12]}..., wanted {expected[:12]}...; get the file again")
+            raise UserError(
+                f"{path}: wrong or cut off: sha256 {found[:12]}..., wanted {expected[:12]}...; get the file again"
+            )
 
 
 def _read_part(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
-    images_path, labels_path = folder / f"{part}-images-idx3-ubyte.gz", folder / f"{part}-labels-idx1-ubyte.gz"
+    images_path, labels_path = (
+        folder / f"{part}-images-idx3-ubyte.gz",
+        folder / f"{part}-labels-idx1-ubyte.gz",
+    )
     images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
     if images.shape[1:] != (28, 28):
         raise UserError(f"{images_path}: images of {images.shape[1:]} pixels, (28, 28) is wanted")

@@ -7,6 +7,7 @@ import math
 import struct
 import zlib
 from pathlib import Path
+from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,15 +28,15 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
             header = file.read(4 + 4 * dimensions)
             if header[:4] != bytes([0, 0, UNSIGNED_BYTE, dimensions]):
                 raise UserError(
-                    f"{path}: not an idx file of {dimensions}-dimensional bytes: begins {header[:4].hex() or 'with nothing'}, "
-                    f"0000{UNSIGNED_BYTE:02x}{dimensions:02x} is wanted"
+                    f"{path}: not an idx file of {dimensions}-dimensional bytes: "
+                    f"begins {header[:4].hex() or 'with nothing'}, 0000{UNSIGNED_BYTE:02x}{dimensions:02x} is wanted"
                 )
             if len(header) < 4 + 4 * dimensions:
                 raise UserError(f"{path}: cut off within its header; get the file again")
             shape = struct.unpack(f">{dimensions}I", header[4:])
             # The header is not trusted with an allocation: read what is there, one byte more than is wanted at most.
             wanted = math.prod(shape)
-            body = _read_at_most(file, wanted + 1)
+            body = _read_at_most(cast(IO[bytes], file), wanted + 1)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
     except (OSError, EOFError, zlib.error) as error:
@@ -46,10 +47,10 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 
 
-def _read_at_most(file: gzip.GzipFile | object, limit: int) -> bytes:
+def _read_at_most(file: IO[bytes], limit: int) -> bytes:
     blocks, size = [], 0
     while size < limit:
-        block = file.read(min(1 << 20, limit - size))  # type: ignore[attr-defined]
+        block = file.read(min(1 << 20, limit - size))
         if not block:
             break
         blocks.append(block)

@@ -1,4 +1,4 @@
-"""The table of models. A new model is one file beside this one and one line here; torch is imported when one is built."""
+"""The table of models. A new one is one file beside this one and one line here; torch is imported to build one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """A model: module that has its `build()`, shape of one input, classes, exact number of parameters, one line of text."""
+    """A model: the module with its `build()`, shape of one input, classes, exact parameter count, one line of text."""
 
     home: str
     input_shape: tuple[int, ...]
@@ -29,6 +29,10 @@ class ModelEntry:
 MODELS: dict[str, ModelEntry] = {
     "mlp": ModelEntry("airfl.tasks.models.mlp", (1, 28, 28), 10, 25_450, "784-32-10, ReLU"),
     "cnn": ModelEntry(
-        "airfl.tasks.models.cnn", (1, 28, 28), 10, 21_840, "conv 5x5 10-20 with max pooling, fc 50 (as Fed-SPA on MNIST)"
+        "airfl.tasks.models.cnn",
+        (1, 28, 28),
+        10,
+        21_840,
+        "conv 5x5 10-20 with max pooling, fc 50 (as Fed-SPA on MNIST)",
     ),
 }

@@ -1,0 +1,5 @@
+"""python -m airfl: the command line."""
+
+from airfl.cli import main
+
+main()

@@ -1,0 +1,65 @@
+"""Several runs on the same devices, fades and noise: a row a setting, a run folder a row and seed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from airfl.config import Row
+from airfl.errors import UserError
+from airfl.report.summary import Summary
+from airfl.round import Record
+from airfl.simulation import check_output, run
+
+Progress = Callable[[str, int, int, Record], None]
+
+
+@dataclass(frozen=True)
+class RowResult:
+    """A row of a comparison: its runs, one a seed, in the order of the seeds."""
+
+    label: str
+    folders: tuple[Path, ...]
+    summaries: tuple[Summary, ...]
+
+
+def compare(
+    rows: Sequence[Row], seeds: int, out: Path, device: str = "cpu", progress: Progress | None = None
+) -> list[RowResult]:
+    """Run every row with `seeds` seeds, counted up from the row's own; the runs go to out/ROW/seed-S.
+
+    progress(what, rounds done, rounds, record) after every round. UserError if `out` holds something already.
+    """
+    folders = row_folders([row.label for row in rows])
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out}: is not an empty folder; choose another --out")
+    check_output(out / "trace.h5")
+    results = []
+    for row, name in zip(rows, folders, strict=True):
+        first = row.settings.run.seed
+        runs = []
+        for seed in range(first, first + seeds):
+            what = row.label if seeds == 1 else f"{row.label}, seed {seed}"
+            report = _tell(progress, what)
+            runs.append(run(row.settings.resolved(run={"seed": seed}), out / name / f"seed-{seed}", device, report))
+        results.append(
+            RowResult(row.label, tuple(done.path.parent for done in runs), tuple(done.summary() for done in runs))
+        )
+    return results
+
+
+def row_folders(labels: Sequence[str]) -> list[str]:
+    """A folder name for each label; UserError if two labels give the same."""
+    names = [re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-.") or "row" for label in labels]
+    for name, label in zip(names, labels, strict=True):
+        if names.count(name) > 1:
+            raise UserError(f"[[compare]]: the label {label!r} is there twice, or as good as; give each row its own")
+    return names
+
+
+def _tell(progress: Progress | None, what: str) -> Callable[[int, int, Record], None] | None:
+    if progress is None:
+        return None
+    return lambda done, rounds, record: progress(what, done, rounds, record)

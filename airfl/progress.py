@@ -1,0 +1,90 @@
+"""Progress of runs on standard error: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from airfl.round import Record
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+class RoundProgress:
+    """Shows the rounds of one run after another."""
+
+    def __init__(self, bar: Progress | None) -> None:
+        self._bar = bar
+        self._tasks: dict[str, TaskID] = {}
+        self._started: dict[str, float] = {}
+        self._last_line = 0.0
+        self._accuracy = math.nan
+
+    def reporter(self, label: str) -> Callable[[int, int, Record], None]:
+        """A progress function for a single run."""
+        report = self.labelled_reporter()
+        return lambda done, rounds, record: report(label, done, rounds, record)
+
+    def labelled_reporter(self) -> Callable[[str, int, int, Record], None]:
+        """A progress function for many runs, told apart by label."""
+        return self._report
+
+    def _report(self, label: str, done: int, rounds: int, record: Record) -> None:
+        accuracy = float(record["test_accuracy"])
+        if label not in self._started:
+            self._started[label], self._accuracy = time.monotonic(), math.nan
+        self._accuracy = self._accuracy if math.isnan(accuracy) else accuracy
+        text = "" if math.isnan(self._accuracy) else f"accuracy {100 * self._accuracy:.1f}%"
+        if self._bar is None:
+            self._line(label, done, rounds, text)
+            return
+        if label not in self._tasks:
+            self._tasks[label] = self._bar.add_task(label, total=rounds, accuracy="")
+        self._bar.update(self._tasks[label], completed=done, accuracy=text)
+
+    def _line(self, label: str, done: int, rounds: int, text: str) -> None:
+        now = time.monotonic()
+        if done < rounds and now - self._last_line < SECONDS_BETWEEN_LINES:
+            return
+        self._last_line = now
+        elapsed = now - self._started[label]
+        left = elapsed / max(done - 1, 1) * (rounds - done)
+        ending = f"{left:.0f} s left" if done < rounds else f"done in {elapsed:.0f} s"
+        print(
+            f"{label}: round {done}/{rounds}, {text or 'not evaluated yet'}, {ending}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
+@contextmanager
+def round_progress() -> Iterator[RoundProgress]:
+    """Progress for the time of the block."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield RoundProgress(None)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[accuracy]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bar:
+        yield RoundProgress(bar)

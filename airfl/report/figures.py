@@ -1,0 +1,130 @@
+"""Figures from traces: learning curves and costs, as PNG and PDF."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from airfl.errors import UserError
+from airfl.trace import open_trace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's colours, told apart by the colour-blind; line styles tell them apart in grey.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The runs of one label (one a seed): figures at the evaluated rounds and what was spent up to them.
+
+    rounds: [evaluations]; accuracy (%), loss, energy, resource_elements: [seeds, evaluations].
+    """
+
+    label: str
+    link: str
+    energy_units: str
+    rounds: np.ndarray
+    accuracy: np.ndarray
+    loss: np.ndarray
+    energy: np.ndarray
+    resource_elements: np.ndarray
+
+
+def read_curves(label: str, folders: Sequence[Path]) -> Curves:
+    """The curves of runs that differ in their seed only; UserError if they were evaluated in different rounds."""
+    runs: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
+    for folder in folders:
+        with open_trace(folder) as dataset:
+            found = {name: dataset[name].values for name in ("test_accuracy", "test_loss")}
+            spent = {name: dataset[name].values.cumsum() for name in ("energy_j", "resource_elements")}
+            link, units = str(dataset.attrs.get("link")), str(dataset["energy_j"].attrs["units"])
+        evaluated = np.flatnonzero(~np.isnan(found["test_accuracy"]))
+        if runs and not np.array_equal(evaluated, runs[0][0]):
+            raise UserError(f"{folder}: evaluated in other rounds than {folders[0]}; plot them by themselves")
+        runs.append((evaluated, {name: values[evaluated] for name, values in {**found, **spent}.items()}))
+    if not runs[0][0].size:
+        raise UserError(f"{folders[0]}: no round of this run was evaluated")
+    stacked = {name: np.stack([values[name] for _, values in runs]) for name in runs[0][1]}
+    return Curves(
+        label=label,
+        link=link,
+        energy_units=units,
+        rounds=runs[0][0] + 1,
+        accuracy=100 * stacked["test_accuracy"],
+        loss=stacked["test_loss"],
+        energy=stacked["energy_j"],
+        resource_elements=stacked["resource_elements"],
+    )
+
+
+def plot(groups: Sequence[tuple[str, Sequence[Path]]], out: Path) -> list[Path]:
+    """Draw the runs, (label, run folders) a line; writes out/learning.png and out/learning.pdf and returns them.
+
+    Mean over seeds, with a band of one standard deviation over rounds. UserError for a folder without a trace, or if a
+    file is there already.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    files = [out / "learning.png", out / "learning.pdf"]
+    for file in files:
+        if file.exists():
+            raise UserError(f"{file}: is there already; choose another --out")
+    curves = [read_curves(label, folders) for label, folders in groups]
+    figure = Figure(figsize=(11, 6.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    _draw(figure, curves)
+    out.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        # No date in the file: the same traces give the same figure.
+        metadata: dict[str, Any] = {"CreationDate": None} if file.suffix == ".pdf" else {}
+        figure.savefig(file, dpi=150, metadata=metadata)
+    return files
+
+
+def _draw(figure: Figure, curves: Sequence[Curves]) -> None:
+    """Accuracy above, loss below; against rounds, energy and resource elements."""
+    axes = figure.subplots(2, 3, sharey="row", sharex="col")
+    for number, curve in enumerate(curves):
+        look = {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)]}
+        for row, values in enumerate((curve.accuracy, curve.loss)):
+            _against_rounds(axes[row, 0], curve.rounds, values, curve.label, look)
+            for axis, cost in ((axes[row, 1], curve.energy), (axes[row, 2], curve.resource_elements)):
+                _against_cost(axis, cost.mean(axis=0), values.mean(axis=0), curve.link, look)
+    for row, name in enumerate(("test accuracy (%)", "test loss")):
+        axes[row, 0].set_ylabel(name)
+    units = curves[0].energy_units
+    for column, name in enumerate(("round", f"energy of all devices ({units})", "resource elements")):
+        axes[1, column].set_xlabel(name)
+    for axis in axes.flat:
+        axis.grid(alpha=0.3, linewidth=0.5)
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.xaxis.get_major_formatter().set_powerlimits((-3, 4))
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(5, len(labels)), frameon=False)
+    if any(curve.link == "ideal" for curve in curves) and any(curve.link != "ideal" for curve in curves):
+        axes[0, 1].set_title("ideal link: level of its last value, off scale", fontsize="small", loc="left")
+
+
+def _against_rounds(axis: Axes, rounds: np.ndarray, values: np.ndarray, label: str, look: dict[str, Any]) -> None:
+    mean = values.mean(axis=0)
+    axis.plot(rounds, mean, label=label, **look)
+    if len(values) > 1:
+        deviation = values.std(axis=0, ddof=1)
+        axis.fill_between(rounds, mean - deviation, mean + deviation, color=look["color"], alpha=0.15, linewidth=0)
+
+
+def _against_cost(axis: Axes, cost: np.ndarray, values: np.ndarray, link: str, look: dict[str, Any]) -> None:
+    """The ideal link costs many times what the others do (orders of magnitude): there only the level it reaches."""
+    if link == "ideal":
+        axis.axhline(values[-1], linewidth=0.8, **look)
+    else:
+        axis.plot(cost, values, **look)
