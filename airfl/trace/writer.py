@@ -97,8 +97,8 @@ class TraceWriter:
         for row, record in enumerate(self._buffer):
             if variable.name in record:
                 value = np.asarray(record[variable.name])
-                part: tuple[slice, ...] = tuple(slice(0, size) for size in value.shape)
-                block[row][part] = value
+                place: tuple[int | slice, ...] = (row, *(slice(0, size) for size in value.shape))
+                block[place] = value
         dataset[self._rounds : end] = block
 
     def _create(self, variable: Variable) -> None:
