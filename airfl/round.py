@@ -99,8 +99,10 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
         "channel_estimate": perfect_csi(channel).gains,
         "power_limit": world.power_limits[devices],
         "update_norm": update_norms,
-        "coordinates": encoder.coordinates if encoder.coordinates is not None else np.arange(world.bound.entries),
     }
+    if settings.trace.records_signals(t):
+        everything = np.arange(world.bound.entries)
+        record["coordinates"] = everything if encoder.coordinates is None else encoder.coordinates
     return State(t + 1, parameters), record
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -25,6 +27,7 @@ from airfl.selection import SELECTIONS, most_selected
 from airfl.server import mean_weights
 from airfl.stages import bound_after
 from airfl.streams import Purpose, Streams
+from airfl.tasks import build_model
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.task import build_task
 from airfl.trace import TraceWriter, open_trace
@@ -41,15 +44,21 @@ Progress = Callable[[int, int, Record], None]
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: its resolved settings and where its trace is."""
+    """A finished run: its resolved settings, where its trace is, the final parameters theta^T [d]."""
 
     settings: Settings
     path: Path
-    _folder: Any = field(default=None, repr=False)  # keeps a temporary output folder alive
+    parameters: torch.Tensor = field(repr=False)
 
     def trace(self) -> xarray.Dataset:
         """The trace as a lazy xarray dataset."""
         return open_trace(self.path)
+
+    def model(self) -> torch.nn.Module:
+        """The trained model."""
+        module = build_model(self.settings.task.model)
+        torch.nn.utils.vector_to_parameters(self.parameters.cpu(), module.parameters())
+        return module
 
     def summary(self) -> Summary:
         """The figures of the whole run."""
@@ -64,8 +73,9 @@ def run(
 
     progress(rounds done, rounds, record) is called after every round. Raises UserError for what the user can mend.
     """
-    folder = tempfile.TemporaryDirectory(prefix="airfl-") if out is None else None
-    target = Path(folder.name if folder else str(out)) / TRACE_NAME
+    if out is None:
+        return _run_in_temporary_folder(settings, device, progress)
+    target = Path(out) / TRACE_NAME
     check_output(target)
     torch_device = find_device(device)
     if settings.run.threads:
@@ -90,7 +100,18 @@ def run(
         status = "complete"
     finally:
         writer.close(status)
-    return Run(resolved, target, folder)
+    return Run(resolved, target, state.parameters)
+
+
+def _run_in_temporary_folder(settings: Settings, device: str, progress: Progress | None) -> Run:
+    folder = tempfile.mkdtemp(prefix="airfl-")
+    try:
+        finished = run(settings, folder, device, progress)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(finished, shutil.rmtree, folder, ignore_errors=True)
+    return finished
 
 
 def build_world(settings: Settings, device: torch.device) -> World:

@@ -57,7 +57,7 @@ class LocalTrainer:
         starts[: len(devices)] = self._task.partition.offsets[devices]
         rows = self._task.partition.indices[starts[:, None, None] + np.maximum(plan, 0)]
         start = self._model.split(parameters)
-        trained = tuple(part.expand(len(plan), *part.shape).contiguous() for part in start)
+        trained = tuple(part.expand(len(plan), *part.shape).clone() for part in start)
         self._run_steps(trained, torch.from_numpy(rows).to(self._device), present.float())
         differences = [(after - before).flatten(1) for after, before in zip(trained, start, strict=True)]
         return torch.cat(differences, dim=1)[: len(devices)]
@@ -90,7 +90,7 @@ class LocalTrainer:
             nobody = torch.zeros(self.chunk, 1, self._batch_width(settings), device=self._device)
             start = self._model.split(self._model.initial())
             self._run_steps(
-                tuple(part.expand(self.chunk, *part.shape).contiguous() for part in start),
+                tuple(part.expand(self.chunk, *part.shape).clone() for part in start),
                 nobody.long(),
                 nobody,
             )

@@ -17,6 +17,7 @@ def open_trace(path: str | Path) -> xarray.Dataset:
 
     Raises UserError, naming file and fault, where there is none, it is cut off, or it is not a trace of this schema.
     """
+    import h5py
     import xarray
 
     file = Path(path)
@@ -24,12 +25,13 @@ def open_trace(path: str | Path) -> xarray.Dataset:
     if not file.exists():
         raise UserError(f"{file}: no such trace")
     try:
-        dataset = xarray.open_dataset(file, engine="h5netcdf")
+        with h5py.File(file) as raw:
+            found = raw.attrs.get("schema")
+        if found != SCHEMA:
+            raise UserError(f"{file}: not a trace of schema {SCHEMA} (schema: {found!r})")
+        return xarray.open_dataset(file, engine="h5netcdf")
+    except UserError:
+        raise
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UserError(f"{file}: not a readable trace, or cut off ({reason})") from None
-    found = dataset.attrs.get("schema")
-    if found != SCHEMA:
-        dataset.close()
-        raise UserError(f"{file}: not a trace of schema {SCHEMA} (schema: {found!r})")
-    return dataset

@@ -1,0 +1,34 @@
+"""A small setting that runs in a fraction of a second, for every test to vary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airfl.config import Settings, load_settings
+
+ROOT = Path(__file__).resolve().parents[1]
+DEMO = ROOT / "experiments" / "configs" / "demo.toml"
+
+SMALL = (
+    "run.rounds=2",
+    "run.devices=100",
+    "run.selected=8",
+    "run.evaluate_every=1",
+    "run.threads=1",
+    "local.epochs=0",
+    "local.steps=2",
+    "local.engine=eager",
+)
+
+
+@pytest.fixture(scope="session")
+def demo() -> Path:
+    """The demo's settings file."""
+    return DEMO
+
+
+def small_settings(*overrides: str) -> Settings:
+    """The demo's settings, made small, with further overrides."""
+    return load_settings(DEMO, [*SMALL, *overrides])

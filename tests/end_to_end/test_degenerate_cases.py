@@ -1,0 +1,101 @@
+"""Schemes that must coincide do; the same seed gives the same trace; two schemes meet the same world."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import xarray
+
+from airfl.simulation import Run, run
+from tests.conftest import small_settings
+
+
+def loaded(done: Run) -> xarray.Dataset:
+    with done.trace() as trace:
+        return trace.load()
+
+
+def assert_equal(first: xarray.Dataset, second: xarray.Dataset, but: tuple[str, ...] = ()) -> None:
+    """Every variable bit for bit, but those named."""
+    assert set(first) == set(second)
+    for name in set(first) - set(but):
+        np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=str(name))
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 8])
+@pytest.mark.parametrize("partition", ["iid", "dirichlet"])
+def test_pfels_without_noise_privacy_and_compression_is_fedavg(chunk: int, partition: str) -> None:
+    common = (f"run.chunk={chunk}", f"task.partition={partition}", "channel.noise=false", "privacy.epsilon=inf")
+    fedavg = run(small_settings("scheme.name=fedavg", f"task.partition={partition}", "run.chunk=8"))
+    pfels = run(small_settings("scheme.name=pfels", "scheme.ratio=1.0", *common))
+    assert float((pfels.parameters - fedavg.parameters).norm() / fedavg.parameters.norm()) < 1e-6
+    assert (loaded(pfels)["aggregation_error"] < 1e-10).all()
+
+
+def test_weights_do_not_break_it() -> None:
+    common = ("task.partition=dirichlet", "server.weights=samples")
+    fedavg = run(small_settings("scheme.name=fedavg", *common))
+    pfels = run(
+        small_settings("scheme.ratio=1.0", "channel.noise=false", "privacy.epsilon=inf", "run.chunk=3", *common)
+    )
+    assert float((pfels.parameters - fedavg.parameters).norm() / fedavg.parameters.norm()) < 1e-6
+
+
+def test_pfels_at_ratio_one_is_wfl_pdp_exactly() -> None:
+    pfels = run(small_settings("scheme.name=pfels", "scheme.ratio=1.0", "trace.signals=true"))
+    wfl_pdp = run(small_settings("scheme.name=wfl-pdp", "trace.signals=true"))
+    assert torch.equal(pfels.parameters, wfl_pdp.parameters)
+    assert_equal(loaded(pfels), loaded(wfl_pdp))
+
+
+def test_wfl_pdp_without_privacy_is_wfl_p_exactly() -> None:
+    wfl_pdp = run(small_settings("scheme.name=wfl-pdp", "privacy.epsilon=inf", "trace.signals=true"))
+    wfl_p = run(small_settings("scheme.name=wfl-p", "trace.signals=true"))
+    assert torch.equal(wfl_pdp.parameters, wfl_p.parameters)
+    assert_equal(loaded(wfl_pdp), loaded(wfl_p), but=("epsilon_paper",))
+
+
+@pytest.mark.parametrize("scheme", ["fedavg", "pfels", "wfl-p", "wfl-pdp"])
+def test_the_same_seed_gives_the_same_trace(scheme: str) -> None:
+    settings = small_settings(f"scheme.name={scheme}", "trace.signals=[0]", "task.validation_share=0.1")
+    first, second = run(settings), run(settings)
+    assert_equal(loaded(first), loaded(second))
+    assert torch.equal(first.parameters, second.parameters)
+
+
+def test_the_resolved_settings_give_the_same_trace_again() -> None:
+    first = run(small_settings("run.threads=0"))
+    assert_equal(loaded(first), loaded(run(first.settings)))
+
+
+def test_another_seed_gives_another_run() -> None:
+    first, second = loaded(run(small_settings())), loaded(run(small_settings("run.seed=4294967296")))
+    for name in ("device_id", "channel_gain", "device_power_limit", "test_loss", "update_norm"):
+        assert not np.array_equal(first[name].values, second[name].values), name
+
+
+def test_two_schemes_meet_the_same_devices_fades_limits_and_batches() -> None:
+    first, second = (loaded(run(small_settings(f"scheme.name={name}"))) for name in ("pfels", "fedavg"))
+    for name in (
+        "device_id",
+        "channel_gain",
+        "channel_estimate",
+        "power_limit",
+        "device_power_limit",
+        "device_samples",
+    ):
+        np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
+    # The same batches from the same parameters: in round 0 the updates are the same.
+    np.testing.assert_array_equal(first["update_norm"].values[0], second["update_norm"].values[0])
+
+
+def test_chunks_change_nothing_but_rounding() -> None:
+    whole, ones = run(small_settings()), run(small_settings("run.chunk=1"))
+    assert float((whole.parameters - ones.parameters).norm() / whole.parameters.norm()) < 1e-6
+
+
+def test_more_rounds_begin_with_the_fewer() -> None:
+    short, long = loaded(run(small_settings())), loaded(run(small_settings("run.rounds=4")))
+    for name in ("device_id", "channel_gain", "test_loss", "energy_j", "epsilon"):
+        np.testing.assert_array_equal(short[name].values, long[name].values[:2], err_msg=name)

@@ -1,0 +1,97 @@
+"""The worked example of PFELS' power control: N = 10, r = 3, d = 8, k = 4, every number computed by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from airfl.privacy.pfels import theorem_3_factor
+from airfl.stages import Batch, Clip, RandK, bound_after
+from airfl.stages.stage import Coder
+from channels.csi import ChannelState
+from channels.grid import Packing
+from channels.mac import MultipleAccessChannel
+from channels.power import LimitReading, align, invert_channel, power_limits, round_energy_limits
+
+DEVICES, SELECTED, DIMENSION, KEPT = 10, 3, 8, 4
+CLIP_NORM = 0.1 * 5 * 1.0  # eta tau C_1
+DELTA, NOISE_STD = 0.1, 1.0
+GAINS = np.array([0.02, 0.05, 0.01])
+PHASES = np.exp(1j * np.array([0.3, -2.0, 1.1]))  # of no consequence: they are inverted
+SNR = np.array([10.0, 5.0, 20.0])
+COORDINATES = torch.tensor([0, 2, 5, 7])
+UPDATES = torch.tensor(
+    [
+        [0.25, 0.25, 0.25, 0.25, 0, 0, 0, 0],
+        [0.5 / math.sqrt(8) * sign for sign in (1, -1, 1, -1, 1, -1, 1, -1)],
+        [0, 0, 0, 0, 0.25, 0.25, 0.25, 0.25],
+    ],
+    dtype=torch.float64,
+)
+DECODED = [0.142258898, 0, 0.142258898, 0, 0, 0.024407768, 0, 0.024407768]
+
+
+def alignment_coefficient(epsilon: float, reading: LimitReading = "round_energy") -> float:
+    """beta of theorem 5 from the project's own pieces."""
+    factor = theorem_3_factor(CLIP_NORM, SELECTED, DEVICES, DELTA, NOISE_STD)
+    bound = bound_after((Clip(CLIP_NORM), RandK(DIMENSION, KEPT, rescale=False)), DIMENSION)
+    limits = round_energy_limits(power_limits(SNR, DIMENSION, NOISE_STD), KEPT / DIMENSION, reading)
+    return align(GAINS, limits, np.full(SELECTED, bound.rms), epsilon / factor).coefficient
+
+
+def send(beta: float, packing: Packing) -> tuple[torch.Tensor, torch.Tensor]:
+    """Noise-free decoded update and the energies, for the mask of the example."""
+    clip, mask = Clip(CLIP_NORM).open(None, 0, torch.device("cpu")), given_mask()  # type: ignore[arg-type]
+    batch = mask.encode(clip.encode(Batch(UPDATES, torch.ones(SELECTED, dtype=torch.float64))))
+    channel = MultipleAccessChannel(ChannelState(GAINS * PHASES), packing)
+    precoders = invert_channel(GAINS * PHASES, beta) * batch.scale.numpy()
+    energies = channel.send(batch.values, precoders, slice(0, SELECTED))
+    return mask.decode(channel.close(torch.zeros(KEPT)) / (SELECTED * beta)), energies
+
+
+def given_mask() -> Coder:
+    """rand-k with the coordinates of the example."""
+    return Coder(
+        encode=lambda batch: Batch(batch.values[:, COORDINATES], batch.scale),
+        decode=lambda mean: torch.zeros(DIMENSION, dtype=mean.dtype).index_copy(0, COORDINATES, mean),
+    )
+
+
+def test_the_privacy_factor() -> None:
+    """C_2 = 2 sqrt(2) C r sqrt(log(1.25 r/(N delta)))/(N sigma_0)."""
+    factor = theorem_3_factor(CLIP_NORM, SELECTED, DEVICES, DELTA, NOISE_STD)
+    assert factor == pytest.approx(2 * math.sqrt(2) * 0.5 * 0.3 * math.sqrt(math.log(3.75)), rel=1e-14)
+
+
+@pytest.mark.parametrize("packing", ["real", "iq"])
+def test_power_binds_at_epsilon_1_5(packing: Packing) -> None:
+    beta = alignment_coefficient(1.5)
+    assert beta == pytest.approx(0.3577708764, rel=1e-9)
+    decoded, energies = send(beta, packing)
+    np.testing.assert_allclose(energies, [40, 6.4, 160], rtol=1e-9)
+    np.testing.assert_allclose(decoded, DECODED, rtol=1e-9, atol=5e-10)
+
+
+@pytest.mark.parametrize("packing", ["real", "iq"])
+def test_privacy_binds_at_epsilon_0_15(packing: Packing) -> None:
+    beta = alignment_coefficient(0.15)
+    assert beta == pytest.approx(0.30752426, abs=5e-9)
+    decoded, energies = send(beta, packing)
+    assert float(energies.sum()) == pytest.approx(152.496016, abs=5e-7)
+    np.testing.assert_allclose(decoded, DECODED, rtol=1e-9, atol=5e-10)
+
+
+def test_at_fixed_transmit_power_beta_loses_the_root_of_p() -> None:
+    assert alignment_coefficient(1.5, "transmit_power") == pytest.approx(0.3577708764 * math.sqrt(0.5), rel=1e-9)
+
+
+def test_a_whole_round_may_take_the_limit_over_p() -> None:
+    """P_i = (80, 40, 160) holds on average over the masks; device 1 alone spends P_i when all of its weight is kept."""
+    beta = alignment_coefficient(1.5)
+    limits = power_limits(SNR, DIMENSION, NOISE_STD)
+    np.testing.assert_allclose(limits, [80, 40, 160])
+    on_average = (beta / GAINS) ** 2 * (KEPT / DIMENSION) * CLIP_NORM**2
+    assert np.all(on_average <= limits * (1 + 1e-12))
+    at_most = (beta / GAINS) ** 2 * CLIP_NORM**2
+    assert at_most.max() == pytest.approx(160 / 0.5)

@@ -1,0 +1,188 @@
+"""The physics of a run, from nothing but the signals in its trace."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import xarray
+
+from airfl.simulation import run
+from tests.conftest import small_settings
+
+SIGNALS = ("trace.signals=true", "run.rounds=3")
+SCHEMES = ("pfels", "wfl-p", "wfl-pdp")
+
+
+def traced(*overrides: str) -> xarray.Dataset:
+    """The trace of a small run with all signals, in memory."""
+    done = run(small_settings(*SIGNALS, *overrides))
+    with done.trace() as trace:
+        return trace.load()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("packing", ["real", "iq"])
+def test_alignment_energy_noise_and_phase(scheme: str, packing: str) -> None:
+    trace = traced(f"scheme.name={scheme}", f"grid.packing={packing}", "channel.noise_std=2.0")
+    h = trace["channel_gain"].values.astype(np.complex128)
+    m = int(trace["message_length"][0])
+    elements = m if packing == "real" else -(-m // 2)
+    x = trace["tx_symbols"].values[..., :elements].astype(np.complex128)
+    y = trace["rx_symbols"].values[..., :elements].astype(np.complex128)
+
+    # |h_i| alpha_i = beta
+    beta = trace["alignment_coefficient"].values
+    np.testing.assert_allclose(
+        np.abs(h) * trace["transmit_scale"].values, beta[:, None] * np.ones_like(h.real), rtol=1e-6
+    )
+
+    # The energy that is charged is ||x_i||^2.
+    np.testing.assert_allclose((np.abs(x) ** 2).sum(axis=2), trace["transmit_energy_j"].values, rtol=1e-4)
+    np.testing.assert_allclose(trace["transmit_energy_j"].sum("slot"), trace["energy_j"], rtol=1e-12)
+
+    # What arrives has no phase left.
+    total = (h[..., None] * x).sum(axis=1)
+    if packing == "real":
+        assert np.abs(total.imag).max() < 1e-5 * np.abs(total.real).max()
+
+    # The rest is noise of variance sigma0^2 on the observed real entries and nothing else.
+    rest = y - total
+    if packing == "real":
+        assert np.abs(rest.imag).max() < 1e-5 * np.abs(total.real).max()
+        entries = rest.real.ravel()
+    else:
+        entries = np.stack([rest.real, rest.imag], axis=-1).reshape(3, -1)[:, :m].ravel()
+    n = entries.size
+    assert abs(entries.var() / 4.0 - 1) < 5 * math.sqrt(2 / n)
+    assert abs(entries.mean()) < 5 * 2.0 / math.sqrt(n)
+    if packing == "real":
+        assert abs(np.corrcoef(entries, total.real.ravel())[0, 1]) < 5 / math.sqrt(n)
+
+
+def test_iq_packing_sends_the_same_entries_on_half_the_elements() -> None:
+    real, iq = (traced("scheme.ratio=0.3", f"grid.packing={packing}") for packing in ("real", "iq"))
+    k = int(real["message_length"][0])
+    np.testing.assert_array_equal(iq["resource_elements"], -(-real["resource_elements"] // 2))
+    np.testing.assert_allclose(iq["energy_j"], real["energy_j"], rtol=1e-12)
+    np.testing.assert_array_equal(iq["test_loss"], real["test_loss"])
+    total_real = (real["channel_gain"].values[..., None] * real["tx_symbols"].values).sum(axis=1).real
+    total_iq = (iq["channel_gain"].values[..., None] * iq["tx_symbols"].values).sum(axis=1)[:, : -(-k // 2)]
+    unpacked = np.stack([total_iq.real, total_iq.imag], axis=-1).reshape(3, -1)[:, :k]
+    np.testing.assert_allclose(unpacked, total_real, atol=1e-4 * np.abs(total_real).max())
+
+
+def test_received_power_and_noise_as_recorded() -> None:
+    trace = traced("scheme.ratio=0.5")
+    h, x = trace["channel_gain"].values[..., None], trace["tx_symbols"].values
+    signal = ((h * x).sum(axis=1).real ** 2).sum(axis=1)
+    m = trace["message_length"].values
+    np.testing.assert_allclose(trace["receive_snr_db"], 10 * np.log10(signal / m), atol=1e-3)
+    np.testing.assert_allclose(trace["noise_std"], 1 / (8 * trace["alignment_coefficient"]), rtol=1e-12)
+    np.testing.assert_allclose(trace["noise_multiplier"], 1 / trace["alignment_coefficient"], rtol=1e-12)  # C = 1
+
+
+@pytest.mark.parametrize("limit", ["round_energy", "transmit_power"])
+def test_energy_stays_within_its_limit(limit: str) -> None:
+    """100 rounds of 8 devices: on average over the mask within P, never above P/p, and in strict mode never above P."""
+    many = (
+        "local.clip_norm=0.05",  # every update is at its bound
+        "run.rounds=100",
+        "run.evaluate_every=100",
+        "trace.signals=false",
+        "privacy.epsilon=inf",
+        "scheme.ratio=0.3",
+        "local.clip_norm=0.05",
+    )
+    for strict in (False, True):
+        trace = traced(*many, f"power.limit={limit}", f"power.strict={str(strict).lower()}")
+        ratio = float(trace["message_length"][0]) / 25_450
+        limits = trace["power_limit"].values * (1.0 if limit == "round_energy" else ratio)
+        share = trace["transmit_energy_j"].values / limits
+        assert share.max() <= (1.0 if strict else 1 / ratio) * (1 + 1e-5)
+        # The device that sets beta spends its limit on average, the others less; 25,450 coordinates average the mask.
+        binding = share.max(axis=1)
+        assert binding.mean() <= 1 + 5 * binding.std() / math.sqrt(len(binding))
+        assert binding.mean() > 0.9
+
+
+def test_a_device_with_one_heavy_coordinate_may_reach_p_over_ratio_but_not_when_strict() -> None:
+    """The mask keeps or drops the one coordinate that matters: energy P/p or 0, P on average."""
+    import torch
+
+    from airfl.stages import Batch, Clip, RandK, bound_after, open_encoder
+    from airfl.streams import Streams
+
+    spike = torch.zeros(1, 10)
+    spike[0, 3] = 5.0
+    loose = (Clip(1.0), RandK(10, 4, rescale=False))
+    strict = (*loose, Clip(math.sqrt(0.4)))
+    energies: dict[str, list[float]] = {"loose": [], "strict": []}
+    for name, stages in (("loose", loose), ("strict", strict)):
+        bound = bound_after(stages, 10)
+        assert bound.rms == pytest.approx(math.sqrt(0.4))
+        for t in range(2000):
+            message = open_encoder(stages, Streams(0), t, torch.device("cpu")).encode(Batch(spike, torch.ones(1)))
+            energies[name].append(float((message.values * message.scale[:, None]).square().sum()) / bound.rms**2)
+    assert max(energies["loose"]) == pytest.approx(1 / 0.4)
+    assert np.mean(energies["loose"]) == pytest.approx(1.0, abs=5 * math.sqrt(0.4 * 0.6 / 2000) / 0.4)
+    assert max(energies["strict"]) == pytest.approx(1.0, rel=1e-6)
+
+
+def test_beta_is_the_smaller_of_its_bounds() -> None:
+    for epsilon, which in ((1e-3, "privacy_bound_binding"), (math.inf, "power_bound_binding")):
+        trace = traced(f"privacy.epsilon={epsilon}", "scheme.ratio=0.3")
+        assert (trace[which] == 1).all()
+        h, limits = np.abs(trace["channel_gain"].values), trace["power_limit"].values
+        ratio = float(trace["message_length"][0]) / 25_450
+        power = (h * np.sqrt(limits) / math.sqrt(ratio)).min(axis=1)  # eq. 36 at C = 1
+        rate, delta = 8 / 100, 1e-3
+        privacy = epsilon / (2 * math.sqrt(2) * rate * math.sqrt(math.log(1.25 * rate / delta)))  # eq. 21, sigma0 = 1
+        np.testing.assert_allclose(trace["alignment_coefficient"], np.minimum(power, privacy), rtol=1e-6)
+        if math.isfinite(epsilon):
+            np.testing.assert_allclose(trace["epsilon_paper"], epsilon, rtol=1e-12)
+
+
+def test_without_noise_nothing_but_the_signal_arrives() -> None:
+    trace = traced("channel.noise=false")
+    h, x = trace["channel_gain"].values[..., None], trace["tx_symbols"].values
+    total = (h * x).sum(axis=1).real
+    np.testing.assert_allclose(trace["rx_symbols"], total, atol=1e-5 * np.abs(total).max())
+    assert np.isinf(trace["receive_snr_db"]).all()
+    assert (trace["noise_std"] == 0).all()
+    assert (trace["noise_multiplier"] == 0).all()
+    for name in ("epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson"):
+        assert np.isinf(trace[name]).all(), name
+
+
+def test_rescaling_multiplies_signal_and_noise() -> None:
+    plain, rescaled = traced("scheme.ratio=0.5"), traced("scheme.ratio=0.5", "scheme.rescale=true")
+    np.testing.assert_allclose(rescaled["noise_std"], 2 * plain["noise_std"], rtol=1e-12)
+    np.testing.assert_array_equal(rescaled["rx_symbols"][0], plain["rx_symbols"][0])  # the air sees no difference
+    np.testing.assert_allclose(rescaled["noise_multiplier"], plain["noise_multiplier"], rtol=1e-12)
+
+
+def test_weights_by_data_size_count_in_power_and_in_sensitivity() -> None:
+    common = ("task.partition=dirichlet", "server.weights=samples", "trace.signals=false", "privacy.epsilon=inf")
+    trace = traced(*common, "scheme.name=wfl-p")
+    sizes, ids = trace["device_samples"].values, trace["device_id"].values
+    weights = sizes / sizes.mean()
+    h, beta = np.abs(trace["channel_gain"].values), trace["alignment_coefficient"].values
+    expected = (h * np.sqrt(trace["power_limit"].values) / weights[ids]).min(axis=1)
+    np.testing.assert_allclose(beta, expected, rtol=1e-6)
+    np.testing.assert_allclose(trace["noise_multiplier"], 1 / (beta * weights.max()), rtol=1e-12)
+    assert (trace["transmit_energy_j"].values <= trace["power_limit"].values * (1 + 1e-5)).all()
+
+
+def test_ideal_link_is_charged_at_capacity() -> None:
+    trace = traced("scheme.name=fedavg", "trace.signals=false")
+    d = 25_450
+    snr = np.abs(trace["channel_gain"].values.astype(complex)) ** 2 * trace["power_limit"].values / d
+    elements = np.ceil(32 * d / np.log2(1 + snr))
+    np.testing.assert_allclose(trace["resource_elements"], elements.sum(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(trace["transmit_energy_j"], elements * trace["power_limit"].values / d, rtol=1e-6)
+    np.testing.assert_array_equal(trace["ofdm_symbols"], np.ceil(trace["resource_elements"] / 3300))
+    assert (trace["uplink_bits"] == 32 * d * 8).all()
+    assert (trace["aggregation_error"] < 1e-12).all()
+    assert np.isnan(trace["alignment_coefficient"]).all()

@@ -1,0 +1,72 @@
+"""The house rules that a machine can check."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def imported_modules(file: Path) -> set[str]:
+    """Every module that a source file imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
+def test_channels_never_imports_airfl() -> None:
+    files = sorted((ROOT / "channels").rglob("*.py"))
+    assert len(files) > 5
+    for file in files:
+        assert not {name for name in imported_modules(file) if name.split(".")[0] == "airfl"}, file
+
+
+def test_channels_alone_does_not_load_airfl() -> None:
+    code = (
+        "import sys, channels.fading, channels.mac, channels.power, channels.grid, channels.digital;"
+        "sys.exit(any(name.split('.')[0] == 'airfl' for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
+
+
+def test_the_round_names_no_scheme() -> None:
+    from airfl.schemes.names import SCHEME_NAMES
+
+    source = (ROOT / "airfl" / "round.py").read_text()
+    assert not [name for name in SCHEME_NAMES if name in source]
+    assert "scheme ==" not in source
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import airfl, airfl.cli",
+        "import airfl; airfl.load_settings('experiments/configs/demo.toml')",
+        "import airfl.schemes as s\nfrom airfl.schemes.names import SCHEME_NAMES\n[s.scheme(n) for n in SCHEME_NAMES]",
+    ],
+)
+def test_settings_and_schemes_are_read_without_torch(code: str) -> None:
+    check = (
+        f"{code}\nimport sys\nsys.exit(bool({{'torch', 'sionna', 'dp_accounting', 'matplotlib'}} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", check], check=False, cwd=ROOT).returncode == 0
+
+
+def test_nothing_leaves_torchs_global_generator_changed() -> None:
+    import torch
+
+    from airfl.simulation import run
+    from tests.conftest import small_settings
+
+    before = torch.random.get_rng_state()
+    run(small_settings())
+    assert torch.equal(before, torch.random.get_rng_state())

@@ -1,0 +1,156 @@
+"""Settings: what is accepted, and the one line that says why something is not."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from airfl.config import Settings, load_rows, load_settings, to_json
+from airfl.errors import UserError
+
+MINIMAL = "[local]\nsteps = 2\nclip_norm = 1.0\n"
+
+
+@pytest.fixture
+def minimal(tmp_path: Path) -> Path:
+    path = tmp_path / "minimal.toml"
+    path.write_text(MINIMAL)
+    return path
+
+
+def message(path: Path, *overrides: str) -> str:
+    """The error of a setting that cannot be used; it is one line."""
+    with pytest.raises(UserError) as caught:
+        load_settings(path, overrides)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_everything_else_has_a_default(minimal: Path) -> None:
+    settings = load_settings(minimal)
+    assert (settings.run.devices, settings.run.selected, settings.run.seed) == (1000, 32, 0)
+    assert settings.delta == 1 / 1000
+    assert settings.grid.subcarriers == 3300
+    assert settings.power.max_snr_db == [2.0, 15.0]
+
+
+def test_the_last_override_wins(minimal: Path) -> None:
+    assert load_settings(minimal, ["run.seed=3", "run.seed=4"]).run.seed == 4
+
+
+def test_override_values_are_toml_else_text(minimal: Path) -> None:
+    settings = load_settings(minimal, ["power.max_snr_db=[5, 7.5]", "scheme.name=wfl-p", "privacy.epsilon=inf"])
+    assert settings.power.max_snr_db == [5.0, 7.5]
+    assert settings.scheme.name == "wfl-p"
+    assert settings.privacy.epsilon == math.inf
+
+
+def test_clip_norm_from_the_gradient_bound(tmp_path: Path) -> None:
+    path = tmp_path / "bound.toml"
+    path.write_text("[local]\nsteps = 5\nlearning_rate = 0.1\ngradient_bound = 2.0\n")
+    assert load_settings(path).local.update_bound == pytest.approx(0.1 * 5 * 2.0)
+    assert "clip_norm" in message(path, "local.steps=0", "local.epochs=5")
+
+
+@pytest.mark.parametrize(
+    ("override", "key", "hint"),
+    [
+        ("run.devics=3", "run.devics", "did you mean devices?"),
+        ("rnu.rounds=3", "rnu", "did you mean run?"),
+        ("run.rounds=many", "run.rounds", "integer"),
+        ("run.rounds=2.5", "run.rounds", "integer"),
+        ("run.rounds=true", "run.rounds", "integer"),
+        ("run.rounds=0", "run.rounds", "greater than or equal to 1"),
+        ("run.seed=-1", "run.seed", "greater than or equal to 0"),
+        ("run.selected=2000", "run.selected", "2000"),
+        ("scheme.ratio=0", "scheme.ratio", "greater than 0"),
+        ("scheme.ratio=1.5", "scheme.ratio", "less than or equal to 1"),
+        ("scheme.ratio=nan", "scheme.ratio", "nan"),
+        ("scheme.name=pfel", "scheme.name", "did you mean pfels?"),
+        ("scheme.rescale=1", "scheme.rescale", "bool"),
+        ("channel.noise_std=-1", "channel.noise_std", "greater than 0"),
+        ("channel.noise_std=inf", "channel.noise_std", "finite"),
+        ("channel.mean_gain=-0.1", "channel.mean_gain", "greater than 0"),
+        ("channel.min_gain=5.0", "channel.min_gain", "max_gain"),
+        ("channel.fading=raleigh", "channel.fading", "did you mean rayleigh?"),
+        ("power.max_snr_db=[15, 2]", "power.max_snr_db", "low <= high"),
+        ("power.max_snr_db=loud", "power.max_snr_db", "number"),
+        ("power.limit=energy", "power.limit", "round_energy"),
+        ("grid.subcarriers=0", "grid.subcarriers", "greater than or equal to 1"),
+        ("grid.symbol_duration_s=-1.0", "grid.symbol_duration_s", "greater than 0"),
+        ("privacy.epsilon=-1", "privacy.epsilon", "greater than 0"),
+        ("privacy.epsilon=nan", "privacy.epsilon", "nan"),
+        ("privacy.delta=1.0", "privacy.delta", "less than 1"),
+        ("task.dataset=mnits", "task.dataset", "fashion-mnist-sample"),
+        ("task.model=mpl", "task.model", "did you mean mlp?"),
+        ("task.validation_share=1.0", "task.validation_share", "less than 1"),
+        ("local.epochs=1", "local.epochs", "exactly one"),
+        ("local.gradient_bound=1.0", "local.gradient_bound", "exactly one"),
+        ("local.momentum=1.0", "local.momentum", "less than 1"),
+        ("trace.signals=[-1]", "trace.signals", "greater than or equal to 0"),
+        ("selection.kind=gready", "selection.kind", "uniform"),
+        ("run=3", "run=3", "section.key=value"),
+        ("run.rounds", "run.rounds", "section.key=value"),
+    ],
+)
+def test_one_line_names_key_and_remedy(minimal: Path, override: str, key: str, hint: str) -> None:
+    text = message(minimal, override)
+    assert key in text
+    assert hint in text
+
+
+def test_files_that_are_no_settings(tmp_path: Path, minimal: Path) -> None:
+    assert "no such settings file" in message(tmp_path / "none.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[run\nrounds = 3")
+    assert "not valid TOML" in message(broken)
+    broken.write_bytes(b"\xff\xfe\x00")
+    assert "not valid TOML" in message(broken)
+    broken.write_text("run = 3\n" + MINIMAL)
+    assert "run: a table [run] is wanted" in message(broken)
+    assert "cannot be read" in message(tmp_path)
+    broken.write_text("[run]\nrounds = 3\n")
+    assert "local" in message(broken)
+
+
+def test_rows_take_dotted_keys_bare_or_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "rows.toml"
+    path.write_text(
+        MINIMAL + '[[compare]]\nlabel = "a"\nscheme.name = "wfl-p"\n'
+        '[[compare]]\nlabel = "b"\n"scheme.ratio" = 0.5\nserver.learning_rate = 0.3\n'
+    )
+    first, second = load_rows(path, ["run.seed=7", "scheme.ratio=0.9"])
+    assert (first.label, first.settings.scheme.name, first.settings.run.seed) == ("a", "wfl-p", 7)
+    assert (second.settings.scheme.ratio, second.settings.server.learning_rate) == (0.5, 0.3)
+    by_scheme = load_rows(path, [], ["fedavg", "pfels"])
+    assert [row.settings.scheme.name for row in by_scheme] == ["fedavg", "pfels"]
+
+
+def test_rows_that_cannot_be_used(tmp_path: Path, minimal: Path) -> None:
+    with pytest.raises(UserError, match="no \\[\\[compare\\]\\] rows"):
+        load_rows(minimal)
+    path = tmp_path / "rows.toml"
+    path.write_text(MINIMAL + '[[compare]]\nscheme.name = "pfels"\n')
+    with pytest.raises(UserError, match="row 1: a label is wanted"):
+        load_rows(path)
+    path.write_text(MINIMAL + '[[compare]]\nlabel = "a"\nscheme.nmae = "pfels"\n')
+    with pytest.raises(UserError, match=r"row 1.*did you mean name"):
+        load_rows(path)
+
+
+def test_settings_survive_json_with_infinity(minimal: Path) -> None:
+    settings = load_settings(minimal, ["privacy.epsilon=inf"])
+    text = to_json(settings.model_dump())
+    assert json.loads(text)["privacy"]["epsilon"] == "inf"
+    assert Settings.model_validate(json.loads(text)) == settings
+
+
+def test_the_schema_lists_every_section_and_the_tables_names() -> None:
+    schema = Settings.model_json_schema()
+    assert set(schema["properties"]) == set(Settings.model_fields)
+    assert "pfels" in schema["$defs"]["SchemeSettings"]["properties"]["name"]["enum"]
+    json.loads(to_json(schema))

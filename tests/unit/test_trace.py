@@ -1,0 +1,117 @@
+"""The trace: readable by h5py, xarray and netCDF rules; refused in one line when it is not one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from airfl.errors import UserError
+from airfl.simulation import Run, run
+from airfl.trace import open_trace
+from airfl.trace.schema import PER_DEVICE, PER_ROUND, PER_SLOT
+from tests.conftest import small_settings
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    folder = tmp_path_factory.mktemp("run")
+    settings = small_settings("run.rounds=3", "run.evaluate_every=2", "trace.signals=[1]", "scheme.ratio=0.01")
+    return run(settings, folder / "a")
+
+
+def test_xarray_sees_named_dimensions_units_and_names(finished: Run) -> None:
+    with open_trace(finished.path) as trace:
+        assert trace.sizes == {"round": 3, "slot": 8, "population": 100, "coordinate": 254}
+        assert not trace.coords
+        for variable in (*PER_ROUND, *PER_SLOT, *PER_DEVICE):
+            assert trace[variable.name].dims == variable.dimensions
+            assert trace[variable.name].attrs["units"] == variable.units
+            assert trace[variable.name].attrs["long_name"]
+        assert trace["channel_gain"].dtype == np.complex64
+        assert trace["device_id"].dtype == np.int32
+        assert trace["active"].dtype == np.int8
+
+
+def test_root_attributes(finished: Run) -> None:
+    with open_trace(finished.path) as trace:
+        assert trace.attrs["schema"] == "airfl-trace/1"
+        assert (trace.attrs["scheme"], trace.attrs["seed"], trace.attrs["status"]) == ("pfels", 0, "complete")
+        assert '"chunk": 8' in trace.attrs["config"]
+        assert '"engine": "eager"' in trace.attrs["config"]
+        epsilon = trace["epsilon"].attrs
+        assert (epsilon["delta"], epsilon["level"], epsilon["observer"]) == (1e-3, "client", "third_party")
+        assert (epsilon["adjacency"], epsilon["sampling"]) == ("replace_one", "without_replacement")
+        assert trace["epsilon_paper"].attrs["scope"] == "round"
+
+
+def test_figures_are_nan_where_not_evaluated(finished: Run) -> None:
+    with open_trace(finished.path) as trace:
+        for name in ("test_accuracy", "test_loss", "train_loss", "epsilon", "epsilon_as_poisson"):
+            assert np.isnan(trace[name].values).tolist() == [True, False, False], name
+        for name in ("epsilon_paper", "epsilon_round", "alignment_coefficient", "noise_multiplier", "energy_j"):
+            assert np.isfinite(trace[name].values).all(), name
+
+
+def test_signals_only_in_the_rounds_asked_for(finished: Run) -> None:
+    with open_trace(finished.path) as trace:
+        assert (trace["coordinates"].values[[0, 2]] == -1).all()
+        assert (np.diff(trace["coordinates"].values[1]) > 0).all()
+        assert np.isnan(trace["rx_symbols"].values[[0, 2]]).all()
+        assert np.isfinite(trace["tx_symbols"].values[1]).all()
+
+
+def test_plain_hdf5_with_scales(finished: Run) -> None:
+    with h5py.File(finished.path) as file:
+        assert file["energy_j"].dims[0].keys() == ["round"] or file["energy_j"].dims[0][0].name == "/round"
+        assert bytes(file["round"].attrs["NAME"]).startswith(b"This is a netCDF dimension but not a netCDF variable")
+        assert file["round"].maxshape == (None,)
+
+
+def test_unused_slots_hold_minus_one() -> None:
+    done = run(small_settings("selection.kind=poisson", "run.rounds=4"))
+    with done.trace() as trace:
+        ids, sizes = trace["device_id"].values, trace["heard"].values
+        assert (ids >= 0).sum(axis=1).tolist() == sizes.tolist()
+        assert sizes.max() == trace.sizes["slot"]
+        assert len(set(sizes.tolist())) > 1
+        assert np.isnan(trace["transmit_scale"].values[ids < 0]).all()
+        assert (trace["bits"].values[ids < 0] == -1).all()
+        np.testing.assert_array_equal(trace["epsilon"].values, trace["epsilon_as_poisson"].values)
+
+
+def test_files_that_are_no_trace(tmp_path: Path, finished: Run) -> None:
+    with pytest.raises(UserError, match="no such trace"):
+        open_trace(tmp_path / "none.h5")
+    cut = tmp_path / "cut.h5"
+    cut.write_bytes(finished.path.read_bytes()[:3000])
+    with pytest.raises(UserError, match=r"cut\.h5: not a readable trace"):
+        open_trace(cut)
+    text = tmp_path / "text.h5"
+    text.write_text("not a trace")
+    with pytest.raises(UserError, match=r"text\.h5: not a readable trace"):
+        open_trace(text)
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["x"] = [1.0]
+    with pytest.raises(UserError, match="not a trace of schema airfl-trace/1"):
+        open_trace(tmp_path / "other.h5")
+
+
+def test_nothing_is_overwritten(finished: Run) -> None:
+    before = finished.path.read_bytes()
+    with pytest.raises(UserError, match="holds a run already"):
+        run(small_settings(), finished.path.parent)
+    assert finished.path.read_bytes() == before
+
+
+def test_a_failed_run_says_so(tmp_path: Path) -> None:
+    def stop(done: int, _rounds: int, _record: object) -> None:
+        if done == 2:
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        run(small_settings("run.rounds=5"), tmp_path / "a", progress=stop)
+    with open_trace(tmp_path / "a") as trace:
+        assert (trace.attrs["status"], trace.sizes["round"]) == ("failed", 2)
