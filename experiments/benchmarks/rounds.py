@@ -1,0 +1,115 @@
+"""Rounds a second: local training by three engines, and whole rounds of each scheme, in one run.
+
+    make bench        (or: python experiments/benchmarks/rounds.py)
+
+The engines take turns, so that a busy machine slows all of them; medians over the turns, and ratios to the plain loop.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+
+import airfl
+from airfl.config import Settings
+from airfl.local.batches import BatchRule, plan_batches
+from airfl.local.sgd import normalise
+from airfl.round import World, run_round
+from airfl.simulation import State, build_world
+
+DEMO = Path(__file__).resolve().parents[1] / "configs" / "demo.toml"
+TURNS = 7
+
+
+def plain_loop(world: World) -> None:
+    """The round's local training as a research script has it: a loop over clients, torch.optim, ordinary autograd."""
+    task, local = world.task, world.settings.local
+    devices = torch.arange(world.settings.run.selected).numpy()
+    sizes = task.partition.sizes[devices]
+    rule = BatchRule(local.epochs, local.steps, local.batch_size)
+    plan = plan_batches(rule, world.streams, 0, devices, sizes, int(task.partition.sizes.max()))
+    start = world.model.initial()
+    for row, device in enumerate(devices):
+        torch.nn.utils.vector_to_parameters(start.clone(), task.model.parameters())
+        optimiser = torch.optim.SGD(task.model.parameters(), lr=local.learning_rate, momentum=local.momentum)
+        for positions in plan[row]:
+            rows = task.partition.indices[task.partition.offsets[device] + positions[positions >= 0]]
+            optimiser.zero_grad()
+            logits = task.model(normalise(task.train.inputs[rows], task.mean, task.std))
+            F.cross_entropy(logits, task.train.targets[rows]).backward()
+            optimiser.step()
+    torch.nn.utils.vector_to_parameters(start, task.model.parameters())
+
+
+def batched(world: World) -> None:
+    """The same by the project's engine."""
+    devices = torch.arange(world.settings.run.selected).numpy()
+    chunk = world.trainer.chunk
+    for begin in range(0, len(devices), chunk):
+        world.trainer.updates(world.model.initial(), devices[begin : begin + chunk], 0)
+
+
+def seconds(work: Callable[[], None], repeats: int) -> float:
+    """Mean time of a call."""
+    begin = time.perf_counter()
+    for _ in range(repeats):
+        work()
+    return (time.perf_counter() - begin) / repeats
+
+
+def compare_engines(model: str, repeats: int) -> None:
+    """Local training of 32 devices x 5 steps of 10, one line an engine."""
+    base = airfl.load_settings(DEMO, [f"task.model={model}"])
+    worlds = {engine: build_world(base.resolved(local={"engine": engine}), CPU) for engine in ("eager", "compiled")}
+    loop_world = worlds["eager"]
+    works: dict[str, Callable[[], None]] = {"plain loop over clients": lambda: plain_loop(loop_world)}
+    for engine, world in worlds.items():
+        works[f"batched, {world.trainer.engine if engine == 'compiled' else engine}"] = lambda world=world: batched(
+            world
+        )
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for work in works.values():
+        work()
+    for _ in range(TURNS):
+        for name, work in works.items():
+            times[name].append(seconds(work, repeats))
+    slowest = statistics.median(times["plain loop over clients"])
+    print(f"\nlocal training, {model} ({worlds['eager'].model.dimension:,} parameters), 32 devices x 5 steps of 10")
+    for name, values in times.items():
+        median = statistics.median(values)
+        spread = (max(values) - min(values)) / median
+        print(f"  {name:26s} {1 / median:8.1f} rounds/s   {slowest / median:6.1f} x   (spread {100 * spread:.0f}%)")
+
+
+def whole_rounds(settings: Settings, rounds: int) -> float:
+    """Rounds a second without evaluation: selection, fading, training, uplink, server, ledger."""
+    world = build_world(settings, CPU)
+    state, _ = run_round(world, State(0, world.model.initial()))
+    begin = time.perf_counter()
+    for _ in range(rounds):
+        state, _ = run_round(world, state)
+    return rounds / (time.perf_counter() - begin)
+
+
+def main() -> None:
+    """Print all figures."""
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    compare_engines("mlp", repeats=10)
+    compare_engines("cnn", repeats=1)
+    print("\nwhole rounds of the demo (mlp, compiled where possible), without evaluation")
+    for name in ("fedavg", "pfels", "wfl-p", "wfl-pdp"):
+        settings = airfl.load_settings(
+            DEMO, [f"scheme.name={name}", "local.engine=compiled", "run.rounds=1000", "run.evaluate_every=1000"]
+        )
+        print(f"  {name:26s} {statistics.median(whole_rounds(settings, 30) for _ in range(TURNS)):8.1f} rounds/s")
+
+
+CPU = torch.device("cpu")
+
+if __name__ == "__main__":
+    main()
