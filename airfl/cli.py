@@ -194,7 +194,10 @@ def check_device_kind(device: str) -> None:
 def main() -> None:
     """Entry point: runs a command and turns every ending into an exit code and at most one line."""
     try:
-        app(standalone_mode=False)
+        # Typer turns an interrupt, and --help, into a returned exit code here.
+        code = app(standalone_mode=False)
+        if isinstance(code, int) and code:
+            _end("interrupted", code)
     except UserError as error:
         _end(str(error), 2)
     except typer.Abort:

@@ -20,11 +20,11 @@ class Selection:
     """A selection rule.
 
     choose(generator, N, r): device ids of a round, ascending; count(generator, N, r): only how many they are, from the
-    same draws; sampling: what the privacy ledger may assume of it.
+    same draws (None: always r); sampling: what the privacy ledger may assume of it.
     """
 
     choose: Callable[[np.random.Generator, int, int], Ids]
-    count: Callable[[np.random.Generator, int, int], int]
+    count: Callable[[np.random.Generator, int, int], int] | None
     sampling: Sampling
 
 
@@ -43,7 +43,7 @@ def _poisson(generator: np.random.Generator, devices: int, selected: int) -> Ids
 
 
 SELECTIONS: dict[str, Selection] = {
-    "uniform": Selection(_uniform, lambda _generator, _devices, selected: selected, "without_replacement"),
+    "uniform": Selection(_uniform, None, "without_replacement"),
     "poisson": Selection(_poisson, _poisson_count, "poisson"),
 }
 
@@ -56,4 +56,6 @@ def select(kind: str, streams: Streams, round_index: int, devices: int, selected
 def most_selected(kind: str, streams: Streams, rounds: int, devices: int, selected: int) -> int:
     """The largest number of devices that any round of the run selects: the slots a trace needs."""
     count = SELECTIONS[kind].count
+    if count is None:
+        return selected
     return max(count(streams.generator(Purpose.SELECT, t), devices, selected) for t in range(rounds))
