@@ -11,7 +11,10 @@ from airfl.config import Row
 from airfl.errors import UserError
 from airfl.report.summary import Summary
 from airfl.round import Record
-from airfl.simulation import check_output, run
+from airfl.simulation import check_output, find_device, run
+from airfl.streams import Streams
+from airfl.tasks.datasets import load_dataset
+from airfl.tasks.task import build_task
 
 Progress = Callable[[str, int, int, Record], None]
 
@@ -36,6 +39,8 @@ def compare(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out}: is not an empty folder; choose another --out")
     check_output(out / "trace.h5")
+    find_device(device)
+    check_tasks(rows)
     results = []
     for row, name in zip(rows, folders, strict=True):
         first = row.settings.run.seed
@@ -48,6 +53,16 @@ def compare(
             RowResult(row.label, tuple(done.path.parent for done in runs), tuple(done.summary() for done in runs))
         )
     return results
+
+
+def check_tasks(rows: Sequence[Row]) -> None:
+    """UserError if the data of any row cannot be had or divided: found before the first row is run, not after."""
+    seen = []
+    for row in rows:
+        what = (row.settings.task, row.settings.run.devices)
+        if what not in seen:
+            seen.append(what)
+            build_task(row.settings, load_dataset(row.settings.task.dataset), Streams(row.settings.run.seed))
 
 
 def row_folders(labels: Sequence[str]) -> list[str]:

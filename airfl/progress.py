@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 import time
@@ -71,10 +72,20 @@ class RoundProgress:
         )
 
 
+def _show_log() -> None:
+    log = logging.getLogger("airfl")
+    if not log.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        log.addHandler(handler)
+    log.setLevel(logging.INFO)
+
+
 @contextmanager
 def round_progress() -> Iterator[RoundProgress]:
-    """Progress for the time of the block."""
+    """Progress for the time of the block; what the package logs goes to standard error too."""
     console = Console(stderr=True)
+    _show_log()
     if not console.is_terminal:
         yield RoundProgress(None)
         return

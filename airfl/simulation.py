@@ -78,13 +78,18 @@ def run(
     target = Path(out) / TRACE_NAME
     check_output(target)
     torch_device = find_device(device)
-    if settings.run.threads:
-        torch.set_num_threads(settings.run.threads)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(settings.run.threads or threads)
+    try:
+        return _run(settings, target, torch_device, progress)
+    finally:
+        torch.set_num_threads(threads)
 
-    world = build_world(settings, torch_device)
+
+def _run(settings: Settings, target: Path, device: torch.device, progress: Progress | None) -> Run:
+    world = build_world(settings, device)
     resolved = resolve(world)
     state = State(0, world.model.initial())
-
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

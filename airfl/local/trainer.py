@@ -84,6 +84,8 @@ class LocalTrainer:
         chosen = engines.choose_engine(settings, self._device, steps)
         if chosen == "eager":
             return chosen
+        if not _compiled_step.cache_info().currsize:
+            engines.log.info("compiling the training step (some 15 s the first time on a machine)")
         eager = self._step
         self._step = _compiled_step(settings.task.model, self._task.mean, self._task.std)
         try:
@@ -95,7 +97,7 @@ class LocalTrainer:
                 nobody,
             )
         except Exception as error:  # whatever the compiler's reason, the eager engine gives the same numbers
-            engines.log.info("the step could not be compiled, using the eager engine: %s", error)
+            engines.log.debug("the step could not be compiled, using the eager engine: %s", error)
             self._step = eager
             return "eager"
         return chosen

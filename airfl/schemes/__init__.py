@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from airfl.schemes.names import SCHEME_NAMES
 
 if TYPE_CHECKING:
+    from airfl.config.settings import Settings
     from airfl.schemes.recipe import Scheme
 
 
@@ -15,3 +16,11 @@ def scheme(name: str) -> Scheme:
     """The scheme of that name; every scheme's file holds it as SCHEME."""
     found: Scheme = import_module(SCHEME_NAMES[name]).SCHEME
     return found
+
+
+def check_recipe(settings: Settings) -> None:
+    """UserError if the scheme cannot be built from these settings; needs neither data nor torch."""
+    from airfl.schemes.recipe import Problem
+    from airfl.tasks.models import MODELS
+
+    scheme(settings.scheme.name).build(Problem(settings, MODELS[settings.task.model].parameters))

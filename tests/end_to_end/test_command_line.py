@@ -103,6 +103,7 @@ def test_config_prints_settings_and_schema() -> None:
         (["run", DEMO, "--out", DEMO], ["demo.toml", "is a file"]),
         (["run", DEMO, "run.devices=20000", "--out", "OUT"], ["run.devices", "10,000"]),
         (["run", DEMO, "privacy.delta=0.5", "--out", "OUT"], ["privacy.delta", "0.04"]),
+        (["compare", DEMO, "privacy.delta=0.5", "--out", "OUT"], ["privacy.delta", "0.04"]),
         (["run", DEMO, "task.partition=writer", "--out", "OUT"], ["task.partition"]),
         (["compare", DEMO, "--schemes", "pfels,fedavgg", "--out", "OUT"], ["fedavgg", "did you mean fedavg?"]),
         (["compare", DEMO, "--seeds", "0", "--out", "OUT"], ["--seeds"]),
