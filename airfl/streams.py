@@ -29,7 +29,7 @@ class Purpose(IntEnum):
 
 
 class Streams:
-    """All random numbers of a run with root seed `seed` (any non-negative integer).
+    """All random numbers of a run with root seed `seed` (from 0 to 2^64 - 1).
 
     The address (seed, purpose, round) is hashed into the key of a counter-based generator (Philox 4x64); the device is
     the highest word of its counter, so a device's stream costs no hashing and depends on no other device.

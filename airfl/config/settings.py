@@ -30,7 +30,7 @@ class RunSettings(Section):
     """How long, how many, from which seed."""
 
     rounds: Count = Field(100, description="T, communication rounds")
-    seed: int = Field(0, ge=0, description="root of every random stream; 0 is a seed")
+    seed: int = Field(0, ge=0, lt=2**63, description="root of every random stream; 0 is a seed")
     devices: Count = Field(1000, description="N, the population")
     selected: Count = Field(32, description="r, devices a round")
     evaluate_every: Count = Field(10, description="rounds between evaluations; the last round is always evaluated")

@@ -128,26 +128,32 @@ class WithoutReplacement:
 class Poisson:
     """Every device with probability q by itself, add/remove: privacy loss distributions on a grid.
 
-    The grid follows the first rounds' loss: fine where epsilon is small, coarse where it is large.
+    The grid follows the largest loss of a single round so far, fine where epsilon is small, coarse where it is large;
+    a round that loses much more than those before it has all of them composed anew on its coarser grid.
     """
 
     name = "PLD"
+    COARSENING = 4.0
 
     def __init__(self, sampling_rate: float, delta: float) -> None:
         self._rate, self._delta = sampling_rate, delta
         self._plain = GaussianComposition(sensitivity=1.0)
+        self._rounds: list[tuple[float, int]] = []
         self._composed: Any = None
         self._grid = 0.0
-        self._representable = True
 
     def compose(self, noise_multipliers: Sequence[float]) -> None:
         """See `Accountant`."""
         self._plain.compose(noise_multipliers)
-        self._representable = self._representable and 1 / min(noise_multipliers, default=1.0) < LARGEST_MU
-        if not self._representable:
+        new = binned(noise_multipliers)
+        self._rounds += new
+        if not new or not self._representable:
             return
-        for multiplier, count in binned(noise_multipliers):
-            distribution = self._distribution(multiplier).self_compose(count)
+        grid = self._grid_for(min(multiplier for multiplier, _ in new))
+        if grid > self.COARSENING * self._grid:
+            self._grid, self._composed, new = grid, None, self._rounds
+        for multiplier, count in new:
+            distribution = _sampled_gaussian(multiplier, self._rate, self._grid).self_compose(count)
             self._composed = distribution if self._composed is None else self._composed.compose(distribution)
 
     def epsilon(self, delta: float) -> float:
@@ -157,11 +163,13 @@ class Poisson:
             return plain
         return min(plain, float(self._composed.get_epsilon_for_delta(delta)))
 
-    def _distribution(self, multiplier: float) -> Any:
-        if not self._grid:
-            one = sampled_gaussian_epsilon(self._delta, 1 / multiplier, self._rate)
-            self._grid = max(FINEST_GRID, GRID_SHARE * one)
-        return _sampled_gaussian(multiplier, self._rate, self._grid)
+    @property
+    def _representable(self) -> bool:
+        return all(1 / multiplier < LARGEST_MU for multiplier, _ in self._rounds)
+
+    def _grid_for(self, multiplier: float) -> float:
+        one = sampled_gaussian_epsilon(self._delta, 1 / multiplier, self._rate)
+        return max(FINEST_GRID, GRID_SHARE * one)
 
 
 @functools.lru_cache(maxsize=1024)

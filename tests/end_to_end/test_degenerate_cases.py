@@ -7,7 +7,7 @@ import pytest
 import torch
 import xarray
 
-from airfl.simulation import Run, run
+from airfl.simulation import Run, build_world, run
 from tests.conftest import small_settings
 
 
@@ -40,6 +40,24 @@ def test_weights_do_not_break_it() -> None:
         small_settings("scheme.ratio=1.0", "channel.noise=false", "privacy.epsilon=inf", "run.chunk=3", *common)
     )
     assert float((pfels.parameters - fedavg.parameters).norm() / fedavg.parameters.norm()) < 1e-6
+    assert (loaded(fedavg)["aggregation_error"] < 1e-10).all()
+
+
+def test_weighted_mean_is_that_of_the_devices_samples() -> None:
+    """Round 0 again, by hand: the clipped updates of the trainer, weighted by n_i over the mean n, divided by r."""
+    settings = small_settings(
+        "task.partition=dirichlet", "server.weights=samples", "scheme.name=fedavg", "run.rounds=1"
+    )
+    world = build_world(settings, torch.device("cpu"))
+    start = world.model.initial()
+    devices = loaded(run(settings))["device_id"].values[0].astype(np.int64)
+    total = torch.zeros_like(start)
+    for device in devices:
+        update = world.trainer.updates(start, np.array([device]), 0)[0]
+        update = update * min(1.0, 1.0 / float(update.norm()))
+        total += float(world.task.partition.sizes[device] / (10_000 / 100)) * update
+    expected = start + total / 8
+    assert float((run(settings).parameters - expected).norm() / expected.norm()) < 1e-6
 
 
 def test_pfels_at_ratio_one_is_wfl_pdp_exactly() -> None:

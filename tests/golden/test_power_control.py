@@ -1,4 +1,4 @@
-"""The worked example of PFELS' power control: N = 10, r = 3, d = 8, k = 4, every number computed by hand."""
+"""The worked example of PFELS' power control: N = 10, r = 3, d = 8, k = 4, every number computed without this code."""
 
 import math
 
@@ -87,7 +87,7 @@ def test_at_fixed_transmit_power_beta_loses_the_root_of_p() -> None:
 
 
 def test_a_whole_round_may_take_the_limit_over_p() -> None:
-    """P_i = (80, 40, 160) holds on average over the masks; device 1 alone spends P_i when all of its weight is kept."""
+    """P_i = (80, 40, 160) holds on average over the masks; the device that binds may spend P_i/p in one round."""
     beta = alignment_coefficient(1.5)
     limits = power_limits(SNR, DIMENSION, NOISE_STD)
     np.testing.assert_allclose(limits, [80, 40, 160])

@@ -117,12 +117,17 @@ def test_a_bin_counts_with_its_smallest_and_is_narrow() -> None:
     assert np.all(taken >= given * math.exp(-0.02))
 
 
+def without_replacement_event(multiplier: float) -> dp_accounting.DpEvent:
+    """A round under replace-one with sensitivity 2C; dp-accounting's Gaussian has sensitivity 1."""
+    gaussian = dp_accounting.GaussianDpEvent(multiplier / 2)
+    return dp_accounting.SampledWithoutReplacementDpEvent(DEVICES, SELECTED, gaussian)
+
+
 def rdp_oracle(noise_multipliers: list[float]) -> float:
-    """Without replacement, replace-one, sensitivity 2C: round by round."""
+    """Without replacement: round by round."""
     accountant = rdp.RdpAccountant(RDP_ORDERS, neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE)
     for multiplier in noise_multipliers:
-        gaussian = dp_accounting.GaussianDpEvent(multiplier / 2)
-        accountant.compose(dp_accounting.SampledWithoutReplacementDpEvent(DEVICES, SELECTED, gaussian))
+        accountant.compose(without_replacement_event(multiplier))
     return float(accountant.get_epsilon(DELTA))
 
 
@@ -148,12 +153,31 @@ def test_varying_noise_as_poisson_is_bounded_closely_from_above() -> None:
     assert oracle * (1 - 1e-9) <= figure <= oracle * 1.05
 
 
+def plain_oracle(noise_multipliers: list[float]) -> float:
+    """Replace-one, sensitivity 2C, without regard to sampling: one Gaussian of the summed squares."""
+    total = math.sqrt(sum(4 / multiplier**2 for multiplier in noise_multipliers))
+    return float(dp_accounting.get_epsilon_gaussian(1 / total, DELTA))
+
+
 def test_little_noise_without_replacement_is_the_gaussian_composition() -> None:
     """Where amplification by RDP says less than no amplification at all."""
     multipliers = [CIFAR_10, 0.12, 0.13]
-    total = math.sqrt(sum(4 / multiplier**2 for multiplier in multipliers))
-    oracle = dp_accounting.get_epsilon_gaussian(1 / total, DELTA)
+    oracle = plain_oracle(multipliers)
     assert composed(WithoutReplacement(SELECTED, DEVICES), multipliers) == pytest.approx(oracle, rel=1e-6)
+
+
+@pytest.mark.parametrize("rounds", [1, 20, 2000])
+def test_without_replacement_is_the_smaller_of_both_bounds(rounds: int) -> None:
+    """From where no amplification wins to where RDP does: the short cut past RDP never costs anything."""
+    winners = set()
+    for multiplier in (0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8, 1.0, 2.0):
+        accountant = rdp.RdpAccountant(RDP_ORDERS, neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE)
+        accountant.compose(without_replacement_event(multiplier), rounds)
+        amplified, plain = float(accountant.get_epsilon(DELTA)), plain_oracle([multiplier] * rounds)
+        figure = composed(WithoutReplacement(SELECTED, DEVICES), [multiplier] * rounds)
+        assert figure == pytest.approx(min(amplified, plain), rel=1e-6)
+        winners.add(amplified < plain)
+    assert winners == {False, True}
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["without_replacement", "poisson"])
@@ -220,3 +244,17 @@ def test_a_round_without_noise_counts_even_if_it_was_not_composed() -> None:
     ledger = PrivacyLedger("poisson", SELECTED, DEVICES, DELTA)
     assert math.isnan(ledger.record(0.0, compose=False).epsilon)
     assert ledger.record(1.0, compose=True).epsilon == math.inf
+
+
+def test_a_round_with_far_less_noise_coarsens_the_grid() -> None:
+    """Composed one by one or at once: the same figure to the grid's resolution, within bounded memory."""
+    multipliers = [1.0, 0.1, 0.01, 0.003]
+    one_by_one = Poisson(0.032, 1e-3)
+    for multiplier in multipliers:
+        one_by_one.compose([multiplier])
+    at_once = Poisson(0.032, 1e-3)
+    at_once.compose(multipliers)
+    assert one_by_one.epsilon(1e-3) == pytest.approx(at_once.epsilon(1e-3), rel=0.01)
+    last_alone = Poisson(0.032, 1e-3)
+    last_alone.compose([0.003])
+    assert one_by_one.epsilon(1e-3) > last_alone.epsilon(1e-3) * 0.999

@@ -1,0 +1,103 @@
+"""Which samples a device sees in which step."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from airfl.local.batches import NOBODY, BatchRule, plan_batches
+from airfl.streams import Streams
+
+STREAMS = Streams(2)
+DEVICES, SIZES = np.array([3, 8, 9]), np.array([10, 4, 7])
+
+
+def plan(rule: BatchRule, devices: NDArray[np.int64] = DEVICES, round_index: int = 0) -> NDArray[np.int64]:
+    """The plan of some of the devices above; the largest of the population has 10 samples."""
+    sizes = SIZES[np.searchsorted(DEVICES, devices)]
+    return plan_batches(rule, STREAMS, round_index, devices, sizes, largest=10)
+
+
+def seen(steps: NDArray[np.int64]) -> list[int]:
+    """The samples of one device in the order in which it sees them."""
+    return [int(sample) for sample in steps.ravel() if sample != NOBODY]
+
+
+def test_every_epoch_is_a_permutation_of_the_devices_samples() -> None:
+    steps = plan(BatchRule(epochs=3, steps=0, batch_size=4))
+    for device, size in enumerate(SIZES):
+        samples = seen(steps[device])
+        passes = [samples[start : start + size] for start in range(0, len(samples), size)]
+        assert len(passes) == 3
+        assert all(sorted(one) == list(range(size)) for one in passes)
+        assert len({tuple(one) for one in passes}) > 1
+
+
+def test_the_last_batch_of_a_pass_is_smaller_and_short_devices_are_padded() -> None:
+    steps = plan(BatchRule(epochs=2, steps=0, batch_size=4))
+    present = (steps != NOBODY).sum(axis=2)
+    np.testing.assert_array_equal(present, [[4, 4, 2, 4, 4, 2], [4, 4, 0, 0, 0, 0], [4, 3, 4, 3, 0, 0]])
+
+
+def test_padding_stands_at_the_end_of_a_batch() -> None:
+    steps = plan(BatchRule(epochs=2, steps=0, batch_size=4))
+    assert steps.min() == NOBODY
+    assert np.all(np.diff((steps == NOBODY).astype(int), axis=2) >= 0)
+
+
+def test_steps_go_through_pass_after_pass() -> None:
+    """Seven steps of 4: a device with 4 samples passes over them seven times, one with 10 twice and a third."""
+    steps = plan(BatchRule(epochs=0, steps=7, batch_size=4))
+    present = (steps != NOBODY).sum(axis=2)
+    np.testing.assert_array_equal(present, [[4, 4, 2, 4, 4, 2, 4], [4] * 7, [4, 3, 4, 3, 4, 3, 4]])
+    for device, size in enumerate(SIZES):
+        samples = seen(steps[device])
+        passes = [samples[start : start + size] for start in range(0, len(samples), size)]
+        assert all(sorted(one) == list(range(size)) for one in passes if len(one) == size)
+        assert all(len(set(one)) == len(one) for one in passes)
+        assert len({tuple(one) for one in passes}) > 1
+
+
+def test_fewer_steps_than_a_pass() -> None:
+    steps = plan(BatchRule(epochs=0, steps=2, batch_size=3))
+    assert steps.shape == (3, 2, 3)
+    assert all(len(set(seen(one))) == len(seen(one)) for one in steps)
+
+
+@pytest.mark.parametrize("rule", [BatchRule(2, 0, 4), BatchRule(0, 7, 4), BatchRule(1, 0, 1), BatchRule(0, 3, 64)])
+def test_a_devices_order_does_not_depend_on_the_chunk(rule: BatchRule) -> None:
+    together = plan(rule)
+    for row, device in enumerate(DEVICES):
+        alone = plan(rule, DEVICES[[row]])[0]
+        np.testing.assert_array_equal(alone, together[row, : len(alone)])
+        assert np.all(together[row, len(alone) :] == NOBODY)
+        backwards = plan_batches(rule, STREAMS, 0, DEVICES[::-1], SIZES[::-1], 10)
+        np.testing.assert_array_equal(backwards[list(DEVICES[::-1]).index(device)], together[row])
+
+
+def test_devices_and_rounds_are_shuffled_differently() -> None:
+    rule = BatchRule(epochs=1, steps=0, batch_size=10)
+    orders = {
+        tuple(seen(plan_batches(rule, STREAMS, t, np.array([i]), np.array([10]), 10)))
+        for t in range(5)
+        for i in range(5)
+    }
+    assert len(orders) == 25
+
+
+def test_every_order_is_equally_likely() -> None:
+    """n = 6,000 devices of 3 samples over 6 orders: each count within 5 standard errors of 1,000."""
+    n = 6000
+    steps = plan_batches(BatchRule(1, 0, 3), STREAMS, 0, np.arange(n), np.full(n, 3), largest=5)
+    _, counts = np.unique(steps[:, 0], axis=0, return_counts=True)
+    assert len(counts) == 6
+    assert np.all(np.abs(counts / n - 1 / 6) < 5 * np.sqrt(1 / 6 * 5 / 6 / n))
+
+
+def test_a_batch_is_no_wider_than_the_largest_device() -> None:
+    assert plan(BatchRule(epochs=1, steps=0, batch_size=64)).shape == (3, 1, 10)
+
+
+def test_nobody_selected_is_an_empty_plan() -> None:
+    nobody = np.empty(0, dtype=np.int64)
+    assert plan_batches(BatchRule(2, 0, 4), STREAMS, 0, nobody, nobody, 10).shape[0] == 0
+    assert plan_batches(BatchRule(0, 5, 4), STREAMS, 0, nobody, nobody, 10).shape[0] == 0

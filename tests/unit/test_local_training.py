@@ -1,0 +1,183 @@
+"""Batched local training against an ordinary loop over the devices with torch.optim.SGD."""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from airfl.config import Settings
+from airfl.local.batches import NOBODY, BatchRule, plan_batches
+from airfl.local.engine import compiler_found
+from airfl.local.flat import FlatModel
+from airfl.local.sgd import build_step
+from airfl.local.trainer import LocalTrainer
+from airfl.streams import Streams
+from airfl.tasks.datasets import load_dataset
+from airfl.tasks.task import Task, build_task
+
+STREAMS = Streams(4)
+ROUND = 2
+CHOSEN = np.array([0, 2, 3, 5, 6])
+EPOCHS, STEPS = {"epochs": 2}, {"steps": 5}
+CPU = torch.device("cpu")
+
+
+def settings_of(model: str, length: dict[str, int], chunk: int = 0, engine: str = "eager") -> Settings:
+    """Seven devices with unequal shares of 140 samples."""
+    settings: dict[str, Any] = {
+        "run": {"devices": 7, "selected": 5, "chunk": chunk, "rounds": 1},
+        "task": {"model": model, "partition": "dirichlet", "dirichlet_alpha": 0.2},
+        "local": {
+            **length,
+            "batch_size": 8,
+            "learning_rate": 0.05,
+            "momentum": 0.9,
+            "clip_norm": 1.0,
+            "engine": engine,
+        },
+    }
+    return Settings.model_validate(settings)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Sums of this size are slower on two threads, and much slower where the cores are shared."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def tasks() -> dict[str, Task]:
+    """The same small data for either model."""
+    raw = load_dataset("fashion-mnist-sample")
+    small = replace(raw, train_inputs=raw.train_inputs[:140], train_targets=raw.train_targets[:140])
+    return {model: build_task(settings_of(model, EPOCHS), small, STREAMS) for model in ("mlp", "cnn")}
+
+
+def global_model(task: Task) -> Tensor:
+    """Parameters to start from, that are not those the module was built with."""
+    initial = FlatModel(task.model).initial()
+    return initial + 0.01 * torch.randn(initial.shape, generator=torch.Generator().manual_seed(0))
+
+
+def train_one(task: Task, device: int, batches: np.ndarray, start: Tensor) -> Tensor:
+    """One device's update by torch's own optimiser and autograd, batch after batch."""
+    module: nn.Module = copy.deepcopy(task.model)
+    nn.utils.vector_to_parameters(start.clone(), module.parameters())
+    optimiser = torch.optim.SGD(module.parameters(), lr=0.05, momentum=0.9)
+    own = task.partition.indices[task.partition.offsets[device] : task.partition.offsets[device + 1]]
+    for batch in batches:
+        rows = own[batch[batch != NOBODY]]
+        if len(rows) == 0:
+            continue
+        inputs = (task.train.inputs[rows].float() / 255 - task.mean) / task.std
+        optimiser.zero_grad()
+        F.cross_entropy(module(inputs), task.train.targets[rows]).backward()
+        optimiser.step()
+    return nn.utils.parameters_to_vector(module.parameters()).detach() - start
+
+
+def reference(task: Task, length: dict[str, int], start: Tensor) -> Tensor:
+    """The chosen devices' updates, [5, d]."""
+    sizes = task.partition.sizes
+    rule = BatchRule(length.get("epochs", 0), length.get("steps", 0), 8)
+    plan = plan_batches(rule, STREAMS, ROUND, CHOSEN, sizes[CHOSEN], int(sizes.max()))
+    return torch.stack([train_one(task, int(device), steps, start) for device, steps in zip(CHOSEN, plan, strict=True)])
+
+
+def chunked_updates(trainer: LocalTrainer, start: Tensor) -> Tensor:
+    """The chosen devices' updates, chunk by chunk."""
+    chunks = [CHOSEN[first : first + trainer.chunk] for first in range(0, len(CHOSEN), trainer.chunk)]
+    return torch.cat([trainer.updates(start, chunk, ROUND) for chunk in chunks])
+
+
+def test_the_devices_are_unequal(tasks: dict[str, Task]) -> None:
+    """What the tests below rest on: devices with less than a batch, and with several."""
+    sizes = tasks["mlp"].partition.sizes[CHOSEN]
+    assert len(set(sizes)) > 3
+    assert sizes.min() < 8
+    assert sizes.max() > 24
+
+
+@pytest.mark.parametrize("model", ["mlp", "cnn"])
+@pytest.mark.parametrize("length", [EPOCHS, STEPS], ids=["epochs", "steps"])
+def test_updates_are_those_of_plain_torch(tasks: dict[str, Task], model: str, length: dict[str, int]) -> None:
+    task, start = tasks[model], global_model(tasks[model])
+    wanted = reference(task, length, start)
+    assert wanted.norm(dim=1).min() > 0.05
+    for chunk in (1, 3, 5):
+        trainer = LocalTrainer(settings_of(model, length, chunk), task, STREAMS, CPU)
+        assert (trainer.engine, trainer.chunk) == ("eager", chunk)
+        torch.testing.assert_close(chunked_updates(trainer, start), wanted, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("chunk", [1, 5])
+def test_training_changes_neither_the_global_model_nor_the_next_call(tasks: dict[str, Task], chunk: int) -> None:
+    """Momentum starts afresh every round: the same call gives the same updates."""
+    task, start = tasks["mlp"], global_model(tasks["mlp"])
+    before, built = start.clone(), FlatModel(task.model).initial()
+    trainer = LocalTrainer(settings_of("mlp", EPOCHS, chunk), task, STREAMS, CPU)
+    first = trainer.updates(start, CHOSEN[:chunk], ROUND)
+    assert torch.equal(start, before)
+    assert torch.equal(FlatModel(task.model).initial(), built)
+    assert torch.equal(trainer.updates(start, CHOSEN[:chunk], ROUND), first)
+    assert not torch.equal(trainer.updates(start, CHOSEN[:chunk], ROUND + 1), first)
+
+
+def test_padding_has_no_say(tasks: dict[str, Task]) -> None:
+    """A step with other samples in the padded places is the same step."""
+    task = tasks["mlp"]
+    model = FlatModel(task.model)
+    step = build_step(model, task.mean, task.std)
+    present = torch.tensor([[1.0, 1, 0, 0], [1, 1, 1, 1]])
+    results = []
+    for filler in (0, 50):
+        rows = torch.tensor([[1, 2, filler, filler + 1], [3, 4, 5, 6]])
+        parts = tuple(part.expand(2, *part.shape).contiguous() for part in model.split(global_model(task)))
+        velocities = tuple(torch.zeros_like(part) for part in parts)
+        rates = torch.tensor(0.05), torch.tensor(0.9)
+        step(parts, velocities, task.train.inputs[rows], task.train.targets[rows], present, *rates)
+        results.append(torch.cat([part.flatten(1) for part in parts], dim=1))
+    assert torch.equal(results[0], results[1])
+
+
+def test_a_device_without_samples_in_a_step_stays_as_it_is(tasks: dict[str, Task]) -> None:
+    """Even though its momentum would carry it on."""
+    task = tasks["mlp"]
+    model = FlatModel(task.model)
+    parts = tuple(part.expand(2, *part.shape).contiguous() for part in model.split(global_model(task)))
+    velocities = tuple(torch.ones_like(part) for part in parts)
+    before = [part.clone() for part in parts]
+    rows, present = torch.tensor([[1, 2], [3, 4]]), torch.tensor([[0.0, 0.0], [1.0, 0.0]])
+    step = build_step(model, task.mean, task.std)
+    step(
+        parts,
+        velocities,
+        task.train.inputs[rows],
+        task.train.targets[rows],
+        present,
+        torch.tensor(0.1),
+        torch.tensor(0.9),
+    )
+    for part, velocity, old in zip(parts, velocities, before, strict=True):
+        assert torch.equal(part[0], old[0])
+        assert torch.equal(velocity[0], torch.ones_like(velocity[0]))
+        assert not torch.equal(part[1], old[1])
+
+
+@pytest.mark.skipif(not compiler_found(CPU), reason="no C++ compiler")
+def test_the_compiled_engine_gives_the_same_updates(tasks: dict[str, Task]) -> None:
+    """Chunks of 3 of 5 devices, so that the last one is filled up."""
+    task, start = tasks["mlp"], global_model(tasks["mlp"])
+    trainer = LocalTrainer(settings_of("mlp", EPOCHS, 3, "compiled"), task, STREAMS, CPU)
+    assert trainer.engine == "compiled"
+    eager = LocalTrainer(settings_of("mlp", EPOCHS, 3), task, STREAMS, CPU)
+    torch.testing.assert_close(chunked_updates(trainer, start), chunked_updates(eager, start), rtol=0, atol=1e-5)

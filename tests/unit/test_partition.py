@@ -1,0 +1,103 @@
+"""Division of the training data among the devices."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from airfl.errors import UserError
+from airfl.tasks.partition import PARTITIONS, Partition, Pool, by_writer, dirichlet, iid
+
+LABELS = np.arange(1000) % 10
+
+
+def pool(devices: int = 20, samples: int = 1000, alpha: float = 0.5, writers: bool = False) -> Pool:
+    """Samples that are numbered in steps of 3, so that places and sample numbers cannot be confused."""
+    return Pool(
+        samples=np.arange(samples) * 3,
+        labels=LABELS[:samples],
+        writers=np.arange(samples) % 25 + 100 if writers else None,
+        devices=devices,
+        dirichlet_alpha=alpha,
+    )
+
+
+def shares(partition: Partition) -> list[np.ndarray]:
+    """The samples of each device."""
+    return np.split(partition.indices, partition.offsets[1:-1])
+
+
+def skew(partition: Partition) -> float:
+    """Mean share of a device's most frequent class: 0.1 for even classes, 1 for a single class each."""
+    tops = [np.bincount(LABELS[part // 3]).max() / len(part) for part in shares(partition)]
+    return float(np.mean(tops))
+
+
+@pytest.mark.parametrize("kind", PARTITIONS)
+def test_every_device_has_samples_of_its_own(kind: str) -> None:
+    given = pool(writers=True)
+    partition = PARTITIONS[kind](given, np.random.default_rng(0))
+    assert len(partition.sizes) == 20
+    assert partition.sizes.min() >= 1
+    assert partition.sizes.sum() == len(partition.indices) == partition.offsets[-1]
+    assert len(set(partition.indices)) == len(partition.indices)
+    assert set(partition.indices) <= set(given.samples)
+
+
+@pytest.mark.parametrize("kind", PARTITIONS)
+def test_the_same_generator_gives_the_same_partition(kind: str) -> None:
+    one, same, other = (PARTITIONS[kind](pool(writers=True), np.random.default_rng(seed)) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.indices, same.indices)
+    assert not np.array_equal(one.indices, other.indices)
+
+
+def test_iid_shares_are_equal_and_leave_the_rest_out() -> None:
+    partition = iid(pool(devices=30), np.random.default_rng(0))
+    np.testing.assert_array_equal(partition.sizes, np.full(30, 33))
+    assert len(partition.indices) == 990
+
+
+def test_iid_shares_are_random() -> None:
+    """A device's share of 500 samples holds a hypergeometric number of each class: within 5 deviations of 50."""
+    share = shares(iid(pool(devices=2), np.random.default_rng(0)))[0]
+    deviation = np.sqrt(500 * 0.1 * 0.9 * 500 / 999)
+    assert np.all(np.abs(np.bincount(LABELS[share // 3]) - 50) < 5 * deviation)
+    assert not np.array_equal(np.sort(share), share)
+
+
+@pytest.mark.parametrize("alpha", [100.0, 0.5, 0.01, 1e-4])
+def test_dirichlet_gives_every_sample_to_one_device(alpha: float) -> None:
+    partition = dirichlet(pool(alpha=alpha), np.random.default_rng(0))
+    np.testing.assert_array_equal(np.sort(partition.indices), np.arange(1000) * 3)
+    assert partition.sizes.min() >= 1
+
+
+def test_dirichlet_leaves_nobody_without_a_sample() -> None:
+    """As many devices as samples, and shares that would leave nearly everybody empty: one each."""
+    partition = dirichlet(pool(devices=50, samples=50, alpha=0.01), np.random.default_rng(0))
+    np.testing.assert_array_equal(partition.sizes, np.ones(50))
+
+
+def test_labels_are_the_more_skewed_the_smaller_alpha() -> None:
+    skews = [skew(dirichlet(pool(alpha=alpha), np.random.default_rng(0))) for alpha in (1000.0, 1.0, 0.1, 0.01)]
+    assert np.all(np.diff(skews) > 0)
+    assert skews[0] < 0.15
+    assert skews[-1] > 0.8
+
+
+def test_a_writer_is_a_device() -> None:
+    given = pool(devices=20, writers=True)
+    assert given.writers is not None
+    drawn = [Counter(given.writers[part // 3]) for part in shares(by_writer(given, np.random.default_rng(0)))]
+    assert all(list(writers.values()) == [40] for writers in drawn)
+    assert len({name for writers in drawn for name in writers}) == 20
+
+
+def test_unknown_writers_are_refused() -> None:
+    with pytest.raises(UserError, match=r"task\.partition.*does not say who wrote what"):
+        by_writer(pool(), np.random.default_rng(0))
+
+
+def test_more_devices_than_writers_are_refused() -> None:
+    with pytest.raises(UserError, match=r"25 writers for run\.devices = 26"):
+        by_writer(pool(devices=26, writers=True), np.random.default_rng(0))

@@ -1,0 +1,85 @@
+"""Random numbers by address."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from airfl.streams import Purpose, Streams
+
+
+def draw(seed: int = 5, purpose: Purpose = Purpose.FADING, round_index: int | None = 3) -> NDArray[np.float64]:
+    return Streams(seed).generator(purpose, round_index).random(4)
+
+
+def device_draw(
+    device: int, seed: int = 5, purpose: Purpose = Purpose.FADING, round_index: int | None = 3
+) -> list[float]:
+    return list(Streams(seed).device_uniforms(purpose, round_index, [device], 4)[0])
+
+
+def test_the_same_address_gives_the_same_draw() -> None:
+    np.testing.assert_array_equal(draw(), draw())
+    assert device_draw(7) == device_draw(7)
+    assert Streams(5).torch_seed(Purpose.INIT) == Streams(5).torch_seed(Purpose.INIT)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"seed": 6}, {"seed": 0}, {"seed": 5 + 2**32}, {"seed": 5 + 2**64}, {"round_index": 4}, {"round_index": None}]
+    + [{"purpose": purpose} for purpose in Purpose if purpose != Purpose.FADING],
+    ids=str,
+)
+def test_any_other_address_gives_another_draw(other: dict[str, int]) -> None:
+    assert not np.any(draw() == draw(**other))
+    assert not set(device_draw(7)) & set(device_draw(7, **other))
+
+
+def test_round_0_is_not_no_round() -> None:
+    assert not np.any(draw(round_index=0) == draw(round_index=None))
+
+
+def test_torch_seeds_keep_the_high_bits_of_the_root_seed() -> None:
+    seeds = {Streams(seed).torch_seed(Purpose.INIT) for seed in (0, 5, 5 + 2**32, 5 + 2**40, 6)}
+    assert len(seeds) == 5
+    assert all(0 <= seed < 2**32 for seed in seeds)
+
+
+def test_devices_differ_from_each_other_and_from_the_generator() -> None:
+    streams = Streams(5)
+    drawn = [streams.generator(Purpose.BATCH, 0).random(50)]
+    drawn += list(streams.device_uniforms(Purpose.BATCH, 0, range(200), 50))
+    assert len(np.unique(np.concatenate(drawn))) == 201 * 50
+
+
+def test_a_device_draws_the_same_whoever_else_is_asked_for() -> None:
+    streams = Streams(5)
+    alone = streams.device_uniforms(Purpose.FADING, 3, [42], 6)[0]
+    for devices in ([42, 7], [7, 42], [1, 2, 42, 3], np.array([42, 999_999])):
+        rows = streams.device_uniforms(Purpose.FADING, 3, devices, 6)
+        np.testing.assert_array_equal(rows[list(devices).index(42)], alone)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 33])
+def test_a_shorter_draw_is_a_prefix_of_a_longer_one(count: int) -> None:
+    streams = Streams(5)
+    long = streams.device_uniforms(Purpose.BATCH, 1, [3, 8], 40)
+    np.testing.assert_array_equal(streams.device_uniforms(Purpose.BATCH, 1, [3, 8], count), long[:, :count])
+
+
+def test_uniforms_are_in_the_unit_interval_and_of_the_asked_shape() -> None:
+    uniforms = Streams(0).device_uniforms(Purpose.FADING, 0, range(1000), 10)
+    assert uniforms.shape == (1000, 10)
+    assert uniforms.min() >= 0
+    assert uniforms.max() < 1
+    # n = 10,000 draws of standard deviation 1/sqrt(12): the mean within 5 standard errors.
+    assert abs(uniforms.mean() - 0.5) < 5 / np.sqrt(12 * 10_000)
+    assert Streams(0).device_uniforms(Purpose.FADING, 0, [], 2).shape == (0, 2)
+
+
+def test_the_numbers_of_purposes_stay() -> None:
+    """Append only: a renumbered purpose would change every published run."""
+    assert [purpose.name for purpose in Purpose][:12] == [
+        "INIT", "PARTITION", "SELECT", "BATCH", "TOPOLOGY", "FADING", "CSI", "RECEIVER_NOISE", "MASK", "QUANTISER",
+        "PRIVACY_NOISE", "POWER_LIMIT",
+    ]  # fmt: skip
+    assert [int(purpose) for purpose in Purpose][:12] == list(range(12))
