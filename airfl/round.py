@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airfl.config import Settings
+from airfl.errors import UserError
 from airfl.local.evaluation import Evaluation, evaluate
 from airfl.local.flat import FlatModel
 from airfl.local.trainer import LocalTrainer
@@ -24,7 +25,7 @@ from airfl.stages.clip import clip_factor
 from airfl.streams import Purpose, Streams
 from airfl.tasks.task import Task
 from airfl.uplinks import Reception, Terms
-from channels.csi import ChannelState, perfect_csi
+from channels.csi import ChannelEstimate, ChannelState, perfect_csi
 from channels.fading import FADING_LAWS, draw_gains
 
 Record = dict[str, Any]
@@ -61,15 +62,17 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
 
     devices = select(settings.selection.kind, world.streams, t, settings.run.devices, settings.run.selected)
     channel = fade(settings, world.streams, t, devices)
+    estimate = perfect_csi(channel)
     weights = world.weights[devices]
     encoder = open_encoder(world.recipe.stages, world.streams, t, world.device)
-    link = world.recipe.uplink.open(terms_of(world, t, devices, weights, channel))
+    link = world.recipe.uplink.open(terms_of(world, t, devices, channel, estimate))
 
     reference = torch.zeros_like(state.parameters)  # what an ideal link would deliver
     update_norms = np.zeros(len(devices))
     for chunk in chunks_of(len(devices), world.trainer.chunk):
         updates = world.trainer.updates(state.parameters, devices[chunk], t)
         norms = updates.norm(dim=1)
+        check_finite(norms, devices[chunk], t)
         clipped = clip_factor(norms, settings.local.update_bound)
         weight = updates.new_tensor(weights[chunk])
         reference += (weight * clipped) @ updates
@@ -96,7 +99,7 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
         "aggregation_error": float((mean_update - reference).double().square().sum()),
         "device_id": devices,
         "channel_gain": channel.gains,
-        "channel_estimate": perfect_csi(channel).gains,
+        "channel_estimate": estimate.gains,
         "power_limit": world.power_limits[devices],
         "update_norm": update_norms,
     }
@@ -120,19 +123,25 @@ def fade(settings: Settings, streams: Streams, round_index: int, devices: NDArra
     return ChannelState(gains)
 
 
+def check_finite(norms: Tensor, devices: NDArray[np.int64], round_index: int) -> None:
+    """UserError that names round and device if an update is not finite: it must not be averaged."""
+    finite = torch.isfinite(norms).cpu().numpy()
+    if not finite.all():
+        raise UserError(
+            f"round {round_index}, device {devices[~finite][0]}: its update is not finite, training diverged; "
+            "lower local.learning_rate, or server.learning_rate"
+        )
+
+
 def terms_of(
-    world: World,
-    round_index: int,
-    devices: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    channel: ChannelState,
+    world: World, round_index: int, devices: NDArray[np.int64], channel: ChannelState, estimate: ChannelEstimate
 ) -> Terms:
     """What the uplink is opened with."""
     return Terms(
         state=channel,
-        estimate=perfect_csi(channel),
+        estimate=estimate,
         power_limits=world.power_limits[devices],
-        rms_norms=world.bound.rms * weights,
+        rms_norms=world.bound.rms * world.weights[devices],
         entries=world.bound.entries,
         dimension=world.model.dimension,
         divisor=float(world.settings.run.selected),

@@ -56,7 +56,8 @@ class Run:
 
     def model(self) -> torch.nn.Module:
         """The trained model."""
-        module = build_model(self.settings.task.model)
+        with torch.random.fork_rng(devices=[]):
+            module = build_model(self.settings.task.model)
         torch.nn.utils.vector_to_parameters(self.parameters.cpu(), module.parameters())
         return module
 

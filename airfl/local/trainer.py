@@ -22,7 +22,9 @@ from airfl.tasks.task import Task
 @functools.cache
 def _compiled_step(model_name: str, mean: float, std: float) -> Step:
     """One compiled step for all runs of a process that share a model, so that a comparison compiles once."""
-    return engines.compiled(build_step(FlatModel(MODELS[model_name].build()), mean, std))
+    with torch.device("meta"):  # only the structure is used, and nothing is drawn
+        module = MODELS[model_name].build()
+    return engines.compiled(build_step(FlatModel(module), mean, std))
 
 
 class LocalTrainer:

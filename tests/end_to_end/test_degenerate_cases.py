@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 import xarray
 
+from airfl.errors import UserError
 from airfl.simulation import Run, build_world, run
+from airfl.trace import open_trace
 from tests.conftest import small_settings
 
 
@@ -117,3 +121,18 @@ def test_more_rounds_begin_with_the_fewer() -> None:
     short, long = loaded(run(small_settings())), loaded(run(small_settings("run.rounds=4")))
     for name in ("device_id", "channel_gain", "test_loss", "energy_j", "epsilon"):
         np.testing.assert_array_equal(short[name].values, long[name].values[:2], err_msg=name)
+
+
+def test_a_diverged_run_stops_and_names_round_and_device(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"round \d, device \d+: its update is not finite"):
+        run(small_settings("local.learning_rate=1e30", "run.rounds=5"), tmp_path / "a")
+    with open_trace(tmp_path / "a") as trace:
+        assert trace.attrs["status"] == "failed"
+
+
+def test_the_trained_model_is_the_one_that_was_evaluated() -> None:
+    done = run(small_settings("scheme.name=fedavg"))
+    world = build_world(done.settings, torch.device("cpu"))
+    inputs = (world.task.test.inputs.float() / 255 - world.task.mean) / world.task.std
+    right = (done.model()(inputs).argmax(dim=1) == world.task.test.targets).float().mean()
+    assert float(right) == pytest.approx(done.summary().test_accuracy, abs=1e-6)

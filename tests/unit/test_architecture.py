@@ -68,5 +68,5 @@ def test_nothing_leaves_torchs_global_generator_changed() -> None:
     from tests.conftest import small_settings
 
     before = torch.random.get_rng_state()
-    run(small_settings())
+    run(small_settings()).model()
     assert torch.equal(before, torch.random.get_rng_state())
