@@ -56,10 +56,12 @@ def _options(
 def run(config: Config, overrides: Overrides = None, *, out: Out, device: Device = "cpu") -> None:
     """Run one scheme; the trace goes to OUT/trace.h5."""
     from airfl.config import load_settings
+    from airfl.output import check_empty
     from airfl.schemes import check_recipe
 
     settings = load_settings(config, overrides or [])
     check_device_kind(device)
+    check_empty(out)
     check_recipe(settings)
 
     from airfl.progress import round_progress
@@ -88,11 +90,13 @@ def compare(
 ) -> None:
     """Run several rows on the same devices, fades and noise; a table and a figure."""
     from airfl.config import load_rows
+    from airfl.output import check_new
     from airfl.schemes import check_recipe
 
     names = [name.strip() for name in schemes.split(",") if name.strip()]
     rows = load_rows(config, overrides or [], names)
     check_device_kind(device)
+    check_new(out)
     for row in rows:
         check_recipe(row.settings)
 

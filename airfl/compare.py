@@ -9,9 +9,10 @@ from pathlib import Path
 
 from airfl.config import Row
 from airfl.errors import UserError
+from airfl.output import check_new
 from airfl.report.summary import Summary
 from airfl.round import Record
-from airfl.simulation import check_output, find_device, run
+from airfl.simulation import find_device, run
 from airfl.streams import Streams
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.task import build_task
@@ -36,9 +37,7 @@ def compare(
     progress(what, rounds done, rounds, record) after every round. UserError if `out` holds something already.
     """
     folders = row_folders([row.label for row in rows])
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out}: is not an empty folder; choose another --out")
-    check_output(out / "trace.h5")
+    check_new(out)
     find_device(device)
     check_tasks(rows)
     results = []

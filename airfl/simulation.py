@@ -18,6 +18,7 @@ from airfl.config import Settings, to_json
 from airfl.errors import UserError
 from airfl.local.flat import FlatModel
 from airfl.local.trainer import LocalTrainer
+from airfl.output import TRACE_NAME, check_empty
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.report.summary import Summary, summarise
 from airfl.round import Record, State, World, run_round
@@ -38,7 +39,6 @@ from channels.power import draw_max_snr, power_limits
 if TYPE_CHECKING:
     import xarray
 
-TRACE_NAME = "trace.h5"
 Progress = Callable[[int, int, Record], None]
 
 
@@ -77,7 +77,7 @@ def run(
     if out is None:
         return _run_in_temporary_folder(settings, device, progress)
     target = Path(out) / TRACE_NAME
-    check_output(target)
+    check_empty(target.parent)
     torch_device = find_device(device)
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.run.threads or threads)
@@ -205,17 +205,6 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
     writer.write_population("device_samples", world.task.partition.sizes)
     writer.write_population("device_power_limit", np.asarray(world.power_limits))
     return writer
-
-
-def check_output(target: Path) -> None:
-    """UserError if the output folder holds a run already or cannot be one."""
-    if target.exists():
-        raise UserError(f"{target.parent}: holds a run already ({target.name}); choose another --out")
-    for part in (target.parent, *target.parent.parents):
-        if part.exists():
-            if not part.is_dir():
-                raise UserError(f"{part}: is a file, an output folder is wanted")
-            return
 
 
 def find_device(name: str) -> torch.device:

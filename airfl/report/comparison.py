@@ -8,10 +8,10 @@ from pathlib import Path
 
 from airfl.compare import RowResult
 from airfl.errors import UserError
+from airfl.output import TRACE_NAME
 from airfl.report.figures import plot
 from airfl.report.table import TableRow, csv_table, markdown_table
 
-TRACE = "trace.h5"
 LABEL = "label.txt"
 
 
@@ -43,11 +43,13 @@ def find_runs(folders: Sequence[Path]) -> list[tuple[str, list[Path]]]:
         if not folder.is_dir():
             raise UserError(f"{folder}: no such folder")
         found = (
-            [folder] if (folder / TRACE).exists() else _in_order(path.parent for path in folder.glob(f"*/*/{TRACE}"))
+            [folder]
+            if (folder / TRACE_NAME).exists()
+            else _in_order(path.parent for path in folder.glob(f"*/*/{TRACE_NAME}"))
         )
-        found = found or _in_order(path.parent for path in folder.glob(f"*/{TRACE}"))
+        found = found or _in_order(path.parent for path in folder.glob(f"*/{TRACE_NAME}"))
         if not found:
-            raise UserError(f"{folder}: holds no run ({TRACE}), and no folder in it does")
+            raise UserError(f"{folder}: holds no run ({TRACE_NAME}), and no folder in it does")
         for run in found:
             groups.setdefault(_label(run), []).append(run)
     return list(groups.items())
@@ -55,7 +57,7 @@ def find_runs(folders: Sequence[Path]) -> list[tuple[str, list[Path]]]:
 
 def _in_order(folders: object) -> list[Path]:
     """Oldest first: the order in which a comparison made them."""
-    return sorted(folders, key=lambda folder: ((folder / TRACE).stat().st_mtime_ns, folder))  # type: ignore[call-overload, no-any-return]
+    return sorted(folders, key=lambda folder: ((folder / TRACE_NAME).stat().st_mtime_ns, folder))  # type: ignore[call-overload, no-any-return]
 
 
 def _label(run: Path) -> str:

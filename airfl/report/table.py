@@ -124,7 +124,9 @@ def csv_table(rows: Sequence[TableRow]) -> str:
 
 def notes(rows: Sequence[TableRow]) -> str:
     """What the columns mean."""
-    return NOTES.format(delta=rows[0].runs[0].delta)
+    seeds = len(rows[0].runs)
+    averaged = f"Mean over {seeds} seeds, ± standard deviation. " if seeds > 1 else ""
+    return averaged + NOTES.format(delta=rows[0].runs[0].delta)
 
 
 def _markdown_line(texts: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airfl.errors import UserError
+from airfl.output import TRACE_NAME
 from airfl.trace.schema import SCHEMA
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def open_trace(path: str | Path) -> xarray.Dataset:
     import xarray
 
     file = Path(path)
-    file = file / "trace.h5" if file.is_dir() else file
+    file = file / TRACE_NAME if file.is_dir() else file
     if not file.exists():
         raise UserError(f"{file}: no such trace")
     try:

@@ -1,0 +1,27 @@
+"""Output folders: what may be written where, checked before anything is computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from airfl.errors import UserError
+
+TRACE_NAME = "trace.h5"
+
+
+def check_empty(folder: Path) -> None:
+    """UserError if a run cannot be put into this folder: it holds one already, or is (below) a file."""
+    if (folder / TRACE_NAME).exists():
+        raise UserError(f"{folder}: holds a run already ({TRACE_NAME}); choose another --out")
+    for part in (folder, *folder.parents):
+        if part.exists():
+            if not part.is_dir():
+                raise UserError(f"{part}: is a file, an output folder is wanted")
+            return
+
+
+def check_new(folder: Path) -> None:
+    """UserError unless the folder is empty or not there: nothing is mixed with what somebody else put there."""
+    check_empty(folder)
+    if folder.exists() and any(folder.iterdir()):
+        raise UserError(f"{folder}: is not an empty folder; choose another --out")
