@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from airfl.errors import UserError, nearest
+from airfl.schemes.names import SCHEME_NAMES
 from airfl.version import __version__
 
 app = typer.Typer(
@@ -56,12 +57,12 @@ def _options(
 def run(config: Config, overrides: Overrides = None, *, out: Out, device: Device = "cpu") -> None:
     """Run one scheme; the trace goes to OUT/trace.h5."""
     from airfl.config import load_settings
-    from airfl.output import check_empty
+    from airfl.output import check_no_run
     from airfl.schemes import check_recipe
 
     settings = load_settings(config, overrides or [])
     check_device_kind(device)
-    check_empty(out)
+    check_no_run(out)
     check_recipe(settings)
 
     from airfl.progress import round_progress
@@ -120,7 +121,6 @@ def compare(
 def schemes(as_json: AsJson = False) -> None:
     """The schemes: name, link, paper."""
     from airfl.schemes import scheme
-    from airfl.schemes.names import SCHEME_NAMES
 
     entries = [scheme(name) for name in SCHEME_NAMES]
     listing = [
@@ -183,7 +183,7 @@ def plot(
     *,
     out: Annotated[Path, typer.Option(help="folder for learning.png and learning.pdf", show_default=False)],
 ) -> None:
-    """Accuracy and loss against rounds, accuracy against energy and resource elements."""
+    """Accuracy and loss against rounds, energy and resource elements."""
     from airfl.report.comparison import find_runs
     from airfl.report.figures import plot as draw
 
@@ -239,7 +239,6 @@ def _list(listing: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(listing))
         return
-    from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -247,12 +246,10 @@ def _list(listing: list[dict[str, Any]], as_json: bool) -> None:
         table.add_column(heading, overflow="fold")
     for entry in listing:
         table.add_row(*(str(value) for value in entry.values()))
-    Console().print(table)
+    _print_table(table)
 
 
 def _file_of(name: str) -> str:
-    from airfl.schemes.names import SCHEME_NAMES
-
     return SCHEME_NAMES[name].replace(".", "/") + ".py"
 
 
@@ -260,7 +257,7 @@ def _print_table(table: Any) -> None:
     from rich.console import Console
 
     console = Console()
-    # In a file or a pipe nothing is folded: 80 columns are the terminal's limit, not the reader's.
+    # In a file or a pipe nothing is folded: 80 columns are a terminal's limit.
     (console if console.is_terminal else Console(width=WIDTH_OF_PLAIN_OUTPUT)).print(table)
 
 

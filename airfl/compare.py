@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from airfl.config import Row
 from airfl.errors import UserError
-from airfl.output import check_new
+from airfl.output import ROWS_NAME, check_new
 from airfl.report.summary import Summary
 from airfl.round import Record
 from airfl.simulation import find_device, run
@@ -40,6 +41,10 @@ def compare(
     check_new(out)
     find_device(device)
     check_tasks(rows)
+    out.mkdir(parents=True, exist_ok=True)
+    (out / ROWS_NAME).write_text(
+        json.dumps([{"label": row.label, "folder": name} for row, name in zip(rows, folders, strict=True)])
+    )
     results = []
     for row, name in zip(rows, folders, strict=True):
         first = row.settings.run.seed

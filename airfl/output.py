@@ -7,9 +7,10 @@ from pathlib import Path
 from airfl.errors import UserError
 
 TRACE_NAME = "trace.h5"
+ROWS_NAME = "rows.json"  # of a comparison: its labels and folders, in order
 
 
-def check_empty(folder: Path) -> None:
+def check_no_run(folder: Path) -> None:
     """UserError if a run cannot be put into this folder: it holds one already, or is (below) a file."""
     if (folder / TRACE_NAME).exists():
         raise UserError(f"{folder}: holds a run already ({TRACE_NAME}); choose another --out")
@@ -22,6 +23,6 @@ def check_empty(folder: Path) -> None:
 
 def check_new(folder: Path) -> None:
     """UserError unless the folder is empty or not there: nothing is mixed with what somebody else put there."""
-    check_empty(folder)
+    check_no_run(folder)
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder}: is not an empty folder; choose another --out")

@@ -18,7 +18,7 @@ from airfl.config import Settings, to_json
 from airfl.errors import UserError
 from airfl.local.flat import FlatModel
 from airfl.local.trainer import LocalTrainer
-from airfl.output import TRACE_NAME, check_empty
+from airfl.output import TRACE_NAME, check_no_run
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.report.summary import Summary, summarise
 from airfl.round import Record, State, World, run_round
@@ -77,7 +77,7 @@ def run(
     if out is None:
         return _run_in_temporary_folder(settings, device, progress)
     target = Path(out) / TRACE_NAME
-    check_empty(target.parent)
+    check_no_run(target.parent)
     torch_device = find_device(device)
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.run.threads or threads)

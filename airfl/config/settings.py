@@ -43,7 +43,7 @@ class TaskSettings(Section):
 
     dataset: DatasetName = Field("fashion-mnist-sample", description="a name of `airfl datasets`")
     model: ModelName = Field("mlp", description="a name of `airfl models`")
-    partition: PartitionName = "iid"
+    partition: PartitionName = Field("iid", description="how the training data is divided among the devices")
     dirichlet_alpha: Positive = Field(0.5, description="concentration of the label shares, for partition = dirichlet")
     validation_share: float = Field(0.0, ge=0, lt=1, description="share of the training data held out, for tuning")
     public_samples: int = Field(0, ge=0, description="training samples held out as public data")
@@ -56,9 +56,9 @@ class LocalSettings(Section):
         0, ge=0, description="passes over a device's data; exactly one of epochs and steps (0 = not used)"
     )
     steps: int = Field(0, ge=0, description="tau, SGD steps")
-    batch_size: Count = 10
+    batch_size: Count = Field(10, description="samples a step; a pass's last batch may be smaller")
     learning_rate: Positive = Field(0.05, description="eta")
-    momentum: float = Field(0.0, ge=0, lt=1)
+    momentum: float = Field(0.0, ge=0, lt=1, description="0 at the start of every round")
     clip_norm: Positive | None = Field(None, description="C, bound on the l2 norm of an update")
     gradient_bound: Positive | None = Field(
         None, description="C1; instead of clip_norm: C = learning_rate x steps x C1"
@@ -104,7 +104,7 @@ class SchemeSettings(Section):
 class ServerSettings(Section):
     """What the server does with the decoded mean update."""
 
-    learning_rate: Positive = 1.0
+    learning_rate: Positive = Field(1.0, description="what the decoded mean update is multiplied by")
     weights: Literal["equal", "samples"] = Field(
         "equal", description="of the mean: equal, or n_i over the population's mean sample count"
     )
@@ -123,8 +123,8 @@ class ChannelSettings(Section):
 
     fading: FadingName = Field("exponential", description="law of |h|")
     mean_gain: Positive = Field(0.02, description="mean of |h|, before the bounds")
-    min_gain: Positive = 1e-4
-    max_gain: Positive = 0.1
+    min_gain: Positive = Field(1e-4, description="smallest |h|")
+    max_gain: Positive = Field(0.1, description="largest |h|")
     bounds: Literal["clip", "redraw"] = Field("clip", description="how |h| is kept within min_gain and max_gain")
     noise_std: Positive = Field(1.0, description="sigma0, of the noise on one observed real entry")
     noise: bool = Field(True, description="false sends z = 0 and leaves beta as it is")
@@ -160,7 +160,7 @@ class GridSettings(Section):
     """The OFDMA grid."""
 
     subcarriers: Count = Field(3300, description="K")
-    spacing_hz: Positive = 15000.0
+    spacing_hz: Positive = Field(15000.0, description="subcarrier spacing")
     packing: Literal["real", "iq"] = Field(
         "real", description="entries on the real part, or on both parts, of an element"
     )

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from airfl.compare import RowResult
 from airfl.errors import UserError
-from airfl.output import TRACE_NAME
+from airfl.output import ROWS_NAME, TRACE_NAME
 from airfl.report.figures import plot
 from airfl.report.table import TableRow, csv_table, markdown_table
-
-LABEL = "label.txt"
 
 
 def write_report(results: Sequence[RowResult], out: Path) -> list[Path]:
     """out/comparison.csv, comparison.md, learning.png, learning.pdf; returns the files."""
     rows = [TableRow(result.label, result.summaries) for result in results]
-    for result in results:
-        (result.folders[0].parent / LABEL).write_text(result.label + "\n")
     tables = [out / "comparison.csv", out / "comparison.md"]
     tables[0].write_text(csv_table(rows))
     tables[1].write_text(markdown_table(rows))
@@ -42,24 +39,33 @@ def find_runs(folders: Sequence[Path]) -> list[tuple[str, list[Path]]]:
     for folder in folders:
         if not folder.is_dir():
             raise UserError(f"{folder}: no such folder")
-        found = (
-            [folder]
-            if (folder / TRACE_NAME).exists()
-            else _in_order(path.parent for path in folder.glob(f"*/*/{TRACE_NAME}"))
-        )
-        found = found or _in_order(path.parent for path in folder.glob(f"*/{TRACE_NAME}"))
+        found = _runs_in(folder)
         if not found:
             raise UserError(f"{folder}: holds no run ({TRACE_NAME}), and no folder in it does")
-        for run in found:
-            groups.setdefault(_label(run), []).append(run)
+        for label, run in found:
+            groups.setdefault(label, []).append(run)
     return list(groups.items())
 
 
-def _in_order(folders: object) -> list[Path]:
-    """Oldest first: the order in which a comparison made them."""
-    return sorted(folders, key=lambda folder: ((folder / TRACE_NAME).stat().st_mtime_ns, folder))  # type: ignore[call-overload, no-any-return]
+def _runs_in(folder: Path) -> list[tuple[str, Path]]:
+    """(label, run folder) of a run, of a comparison in the order of its rows, or of any folder of runs by name."""
+    if (folder / TRACE_NAME).exists():
+        return [(folder.name, folder)]
+    if (folder / ROWS_NAME).exists():
+        rows = _read_rows(folder / ROWS_NAME)
+        return [(label, path.parent) for label, row in rows for path in _in_order(row.glob(f"*/{TRACE_NAME}"))]
+    return [(path.parent.name, path.parent) for path in _in_order(folder.glob(f"*/{TRACE_NAME}"))]
 
 
-def _label(run: Path) -> str:
-    written = run.parent / LABEL
-    return written.read_text().strip() if written.exists() else run.name
+def _read_rows(path: Path) -> list[tuple[str, Path]]:
+    try:
+        return [(str(row["label"]), path.parent / str(row["folder"])) for row in json.loads(path.read_text())]
+    except (OSError, ValueError, TypeError, KeyError):
+        raise UserError(
+            f"{path}: not a list of rows as `airfl compare` writes it; name the run folders instead"
+        ) from None
+
+
+def _in_order(paths: Iterable[Path]) -> list[Path]:
+    """By name, seed-2 before seed-10."""
+    return sorted(paths, key=lambda path: (len(path.parent.name), path.parent.name))

@@ -154,3 +154,9 @@ def test_the_schema_lists_every_section_and_the_tables_names() -> None:
     assert set(schema["properties"]) == set(Settings.model_fields)
     assert "pfels" in schema["$defs"]["SchemeSettings"]["properties"]["name"]["enum"]
     json.loads(to_json(schema))
+
+
+def test_every_setting_says_what_it_is() -> None:
+    for section in Settings.model_json_schema()["$defs"].values():
+        described = {name for name, field in section["properties"].items() if "description" in field}
+        assert set(section["properties"]) - described == set(), section["title"]
