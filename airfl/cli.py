@@ -13,7 +13,8 @@ from typing import Annotated, Any
 
 import typer
 
-from airfl.errors import UserError, nearest
+from airfl.device import check_kind
+from airfl.errors import UserError
 from airfl.schemes.names import SCHEME_NAMES
 from airfl.version import __version__
 
@@ -61,7 +62,7 @@ def run(config: Config, overrides: Overrides = None, *, out: Out, device: Device
     from airfl.schemes import check_recipe
 
     settings = load_settings(config, overrides or [])
-    check_device_kind(device)
+    check_kind(device)
     check_no_run(out)
     check_recipe(settings)
 
@@ -96,7 +97,7 @@ def compare(
 
     names = [name.strip() for name in schemes.split(",") if name.strip()]
     rows = load_rows(config, overrides or [], names)
-    check_device_kind(device)
+    check_kind(device)
     check_new(out)
     for row in rows:
         check_recipe(row.settings)
@@ -189,15 +190,6 @@ def plot(
 
     files = draw(find_runs(folders), out)
     _say("written: " + ", ".join(str(file) for file in files))
-
-
-def check_device_kind(device: str) -> None:
-    """UserError for a kind of device that does not exist anywhere; whether it is there is seen once torch is."""
-    allowed = ("cpu", "cuda")
-    if device not in allowed:
-        raise UserError(
-            f"--device: there is no kind {device!r}{nearest(device, allowed)} (allowed: {', '.join(allowed)})"
-        )
 
 
 def main() -> None:

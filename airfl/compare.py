@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airfl.config import Row
+from airfl.device import find_device
 from airfl.errors import UserError
 from airfl.output import ROWS_NAME, check_new
 from airfl.report.summary import Summary
 from airfl.round import Record
-from airfl.simulation import find_device, run
+from airfl.simulation import run
 from airfl.streams import Streams
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.task import build_task

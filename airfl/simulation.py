@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from airfl.config import Settings, to_json
+from airfl.device import find_device
 from airfl.errors import UserError
 from airfl.local.flat import FlatModel
 from airfl.local.trainer import LocalTrainer
@@ -205,12 +206,3 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
     writer.write_population("device_samples", world.task.partition.sizes)
     writer.write_population("device_power_limit", np.asarray(world.power_limits))
     return writer
-
-
-def find_device(name: str) -> torch.device:
-    """The device of that kind; UserError where there is none."""
-    if name not in ("cpu", "cuda"):
-        raise UserError(f"--device: there is no kind {name!r} (allowed: cpu, cuda)")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UserError("--device: no cuda device is found on this machine; leave --device out, or use --device cpu")
-    return torch.device(name)

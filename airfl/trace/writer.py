@@ -91,15 +91,16 @@ class TraceWriter:
     def _write_block(self, variable: Variable, end: int) -> None:
         dataset = self._file[variable.name]
         dataset.resize(end, axis=0)
-        if not any(variable.name in record for record in self._buffer):
-            return
-        block = np.full((len(self._buffer), *dataset.shape[1:]), variable.fill, dtype=variable.dtype)
-        for row, record in enumerate(self._buffer):
-            if variable.name in record:
-                value = np.asarray(record[variable.name])
-                place: tuple[int | slice, ...] = (row, *(slice(0, size) for size in value.shape))
-                block[place] = value
-        dataset[self._rounds : end] = block
+        present = [(row, np.asarray(r[variable.name])) for row, r in enumerate(self._buffer) if variable.name in r]
+        if variable.dimensions[-1] == "coordinate":
+            # Signals are large and in few rounds: only what is there is written, the rest stays unallocated fill.
+            for row, value in present:
+                dataset[_place(self._rounds + row, value)] = value
+        elif present:
+            block = np.full((len(self._buffer), *dataset.shape[1:]), variable.fill, dtype=variable.dtype)
+            for row, value in present:
+                block[_place(row, value)] = value
+            dataset[self._rounds : end] = block
 
     def _create(self, variable: Variable) -> None:
         sizes = tuple(self._dimensions[name] for name in variable.dimensions)
@@ -117,6 +118,11 @@ class TraceWriter:
         for axis, name in enumerate(variable.dimensions):
             dataset.dims[axis].attach_scale(self._file[name])
         dataset.attrs.update({"units": variable.units, "long_name": variable.long_name})
+
+
+def _place(row: int, value: np.ndarray) -> tuple[int | slice, ...]:
+    """Where a round's value goes: its row, from the start of every other dimension."""
+    return (row, *(slice(0, size) for size in value.shape))
 
 
 def _chunks(sizes: tuple[int | None, ...]) -> tuple[int, ...]:

@@ -63,6 +63,11 @@ def test_signals_only_in_the_rounds_asked_for(finished: Run) -> None:
         assert np.isfinite(trace["tx_symbols"].values[1]).all()
 
 
+def test_signals_of_one_round_take_the_room_of_one_round(finished: Run) -> None:
+    with h5py.File(finished.path) as file:
+        assert 0 < file["tx_symbols"].id.get_storage_size() < 1.1 * 8 * 254 * 8
+
+
 def test_plain_hdf5_with_scales(finished: Run) -> None:
     with h5py.File(finished.path) as file:
         assert file["energy_j"].dims[0].keys() == ["round"] or file["energy_j"].dims[0][0].name == "/round"
