@@ -42,8 +42,8 @@ class MultipleAccessChannel:
         if self._packing == "iq" and np.any(effective.imag):
             received += _quarter_turn(messages.new_tensor(effective.imag) @ messages)
         self._sum = received if self._sum is None else self._sum.add_(received)
-        power = messages.new_tensor(np.abs(precoders) ** 2).double()
-        energy: Tensor = power * messages.norm(dim=1).double().square()
+        norms = messages.norm(dim=1).double()
+        energy: Tensor = norms.square() * norms.new_tensor(np.abs(precoders) ** 2)
         return energy
 
     def close(self, silent: Tensor) -> Tensor:

@@ -9,14 +9,21 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from airfl.config.json_numbers import MaybeInfinite
 from airfl.config.names import DatasetName, FadingName, ModelName, PartitionName, SchemeName, SelectionName
 
+
+def _carried_by_single_precision(value: float) -> float:
+    if not 1e-20 <= value <= 1e20:
+        raise ValueError(f"a number between 1e-20 and 1e20 is wanted, not {value:g}")
+    return value
+
+
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+Scale = Annotated[Positive, AfterValidator(_carried_by_single_precision)]
+Decibels = Annotated[float, Field(ge=-200, le=200, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -59,10 +66,8 @@ class LocalSettings(Section):
     batch_size: Count = Field(10, description="samples a step; a pass's last batch may be smaller")
     learning_rate: Positive = Field(0.05, description="eta")
     momentum: float = Field(0.0, ge=0, lt=1, description="0 at the start of every round")
-    clip_norm: Positive | None = Field(None, description="C, bound on the l2 norm of an update")
-    gradient_bound: Positive | None = Field(
-        None, description="C1; instead of clip_norm: C = learning_rate x steps x C1"
-    )
+    clip_norm: Scale | None = Field(None, description="C, bound on the l2 norm of an update")
+    gradient_bound: Scale | None = Field(None, description="C1; instead of clip_norm: C = learning_rate x steps x C1")
     engine: Literal["auto", "compiled", "eager"] = Field("auto", description="how a chunk of devices is computed")
 
     @model_validator(mode="after")
@@ -122,11 +127,11 @@ class ChannelSettings(Section):
     """Flat block fading and receiver noise."""
 
     fading: FadingName = Field("exponential", description="law of |h|")
-    mean_gain: Positive = Field(0.02, description="mean of |h|, before the bounds")
-    min_gain: Positive = Field(1e-4, description="smallest |h|")
-    max_gain: Positive = Field(0.1, description="largest |h|")
+    mean_gain: Scale = Field(0.02, description="mean of |h|, before the bounds")
+    min_gain: Scale = Field(1e-4, description="smallest |h|")
+    max_gain: Scale = Field(0.1, description="largest |h|")
     bounds: Literal["clip", "redraw"] = Field("clip", description="how |h| is kept within min_gain and max_gain")
-    noise_std: Positive = Field(1.0, description="sigma0, of the noise on one observed real entry")
+    noise_std: Scale = Field(1.0, description="sigma0, of the noise on one observed real entry")
     noise: bool = Field(True, description="false sends z = 0 and leaves beta as it is")
 
     @model_validator(mode="after")
@@ -139,7 +144,7 @@ class ChannelSettings(Section):
 class PowerSettings(Section):
     """What a device may spend."""
 
-    max_snr_db: Finite | list[Finite] = Field(
+    max_snr_db: Decibels | list[Decibels] = Field(
         [2.0, 15.0], description="P_i/(d sigma0^2) in dB: a number, or [low, high]"
     )
     spacing: Literal["linear", "db"] = Field("linear", description="[low, high] is uniform in the ratio, or in dB")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 
 import numpy as np
 import torch
@@ -91,18 +92,16 @@ class LocalTrainer:
         eager = self._step
         self._step = _compiled_step(settings.task.model, self._task.mean, self._task.std)
         try:
-            nobody = torch.zeros(self.chunk, 1, self._batch_width(settings), device=self._device)
-            start = self._model.split(self._model.initial())
-            self._run_steps(
-                tuple(part.expand(self.chunk, *part.shape).clone() for part in start),
-                nobody.long(),
-                nobody,
-            )
+            with warnings.catch_warnings(action="ignore"):
+                self._train_nobody(min(settings.local.batch_size, int(self._sizes.max())))
         except Exception as error:  # whatever the compiler's reason, the eager engine gives the same numbers
             engines.log.debug("the step could not be compiled, using the eager engine: %s", error)
             self._step = eager
             return "eager"
         return chosen
 
-    def _batch_width(self, settings: Settings) -> int:
-        return min(settings.local.batch_size, int(self._sizes.max()))
+    def _train_nobody(self, batch_width: int) -> None:
+        """One step of a whole chunk without a single sample, which compiles the step and changes nothing."""
+        nobody = torch.zeros(self.chunk, 1, batch_width, device=self._device)
+        start = self._model.split(self._model.initial())
+        self._run_steps(tuple(part.expand(self.chunk, *part.shape).clone() for part in start), nobody.long(), nobody)

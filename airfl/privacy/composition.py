@@ -20,6 +20,8 @@ from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
 BIN_WIDTH = 0.02
 # Small orders carry the large epsilons, large ones the small.
 RDP_ORDERS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
+# More noise than this is counted as this much: the accountants' numerics end somewhere above.
+LARGEST_MULTIPLIER = 1e4
 FINEST_GRID = 1e-3
 GRID_SHARE = 2e-3
 # Connecting the dots, the sharper way to a grid, takes exponentials of the loss and of the grid: beyond these they
@@ -47,7 +49,7 @@ class Accountant(Protocol):
 def binned(noise_multipliers: Sequence[float]) -> list[tuple[float, int]]:
     """(smallest multiplier, how many) of each bin of relative width BIN_WIDTH; equal ones stay exact."""
     bins: dict[int, list[float]] = {}
-    for multiplier in noise_multipliers:
+    for multiplier in (min(multiplier, LARGEST_MULTIPLIER) for multiplier in noise_multipliers):
         bins.setdefault(math.floor(math.log(multiplier) / BIN_WIDTH), []).append(multiplier)
     return [(min(members), len(members)) for _, members in sorted(bins.items())]
 

@@ -33,6 +33,8 @@ def _percent(value: float) -> str:
 
 
 def _scientific(value: float) -> str:
+    if not math.isfinite(value):
+        return figure(value)
     mantissa, exponent = f"{value:.2e}".split("e")
     return f"{mantissa}e{int(exponent)}"
 

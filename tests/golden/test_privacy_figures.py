@@ -258,3 +258,10 @@ def test_a_round_with_far_less_noise_coarsens_the_grid() -> None:
     last_alone = Poisson(0.032, 1e-3)
     last_alone.compose([0.003])
     assert one_by_one.epsilon(1e-3) > last_alone.epsilon(1e-3) * 0.999
+
+
+@pytest.mark.parametrize("multiplier", [1e5, 1e12, 1e30])
+def test_more_noise_than_the_accountants_can_tell_is_bounded_not_refused(multiplier: float) -> None:
+    for accountant in (Poisson(0.032, 1e-3), WithoutReplacement(32, 1000)):
+        accountant.compose([multiplier] * 10)
+        assert 0 <= accountant.epsilon(1e-3) < 1e-3
