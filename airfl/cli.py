@@ -90,7 +90,7 @@ def compare(
     device: Device = "cpu",
     copy_to: Annotated[Path | None, typer.Option(help="folder for a copy of table and figure, replaced there")] = None,
 ) -> None:
-    """Run several rows on the same devices, fades and noise; a table and a figure."""
+    """Run several rows on the same devices and fades; table, figure."""
     from airfl.config import load_rows
     from airfl.output import check_new
     from airfl.schemes import check_recipe
@@ -167,7 +167,7 @@ def config(
     *,
     schema: Annotated[bool, typer.Option("--schema", help="the JSON schema of all settings")] = False,
 ) -> None:
-    """Check settings and print them with their defaults, or print their schema; as JSON."""
+    """Check settings and print them with defaults, or their schema."""
     from airfl.config import Settings, load_settings, to_json
 
     if schema:
@@ -184,7 +184,7 @@ def plot(
     *,
     out: Annotated[Path, typer.Option(help="folder for learning.png and learning.pdf", show_default=False)],
 ) -> None:
-    """Accuracy and loss against rounds, energy and resource elements."""
+    """Accuracy and loss against rounds, energy, resource elements."""
     from airfl.report.comparison import find_runs
     from airfl.report.figures import plot as draw
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,30 @@ def test_compare_then_plot(tmp_path: Path) -> None:
         assert (tmp_path / "figures" / name).read_bytes() == (out / name).read_bytes()
     assert "is there already" in refused(airfl("plot", out, "--out", tmp_path / "figures"))
     assert "not an empty folder" in refused(airfl("compare", DEMO, *SMALL, "--schemes", "pfels", "--out", out))
+
+
+def test_an_interrupt_ends_with_130_and_a_trace_of_the_rounds_that_were_done(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "airfl",
+        "run",
+        str(DEMO),
+        *SMALL,
+        "run.rounds=100000",
+        "run.evaluate_every=100000",
+    ]
+    with subprocess.Popen(
+        [*command, "--out", str(tmp_path / "a")], stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        assert process.stderr is not None
+        assert "round 1/100000" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read().strip() == "airfl: interrupted"
+        assert process.wait() == 130
+    with h5py.File(tmp_path / "a" / "trace.h5") as trace:
+        assert trace.attrs["status"] == "failed"
+        assert trace["energy_j"].shape[0] >= 1
 
 
 def test_rows_of_the_demo_are_the_five_of_the_figure() -> None:
