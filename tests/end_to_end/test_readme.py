@@ -35,7 +35,7 @@ def test_every_file_that_the_readme_names_is_there() -> None:
 def test_the_demos_effect_and_its_cause() -> None:
     """60 rounds, one seed: PFELS beats WFL-PDP; the control with PFELS' server step does as well, at more energy.
 
-    Margins are half of what separates the rows over three seeds (README); 2,000 test images give +-0.9 points.
+    Told by the test loss, which separates them by a third (0.69, 0.67 from 1.00); accuracy has +-0.9 points of noise.
     """
 
     def short(row: Row) -> Summary:
@@ -43,9 +43,9 @@ def test_the_demos_effect_and_its_cause() -> None:
         return run(settings).summary()
 
     fedavg, pfels, _, wfl_pdp, control = (short(row) for row in load_rows(DEMO))
-    assert fedavg.test_accuracy > pfels.test_accuracy + 0.03
-    assert pfels.test_accuracy > wfl_pdp.test_accuracy + 0.02
-    assert control.test_accuracy > wfl_pdp.test_accuracy + 0.02
+    assert fedavg.test_loss < 0.9 * pfels.test_loss
+    assert pfels.test_loss < 0.85 * wfl_pdp.test_loss
+    assert control.test_loss == pytest.approx(pfels.test_loss, abs=0.07)
     assert pfels.energy * 1.1 < control.energy < wfl_pdp.energy
     assert pfels.resource_elements == pytest.approx(0.3 * control.resource_elements, rel=1e-3)
     assert pfels.epsilon_paper == pytest.approx(1.5)
