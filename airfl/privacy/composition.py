@@ -19,7 +19,7 @@ from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
 
 BIN_WIDTH = 0.02
 # Small orders carry the large epsilons, large ones the small.
-RDP_ORDERS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
+RDP_ORDERS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 96, 128)
 # More noise than this is counted as this much: the accountants' numerics end somewhere above.
 LARGEST_MULTIPLIER = 1e4
 FINEST_GRID = 1e-3
@@ -73,35 +73,43 @@ class GaussianComposition:
 
 
 class WithoutReplacement:
-    """r of N without replacement, replace-one, sensitivity 2C: the smaller of two proven bounds.
+    """r of N without replacement, replace-one, sensitivity 2C: the smallest of three proven bounds.
 
-    RDP with amplification by subsampling (Wang, Balle, Kasiviswanathan 2019), and the composed Gaussians without any,
-    which is the smaller one where the noise multiplier is small. The RDP accountant is slow, so it is asked only where
-    it can win: its figure is never more than SLACK below its order 2, which is a formula.
+    RDP with amplification by subsampling (Wang, Balle, Kasiviswanathan 2019), for many rounds with much noise; the
+    composed Gaussians without amplification, for little noise; the sum of the rounds' exact figures at delta/T each,
+    for few rounds (exact for one). The RDP accountant is slow, so it is asked only where it can win: its figure is
+    never more than SLACK below its order 2, which is a formula.
     """
 
-    name = "min(RDP without replacement, Gaussian composition)"
+    name = "min(RDP without replacement, Gaussian composition, sum of rounds)"
     SLACK = 1.0
 
     def __init__(self, selected: int, devices: int) -> None:
         self._selected, self._devices = selected, devices
         self._plain = GaussianComposition(sensitivity=2.0)
         self._second_order = 0.0
-        self._pending: list[tuple[float, int]] = []
+        self._rounds: list[float] = []
+        self._composed = 0
         self._rdp: Any = None
 
     def compose(self, noise_multipliers: Sequence[float]) -> None:
         """See `Accountant`."""
         self._plain.compose(noise_multipliers)
         self._second_order += sum(self._rdp_of_order_2(multiplier) for multiplier in noise_multipliers)
-        self._pending += binned(noise_multipliers)
+        self._rounds.extend(noise_multipliers)
 
     def epsilon(self, delta: float) -> float:
         """See `Accountant`."""
-        plain = self._plain.epsilon(delta)
-        if self._second_order - self.SLACK > plain:
-            return plain
-        return min(plain, self._amplified(delta))
+        smaller = min(self._plain.epsilon(delta), self._sum_of_rounds(delta))
+        if self._second_order - self.SLACK > smaller:
+            return smaller
+        return min(smaller, self._amplified(delta))
+
+    def _sum_of_rounds(self, delta: float) -> float:
+        share, rate = delta / max(len(self._rounds), 1), self._selected / self._devices
+        return sum(
+            count * sampled_gaussian_epsilon(share, 2 / multiplier, rate) for multiplier, count in binned(self._rounds)
+        )
 
     def _amplified(self, delta: float) -> float:
         import dp_accounting
@@ -111,12 +119,12 @@ class WithoutReplacement:
             replace_one = dp_accounting.NeighboringRelation.REPLACE_ONE
             self._rdp = rdp.RdpAccountant(RDP_ORDERS, neighboring_relation=replace_one)
         with _quiet():
-            for multiplier, count in self._pending:
+            for multiplier, count in binned(self._rounds[self._composed :]):
                 # dp-accounting's Gaussian has sensitivity 1; a replaced device moves the sum by 2C.
                 gaussian = dp_accounting.GaussianDpEvent(multiplier / 2)
                 sampled = dp_accounting.SampledWithoutReplacementDpEvent(self._devices, self._selected, gaussian)
                 self._rdp.compose(sampled, count)
-            self._pending = []
+            self._composed = len(self._rounds)
             return float(self._rdp.get_epsilon(delta))
 
     def _rdp_of_order_2(self, multiplier: float) -> float:
