@@ -63,12 +63,12 @@ class RoundProgress:
             return
         self._last_line = now
         elapsed = now - self._started[label]
-        left = elapsed / max(done - 1, 1) * (rounds - done)
-        ending = f"{left:.0f} s left" if done < rounds else f"done in {elapsed:.0f} s"
+        ending = f"done in {elapsed:.0f} s"
+        if done < rounds:
+            # The clock starts with the end of the first round, which tells nothing of the others yet.
+            ending = f"{elapsed / (done - 1) * (rounds - done):.0f} s left" if done > 1 else "begun"
         print(
-            f"{label}: round {done}/{rounds}, {text or 'not evaluated yet'}, {ending}",
-            file=sys.stderr,
-            flush=True,
+            f"{label}: {', '.join(filter(None, (f'round {done}/{rounds}', text, ending)))}", file=sys.stderr, flush=True
         )
 
 

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+LARGEST_COUNT = 2.0**62
+
 
 @dataclass(frozen=True)
 class OrthogonalCost:
@@ -22,9 +24,13 @@ def capacity_cost(bits: int, gains: Array, element_power: Array, noise_std: floa
 
     The rate is log2(1 + |h_i|^2 p_i / sigma_0^2) bits a resource element at transmit power p_i = `element_power`
     [devices].
+    Raises OverflowError where that takes more resource elements than a 64-bit integer counts.
     """
     rate = np.log1p(gains**2 * element_power / noise_std**2) / np.log(2.0)
-    elements = np.ceil(bits / rate).astype(np.int64)
+    wanted = np.ceil(bits / np.maximum(rate, np.finfo(float).tiny))
+    if wanted.sum() > LARGEST_COUNT:
+        raise OverflowError(f"{wanted.sum():.2g} resource elements would be needed, more than can be counted")
+    elements = wanted.astype(np.int64)
     return OrthogonalCost(
         bits=np.full(len(gains), bits, dtype=np.int64),
         resource_elements=elements,

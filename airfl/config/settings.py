@@ -223,6 +223,16 @@ class Settings(Section):
     trace: TraceSettings = TraceSettings()
 
     @model_validator(mode="after")
+    def _signals_of_rounds(self) -> Settings:
+        listed = self.trace.signals if isinstance(self.trace.signals, list) else []
+        late = [index for index in listed if index >= self.run.rounds]
+        if late:
+            raise ValueError(
+                f"trace.signals: there is no round {late[0]}; run.rounds = {self.run.rounds} are numbered from 0"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _selected_of_devices(self) -> Settings:
         if self.run.selected > self.run.devices:
             raise ValueError(

@@ -82,7 +82,7 @@ class WithoutReplacement:
     """
 
     name = "min(RDP without replacement, Gaussian composition, sum of rounds)"
-    SLACK = 1.0
+    SLACK = 2 * math.log(2)  # log(1 - 1/2) - log(2 delta) at delta = 1, the lowest the conversion goes
 
     def __init__(self, selected: int, devices: int) -> None:
         self._selected, self._devices = selected, devices

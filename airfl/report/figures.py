@@ -44,7 +44,9 @@ def read_curves(label: str, folders: Sequence[Path]) -> Curves:
     for folder in folders:
         with open_trace(folder) as dataset:
             found = {name: dataset[name].values for name in ("test_accuracy", "test_loss")}
-            spent = {name: dataset[name].values.cumsum() for name in ("energy_j", "resource_elements")}
+            spent = {
+                name: dataset[name].values.astype(np.float64).cumsum() for name in ("energy_j", "resource_elements")
+            }
             link, units = str(dataset.attrs.get("link")), str(dataset["energy_j"].attrs["units"])
         evaluated = np.flatnonzero(~np.isnan(found["test_accuracy"]))
         if runs and not np.array_equal(evaluated, runs[0][0]):
@@ -81,7 +83,7 @@ def plot(groups: Sequence[tuple[str, Sequence[Path]]], out: Path) -> list[Path]:
     curves = [read_curves(label, folders) for label, folders in groups]
     figure = Figure(figsize=(11, 6.2), layout="constrained")
     FigureCanvasAgg(figure)
-    _draw(figure, curves)
+    draw(figure, curves)
     out.mkdir(parents=True, exist_ok=True)
     for file in files:
         # No date in the file: the same traces give the same figure.
@@ -90,15 +92,22 @@ def plot(groups: Sequence[tuple[str, Sequence[Path]]], out: Path) -> list[Path]:
     return files
 
 
-def _draw(figure: Figure, curves: Sequence[Curves]) -> None:
+def draw(figure: Figure, curves: Sequence[Curves]) -> None:
     """Accuracy above, loss below; against rounds, energy and resource elements."""
     axes = figure.subplots(2, 3, sharey="row", sharex="col")
+    apart = any(curve.link == "ideal" for curve in curves) and any(curve.link != "ideal" for curve in curves)
     for number, curve in enumerate(curves):
-        look = {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)]}
+        look: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)]}
+        if len(curve.rounds) == 1:
+            look["marker"] = "o"  # a line of one point shows nothing
         for row, values in enumerate((curve.accuracy, curve.loss)):
             _against_rounds(axes[row, 0], curve.rounds, values, curve.label, look)
             for axis, cost in ((axes[row, 1], curve.energy), (axes[row, 2], curve.resource_elements)):
-                _against_cost(axis, cost.mean(axis=0), values.mean(axis=0), curve.link, look)
+                # Beside the others the ideal link costs orders of magnitude more: there only the level it reaches.
+                if apart and curve.link == "ideal":
+                    axis.axhline(values.mean(axis=0)[-1], linewidth=0.8, **look)
+                else:
+                    axis.plot(cost.mean(axis=0), values.mean(axis=0), **look)
     for row, name in enumerate(("test accuracy (%)", "test loss")):
         axes[row, 0].set_ylabel(name)
     units = curves[0].energy_units
@@ -110,7 +119,7 @@ def _draw(figure: Figure, curves: Sequence[Curves]) -> None:
         axis.xaxis.get_major_formatter().set_powerlimits((-3, 4))
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(5, len(labels)), frameon=False)
-    if any(curve.link == "ideal" for curve in curves) and any(curve.link != "ideal" for curve in curves):
+    if apart:
         axes[0, 1].set_title("ideal link: level of its last value, off scale", fontsize="small", loc="left")
 
 
@@ -120,11 +129,3 @@ def _against_rounds(axis: Axes, rounds: np.ndarray, values: np.ndarray, label: s
     if len(values) > 1:
         deviation = values.std(axis=0, ddof=1)
         axis.fill_between(rounds, mean - deviation, mean + deviation, color=look["color"], alpha=0.15, linewidth=0)
-
-
-def _against_cost(axis: Axes, cost: np.ndarray, values: np.ndarray, link: str, look: dict[str, Any]) -> None:
-    """The ideal link costs many times what the others do (orders of magnitude): there only the level it reaches."""
-    if link == "ideal":
-        axis.axhline(values[-1], linewidth=0.8, **look)
-    else:
-        axis.plot(cost, values, **look)

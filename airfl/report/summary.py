@@ -59,9 +59,9 @@ def summarise(dataset: xarray.Dataset) -> Summary:
         test_accuracy=_last(dataset["test_accuracy"].values),
         test_loss=_last(dataset["test_loss"].values),
         energy=float(dataset["energy_j"].sum()),
-        resource_elements=int(dataset["resource_elements"].sum()),
+        resource_elements=_exact_sum(dataset["resource_elements"].values),
         air_time_s=float(dataset["latency_s"].sum()),
-        uplink_bits=int(dataset["uplink_bits"].sum()),
+        uplink_bits=_exact_sum(dataset["uplink_bits"].values),
         delta=float(dataset["epsilon"].attrs["delta"]),
         epsilon_paper=_largest(dataset["epsilon_paper"].values),
         epsilon_round=_largest(dataset["epsilon_round"].values),
@@ -83,6 +83,11 @@ def figure(value: float) -> str:
     if math.isinf(value):
         return "inf"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _exact_sum(counts: np.ndarray) -> int:
+    """The sum as Python counts: rounds near the end of 64 bits must not wrap around."""
+    return sum(int(count) for count in counts)
 
 
 def _last(values: np.ndarray) -> float:

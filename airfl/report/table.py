@@ -107,7 +107,7 @@ def terminal_table(rows: Sequence[TableRow], title: str) -> Table:
 def markdown_table(rows: Sequence[TableRow]) -> str:
     """The table as Markdown, its notes below."""
     headings = ["", *(column.heading for column in COLUMNS)]
-    lines = [_markdown_line(headings), _markdown_line([" :--- ", *["---:"] * len(COLUMNS)])]
+    lines = [_markdown_line(headings), _markdown_line([":---", *["---:"] * len(COLUMNS)])]
     lines += [_markdown_line(cells(row)) for row in rows]
     return "\n".join(lines) + f"\n\n{notes(rows)}\n"
 

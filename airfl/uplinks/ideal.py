@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.errors import UserError
 from airfl.stages.stage import Batch
 from airfl.uplinks.uplink import DeviceUse, Link, Reception, Terms
 from channels.digital import capacity_cost
@@ -27,7 +28,7 @@ class IdealUplink:
     noise_std: float
 
     def open(self, terms: Terms) -> Link:
-        """Nothing to control."""
+        """What sending takes is known here; UserError where the link is too weak to be paid for at all."""
         return _IdealLink(self, terms)
 
 
@@ -35,6 +36,15 @@ class _IdealLink:
     def __init__(self, uplink: IdealUplink, terms: Terms) -> None:
         self._uplink, self._terms = uplink, terms
         self._sum: Tensor | None = None
+        self._gains = np.abs(terms.state.gains)
+        self._element_power = terms.power_limits / terms.dimension
+        bits = BITS_PER_VALUE * terms.entries
+        try:
+            self._cost = capacity_cost(bits, self._gains, self._element_power, uplink.noise_std)
+        except OverflowError as error:
+            raise UserError(
+                f"power.max_snr_db: round {terms.round_index} of the ideal link: {error}; raise it"
+            ) from None
 
     def send(self, batch: Batch, devices: slice) -> None:
         """Add a chunk up."""
@@ -45,10 +55,7 @@ class _IdealLink:
         """The exact mean, and what sending it one device at a time takes."""
         import torch
 
-        terms, sigma = self._terms, self._uplink.noise_std
-        gains = np.abs(terms.state.gains)
-        element_power = terms.power_limits / terms.dimension
-        cost = capacity_cost(BITS_PER_VALUE * terms.entries, gains, element_power, sigma)
+        terms, cost = self._terms, self._cost
         total = torch.zeros(terms.entries, device=terms.device) if self._sum is None else self._sum
         return Reception(
             mean=total / terms.divisor,
@@ -59,10 +66,10 @@ class _IdealLink:
             receive_snr_db=float("inf"),
             use=self._uplink.grid.occupy(int(cost.resource_elements.sum())),
             devices=DeviceUse(
-                transmit_scale=np.sqrt(element_power),
+                transmit_scale=np.sqrt(self._element_power),
                 energy=cost.energy,
                 bits=cost.bits,
-                active=np.ones(len(gains), dtype=np.int8),
-                snr_db=linear_to_db(gains**2 * element_power / sigma**2),
+                active=np.ones(len(self._gains), dtype=np.int8),
+                snr_db=linear_to_db(self._gains**2 * self._element_power / self._uplink.noise_std**2),
             ),
         )

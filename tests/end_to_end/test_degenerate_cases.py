@@ -136,3 +136,8 @@ def test_the_trained_model_is_the_one_that_was_evaluated() -> None:
     inputs = (world.task.test.inputs.float() / 255 - world.task.mean) / world.task.std
     right = (done.model()(inputs).argmax(dim=1) == world.task.test.targets).float().mean()
     assert float(right) == pytest.approx(done.summary().test_accuracy, abs=1e-6)
+
+
+def test_an_ideal_link_too_weak_to_be_counted_is_refused() -> None:
+    with pytest.raises(UserError, match=r"power\.max_snr_db: round 0 of the ideal link: .* more than can be counted"):
+        run(small_settings("scheme.name=fedavg", "power.max_snr_db=-150.0"))

@@ -93,6 +93,7 @@ def test_clip_norm_from_the_gradient_bound(tmp_path: Path) -> None:
         ("local.epochs=1", "local.epochs", "exactly one"),
         ("local.gradient_bound=1.0", "local.gradient_bound", "exactly one"),
         ("local.momentum=1.0", "local.momentum", "less than 1"),
+        ("trace.signals=[0, 100]", "trace.signals", "no round 100"),
         ("trace.signals=[-1]", "trace.signals", "greater than or equal to 0"),
         ("selection.kind=gready", "selection.kind", "uniform"),
         ("run=3", "run=3", "section.key=value"),

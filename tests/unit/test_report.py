@@ -12,8 +12,8 @@ import pytest
 
 from airfl.errors import UserError
 from airfl.report.comparison import find_runs
-from airfl.report.figures import read_curves
-from airfl.report.summary import Summary, figure
+from airfl.report.figures import draw, read_curves
+from airfl.report.summary import Summary, figure, summarise
 from airfl.report.table import TableRow, cells, csv_table, markdown_table
 from airfl.simulation import run
 from tests.conftest import small_settings
@@ -94,3 +94,24 @@ def test_runs_are_found_and_what_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rows" / "rows.json").write_text('{"label": 3}')
     with pytest.raises(UserError, match=r"rows\.json: not a list of rows"):
         find_runs([tmp_path / "rows"])
+
+
+def test_counts_near_the_end_of_64_bits_do_not_wrap() -> None:
+    import xarray
+
+    with run(small_settings("scheme.name=fedavg")).trace() as trace:
+        large = trace.load().assign(resource_elements=xarray.full_like(trace["resource_elements"], 2**62))
+    assert summarise(large).resource_elements == 2 * 2**62
+
+
+def test_a_figure_draws_a_single_point_and_an_ideal_link_by_itself(tmp_path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    run(small_settings("scheme.name=fedavg", "run.evaluate_every=2"), tmp_path / "a")
+    canvas = Figure()
+    draw(canvas, [read_curves("a", [tmp_path / "a"])])
+    for axis in canvas.axes:
+        (line,) = axis.lines
+        assert line.get_marker() == "o"
+        assert len(line.get_xdata()) == 1
+    assert float(canvas.axes[1].lines[0].get_xdata()[0]) > 1e10  # its own energy, not a level
