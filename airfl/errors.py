@@ -1,4 +1,4 @@
-"""Errors that are for users: one line, exit code 2."""
+"""Errors that are told in one line: the user's (exit code 2), and the machine's or the network's (exit code 1)."""
 
 import difflib
 from collections.abc import Iterable
@@ -6,6 +6,10 @@ from collections.abc import Iterable
 
 class UserError(Exception):
     """Something the user gave cannot be used. One line: what was given, what is allowed, how to mend it."""
+
+
+class MachineError(Exception):
+    """Something the machine or the network did not do. One line: what, where, what may help."""
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from airfl.cell import build_cell
 from airfl.config import Settings, to_json
 from airfl.device import find_device
 from airfl.errors import UserError
@@ -27,15 +28,13 @@ from airfl.schemes import scheme
 from airfl.schemes.recipe import Problem
 from airfl.selection import SELECTIONS, most_selected
 from airfl.server import mean_weights
-from airfl.stages import bound_after
-from airfl.streams import Purpose, Streams
+from airfl.streams import Streams
 from airfl.tasks import build_model
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.task import build_task
 from airfl.trace import TraceWriter, open_trace
 from airfl.trace.schema import PER_DEVICE, PER_ROUND, PER_SLOT, signal_variables
 from airfl.version import __version__
-from channels.power import draw_max_snr, power_limits
 
 if TYPE_CHECKING:
     import xarray
@@ -127,20 +126,11 @@ def build_world(settings: Settings, device: torch.device) -> World:
     task = build_task(settings, load_dataset(settings.task.dataset), streams).to(device)
     model = FlatModel(task.model)
     weights = mean_weights(settings.server.weights, task.partition.sizes)
-    recipe = scheme(settings.scheme.name).build(Problem(settings, model.dimension, float(weights.max())))
-    snr = settings.power.max_snr_db
-    uniforms = streams.generator(Purpose.POWER_LIMIT).random(settings.run.devices)
-    max_snr = draw_max_snr(uniforms, (snr[0], snr[1]) if isinstance(snr, list) else snr, settings.power.spacing)
     return World(
-        settings=settings,
-        streams=streams,
+        cell=build_cell(settings, model.dimension, weights),
         task=task,
         model=model,
         trainer=LocalTrainer(settings, task, streams, device),
-        recipe=recipe,
-        bound=bound_after(recipe.stages, model.dimension),
-        power_limits=power_limits(max_snr, model.dimension, settings.channel.noise_std),
-        weights=weights,
         ledger=PrivacyLedger(
             SELECTIONS[settings.selection.kind].sampling,
             settings.run.selected,
@@ -153,21 +143,23 @@ def build_world(settings: Settings, device: torch.device) -> World:
 
 def resolve(world: World) -> Settings:
     """The settings with automatic values replaced by those that are used."""
-    grid = Problem(world.settings, world.model.dimension).grid
-    return world.settings.resolved(
+    settings = world.cell.settings
+    grid = Problem(settings, world.model.dimension).grid
+    return settings.resolved(
         run={"threads": torch.get_num_threads(), "chunk": world.trainer.chunk},
         local={"engine": world.trainer.engine},
         grid={"symbol_duration_s": grid.symbol_duration_s},
-        privacy={"delta": world.settings.delta},
+        privacy={"delta": settings.delta},
     )
 
 
 def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
     """The trace of a run, with everything in it that is known before the first round."""
-    settings, entry = world.settings, scheme(world.settings.scheme.name)
+    cell = world.cell
+    settings, entry = cell.settings, scheme(cell.settings.scheme.name)
     slots = most_selected(
         settings.selection.kind,
-        world.streams,
+        cell.streams,
         settings.run.rounds,
         settings.run.devices,
         settings.run.selected,
@@ -175,7 +167,7 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
     dimensions = {"slot": max(slots, 1), "population": settings.run.devices}
     variables = [*PER_ROUND, *PER_SLOT, *PER_DEVICE]
     if settings.trace.any_signals and entry.link == "analog":
-        dimensions["coordinate"] = world.bound.entries
+        dimensions["coordinate"] = cell.bound.entries
         variables += signal_variables(settings.grid.packing)
     ledger = world.ledger
     writer = TraceWriter(
@@ -201,8 +193,8 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
         "epsilon_as_poisson",
         {"adjacency": "add_remove", "sampling": "poisson", "observer": ledger.observer, "accountant": "PLD"},
     )
-    claim = world.recipe.claim
+    claim = cell.recipe.claim
     writer.annotate("epsilon_paper", {"scope": claim.scope if claim else "none"})
     writer.write_population("device_samples", world.task.partition.sizes)
-    writer.write_population("device_power_limit", np.asarray(world.power_limits))
+    writer.write_population("device_power_limit", cell.power_limits)
     return writer

@@ -48,6 +48,13 @@ class PrivacyLedger:
         """The accountant behind `epsilon`."""
         return Poisson.name if self.sampling == "poisson" else WithoutReplacement.name
 
+    def of_one_round(self, noise_multiplier: float, sampling: Sampling) -> float:
+        """Tight epsilon of one round by itself, under that sampling; nothing is entered."""
+        if noise_multiplier <= 0:
+            return math.inf
+        sensitivity = 1.0 if sampling == "poisson" else 2.0
+        return sampled_gaussian_epsilon(self.delta, sensitivity / noise_multiplier, self._selected / self._devices)
+
     def record(self, noise_multiplier: float, compose: bool) -> PrivacyFigures:
         """Enter a round; 0 means that something was released without noise, and everything is inf from then on."""
         if noise_multiplier > 0:
@@ -55,13 +62,7 @@ class PrivacyLedger:
         else:
             self._unprotected = True
         own, as_poisson = self._composed() if compose else (math.nan, math.nan)
-        return PrivacyFigures(self._of_one_round(noise_multiplier), own, as_poisson)
-
-    def _of_one_round(self, noise_multiplier: float) -> float:
-        if noise_multiplier <= 0:
-            return math.inf
-        sensitivity = 1.0 if self.sampling == "poisson" else 2.0
-        return sampled_gaussian_epsilon(self.delta, sensitivity / noise_multiplier, self._selected / self._devices)
+        return PrivacyFigures(self.of_one_round(noise_multiplier, self.sampling), own, as_poisson)
 
     def _composed(self) -> tuple[float, float]:
         if self._unprotected:

@@ -48,4 +48,4 @@ def privacy_factor(problem: Problem) -> float:
 def theorem_3_claim(problem: Problem) -> Claim:
     """epsilon = C_2 beta^t for each round (eq. 20); without noise the theorem gives nothing."""
     factor = privacy_factor(problem) if problem.settings.channel.noise else math.inf
-    return Claim(epsilon=lambda reception: factor * reception.alignment_coefficient, scope="round")
+    return Claim(epsilon=lambda report: factor * report.alignment_coefficient, scope="round")

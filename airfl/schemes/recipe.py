@@ -8,7 +8,7 @@ from typing import Literal
 
 from airfl.config.settings import Settings
 from airfl.stages.stage import Stage
-from airfl.uplinks.uplink import Reception, Uplink
+from airfl.uplinks.uplink import LinkReport, Uplink
 from channels.grid import OfdmaGrid, default_symbol_duration_s
 
 
@@ -35,7 +35,7 @@ class Problem:
 class Claim:
     """The privacy a paper claims, by its own formula. scope: of one round, or of the run up to a round."""
 
-    epsilon: Callable[[Reception], float]
+    epsilon: Callable[[LinkReport], float]
     scope: Literal["round", "run"]
 
 

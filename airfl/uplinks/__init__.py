@@ -2,6 +2,6 @@
 
 from airfl.uplinks.analog import AnalogUplink
 from airfl.uplinks.ideal import IdealUplink
-from airfl.uplinks.uplink import DeviceUse, Link, Reception, Signals, Terms, Uplink
+from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Signals, Terms, Uplink
 
-__all__ = ["AnalogUplink", "DeviceUse", "IdealUplink", "Link", "Reception", "Signals", "Terms", "Uplink"]
+__all__ = ["AnalogUplink", "DeviceUse", "IdealUplink", "Link", "LinkReport", "Reception", "Signals", "Terms", "Uplink"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from airfl.stages.stage import Batch
 from airfl.streams import Purpose
-from airfl.uplinks.uplink import Array, DeviceUse, Link, Reception, Signals, Terms
+from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, Terms
 from channels.grid import OfdmaGrid
 from channels.mac import MultipleAccessChannel, baseband, pack
 from channels.noise import receiver_noise
@@ -61,30 +61,47 @@ class _AnalogLink:
         """y = sum_i h_i x_i + z on the observed real entries, and the mean y/(r beta) (eq. 11 and 13)."""
         import torch
 
-        uplink, terms = self._uplink, self._terms
-        beta = self._alignment.coefficient
+        terms = self._terms
         signal = self._channel.close(torch.zeros(terms.entries, device=terms.device))
-        received = signal + self._draw_noise(signal) if uplink.noise else signal
-        sigma = uplink.noise_std if uplink.noise else 0.0
-        noise_energy = terms.entries * sigma**2
-        gains = np.abs(terms.state.gains)
+        received = signal + self._draw_noise(signal) if self._uplink.noise else signal
         return Reception(
-            mean=received / (terms.divisor * beta),
-            noise_std=sigma / (terms.divisor * beta),
-            alignment_coefficient=beta,
-            power_bound_binding=self._alignment.power_bound_binding,
-            privacy_bound_binding=self._alignment.privacy_bound_binding,
-            receive_snr_db=_snr_db(float(signal.double().square().sum()), noise_energy),
-            use=uplink.grid.occupy(uplink.grid.elements_for(terms.entries)),
-            devices=DeviceUse(
-                transmit_scale=np.abs(self._precoders),
-                energy=self._energy,
-                bits=np.zeros(len(gains), dtype=np.int64),
-                active=np.ones(len(gains), dtype=np.int8),
-                snr_db=np.array([_snr_db(energy, noise_energy) for energy in gains**2 * self._energy]),
-            ),
+            mean=received / (terms.divisor * self._alignment.coefficient),
+            receive_snr_db=float(self._snr_db(np.array(float(signal.double().square().sum())))),
+            report=self._report(self._energy),
             signals=self._signals(received) if terms.record else None,
         )
+
+    def at_bound(self) -> LinkReport:
+        """||A Delta_i||^2 = p C^2 (lemma 5) gives device i the energy alpha_i^2 p C^2."""
+        return self._report(np.abs(self._precoders) ** 2 * self._terms.rms_norms**2)
+
+    def _report(self, energy: Array) -> LinkReport:
+        """What the round takes if device i transmits energy[i]."""
+        terms, alignment, grid = self._terms, self._alignment, self._uplink.grid
+        return LinkReport(
+            noise_std=self._noise_std / (terms.divisor * alignment.coefficient),
+            alignment_coefficient=alignment.coefficient,
+            power_bound_binding=alignment.power_bound_binding,
+            privacy_bound_binding=alignment.privacy_bound_binding,
+            use=grid.occupy(grid.elements_for(terms.entries)),
+            devices=DeviceUse(
+                transmit_scale=np.abs(self._precoders),
+                energy=energy,
+                bits=np.zeros(len(energy), dtype=np.int64),
+                active=np.ones(len(energy), dtype=np.int8),
+                snr_db=self._snr_db(np.abs(terms.state.gains) ** 2 * energy),
+            ),
+        )
+
+    @property
+    def _noise_std(self) -> float:
+        """Of the noise that is added: sigma_0, or 0 without noise."""
+        return self._uplink.noise_std if self._uplink.noise else 0.0
+
+    def _snr_db(self, energy: Array) -> Array:
+        """Receive SNR of signals with that energy over all entries; inf without noise."""
+        noise_energy = self._terms.entries * self._noise_std**2
+        return linear_to_db(energy / noise_energy) if noise_energy else np.full_like(energy, np.inf)
 
     def _draw_noise(self, signal: Tensor) -> Tensor:
         generator = self._terms.streams.generator(Purpose.RECEIVER_NOISE, self._terms.round_index)
@@ -98,7 +115,3 @@ class _AnalogLink:
         tx = np.concatenate(self._sent) if self._sent else np.zeros((0, elements), dtype=np.complex64)
         rx = entries if packing == "real" else pack(entries.astype(np.float64), packing).astype(np.complex64)
         return Signals(tx=tx, rx=rx)
-
-
-def _snr_db(signal: float, noise: float) -> float:
-    return float(linear_to_db(signal / noise)) if noise else float("inf")

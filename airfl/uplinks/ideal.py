@@ -9,7 +9,7 @@ import numpy as np
 
 from airfl.errors import UserError
 from airfl.stages.stage import Batch
-from airfl.uplinks.uplink import DeviceUse, Link, Reception, Terms
+from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Terms
 from channels.digital import capacity_cost
 from channels.grid import OfdmaGrid
 from channels.units import linear_to_db
@@ -52,18 +52,21 @@ class _IdealLink:
         self._sum = part if self._sum is None else self._sum.add_(part)
 
     def close(self) -> Reception:
-        """The exact mean, and what sending it one device at a time takes."""
+        """The exact mean."""
         import torch
 
-        terms, cost = self._terms, self._cost
+        terms = self._terms
         total = torch.zeros(terms.entries, device=terms.device) if self._sum is None else self._sum
-        return Reception(
-            mean=total / terms.divisor,
+        return Reception(mean=total / terms.divisor, receive_snr_db=float("inf"), report=self.at_bound())
+
+    def at_bound(self) -> LinkReport:
+        """What sending one device at a time takes, whatever the messages are."""
+        cost = self._cost
+        return LinkReport(
             noise_std=0.0,
             alignment_coefficient=float("nan"),
             power_bound_binding=False,
             privacy_bound_binding=False,
-            receive_snr_db=float("inf"),
             use=self._uplink.grid.occupy(int(cost.resource_elements.sum())),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(self._element_power),

@@ -37,7 +37,7 @@ class Terms:
     divisor: float
     streams: Streams
     round_index: int
-    device: device
+    device: device | str
     record: bool
 
 
@@ -61,21 +61,28 @@ class Signals:
 
 
 @dataclass(frozen=True)
-class Reception:
-    """What a closed uplink gives back.
+class LinkReport:
+    """What a round on the link takes, and what it does to the mean.
 
-    mean: estimate of the mean message, [m]; noise_std: of the noise that really was on each of its entries;
-    alignment_coefficient: beta (nan where there is none); binding: which bounds set it; receive_snr_db: of the sum.
+    noise_std: of the noise that really was on each entry of the mean message; alignment_coefficient: beta (nan where
+    there is none); binding: which bounds set it.
     """
 
-    mean: Tensor
     noise_std: float
     alignment_coefficient: float
     power_bound_binding: bool
     privacy_bound_binding: bool
-    receive_snr_db: float
     use: GridUse
     devices: DeviceUse
+
+
+@dataclass(frozen=True)
+class Reception:
+    """What a closed uplink gives back. mean: estimate of the mean message, [m]; receive_snr_db: of the sum."""
+
+    mean: Tensor
+    receive_snr_db: float
+    report: LinkReport
     signals: Signals | None = None
 
 
@@ -88,6 +95,10 @@ class Link(Protocol):
 
     def close(self) -> Reception:
         """Everything was sent."""
+        ...
+
+    def at_bound(self) -> LinkReport:
+        """The report if every message had its rms norm: what a link budget counts, with nothing sent."""
         ...
 
 

@@ -28,11 +28,11 @@ TURNS = 7
 
 def plain_loop(world: World) -> None:
     """The round's local training as a research script has it: a loop over clients, torch.optim, ordinary autograd."""
-    task, local = world.task, world.settings.local
-    devices = torch.arange(world.settings.run.selected).numpy()
+    task, local = world.task, world.cell.settings.local
+    devices = torch.arange(world.cell.settings.run.selected).numpy()
     sizes = task.partition.sizes[devices]
     rule = BatchRule(local.epochs, local.steps, local.batch_size)
-    plan = plan_batches(rule, world.streams, 0, devices, sizes, int(task.partition.sizes.max()))
+    plan = plan_batches(rule, world.cell.streams, 0, devices, sizes, int(task.partition.sizes.max()))
     start = world.model.initial()
     for row, device in enumerate(devices):
         torch.nn.utils.vector_to_parameters(start.clone(), task.model.parameters())
@@ -48,7 +48,7 @@ def plain_loop(world: World) -> None:
 
 def batched(world: World) -> None:
     """The same by the project's engine."""
-    devices = torch.arange(world.settings.run.selected).numpy()
+    devices = torch.arange(world.cell.settings.run.selected).numpy()
     chunk = world.trainer.chunk
     for begin in range(0, len(devices), chunk):
         world.trainer.updates(world.model.initial(), devices[begin : begin + chunk], 0)
