@@ -26,13 +26,18 @@ class ModelEntry:
         return module
 
 
+def _entry(home: str, shape: tuple[int, ...], classes: int, parameters: int, text: str) -> ModelEntry:
+    return ModelEntry(f"airfl.tasks.models.{home}", shape, classes, parameters, text)
+
+
+GREY, COLOUR = (1, 28, 28), (3, 32, 32)
+
 MODELS: dict[str, ModelEntry] = {
-    "mlp": ModelEntry("airfl.tasks.models.mlp", (1, 28, 28), 10, 25_450, "784-32-10, ReLU"),
-    "cnn": ModelEntry(
-        "airfl.tasks.models.cnn",
-        (1, 28, 28),
-        10,
-        21_840,
-        "conv 5x5 10-20 with max pooling, fc 50 (as Fed-SPA on MNIST)",
-    ),
+    "mlp": _entry("mlp", GREY, 10, 25_450, "784-32-10, ReLU"),
+    "mlp-sigmoid": _entry("mlp_sigmoid", GREY, 10, 50_890, "784-64-10, sigmoid (SoteriaFL on MNIST)"),
+    "cnn": _entry("cnn", GREY, 10, 21_840, "conv 5x5 10-20 with max pooling, fc 50 (Fed-SPA on MNIST)"),
+    "cnn-fashion": _entry("cnn_fashion", GREY, 10, 1_663_370, "conv 5x5 32-64, fc 512 (Fed-SMP on Fashion-MNIST)"),
+    "cnn-cifar10": _entry("cnn_cifar10", COLOUR, 10, 537_610, "conv 3x3 64-128-256, fc 128-256 (Fed-SPA on CIFAR-10)"),
+    "vgg11": _entry("vgg11", COLOUR, 10, 9_750_922, "VGG-11 without batch norm (PFELS on CIFAR-10)"),
+    "resnet18": _entry("resnet18", GREY, 62, 11_192_746, "ResNet-18 with group norm (PFELS on FEMNIST)"),
 }
