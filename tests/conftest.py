@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,14 @@ SMALL = (
     "local.steps=2",
     "local.engine=eager",
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Decoded data sets of the tests go to a folder of theirs, not to the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(scope="session")

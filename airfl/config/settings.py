@@ -52,6 +52,7 @@ class TaskSettings(Section):
     model: ModelName = Field("mlp", description="a name of `airfl models`")
     partition: PartitionName = Field("iid", description="how the training data is divided among the devices")
     dirichlet_alpha: Positive = Field(0.5, description="concentration of the label shares, for partition = dirichlet")
+    min_samples: int = Field(0, ge=0, description="writers with fewer samples are left out, for partition = writer")
     validation_share: float = Field(0.0, ge=0, lt=1, description="share of the training data held out, for tuning")
     public_samples: int = Field(0, ge=0, description="training samples held out as public data")
 
@@ -68,7 +69,9 @@ class LocalSettings(Section):
     momentum: float = Field(0.0, ge=0, lt=1, description="0 at the start of every round")
     clip_norm: Scale | None = Field(None, description="C, bound on the l2 norm of an update")
     gradient_bound: Scale | None = Field(None, description="C1; instead of clip_norm: C = learning_rate x steps x C1")
-    engine: Literal["auto", "compiled", "eager"] = Field("auto", description="how a chunk of devices is computed")
+    engine: Literal["auto", "compiled", "eager", "loop"] = Field(
+        "auto", description="how a chunk of devices is computed"
+    )
 
     @model_validator(mode="after")
     def _one_of_two(self) -> LocalSettings:

@@ -1,4 +1,8 @@
-"""How a chunk is computed: compiled where a C++ compiler (on a GPU: Triton) is found and pays, eager else."""
+"""How a chunk is computed.
+
+compiled: all devices at once, where a C++ compiler (on a GPU: Triton) is found and pays; eager: the same, not compiled;
+loop: one device after another, for large models on a CPU.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,9 @@ log = logging.getLogger(__name__)
 
 # Compiling takes some 15 s the first time; below this many batched steps the eager engine is done sooner.
 STEPS_WORTH_COMPILING = 400
+# On a CPU a batch of one device fills the cores from here on, and vmapped convolutions only add to it: a loop was
+# 1.0 to 4.6 times as fast at 537,610 parameters and above (experiments/benchmarks/rounds.py).
+PARAMETERS_WORTH_A_LOOP = 250_000
 CHUNK_MEMORY_BYTES = 512 << 20
 
 
@@ -27,22 +34,30 @@ def compiler_found(device: torch.device) -> bool:
     return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++", "cl"))
 
 
-def choose_chunk(settings: Settings, module: nn.Module, dimension: int, input_shape: tuple[int, ...]) -> int:
-    """Devices in one computation: `run.chunk`, else as many of the r as fit into half a gigabyte."""
+def choose_chunk(
+    settings: Settings, engine: str, module: nn.Module, dimension: int, input_shape: tuple[int, ...]
+) -> int:
+    """Devices in one computation: `run.chunk`, else 1 in a loop, as many of the r as fit into half a gigabyte else."""
     if settings.run.chunk:
         return settings.run.chunk
+    if engine == "loop":
+        return 1
     # Parameters, velocities, gradients, update and a temporary; activations and their gradients for a batch.
     floats = 5 * dimension + 3 * settings.local.batch_size * _activations(module, input_shape)
     return max(1, min(settings.run.selected, CHUNK_MEMORY_BYTES // (4 * floats)))
 
 
-def choose_engine(settings: Settings, device: torch.device, batched_steps: int) -> str:
-    """`local.engine`, with "auto" resolved to "compiled" or "eager" for a run of that many batched steps."""
-    if settings.local.engine == "eager" or not compiler_found(device):
-        return "eager"
-    if settings.local.engine == "auto" and batched_steps < STEPS_WORTH_COMPILING:
-        return "eager"
-    return "compiled"
+def choose_engine(settings: Settings, device: torch.device, dimension: int) -> str:
+    """`local.engine`; "auto" becomes "loop" for a large model on a CPU, and stays "auto" (a batched engine) else."""
+    if settings.local.engine == "auto" and device.type == "cpu" and dimension >= PARAMETERS_WORTH_A_LOOP:
+        return "loop"
+    return settings.local.engine
+
+
+def worth_compiling(engine: str, device: torch.device, batched_steps: int) -> bool:
+    """Whether a batched engine is to be compiled for a run of that many steps."""
+    wanted = engine == "compiled" or (engine == "auto" and batched_steps >= STEPS_WORTH_COMPILING)
+    return wanted and compiler_found(device)
 
 
 def compiled(step: Step) -> Step:

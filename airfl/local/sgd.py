@@ -14,12 +14,15 @@ Parameters = tuple[Tensor, ...]
 Step = Callable[[Parameters, Parameters, Tensor, Tensor, Tensor, Tensor, Tensor], None]
 
 
-def normalise(inputs: Tensor, mean: float, std: float) -> Tensor:
-    """Raw bytes to floats of zero mean and unit deviation."""
-    return (inputs.float() / 255 - mean) / std
+def normalise(inputs: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
+    """Raw bytes [..., channels, height, width] to floats of zero mean and unit deviation in each channel."""
+    scaled = inputs.float() / 255
+    if len(mean) == 1:
+        return (scaled - mean[0]) / std[0]
+    return (scaled - scaled.new_tensor(mean).view(-1, 1, 1)) / scaled.new_tensor(std).view(-1, 1, 1)
 
 
-def build_step(model: FlatModel, mean: float, std: float) -> Step:
+def build_step(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Step:
     """step(parameters, velocities, inputs, targets, present, learning_rate, momentum), in place on the first two.
 
     parameters, velocities: one tensor [chunk, *shape] a parameter; inputs [chunk, batch, *shape] uint8, targets

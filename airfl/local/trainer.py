@@ -14,14 +14,15 @@ from airfl.config import Settings
 from airfl.local import engine as engines
 from airfl.local.batches import NOBODY, BatchRule, plan_batches
 from airfl.local.flat import FlatModel
-from airfl.local.sgd import Step, build_step
+from airfl.local.loop import train_alone
+from airfl.local.sgd import Step, build_step, normalise
 from airfl.streams import Streams
 from airfl.tasks.models import MODELS
 from airfl.tasks.task import Task
 
 
 @functools.cache
-def _compiled_step(model_name: str, mean: float, std: float) -> Step:
+def _compiled_step(model_name: str, mean: tuple[float, ...], std: tuple[float, ...]) -> Step:
     """One compiled step for all runs of a process that share a model, so that a comparison compiles once."""
     with torch.device("meta"):  # only the structure is used, and nothing is drawn
         module = MODELS[model_name].build()
@@ -39,11 +40,11 @@ class LocalTrainer:
         self._sizes = task.partition.sizes
         self._learning_rate = torch.tensor(local.learning_rate, device=device)
         self._momentum = torch.tensor(local.momentum, device=device)
-        self.chunk = engines.choose_chunk(
-            settings, task.model, self._model.dimension, tuple(task.train.inputs.shape[1:])
-        )
+        wanted = engines.choose_engine(settings, device, self._model.dimension)
+        shape = tuple(task.train.inputs.shape[1:])
+        self.chunk = engines.choose_chunk(settings, wanted, task.model, self._model.dimension, shape)
         self._step = build_step(self._model, task.mean, task.std)
-        self.engine = self._choose_engine(settings)
+        self.engine = wanted if wanted == "loop" else self._batched_engine(settings, wanted)
 
     def updates(self, parameters: Tensor, devices: NDArray[np.int64], round_index: int) -> Tensor:
         """Delta_i = theta_i - theta of at most `chunk` devices (PFELS algorithm 2, lines 6 to 11).
@@ -59,11 +60,27 @@ class LocalTrainer:
         starts = np.zeros(len(plan), dtype=np.int64)
         starts[: len(devices)] = self._task.partition.offsets[devices]
         rows = self._task.partition.indices[starts[:, None, None] + np.maximum(plan, 0)]
+        if self.engine == "loop":
+            return self._one_by_one(parameters, torch.from_numpy(rows).to(self._device), present)
         start = self._model.split(parameters)
         trained = tuple(part.expand(len(plan), *part.shape).clone() for part in start)
         self._run_steps(trained, torch.from_numpy(rows).to(self._device), present.float())
         differences = [(after - before).flatten(1) for after, before in zip(trained, start, strict=True)]
         return torch.cat(differences, dim=1)[: len(devices)]
+
+    def _one_by_one(self, parameters: Tensor, rows: Tensor, present: Tensor) -> Tensor:
+        """The updates of devices with these rows of the training data, [devices, steps, batch], in turn."""
+        updates = parameters.repeat(len(rows), 1)
+        for update, own_rows, own in zip(updates, rows, present, strict=True):
+            taken = [step[there] for step, there in zip(own_rows, own, strict=True) if there.any()]
+            batches = ((self._inputs(step), self._task.train.targets[step]) for step in taken)
+            train_alone(self._model, update, batches, float(self._learning_rate), float(self._momentum))
+        return updates.sub_(parameters)
+
+    def _inputs(self, rows: Tensor) -> Tensor:
+        """Normalised inputs of a batch; pixel by pixel in memory, as convolutions on a CPU like it."""
+        inputs = normalise(self._task.train.inputs[rows], self._task.mean, self._task.std)
+        return inputs.contiguous(memory_format=torch.channels_last) if inputs.dim() == 4 else inputs
 
     def _run_steps(self, trained: tuple[Tensor, ...], rows: Tensor, present: Tensor) -> None:
         velocities = tuple(torch.zeros_like(part) for part in trained)
@@ -80,13 +97,12 @@ class LocalTrainer:
                 self._momentum,
             )
 
-    def _choose_engine(self, settings: Settings) -> str:
-        """Choose, and where compiling is chosen do it now: what cannot be compiled is computed eagerly."""
+    def _batched_engine(self, settings: Settings, wanted: str) -> str:
+        """Compile now where that is wanted and pays: what cannot be compiled is computed eagerly."""
         chunks = -(-settings.run.selected // self.chunk)
         steps = settings.run.rounds * chunks * int(self._rule.steps_of(self._sizes).max())
-        chosen = engines.choose_engine(settings, self._device, steps)
-        if chosen == "eager":
-            return chosen
+        if not engines.worth_compiling(wanted, self._device, steps):
+            return "eager"
         if not _compiled_step.cache_info().currsize:
             engines.log.info("compiling the training step (some 15 s the first time on a machine)")
         eager = self._step
@@ -98,7 +114,7 @@ class LocalTrainer:
             engines.log.debug("the step could not be compiled, using the eager engine: %s", error)
             self._step = eager
             return "eager"
-        return chosen
+        return "compiled"
 
     def _train_nobody(self, batch_width: int) -> None:
         """One step of a whole chunk without a single sample, which compiles the step and changes nothing."""

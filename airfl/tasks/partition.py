@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,14 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Partition:
-    """Device i has the samples indices[offsets[i]:offsets[i + 1]]; every device has at least one."""
+    """Device i has the samples indices[offsets[i]:offsets[i + 1]]; every device has at least one.
+
+    writers: whose samples device i has, [N], where a device is a writer.
+    """
 
     indices: Indices
     offsets: Indices
+    writers: Indices | None = None
 
     @property
     def sizes(self) -> Indices:
@@ -28,13 +32,17 @@ class Partition:
 
 @dataclass(frozen=True)
 class Pool:
-    """What is divided: sample numbers [n], the class and (where known) the writer of each, how many devices, alpha."""
+    """What is divided: sample numbers [n], the class and (where known) the writer of each, how many devices, alpha.
+
+    min_samples: what every writer that is left here had at least, for the message.
+    """
 
     samples: Indices
     labels: NDArray[np.int64]
     writers: NDArray[np.int64] | None
     devices: int
     dirichlet_alpha: float
+    min_samples: int = 0
 
 
 def iid(pool: Pool, generator: np.random.Generator) -> Partition:
@@ -71,16 +79,19 @@ def by_writer(pool: Pool, generator: np.random.Generator) -> Partition:
     """One writer a device, the devices' writers drawn at random."""
     if pool.writers is None:
         raise UserError("task.partition: this data set does not say who wrote what; iid and dirichlet are possible")
-    names = np.unique(pool.writers)
+    names, place = np.unique(pool.writers, return_inverse=True)
     if len(names) < pool.devices:
+        enough = f" with at least {pool.min_samples:,} samples" if pool.min_samples else ""
         raise UserError(
-            f"task.partition: {len(names):,} writers for run.devices = {pool.devices:,}; ask for at most that many"
+            f"task.partition: there are {len(names):,} writers{enough} for run.devices = {pool.devices:,}; ask for at "
+            f"most that many (run.devices={len(names)})"
         )
-    chosen = generator.permutation(names)[: pool.devices]
-    owner = np.full(len(pool.samples), -1, dtype=np.int64)
-    for device, name in enumerate(chosen):
-        owner[pool.writers == name] = device
-    return _by_owner(pool.samples[owner >= 0], owner[owner >= 0], pool.devices)
+    order = generator.permutation(len(names))[: pool.devices]
+    device_of = np.full(len(names), -1, dtype=np.int64)
+    device_of[order] = np.arange(pool.devices)
+    owner = device_of[place]
+    partition = _by_owner(pool.samples[owner >= 0], owner[owner >= 0], pool.devices)
+    return replace(partition, writers=names[order])
 
 
 def _by_owner(samples: Indices, owner: Indices, devices: int) -> Partition:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from airfl.config import Settings
@@ -13,13 +14,14 @@ from airfl.errors import UserError
 from airfl.streams import Purpose, Streams
 from airfl.tasks.datasets import DATASETS
 from airfl.tasks.datasets.raw import RawData
+from airfl.tasks.division import Division, divide
 from airfl.tasks.models import MODELS
-from airfl.tasks.partition import PARTITIONS, Partition, Pool
+from airfl.tasks.partition import Partition
 
 
 @dataclass(frozen=True)
 class Samples:
-    """inputs: [n, *shape], uint8 as in the files; targets: [n], int64."""
+    """inputs: [n, *shape], uint8 as in the files, possibly memory-mapped; targets: [n], int64."""
 
     inputs: Tensor
     targets: Tensor
@@ -37,7 +39,8 @@ class Task:
     """What is learned.
 
     train holds every training sample, partition says whose each is (held-out ones are nobody's); validation, public and
-    test share no sample with it. mean, std: normalisation of an input scaled to [0, 1].
+    test share no sample with it. mean, std: normalisation of each channel of an input scaled
+    to [0, 1].
     """
 
     train: Samples
@@ -45,8 +48,8 @@ class Task:
     public: Samples
     test: Samples
     partition: Partition
-    mean: float
-    std: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
     model: nn.Module
 
     def to(self, device: torch.device) -> Task:
@@ -69,40 +72,29 @@ def build_task(settings: Settings, raw: RawData, streams: Streams) -> Task:
             f"task.model: {settings.task.model!r} takes inputs of shape {model.input_shape} in {model.classes} "
             f"classes, data set {settings.task.dataset!r} has {data.input_shape} in {data.classes}"
         )
-    generator = streams.generator(Purpose.PARTITION)
-    order = generator.permutation(len(raw.train_targets))
-    held = round(settings.task.validation_share * len(order))
-    public = settings.task.public_samples
-    pool = order[held + public :]
-    if len(pool) < settings.run.devices:
-        raise UserError(
-            f"run.devices: {settings.run.devices:,} devices for {max(len(pool), 0):,} training samples "
-            f"({len(order):,} less {held:,} for validation and {public:,} public); at least one each is needed"
-        )
-    partition = PARTITIONS[settings.task.partition](
-        Pool(
-            samples=pool,
-            labels=raw.train_targets[pool],
-            writers=None if raw.train_writers is None else raw.train_writers[pool],
-            devices=settings.run.devices,
-            dirichlet_alpha=settings.task.dirichlet_alpha,
-        ),
-        generator,
-    )
-
-    def samples(rows: np.ndarray | slice) -> Samples:
-        return Samples(torch.from_numpy(raw.train_inputs[rows]), torch.from_numpy(raw.train_targets[rows]))
-
+    division = divide(settings, raw, streams)
     return Task(
-        train=samples(np.arange(len(order))),
-        validation=samples(order[:held]),
-        public=samples(order[held : held + public]),
-        test=Samples(torch.from_numpy(raw.test_inputs.copy()), torch.from_numpy(raw.test_targets)),
-        partition=partition,
+        train=_samples(raw.train_inputs, raw.train_targets),
+        validation=_samples(raw.train_inputs[division.validation], raw.train_targets[division.validation]),
+        public=_samples(raw.train_inputs[division.public], raw.train_targets[division.public]),
+        test=_test_samples(raw, division),
+        partition=division.partition,
         mean=raw.mean,
         std=raw.std,
         model=_initial_model(settings.task.model, streams),
     )
+
+
+def _test_samples(raw: RawData, division: Division) -> Samples:
+    if division.test is None:
+        return _samples(raw.test_inputs, raw.test_targets)
+    return _samples(raw.test_inputs[division.test], raw.test_targets[division.test])
+
+
+def _samples(inputs: NDArray[np.uint8], targets: NDArray[np.int64]) -> Samples:
+    """Tensors on the arrays' own memory, which may be mapped from a file; arrays that are read-only are copied."""
+    arrays = [array if array.flags.writeable else array.copy() for array in (inputs, targets)]
+    return Samples(*(torch.from_numpy(array) for array in arrays))
 
 
 def _initial_model(name: str, streams: Streams) -> nn.Module:

@@ -10,6 +10,7 @@ import torch
 import xarray
 
 from airfl.errors import UserError
+from airfl.local.sgd import normalise
 from airfl.simulation import Run, build_world, run
 from airfl.trace import open_trace
 from tests.conftest import small_settings
@@ -133,7 +134,7 @@ def test_a_diverged_run_stops_and_names_round_and_device(tmp_path: Path) -> None
 def test_the_trained_model_is_the_one_that_was_evaluated() -> None:
     done = run(small_settings("scheme.name=fedavg"))
     world = build_world(done.settings, torch.device("cpu"))
-    inputs = (world.task.test.inputs.float() / 255 - world.task.mean) / world.task.std
+    inputs = normalise(world.task.test.inputs, world.task.mean, world.task.std)
     right = (done.model()(inputs).argmax(dim=1) == world.task.test.targets).float().mean()
     assert float(right) == pytest.approx(done.summary().test_accuracy, abs=1e-6)
 

@@ -15,7 +15,7 @@ from airfl.config import Settings
 from airfl.local.batches import NOBODY, BatchRule, plan_batches
 from airfl.local.engine import compiler_found
 from airfl.local.flat import FlatModel
-from airfl.local.sgd import build_step
+from airfl.local.sgd import build_step, normalise
 from airfl.local.trainer import LocalTrainer
 from airfl.streams import Streams
 from airfl.tasks.datasets import load_dataset
@@ -78,7 +78,7 @@ def train_one(task: Task, device: int, batches: np.ndarray, start: Tensor) -> Te
         rows = own[batch[batch != NOBODY]]
         if len(rows) == 0:
             continue
-        inputs = (task.train.inputs[rows].float() / 255 - task.mean) / task.std
+        inputs = (task.train.inputs[rows].float() / 255 - task.mean[0]) / task.std[0]
         optimiser.zero_grad()
         F.cross_entropy(module(inputs), task.train.targets[rows]).backward()
         optimiser.step()
@@ -109,22 +109,28 @@ def test_the_devices_are_unequal(tasks: dict[str, Task]) -> None:
 
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
 @pytest.mark.parametrize("length", [EPOCHS, STEPS], ids=["epochs", "steps"])
-def test_updates_are_those_of_plain_torch(tasks: dict[str, Task], model: str, length: dict[str, int]) -> None:
+@pytest.mark.parametrize("engine", ["eager", "loop"])
+def test_updates_are_those_of_plain_torch(
+    tasks: dict[str, Task], engine: str, model: str, length: dict[str, int]
+) -> None:
     task, start = tasks[model], global_model(tasks[model])
     wanted = reference(task, length, start)
     assert wanted.norm(dim=1).min() > 0.05
     for chunk in (1, 3, 5):
-        trainer = LocalTrainer(settings_of(model, length, chunk), task, STREAMS, CPU)
-        assert (trainer.engine, trainer.chunk) == ("eager", chunk)
+        trainer = LocalTrainer(settings_of(model, length, chunk, engine), task, STREAMS, CPU)
+        assert (trainer.engine, trainer.chunk) == (engine, chunk)
         torch.testing.assert_close(chunked_updates(trainer, start), wanted, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("chunk", [1, 5])
-def test_training_changes_neither_the_global_model_nor_the_next_call(tasks: dict[str, Task], chunk: int) -> None:
+@pytest.mark.parametrize("engine", ["eager", "loop"])
+def test_training_changes_neither_the_global_model_nor_the_next_call(
+    tasks: dict[str, Task], engine: str, chunk: int
+) -> None:
     """Momentum starts afresh every round: the same call gives the same updates."""
     task, start = tasks["mlp"], global_model(tasks["mlp"])
     before, built = start.clone(), FlatModel(task.model).initial()
-    trainer = LocalTrainer(settings_of("mlp", EPOCHS, chunk), task, STREAMS, CPU)
+    trainer = LocalTrainer(settings_of("mlp", EPOCHS, chunk, engine), task, STREAMS, CPU)
     first = trainer.updates(start, CHOSEN[:chunk], ROUND)
     assert torch.equal(start, before)
     assert torch.equal(FlatModel(task.model).initial(), built)
@@ -181,3 +187,23 @@ def test_the_compiled_engine_gives_the_same_updates(tasks: dict[str, Task]) -> N
     assert trainer.engine == "compiled"
     eager = LocalTrainer(settings_of("mlp", EPOCHS, 3), task, STREAMS, CPU)
     torch.testing.assert_close(chunked_updates(trainer, start), chunked_updates(eager, start), rtol=0, atol=1e-5)
+
+
+def test_a_large_model_on_a_cpu_is_trained_device_by_device() -> None:
+    raw = load_dataset("fashion-mnist-sample")
+    small = replace(raw, train_inputs=raw.train_inputs[:140], train_targets=raw.train_targets[:140])
+    for model, engine, chunk in (("cnn-fashion", "loop", 1), ("mlp", "eager", 5)):
+        settings = settings_of(model, STEPS, engine="auto")
+        trainer = LocalTrainer(settings, build_task(settings, small, STREAMS), STREAMS, CPU)
+        assert (trainer.engine, trainer.chunk) == (engine, chunk)
+
+
+def test_channels_are_normalised_one_by_one() -> None:
+    pictures = torch.arange(2 * 3 * 4 * 4, dtype=torch.uint8).reshape(2, 3, 4, 4)
+    means, deviations = (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)
+    normal = normalise(pictures, means, deviations)
+    for channel in range(3):
+        alone = normalise(
+            pictures[:, channel : channel + 1], means[channel : channel + 1], deviations[channel : channel + 1]
+        )
+        torch.testing.assert_close(normal[:, channel : channel + 1], alone)

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+LARGEST_BYTE = 255
+SAMPLES_AT_ONCE = 1000
+
 
 @dataclass(frozen=True)
 class RawData:
-    """A data set in memory.
+    """A data set.
 
-    inputs: [n, *shape], uint8 (0..255); targets: [n], int64 class labels; mean, std: of an input scaled to [0, 1], for
-    normalisation; train_writers: [n_train], who made each training sample, where the source says so.
+    inputs: [n, channels, height, width], uint8 (0..255), possibly memory-mapped; targets: [n], int64 class labels;
+    mean, std: of each channel of an input scaled to [0, 1], for normalisation; train_writers, test_writers: [n], who
+    made each sample, where the source says so (test_writers only where test samples are of the training writers).
     """
 
     train_inputs: NDArray[np.uint8]
@@ -21,6 +25,20 @@ class RawData:
     test_inputs: NDArray[np.uint8]
     test_targets: NDArray[np.int64]
     classes: int
-    mean: float
-    std: float
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
     train_writers: NDArray[np.int64] | None = None
+    test_writers: NDArray[np.int64] | None = None
+
+
+def channel_statistics(inputs: NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel of [n, channels, height, width], bytes scaled to [0, 1]; exact."""
+    levels = np.arange(LARGEST_BYTE + 1) / LARGEST_BYTE
+    counts = np.zeros((inputs.shape[1], len(levels)))
+    for start in range(0, len(inputs), SAMPLES_AT_ONCE):
+        for channel, part in enumerate(np.moveaxis(inputs[start : start + SAMPLES_AT_ONCE], 1, 0)):
+            counts[channel] += np.bincount(part.reshape(-1), minlength=len(levels))
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    means = shares @ levels
+    deviations = np.sqrt((shares * (levels - means[:, None]) ** 2).sum(axis=1))
+    return tuple(means.tolist()), tuple(deviations.tolist())

@@ -1,0 +1,89 @@
+"""Decoded data sets, kept as plain arrays and memory-mapped: decoded once, shared by all processes that use them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from platformdirs import user_cache_path
+
+from airfl.tasks.datasets.raw import RawData
+
+log = logging.getLogger(__name__)
+
+# Part of the address: raise it when what a loader gives for the same files changes.
+FORMAT = 1
+META = "meta.json"
+ARRAYS = ("train_inputs", "train_targets", "test_inputs", "test_targets", "train_writers", "test_writers")
+
+
+def cache_folder() -> Path:
+    """AIRFL_CACHE, else the user's cache folder of this system."""
+    named = os.environ.get("AIRFL_CACHE")
+    return Path(named) if named else user_cache_path("airfl")
+
+
+def cached(name: str, files: Sequence[Path], load: Callable[[], RawData]) -> RawData:
+    """The data set `name` made of these files: from the cache if they have not changed, else decoded and kept.
+
+    The arrays are memory-mapped, copy-on-write. Where nothing can be written the decoded data is returned as it is.
+    """
+    folder = cache_folder() / name / _address(files)
+    kept = _read(folder)
+    if kept:
+        return kept
+    log.info("decoding %s (once; kept in %s)", name, folder)
+    raw = load()
+    try:
+        _write(raw, folder)
+    except OSError as error:
+        log.warning("%s: cannot be kept (%s); it is decoded anew each time", folder, error.strerror)
+        return raw
+    return _read(folder) or raw
+
+
+def _address(files: Sequence[Path]) -> str:
+    """Changes with the place, size and time of any file, and with the format."""
+    stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return hashlib.sha256(json.dumps([FORMAT, stats]).encode()).hexdigest()[:16]
+
+
+def _write(raw: RawData, folder: Path) -> None:
+    """All files in a folder of their own, then one rename: a reader finds everything or nothing."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-"))
+    try:
+        arrays = {field: array for field in ARRAYS if (array := getattr(raw, field)) is not None}
+        for field, array in arrays.items():
+            np.save(unfinished / f"{field}.npy", array)
+        shapes = {field: array.shape for field, array in arrays.items()}
+        meta = {"shapes": shapes, "classes": raw.classes, "mean": raw.mean, "std": raw.std}
+        (unfinished / META).write_text(json.dumps(meta))
+        shutil.rmtree(folder, ignore_errors=True)  # what could not be read, or another process's, just as good
+        unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _read(folder: Path) -> RawData | None:
+    """What is kept there, or None if it is not whole."""
+    try:
+        meta = json.loads((folder / META).read_text())
+        arrays: dict[str, Any] = {
+            # "c": torch wants arrays it could write to; nobody does, so the pages stay shared.
+            field: np.load(folder / f"{field}.npy", mmap_mode="c", allow_pickle=False)
+            for field in meta["shapes"]
+        }
+        if any(list(array.shape) != meta["shapes"][field] for field, array in arrays.items()):
+            return None
+        return RawData(**arrays, classes=meta["classes"], mean=tuple(meta["mean"]), std=tuple(meta["std"]))
+    except (OSError, ValueError, TypeError, KeyError, EOFError):
+        return None

@@ -1,0 +1,73 @@
+"""CIFAR-10 (Krizhevsky 2009): the official binary batches, or the pickled ones of its Python version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.errors import UserError
+from airfl.tasks.datasets.array_pickle import load_array_pickle
+from airfl.tasks.datasets.files import check_length, find_all, read_at_most, reading
+from airfl.tasks.datasets.raw import RawData, channel_statistics
+
+CLASSES = 10
+SHAPE = (3, 32, 32)
+PIXELS = 3 * 32 * 32
+RECORDS = 10_000  # in a batch
+RECORD_BYTES = 1 + PIXELS
+# A pickled batch holds 10,000 file names and labels beside its pixels.
+LARGEST_PICKLE = RECORDS * (PIXELS + 200)
+BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
+
+Part = tuple[NDArray[np.uint8], NDArray[np.int64]]
+
+
+def files(folder: Path) -> list[Path]:
+    """The six batches, binary where there are binary ones; empty if CIFAR-10 is not in this folder."""
+    return find_all(folder, [f"{name}.bin" for name in BATCHES]) or find_all(folder, BATCHES)
+
+
+def load(folder: Path) -> RawData:
+    """50,000 + 10,000 images in the official order; UserError if a batch is wrong."""
+    parts = [_read_batch(path) for path in files(folder)]
+    train_inputs = np.concatenate([inputs for inputs, _ in parts[:-1]])
+    train_targets = np.concatenate([targets for _, targets in parts[:-1]])
+    mean, std = channel_statistics(train_inputs)
+    return RawData(train_inputs, train_targets, *parts[-1], CLASSES, mean, std)
+
+
+def _read_batch(path: Path) -> Part:
+    pixels, labels = _binary(path) if ".bin" in path.suffixes else _pickled(path)
+    if labels.min() < 0 or labels.max() >= CLASSES:
+        raise UserError(f"{path}: labels from {labels.min()} to {labels.max()}, 0 to {CLASSES - 1} are allowed")
+    return pixels.reshape(-1, *SHAPE), labels
+
+
+def _binary(path: Path) -> Part:
+    """Records of one label and 3,072 pixels: red, green, blue, row by row."""
+    wanted = RECORDS * RECORD_BYTES
+    with reading(path) as file:
+        content = read_at_most(file, wanted + 1)
+    check_length(path, content, wanted)
+    records = np.frombuffer(content, dtype=np.uint8).reshape(RECORDS, RECORD_BYTES)
+    return records[:, 1:], records[:, 0].astype(np.int64)
+
+
+def _pickled(path: Path) -> Part:
+    """A dictionary with b"data", bytes [10000, 3072], and b"labels", a list."""
+    with reading(path) as file:
+        content = read_at_most(file, LARGEST_PICKLE + 1)
+    if len(content) > LARGEST_PICKLE:
+        raise UserError(f"{path}: longer than a batch of CIFAR-10 can be; get the file again")
+    batch = load_array_pickle(path, content)
+    pixels, labels = batch.get(b"data"), batch.get(b"labels")
+    if not isinstance(pixels, np.ndarray) or pixels.shape != (RECORDS, PIXELS):
+        raise UserError(f"{path}: b'data' is not an array of {RECORDS:,} x {PIXELS:,} bytes; get the file again")
+    if not isinstance(labels, list) or len(labels) != RECORDS or not all(type(label) is int for label in labels):
+        raise UserError(f"{path}: b'labels' is not a list of {RECORDS:,} numbers; get the file again")
+    if not all(0 <= label < CLASSES for label in labels):
+        worst = next(label for label in labels if not 0 <= label < CLASSES)
+        raise UserError(f"{path}: label {str(worst)[:20]}, 0 to {CLASSES - 1} are allowed")
+    return pixels, np.array(labels, dtype=np.int64)

@@ -1,0 +1,152 @@
+"""FEMNIST (LEAF, Caldas et al. 2018): handwritten characters by writer, from LEAF's JSON or from a compact npz.
+
+White is 255 and ink 0, the reverse of MNIST. A tenth of each writer's samples is for testing: LEAF's own tenth where
+its files are split, else one drawn here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.errors import UserError
+from airfl.tasks.datasets.leaf import json_files, read_users
+from airfl.tasks.datasets.npz import read_npz
+from airfl.tasks.datasets.raw import LARGEST_BYTE, RawData, channel_statistics
+
+CLASSES = 62
+PIXELS = 28 * 28
+COMPACT = "femnist_writers.npz"
+ARRAYS = {"images": "u1", "labels": "u1", "is_test": "b", "offsets": "i8", "writers": "U"}
+TRAINING_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """images: [n, 28, 28]; labels, writers: [n]; is_test: [n]."""
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    writers: NDArray[np.int64]
+    is_test: NDArray[np.bool_]
+
+
+def files(folder: Path) -> list[Path]:
+    """The compact file, else LEAF's split files, else its unsplit ones; empty if FEMNIST is not in this folder."""
+    if (folder / COMPACT).is_file():
+        return [folder / COMPACT]
+    for place in (folder, folder / "data"):
+        train, test = json_files(place / "train"), json_files(place / "test")
+        if bool(train) != bool(test):
+            raise UserError(f"{place}: JSON files in train/ and in test/ are wanted, one of the two has none")
+        if train:
+            return [*train, *test]
+        if unsplit := json_files(place / "all_data"):
+            return unsplit
+    return []
+
+
+def load(folder: Path) -> RawData:
+    """Every writer of the files, with the writer of each sample; UserError if a file is wrong."""
+    sources = files(folder)
+    samples = _read_compact(sources[0]) if sources[0].name == COMPACT else _read_leaf(sources)
+    train, test = ~samples.is_test, samples.is_test
+    if not (train.any() and test.any()):
+        raise UserError(f"{folder}: {int(train.sum())} training and {int(test.sum())} test samples; both are needed")
+    inputs = samples.images[:, None]
+    mean, std = channel_statistics(inputs[train])
+    return RawData(
+        inputs[train],
+        samples.labels[train],
+        inputs[test],
+        samples.labels[test],
+        CLASSES,
+        mean,
+        std,
+        samples.writers[train],
+        samples.writers[test],
+    )
+
+
+def _read_compact(path: Path) -> _Samples:
+    """images [n, 28, 28], labels [n], is_test [n]; writer w has samples offsets[w] to offsets[w + 1]."""
+    arrays = read_npz(path, ARRAYS)
+    images, labels, is_test, offsets, writers = (arrays[name] for name in ARRAYS)
+    count = len(labels) if labels.ndim == 1 else -1
+    if images.shape != (count, 28, 28) or is_test.shape != (count,):
+        raise UserError(
+            f"{path}: images {images.shape}, labels {labels.shape}, is_test {is_test.shape}: (n, 28, 28), (n,) and "
+            "(n,) are wanted"
+        )
+    ascending = offsets.ndim == 1 and len(offsets) and offsets[0] == 0 and np.all(np.diff(offsets) >= 0)
+    if not ascending or offsets[-1] != count or writers.shape != (len(offsets) - 1,):
+        raise UserError(
+            f"{path}: offsets must ascend from 0 to the {count:,} samples, with one more of them than of writers"
+        )
+    if len(np.unique(writers)) != len(writers):
+        raise UserError(f"{path}: a writer is there twice")
+    _check_labels(path, labels)
+    owner = np.repeat(np.arange(len(writers), dtype=np.int64), np.diff(offsets))
+    return _Samples(images, labels.astype(np.int64), owner, is_test)
+
+
+def _read_leaf(paths: Sequence[Path]) -> _Samples:
+    """All files; writers are numbered in the order in which they are first met."""
+    numbers: dict[str, int] = {}
+    seen: set[tuple[bool, str]] = set()
+    parts: list[_Samples] = []
+    for path in paths:
+        part_name = path.parent.name
+        for user, x, y in read_users(path):
+            if (part_name == "test", user) in seen:
+                raise UserError(f"{path}: user {user!r} is there twice; the files of one preprocessing are wanted")
+            seen.add((part_name == "test", user))
+            images, labels = _to_images(path, user, x), _to_labels(path, user, y)
+            held_out = (
+                _draw_test(user, len(labels)) if part_name == "all_data" else np.full(len(y), part_name == "test")
+            )
+            writer = numbers.setdefault(user, len(numbers))
+            parts.append(_Samples(images, labels, np.full(len(labels), writer, dtype=np.int64), held_out))
+    if not parts:
+        raise UserError(f"{paths[0].parent}: the files hold no users")
+    return _Samples(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Samples.__annotations__))
+
+
+def _to_images(path: Path, user: str, x: list[Any]) -> NDArray[np.uint8]:
+    """LEAF's x, numbers k/255, as bytes [n, 28, 28]."""
+    try:
+        values = np.array(x, dtype=np.float64).reshape(len(x), PIXELS) * LARGEST_BYTE
+    except (ValueError, TypeError, OverflowError):
+        raise UserError(f"{path}: user {user!r}: x must be lists of {PIXELS} numbers") from None
+    levels = np.rint(values)
+    # "not <=" rather than ">": so that nan is refused too.
+    if values.size and not (
+        np.abs(values - levels).max() <= 0.01 and levels.min() >= 0 and levels.max() <= LARGEST_BYTE
+    ):
+        raise UserError(f"{path}: user {user!r}: x must be grey levels k/255 between 0 and 1")
+    return levels.astype(np.uint8).reshape(-1, 28, 28)
+
+
+def _to_labels(path: Path, user: str, y: list[Any]) -> NDArray[np.int64]:
+    if not all(type(label) is int for label in y):
+        raise UserError(f"{path}: user {user!r}: y must be whole numbers")
+    if not all(0 <= label < CLASSES for label in y):
+        worst = next(label for label in y if not 0 <= label < CLASSES)
+        raise UserError(f"{path}: user {user!r}: label {str(worst)[:20]}, 0 to {CLASSES - 1} are allowed")
+    return np.array(y, dtype=np.int64)
+
+
+def _check_labels(path: Path, labels: np.ndarray) -> None:
+    if labels.size and labels.max() >= CLASSES:
+        raise UserError(f"{path}: label {labels.max()}, 0 to {CLASSES - 1} are allowed")
+
+
+def _draw_test(user: str, count: int) -> NDArray[np.bool_]:
+    """A tenth of a writer's samples, the same in every run: drawn from the writer's name."""
+    order = np.random.default_rng(list(user.encode())).permutation(count)
+    return order >= max(1, int(TRAINING_SHARE * count))

@@ -1,0 +1,47 @@
+"""LEAF's JSON layout (Caldas et al. 2018): users, num_samples, user_data -> {user: {x, y}}."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from airfl.errors import UserError
+from airfl.tasks.datasets.files import OPENERS, read_at_most, reading
+
+# A file of LEAF's holds a hundred users, some 200 MB of text.
+LARGEST_FILE = 2 << 30
+
+
+def json_files(folder: Path) -> list[Path]:
+    """The JSON files of a folder, plain or packed, by name; empty if there are none."""
+    return sorted({path for suffix in OPENERS for path in folder.glob(f"*.json{suffix}") if path.is_file()})
+
+
+def read_users(path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
+    """(user, x, y) of every user in the file, in its order; UserError for a file that is not LEAF's."""
+    with reading(path) as file:
+        content = read_at_most(file, LARGEST_FILE + 1)
+    if len(content) > LARGEST_FILE:
+        raise UserError(f"{path}: more than {LARGEST_FILE >> 30} GiB of JSON; split it into files of fewer users")
+    try:
+        tables = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path}: not JSON, or cut off ({type(error).__name__}); get the file again") from None
+    del content
+    users, counts, data = (
+        tables.get(name) if isinstance(tables, dict) else None for name in ("users", "num_samples", "user_data")
+    )
+    if not (isinstance(users, list) and isinstance(counts, list) and isinstance(data, dict)):
+        raise UserError(f"{path}: not a file of LEAF's: users, num_samples and user_data are wanted")
+    if len(users) != len(counts):
+        raise UserError(f"{path}: {len(users):,} users with {len(counts):,} sample counts")
+    for user, count in zip(users, counts, strict=True):
+        table = data.get(user) if isinstance(user, str) else None
+        x, y = (table.get(name) if isinstance(table, dict) else None for name in ("x", "y"))
+        if not (isinstance(x, list) and isinstance(y, list)):
+            raise UserError(f"{path}: user {str(user)[:40]!r} has no lists x and y in user_data")
+        if not (len(x) == len(y) == count):
+            raise UserError(f"{path}: user {user!r} has {len(x):,} x and {len(y):,} y, {str(count)[:20]} are announced")
+        yield user, x, y

@@ -1,0 +1,76 @@
+"""MNIST (LeCun, Cortes, Burges), from idx files; its writers from the label files of QMNIST (Yadav and Bottou 2019)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.errors import UserError
+from airfl.tasks.datasets.files import find, find_all
+from airfl.tasks.datasets.idx import INTEGER, read_idx
+from airfl.tasks.datasets.raw import RawData, channel_statistics
+
+CLASSES = 10
+TRAIN, TEST = 60_000, 10_000
+IMAGES, LABELS = "{}-images-idx3-ubyte", "{}-labels-idx1-ubyte"
+NAMES = tuple(name.format(part) for part in ("train", "t10k") for name in (IMAGES, LABELS))
+
+QMNIST_LABELS = "qmnist-train-labels-idx2-int"
+# Where they may lie, seen from the folder of the images: with them, beside them, as torchvision has them.
+QMNIST_FOLDERS = (".", "../mnist-writers", "../../QMNIST/raw")
+QMNIST_COLUMNS, CLASS_COLUMN, WRITER_COLUMN = 8, 0, 2
+
+
+def files(folder: Path) -> list[Path]:
+    """The files that are read; empty if MNIST is not in this folder, UserError if it is in part."""
+    found = find_all(folder, NAMES)
+    labels = _writer_labels(folder)
+    return [*found, labels] if found and labels else found
+
+
+def load(folder: Path) -> RawData:
+    """Images, labels and, where QMNIST's labels are at hand, the writer of every training image."""
+    raw = load_images(folder)
+    labels = _writer_labels(folder)
+    return RawData(**{**vars(raw), "train_writers": read_writers(labels, raw.train_targets)}) if labels else raw
+
+
+def load_images(folder: Path, train: int = TRAIN, test: int = TEST) -> RawData:
+    """Images and labels of a folder laid out like MNIST, with that many of each; UserError otherwise."""
+    train_inputs, train_targets = _read_part(folder, "train", train)
+    test_inputs, test_targets = _read_part(folder, "t10k", test)
+    mean, std = channel_statistics(train_inputs)
+    return RawData(train_inputs, train_targets, test_inputs, test_targets, CLASSES, mean, std)
+
+
+def read_writers(path: Path, targets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Writer of each training image, [n], from a QMNIST label file whose classes must agree with the labels."""
+    table = read_idx(path, 2, INTEGER)
+    if table.shape != (len(targets), QMNIST_COLUMNS):
+        raise UserError(f"{path}: a table of {table.shape}, {(len(targets), QMNIST_COLUMNS)} is wanted")
+    differing = np.flatnonzero(table[:, CLASS_COLUMN] != targets)
+    if differing.size:
+        raise UserError(
+            f"{path}: the class of image {differing[0]:,} is not its MNIST label; these labels are of other images"
+        )
+    return table[:, WRITER_COLUMN].astype(np.int64)
+
+
+def _writer_labels(folder: Path) -> Path | None:
+    return next((path for place in QMNIST_FOLDERS if (path := find(folder / place, QMNIST_LABELS))), None)
+
+
+def _read_part(folder: Path, part: str, wanted: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    images_path, labels_path = find_all(folder, (IMAGES.format(part), LABELS.format(part)))
+    images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
+    if images.shape[1:] != (28, 28):
+        raise UserError(f"{images_path}: images of {images.shape[1:]} pixels, (28, 28) is wanted")
+    if len(images) != len(labels):
+        raise UserError(f"{labels_path}: {len(labels):,} labels for {len(images):,} images")
+    if len(images) != wanted:
+        raise UserError(f"{images_path}: {len(images):,} images, {wanted:,} are wanted")
+    if labels.max() >= CLASSES:
+        raise UserError(f"{labels_path}: label {labels.max()}, 0 to {CLASSES - 1} are allowed")
+    return images[:, None].astype(np.uint8), labels.astype(np.int64)

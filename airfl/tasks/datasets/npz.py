@@ -1,0 +1,57 @@
+"""Arrays of an npz file: never a pickle, and no memory for more than the file really holds."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from airfl.errors import UserError
+
+
+def read_npz(path: Path, wanted: Mapping[str, str]) -> dict[str, np.ndarray]:
+    """The arrays named in `wanted`, name -> kind of dtype ("u1", "b", "i8", "U"), in native byte order.
+
+    Raises UserError if the file is damaged, or an array is missing, of another kind or not as long as it says.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {name: _read_member(archive, f"{name}.npy", kind) for name, kind in wanted.items()}
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except KeyError as error:
+        raise UserError(f"{path}: there is no array {str(error.args[0])[:80]}") from None
+    except Exception as error:  # a damaged archive or header can raise anything
+        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        raise UserError(f"{path}: not a readable npz file ({reason}); get the file again") from None
+
+
+def _read_member(archive: zipfile.ZipFile, name: str, kind: str) -> np.ndarray:
+    with archive.open(name) as file:
+        shape, fortran, dtype = _read_header(file)
+        if dtype.kind != kind[0] or (len(kind) > 1 and dtype.itemsize != int(kind[1:])):
+            raise ValueError(f"{name}: type {dtype}, {kind} is wanted")
+        if any(length < 0 for length in shape):
+            raise ValueError(f"{name}: shape {shape}")
+        size = math.prod(shape) * dtype.itemsize
+        content = file.read(size + 1)
+    if len(content) != size:
+        raise ValueError(f"{name}: {size:,} bytes announced, {'more' if len(content) > size else len(content)} found")
+    array = np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if fortran else "C")
+    if dtype.kind == "b":
+        return np.asarray(array.view(np.uint8) != 0)  # a byte of a file may hold more than 0 and 1
+    return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = npy.read_magic(file)
+    if version == (1, 0):
+        return npy.read_array_header_1_0(file)
+    if version == (2, 0):
+        return npy.read_array_header_2_0(file)
+    raise ValueError(f"npy version {version}")

@@ -1,0 +1,151 @@
+"""What `airfl data get NAME` downloads: where from, under which names, with which checksums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file to download.
+
+    urls: mirrors, the first is tried first; file: the name to save it as, relative to the data set's folder; checksum:
+    "md5:HEX" or "sha256:HEX"; size: bytes, where known; members: of a tar archive, the files to unpack into the data
+    set's folder, by their exact names in the archive, which is removed afterwards.
+    """
+
+    urls: tuple[str, ...]
+    file: str
+    checksum: str
+    size: int | None = None
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Download:
+    """The files that go into one folder below a data folder."""
+
+    folder: str
+    sources: tuple[Source, ...]
+
+
+def _mirrored(file: str, sha256: str, size: int, *mirrors: str) -> Source:
+    return Source(tuple(mirror + file for mirror in mirrors), file, f"sha256:{sha256}", size)
+
+
+_MNIST = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/")
+_QMNIST = ("https://raw.githubusercontent.com/facebookresearch/qmnist/master/",)
+_FASHION_MNIST = (
+    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+    "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+)
+_CIFAR10 = "cifar-10-batches-bin/"
+
+# MNIST's and Fashion-MNIST's sums were computed from files that have the md5 sums their authors published.
+DOWNLOADS: dict[str, tuple[Download, ...]] = {
+    "mnist": (
+        Download(
+            "mnist",
+            (
+                _mirrored(
+                    "train-images-idx3-ubyte.gz",
+                    "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+                    9_912_422,
+                    *_MNIST,
+                ),
+                _mirrored(
+                    "train-labels-idx1-ubyte.gz",
+                    "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+                    28_881,
+                    *_MNIST,
+                ),
+                _mirrored(
+                    "t10k-images-idx3-ubyte.gz",
+                    "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+                    1_648_877,
+                    *_MNIST,
+                ),
+                _mirrored(
+                    "t10k-labels-idx1-ubyte.gz",
+                    "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+                    4_542,
+                    *_MNIST,
+                ),
+            ),
+        ),
+        Download(
+            "mnist-writers",
+            (
+                _mirrored(
+                    "qmnist-train-labels-idx2-int.gz",
+                    "2c05dc77f6b916b38e455e97ab129a42a444f3dbef09b278a366f82904e0dd9f",
+                    463_024,
+                    *_QMNIST,
+                ),
+                _mirrored(
+                    "qmnist-test-labels-idx2-int.gz",
+                    "9fbcbe594c3766fdf4f0b15c5165dc0d1e57ac604e01422608bb72c906030d06",
+                    526_800,
+                    *_QMNIST,
+                ),
+            ),
+        ),
+    ),
+    "fashion-mnist": (
+        Download(
+            "fashion-mnist",
+            (
+                _mirrored(
+                    "train-images-idx3-ubyte.gz",
+                    "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+                    26_421_880,
+                    *_FASHION_MNIST,
+                ),
+                _mirrored(
+                    "train-labels-idx1-ubyte.gz",
+                    "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+                    29_515,
+                    *_FASHION_MNIST,
+                ),
+                _mirrored(
+                    "t10k-images-idx3-ubyte.gz",
+                    "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+                    4_422_102,
+                    *_FASHION_MNIST,
+                ),
+                _mirrored(
+                    "t10k-labels-idx1-ubyte.gz",
+                    "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+                    5_148,
+                    *_FASHION_MNIST,
+                ),
+            ),
+        ),
+    ),
+    "cifar10": (
+        Download(
+            "cifar10",
+            (
+                Source(
+                    ("https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",),
+                    "cifar-10-binary.tar.gz",
+                    "sha256:c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+                    170_052_171,
+                    (
+                        *(f"{_CIFAR10}data_batch_{number}.bin" for number in range(1, 6)),
+                        f"{_CIFAR10}test_batch.bin",
+                        f"{_CIFAR10}batches.meta.txt",
+                    ),
+                ),
+            ),
+        ),
+    ),
+}
+
+NOT_DOWNLOADABLE: dict[str, str] = {
+    "femnist": (
+        "femnist: nobody publishes it as one file; make it with LEAF (github.com/TalwalkarLab/leaf): "
+        "data/femnist/preprocess.sh -s niid --sf 1.0 -k 0 -t sample, "
+        "then put its data/train and data/test below DATA_FOLDER/femnist/"
+    ),
+}
