@@ -1,0 +1,103 @@
+"""The link budget: all rounds of channel, power control and noise with updates at their bound, and no learning.
+
+It is the radio side of a run with the same seed, round for round: the same devices, fades, limits and beta. Nothing of
+length d is made, so d = 10^7 and T = 2,000 take seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.cell import Cell, build_cell, noise_multiplier, open_round
+from airfl.config import Settings
+from airfl.privacy.ledger import PrivacyLedger
+from airfl.selection import SELECTIONS
+from airfl.server import mean_weights
+from airfl.streams import Streams
+from airfl.tasks.models import MODELS
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a whole run takes, every update at its bound: ||A Delta_i||^2 = p C^2.
+
+    entries_per_round: k; entries_per_device: k T, of a device that is in every round; energy_j: of all devices and
+    rounds; privacy_bound_binding_share: of the rounds; epsilon_paper, epsilon_round_max: of the largest round, claimed
+    and tight for the sampler that runs; epsilon_round_max_as_poisson: the latter by the literature's convention.
+    alignment_coefficient, privacy_bound_binding, round_energy: of each round, [T].
+    """
+
+    scheme: str
+    rounds: int
+    dimension: int
+    entries_per_round: int
+    entries_per_device: int
+    energy_j: float
+    resource_elements: int
+    air_time_s: float
+    alignment_coefficient_median: float
+    privacy_bound_binding_share: float
+    noise_multiplier_min: float
+    epsilon_paper: float
+    epsilon_round_max: float
+    epsilon_round_max_as_poisson: float
+    alignment_coefficient: NDArray[np.float64] = field(repr=False)
+    privacy_bound_binding: NDArray[np.bool_] = field(repr=False)
+    round_energy: NDArray[np.float64] = field(repr=False)
+
+    def figures(self) -> dict[str, str | int | float]:
+        """What `airfl budget --json` prints: everything but the rounds."""
+        return {name: value for name, value in vars(self).items() if not isinstance(value, np.ndarray)}
+
+
+def link_budget(settings: Settings) -> Budget:
+    """The budget of these settings; UserError where the scheme cannot be built from them."""
+    cell = build_cell(settings, MODELS[settings.task.model].parameters, _weights(settings))
+    rounds = [open_round(cell, index).link.at_bound() for index in range(settings.run.rounds)]
+    multiplier = min(noise_multiplier(cell, report) for report in rounds)
+    coefficient = np.array([report.alignment_coefficient for report in rounds])
+    binding = np.array([report.privacy_bound_binding for report in rounds])
+    energy = np.array([report.devices.energy.sum() for report in rounds])
+    claim, ledger = cell.recipe.claim, _ledger(cell)
+    return Budget(
+        scheme=settings.scheme.name,
+        rounds=len(rounds),
+        dimension=cell.dimension,
+        entries_per_round=cell.bound.entries,
+        entries_per_device=cell.bound.entries * len(rounds),
+        energy_j=math.fsum(energy),
+        resource_elements=sum(report.use.resource_elements for report in rounds),
+        air_time_s=math.fsum(report.use.air_time_s for report in rounds),
+        alignment_coefficient_median=float(np.median(coefficient)),
+        privacy_bound_binding_share=float(binding.mean()),
+        noise_multiplier_min=multiplier,
+        epsilon_paper=max(claim.epsilon(report) for report in rounds) if claim else math.nan,
+        epsilon_round_max=ledger.of_one_round(multiplier, ledger.sampling),
+        epsilon_round_max_as_poisson=ledger.of_one_round(multiplier, "poisson"),
+        alignment_coefficient=coefficient,
+        privacy_bound_binding=binding,
+        round_energy=energy,
+    )
+
+
+def _ledger(cell: Cell) -> PrivacyLedger:
+    settings = cell.settings
+    sampling = SELECTIONS[settings.selection.kind].sampling
+    return PrivacyLedger(sampling, settings.run.selected, settings.run.devices, settings.delta)
+
+
+def _weights(settings: Settings) -> NDArray[np.float64]:
+    """Of the devices' updates, [N]; only weights by sample counts need the data."""
+    if settings.server.weights == "equal":
+        return np.ones(settings.run.devices)
+
+    from airfl.tasks.datasets import load_dataset
+    from airfl.tasks.division import divide
+
+    raw = load_dataset(settings.task.dataset)
+    division = divide(settings, raw, Streams(settings.run.seed))
+    return mean_weights(settings.server.weights, division.partition.sizes)
