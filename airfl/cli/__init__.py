@@ -1,0 +1,61 @@
+"""The command line. Exit codes: 0 done, 2 the user's input, 1 a failure of ours or the machine's, 130 interrupted.
+
+Settings are validated before torch is imported; messages go to standard error, one line each.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from airfl.cli.app import app, say
+from airfl.cli.lists import config, datasets, models, schemes
+from airfl.cli.runs import compare, plot, run
+from airfl.errors import MachineError, UserError
+
+# In the order of --help, each with its example.
+COMMANDS = (
+    (run, "airfl run experiments/configs/demo.toml scheme.name=wfl-p run.rounds=50 --out runs/wfl-p"),
+    (compare, "airfl compare experiments/configs/demo.toml --schemes pfels,fedavg --seeds 3 --out runs/two"),
+    (plot, "airfl plot runs/first --out runs/first-figures"),
+    (schemes, "airfl schemes --json"),
+    (models, "airfl models"),
+    (datasets, "airfl datasets"),
+    (config, "airfl config experiments/configs/demo.toml power.strict=true"),
+)
+for command, example in COMMANDS:
+    app.command(epilog=f"Example: {example}")(command)
+
+
+def main() -> None:
+    """Entry point: runs a command and turns every ending into an exit code and at most one line."""
+    try:
+        # Typer turns an interrupt, and --help, into a returned exit code here.
+        code = app(standalone_mode=False)
+        if isinstance(code, int) and code:
+            _end("interrupted", code)
+    except UserError as error:
+        _end(str(error), 2)
+    except MachineError as error:
+        _end(str(error), 1)
+    except typer.Abort:
+        _end("interrupted", 130)
+    except KeyboardInterrupt:
+        _end("interrupted", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        usage = getattr(error, "format_message", None)
+        if usage:
+            _end(usage(), getattr(error, "exit_code", 2))
+        if os.environ.get("AIRFL_TRACEBACK"):
+            raise
+        _end(f"failed: {type(error).__name__}: {error} (AIRFL_TRACEBACK=1 shows where)", 1)
+
+
+def _end(message: str, code: int) -> None:
+    say(f"airfl: {message}")
+    sys.exit(code)

@@ -1,0 +1,76 @@
+"""The application, the options its commands share, and how they print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from airfl.version import __version__
+
+app = typer.Typer(
+    name="airfl",
+    help="Federated learning whose uplink is a radio channel.",
+    epilog="Example: airfl compare experiments/configs/demo.toml --out runs/first",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+    rich_markup_mode=None,
+)
+
+WIDTH_OF_PLAIN_OUTPUT = 150
+
+Config = Annotated[Path, typer.Argument(help="settings, a TOML file", show_default=False)]
+Overrides = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="settings that replace the file's")
+]
+Out = Annotated[Path, typer.Option(help="output folder, new or empty", show_default=False)]
+Device = Annotated[str, typer.Option(help="cpu or cuda")]
+AsJson = Annotated[bool, typer.Option("--json", help="one JSON value on standard output")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"airfl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")
+    ] = False,
+) -> None:
+    pass
+
+
+def say(message: str | None) -> None:
+    """One line on standard error."""
+    if message:
+        typer.echo(" ".join(message.split()), err=True)
+
+
+def print_list(listing: list[dict[str, Any]], as_json: bool) -> None:
+    """A table for people, or one JSON value."""
+    if as_json:
+        typer.echo(json.dumps(listing))
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in listing[0]:
+        table.add_column(heading, overflow="fold")
+    for entry in listing:
+        table.add_row(*(str(value) for value in entry.values()))
+    print_table(table)
+
+
+def print_table(table: Any) -> None:
+    """A table on standard output."""
+    from rich.console import Console
+
+    console = Console()
+    # In a file or a pipe nothing is folded: 80 columns are a terminal's limit.
+    (console if console.is_terminal else Console(width=WIDTH_OF_PLAIN_OUTPUT)).print(table)

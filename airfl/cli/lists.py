@@ -1,0 +1,72 @@
+"""Commands that say what there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from airfl.cli.app import AsJson, Overrides, print_list
+from airfl.errors import UserError
+from airfl.schemes.names import SCHEME_NAMES
+
+
+def schemes(as_json: AsJson = False) -> None:
+    """The schemes: name, link, paper."""
+    from airfl.schemes import scheme
+
+    entries = [scheme(name) for name in SCHEME_NAMES]
+    listing = [
+        {"name": e.name, "title": e.title, "paper": e.paper, "link": e.link, "file": _file_of(e.name)} for e in entries
+    ]
+    print_list(listing, as_json)
+
+
+def models(as_json: AsJson = False) -> None:
+    """The models: name, parameters, input shape, classes."""
+    from airfl.tasks.models import MODELS
+
+    listing = [
+        {
+            "name": name,
+            "parameters": m.parameters,
+            "input_shape": list(m.input_shape),
+            "classes": m.classes,
+            "text": m.text,
+        }
+        for name, m in MODELS.items()
+    ]
+    print_list(listing, as_json)
+
+
+def datasets(as_json: AsJson = False) -> None:
+    """The data sets: name, input shape, classes."""
+    from airfl.tasks.datasets import DATASETS
+
+    listing = [
+        {"name": name, "input_shape": list(d.input_shape), "classes": d.classes, "text": d.text}
+        for name, d in DATASETS.items()
+    ]
+    print_list(listing, as_json)
+
+
+def config(
+    path: Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="settings to check and print")] = None,
+    overrides: Overrides = None,
+    *,
+    schema: Annotated[bool, typer.Option("--schema", help="the JSON schema of all settings")] = False,
+) -> None:
+    """Check settings and print them with defaults, or their schema."""
+    from airfl.config import Settings, load_settings, to_json
+
+    if schema:
+        typer.echo(to_json(Settings.model_json_schema(), indent=2))
+        return
+    if path is None:
+        raise UserError("config: a settings file or --schema is wanted")
+    typer.echo(to_json(load_settings(path, overrides or []).model_dump(), indent=2))
+
+
+def _file_of(name: str) -> str:
+    return SCHEME_NAMES[name].replace(".", "/") + ".py"
