@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,9 +55,12 @@ class Budget:
         return {name: value for name, value in vars(self).items() if not isinstance(value, np.ndarray)}
 
 
-def link_budget(settings: Settings) -> Budget:
-    """The budget of these settings; UserError where the scheme cannot be built from them."""
-    cell = build_cell(settings, MODELS[settings.task.model].parameters, _weights(settings))
+def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budget:
+    """The budget of these settings; UserError where the scheme cannot be built from them.
+
+    data_dir: as in `run`; only weights by sample counts need the data.
+    """
+    cell = build_cell(settings, MODELS[settings.task.model].parameters, _weights(settings, data_dir))
     rounds = [open_round(cell, index).link.at_bound() for index in range(settings.run.rounds)]
     multiplier = min(noise_multiplier(cell, report) for report in rounds)
     coefficient = np.array([report.alignment_coefficient for report in rounds])
@@ -90,14 +94,14 @@ def _ledger(cell: Cell) -> PrivacyLedger:
     return PrivacyLedger(sampling, settings.run.selected, settings.run.devices, settings.delta)
 
 
-def _weights(settings: Settings) -> NDArray[np.float64]:
-    """Of the devices' updates, [N]; only weights by sample counts need the data."""
+def _weights(settings: Settings, data_dir: str | Path | None) -> NDArray[np.float64]:
+    """Of the devices' updates, [N]."""
     if settings.server.weights == "equal":
         return np.ones(settings.run.devices)
 
-    from airfl.tasks.datasets import load_dataset
+    from airfl.tasks.datasets import data_folders, load_dataset
     from airfl.tasks.division import divide
 
-    raw = load_dataset(settings.task.dataset)
+    raw = load_dataset(settings.task.dataset, data_folders(data_dir))
     division = divide(settings, raw, Streams(settings.run.seed))
     return mean_weights(settings.server.weights, division.partition.sizes)

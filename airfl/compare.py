@@ -16,7 +16,7 @@ from airfl.report.summary import Summary
 from airfl.round import Record
 from airfl.simulation import run
 from airfl.streams import Streams
-from airfl.tasks.datasets import load_dataset
+from airfl.tasks.datasets import data_folders, load_dataset
 from airfl.tasks.task import build_task
 
 Progress = Callable[[str, int, int, Record], None]
@@ -32,16 +32,22 @@ class RowResult:
 
 
 def compare(
-    rows: Sequence[Row], seeds: int, out: Path, device: str = "cpu", progress: Progress | None = None
+    rows: Sequence[Row],
+    seeds: int,
+    out: Path,
+    device: str = "cpu",
+    progress: Progress | None = None,
+    data_dir: str | Path | None = None,
 ) -> list[RowResult]:
     """Run every row with `seeds` seeds, counted up from the row's own; the runs go to out/ROW/seed-S.
 
-    progress(what, rounds done, rounds, record) after every round. UserError if `out` holds something already.
+    progress(what, rounds done, rounds, record) after every round; data_dir as in `run`. UserError if `out` holds
+    something already.
     """
     folders = row_folders([row.label for row in rows])
     check_new(out)
     find_device(device)
-    check_tasks(rows)
+    check_tasks(rows, data_folders(data_dir))
     out.mkdir(parents=True, exist_ok=True)
     (out / ROWS_NAME).write_text(
         json.dumps([{"label": row.label, "folder": name} for row, name in zip(rows, folders, strict=True)])
@@ -53,21 +59,22 @@ def compare(
         for seed in range(first, first + seeds):
             what = row.label if seeds == 1 else f"{row.label}, seed {seed}"
             report = _tell(progress, what)
-            runs.append(run(row.settings.resolved(run={"seed": seed}), out / name / f"seed-{seed}", device, report))
+            settings = row.settings.resolved(run={"seed": seed})
+            runs.append(run(settings, out / name / f"seed-{seed}", device, report, data_dir))
         results.append(
             RowResult(row.label, tuple(done.path.parent for done in runs), tuple(done.summary() for done in runs))
         )
     return results
 
 
-def check_tasks(rows: Sequence[Row]) -> None:
+def check_tasks(rows: Sequence[Row], folders: Sequence[Path]) -> None:
     """UserError if the data of any row cannot be had or divided: found before the first row is run, not after."""
     seen = []
     for row in rows:
         what = (row.settings.task, row.settings.run.devices)
         if what not in seen:
             seen.append(what)
-            build_task(row.settings, load_dataset(row.settings.task.dataset), Streams(row.settings.run.seed))
+            build_task(row.settings, load_dataset(row.settings.task.dataset, folders), Streams(row.settings.run.seed))
 
 
 def row_folders(labels: Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@ import datetime
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ from airfl.selection import SELECTIONS, most_selected
 from airfl.server import mean_weights
 from airfl.streams import Streams
 from airfl.tasks import build_model
-from airfl.tasks.datasets import load_dataset
+from airfl.tasks.datasets import data_folders, load_dataset
 from airfl.tasks.task import build_task
 from airfl.trace import TraceWriter, open_trace
 from airfl.trace.schema import PER_DEVICE, PER_ROUND, PER_SLOT, signal_variables
@@ -67,27 +67,34 @@ class Run:
 
 
 def run(
-    settings: Settings, out: str | Path | None = None, device: str = "cpu", progress: Progress | None = None
+    settings: Settings,
+    out: str | Path | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+    data_dir: str | Path | None = None,
 ) -> Run:
     """Run the settings; the trace goes to out/trace.h5, or to a temporary folder that lives as long as the result.
 
-    progress(rounds done, rounds, record) is called after every round. Raises UserError for what the user can mend.
+    progress(rounds done, rounds, record) is called after every round; data_dir is looked in for data sets before
+    AIRFL_DATA and ./data. Raises UserError for what the user can mend.
     """
     if out is None:
-        return _run_in_temporary_folder(settings, device, progress)
+        return _run_in_temporary_folder(settings, device, progress, data_dir)
     target = Path(out) / TRACE_NAME
     check_no_run(target.parent)
     torch_device = find_device(device)
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.run.threads or threads)
     try:
-        return _run(settings, target, torch_device, progress)
+        return _run(settings, target, torch_device, progress, data_folders(data_dir))
     finally:
         torch.set_num_threads(threads)
 
 
-def _run(settings: Settings, target: Path, device: torch.device, progress: Progress | None) -> Run:
-    world = build_world(settings, device)
+def _run(
+    settings: Settings, target: Path, device: torch.device, progress: Progress | None, folders: Sequence[Path]
+) -> Run:
+    world = build_world(settings, device, folders)
     resolved = resolve(world)
     state = State(0, world.model.initial())
     try:
@@ -108,10 +115,12 @@ def _run(settings: Settings, target: Path, device: torch.device, progress: Progr
     return Run(resolved, target, state.parameters)
 
 
-def _run_in_temporary_folder(settings: Settings, device: str, progress: Progress | None) -> Run:
+def _run_in_temporary_folder(
+    settings: Settings, device: str, progress: Progress | None, data_dir: str | Path | None
+) -> Run:
     folder = tempfile.mkdtemp(prefix="airfl-")
     try:
-        finished = run(settings, folder, device, progress)
+        finished = run(settings, folder, device, progress, data_dir)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -119,10 +128,10 @@ def _run_in_temporary_folder(settings: Settings, device: str, progress: Progress
     return finished
 
 
-def build_world(settings: Settings, device: torch.device) -> World:
-    """Data, model, recipe, limits: everything that holds for all rounds."""
+def build_world(settings: Settings, device: torch.device, folders: Sequence[Path] | None = None) -> World:
+    """Data, model, recipe, limits: everything that holds for all rounds. folders: where data is looked for."""
     streams = Streams(settings.run.seed)
-    task = build_task(settings, load_dataset(settings.task.dataset), streams).to(device)
+    task = build_task(settings, load_dataset(settings.task.dataset, folders), streams).to(device)
     model = FlatModel(task.model)
     weights = mean_weights(settings.server.weights, task.partition.sizes)
     return World(

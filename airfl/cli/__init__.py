@@ -11,14 +11,16 @@ import sys
 import typer
 
 from airfl.cli.app import app, say
+from airfl.cli.data import data
 from airfl.cli.lists import config, datasets, models, schemes
-from airfl.cli.runs import compare, plot, run
+from airfl.cli.runs import budget, compare, plot, run
 from airfl.errors import MachineError, UserError
 
 # In the order of --help, each with its example.
 COMMANDS = (
     (run, "airfl run experiments/configs/demo.toml scheme.name=wfl-p run.rounds=50 --out runs/wfl-p"),
     (compare, "airfl compare experiments/configs/demo.toml --schemes pfels,fedavg --seeds 3 --out runs/two"),
+    (budget, "airfl budget experiments/configs/papers/pfels-cifar10.toml scheme.name=wfl-p"),
     (plot, "airfl plot runs/first --out runs/first-figures"),
     (schemes, "airfl schemes --json"),
     (models, "airfl models"),
@@ -27,6 +29,7 @@ COMMANDS = (
 )
 for command, example in COMMANDS:
     app.command(epilog=f"Example: {example}")(command)
+app.add_typer(data)
 
 
 def main() -> None:

@@ -28,6 +28,9 @@ Overrides = Annotated[
 ]
 Out = Annotated[Path, typer.Option(help="output folder, new or empty", show_default=False)]
 Device = Annotated[str, typer.Option(help="cpu or cuda")]
+DataDir = Annotated[
+    Path | None, typer.Option(help="folder of data sets, looked in before AIRFL_DATA and ./data", show_default=False)
+]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON value on standard output")]
 
 

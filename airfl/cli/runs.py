@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-from airfl.cli.app import Config, Device, Out, Overrides, print_table, say
+from airfl.cli.app import AsJson, Config, DataDir, Device, Out, Overrides, print_table, say
 from airfl.device import check_kind
 
 
-def run(config: Config, overrides: Overrides = None, *, out: Out, device: Device = "cpu") -> None:
+def run(
+    config: Config, overrides: Overrides = None, *, out: Out, device: Device = "cpu", data_dir: DataDir = None
+) -> None:
     """Run one scheme; the trace goes to OUT/trace.h5."""
     from airfl.config import load_settings
     from airfl.output import check_no_run
@@ -27,7 +29,7 @@ def run(config: Config, overrides: Overrides = None, *, out: Out, device: Device
     from airfl.simulation import run as simulate
 
     with round_progress() as progress:
-        done = simulate(settings, out, device, progress.reporter(settings.scheme.name))
+        done = simulate(settings, out, device, progress.reporter(settings.scheme.name), data_dir)
     summary = done.summary()
     print_table(terminal_table([TableRow(settings.scheme.name, [summary])], f"{done.path}"))
     say(summary.broken_claim())
@@ -41,6 +43,7 @@ def compare(
     schemes: Annotated[str, typer.Option(help="a,b,...: these schemes instead of the file's [[compare]] rows")] = "",
     seeds: Annotated[int, typer.Option(min=1, help="seeds a row, counted up from run.seed")] = 1,
     device: Device = "cpu",
+    data_dir: DataDir = None,
     copy_to: Annotated[Path | None, typer.Option(help="folder for a copy of table and figure, replaced there")] = None,
 ) -> None:
     """Run several rows on the same devices and fades; table, figure."""
@@ -61,7 +64,7 @@ def compare(
     from airfl.report.table import TableRow, terminal_table
 
     with round_progress() as progress:
-        results = compare_rows(rows, seeds, out, device, progress.labelled_reporter())
+        results = compare_rows(rows, seeds, out, device, progress.labelled_reporter(), data_dir)
     files = write_report(results, out)
     print_table(terminal_table([TableRow(result.label, result.summaries) for result in results], str(out)))
     for sentence in dict.fromkeys(result.summaries[0].broken_claim() for result in results):
@@ -69,6 +72,34 @@ def compare(
     if copy_to:
         files = [*files, *copy_report(files, copy_to)]
     say("written: " + ", ".join(str(file) for file in files))
+
+
+def budget(
+    config: Config,
+    overrides: Overrides = None,
+    *,
+    as_json: AsJson = False,
+    plot: Annotated[Path | None, typer.Option(help="folder for budget.png and budget.pdf")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Energy, resources and privacy of a whole run, without learning."""
+    from airfl.config import load_settings, to_json
+    from airfl.report.budget import budget_table, check_new_figures, plot_budget
+
+    settings = load_settings(config, overrides or [])
+    if plot:
+        check_new_figures(plot)
+
+    from airfl.budget import link_budget
+
+    found = link_budget(settings, data_dir)
+    files = plot_budget(found, plot) if plot else []
+    if as_json:
+        typer.echo(to_json(found.figures()))
+    else:
+        print_table(budget_table(found, settings.delta))
+    if files:
+        say("written: " + ", ".join(str(file) for file in files))
 
 
 def plot(

@@ -84,12 +84,17 @@ def plot(groups: Sequence[tuple[str, Sequence[Path]]], out: Path) -> list[Path]:
     figure = Figure(figsize=(11, 6.2), layout="constrained")
     FigureCanvasAgg(figure)
     draw(figure, curves)
-    out.mkdir(parents=True, exist_ok=True)
+    return save_figure(figure, files)
+
+
+def save_figure(figure: Figure, files: Sequence[Path]) -> list[Path]:
+    """Write the figure to each file, in the format its suffix says; returns the files."""
     for file in files:
-        # No date in the file: the same traces give the same figure.
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # No date in the file: the same numbers give the same figure.
         metadata: dict[str, Any] = {"CreationDate": None} if file.suffix == ".pdf" else {}
         figure.savefig(file, dpi=150, metadata=metadata)
-    return files
+    return list(files)
 
 
 def draw(figure: Figure, curves: Sequence[Curves]) -> None:

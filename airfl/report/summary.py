@@ -85,6 +85,14 @@ def figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def scientific(value: float) -> str:
+    """A large or small number for people: 6.28e9."""
+    if not math.isfinite(value):
+        return figure(value)
+    mantissa, exponent = f"{value:.2e}".split("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
 def _exact_sum(counts: np.ndarray) -> int:
     """The sum as Python counts: rounds near the end of 64 bits must not wrap around."""
     return sum(int(count) for count in counts)

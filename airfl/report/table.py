@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.report.summary import Summary, figure
+from airfl.report.summary import Summary, figure, scientific
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,24 +32,17 @@ def _percent(value: float) -> str:
     return "-" if math.isnan(value) else f"{100 * value:.1f}"
 
 
-def _scientific(value: float) -> str:
-    if not math.isfinite(value):
-        return figure(value)
-    mantissa, exponent = f"{value:.2e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
-
-
 def _seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3f}"
 
 
 def _count(value: float) -> str:
-    return f"{value:,.0f}" if value < 1e7 else _scientific(value)
+    return f"{value:,.0f}" if value < 1e7 else scientific(value)
 
 
 COLUMNS = (
     Column("accuracy %", "test_accuracy", lambda run: run.test_accuracy, _percent, scatter=True),
-    Column("energy", "energy", lambda run: run.energy, _scientific),
+    Column("energy", "energy", lambda run: run.energy, scientific),
     Column("resource elements", "resource_elements", lambda run: float(run.resource_elements), _count),
     Column("air time s", "air_time_s", lambda run: run.air_time_s, _seconds),
     Column("ε claimed", "epsilon_paper", lambda run: run.epsilon_paper),

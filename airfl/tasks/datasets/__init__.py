@@ -96,11 +96,11 @@ DATASETS: dict[str, DatasetEntry] = {
 }
 
 
-def data_folders(data_dir: Path | None = None) -> list[Path]:
+def data_folders(data_dir: str | Path | None = None) -> list[Path]:
     """Where data is looked for, in order: `data_dir` (--data-dir), AIRFL_DATA, ./data, data beside this package."""
     beside = Path(__file__).resolve().parents[3] / "data"
     named = os.environ.get("AIRFL_DATA")
-    first = [path for path in (data_dir, Path(named) if named else None) if path]
+    first = [Path(folder) for folder in (data_dir, named) if folder]
     return list(dict.fromkeys([*first, Path.cwd() / "data", beside]))
 
 

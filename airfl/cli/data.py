@@ -1,0 +1,97 @@
+"""Commands about data sets on disk: where they are looked for, and getting them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from airfl.cli.app import AsJson, DataDir, print_list, say
+from airfl.errors import UserError
+
+SECONDS_BETWEEN_LINES = 5.0
+
+data = typer.Typer(
+    name="data", help="Data sets: where they are, and getting them.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+@data.command(epilog="Example: airfl data get cifar10 --data-dir ~/datasets")
+def get(
+    name: Annotated[str, typer.Argument(help="a name of `airfl datasets`", show_default=False)],
+    data_dir: DataDir = None,
+) -> None:
+    """Download a data set into --data-dir, else AIRFL_DATA, else ./data."""
+    from airfl.tasks.datasets import data_folders
+    from airfl.tasks.datasets.download import get as download
+
+    with _bytes_progress() as report:
+        files = download(name, data_folders(data_dir)[0], report)
+    say(f"there now: {', '.join(str(file) for file in files)}")
+
+
+@data.command(epilog="Example: airfl data path --json")
+def path(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Where data sets are looked for, which are there, where decoded ones are kept."""
+    from airfl.tasks.datasets import DATASETS, data_folders
+    from airfl.tasks.datasets.cache import cache_folder
+
+    folders = data_folders(data_dir)
+    found = {name: _where(name, folders) for name in DATASETS}
+    if as_json:
+        typer.echo(json.dumps({"folders": [str(f) for f in folders], "cache": str(cache_folder()), "found": found}))
+        return
+    for folder in folders:
+        typer.echo(f"looked in: {folder}{'' if folder.is_dir() else ' (not there)'}")
+    typer.echo(f"decoded:   {cache_folder()}")
+    listing = [{"name": name, "found": place or f"no; airfl data get {name}"} for name, place in found.items()]
+    print_list(listing, as_json=False)
+
+
+def _where(name: str, folders: list[Any]) -> str | None:
+    """The folder of a data set, or what is wrong with what is there."""
+    from airfl.tasks.datasets import find_dataset
+
+    try:
+        place = find_dataset(name, folders)
+    except UserError as error:
+        return str(error)
+    return str(place) if place else None
+
+
+@contextmanager
+def _bytes_progress() -> Iterator[Any]:
+    """A progress function for downloads: a bar on a terminal, plain lines elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _line_reporter()
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
+        tasks: dict[str, Any] = {}
+
+        def report(file: str, done: int, total: int | None) -> None:
+            if file not in tasks:
+                tasks[file] = bar.add_task(file, total=total)
+            bar.update(tasks[file], completed=done, total=total)
+
+        yield report
+
+
+def _line_reporter() -> Any:
+    last = time.monotonic()
+
+    def report(file: str, done: int, total: int | None) -> None:
+        nonlocal last
+        if done == total or time.monotonic() - last >= SECONDS_BETWEEN_LINES:
+            last = time.monotonic()
+            say(f"{file}: {done / 1e6:,.1f} MB{f' of {total / 1e6:,.1f}' if total else ''}")
+
+    return report

@@ -1,0 +1,100 @@
+"""A link budget for people: its table, and its figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from airfl.budget import Budget
+from airfl.errors import UserError
+from airfl.report.figures import COLOURS, save_figure
+from airfl.report.summary import figure, scientific
+from airfl.trace.schema import ENERGY
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from rich.table import Table
+
+FILES = ("budget.png", "budget.pdf")
+BINS = 40
+
+
+def budget_table(budget: Budget, delta: float) -> Table:
+    """Two columns, what and how much."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=f"{budget.scheme}: {budget.rounds:,} rounds", title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("every update at its bound, nobody trains")
+    table.add_column("", justify="right")
+    for name, text in _lines(budget, delta):
+        table.add_row(name, text)
+    return table
+
+
+def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
+    beta = budget.alignment_coefficient_median
+    return [
+        ("parameters d", f"{budget.dimension:,}"),
+        ("entries a round, k", f"{budget.entries_per_round:,}"),
+        ("entries a device over the run, k T", f"{budget.entries_per_device:,} = {_in_d(budget)} d"),
+        (f"energy of all devices ({ENERGY})", scientific(budget.energy_j)),
+        ("resource elements", f"{budget.resource_elements:,}"),
+        ("air time (s)", f"{budget.air_time_s:,.1f}"),
+        ("alignment coefficient β, median", figure(beta)),
+        ("rounds in which the privacy bound sets β", f"{100 * budget.privacy_bound_binding_share:.1f}%"),
+        ("noise over a device's largest contribution, least", figure(budget.noise_multiplier_min)),
+        (f"ε claimed for a round, largest (δ = {delta:g})", figure(budget.epsilon_paper)),
+        ("ε of that round, tight, for the sampler that runs", figure(budget.epsilon_round_max)),
+        ("ε of that round accounted as Poisson", figure(budget.epsilon_round_max_as_poisson)),
+    ]
+
+
+def _in_d(budget: Budget) -> str:
+    return f"{budget.entries_per_device / budget.dimension:,.6g}"
+
+
+def check_new_figures(out: Path) -> None:
+    """UserError if the figure cannot be put into this folder: nothing is replaced."""
+    for name in FILES:
+        if (out / name).exists():
+            raise UserError(f"{out / name}: is there already; choose another folder for --plot")
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out}: is a file, a folder is wanted for --plot")
+
+
+def plot_budget(budget: Budget, out: Path) -> list[Path]:
+    """Histogram of beta by the bound that set it, and cumulative energy; writes out/budget.png and out/budget.pdf."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    check_new_figures(out)
+    drawing = Figure(figsize=(10, 3.8), layout="constrained")
+    FigureCanvasAgg(drawing)
+    left, right = drawing.subplots(1, 2)
+    _draw_coefficients(left, budget)
+    right.plot(np.arange(1, budget.rounds + 1), np.cumsum(budget.round_energy), color=COLOURS[0])
+    right.set(xlabel="round", ylabel=f"energy of all devices so far ({ENERGY})", ylim=(0, None), xlim=(0, None))
+    for axis in (left, right):
+        axis.grid(alpha=0.3, linewidth=0.5)
+        axis.spines[["top", "right"]].set_visible(False)
+    drawing.suptitle(f"{budget.scheme}, d = {budget.dimension:,}, {budget.rounds:,} rounds", fontsize="medium")
+    return save_figure(drawing, [out / name for name in FILES])
+
+
+def _draw_coefficients(axis: Axes, budget: Budget) -> None:
+    """Stacked: rounds whose beta the power limits set, and those in which the privacy bound does."""
+    known = np.isfinite(budget.alignment_coefficient) & (budget.alignment_coefficient > 0)
+    if not known.any():
+        axis.text(0.5, 0.5, "this link aligns nothing: no β", ha="center", va="center", transform=axis.transAxes)
+        axis.set_axis_off()
+        return
+    beta, private = budget.alignment_coefficient[known], budget.privacy_bound_binding[known]
+    share = private.mean()
+    look: dict[str, Any] = {"color": [COLOURS[0], COLOURS[1]], "stacked": True}
+    labels = [f"power limit sets it ({100 * (1 - share):.0f}%)", f"privacy bound sets it ({100 * share:.0f}%)"]
+    axis.hist([beta[~private], beta[private]], bins=BINS, label=labels, **look)
+    axis.set(xlabel="alignment coefficient β", ylabel="rounds")
+    axis.legend(frameon=False, fontsize="small", loc="upper center")
