@@ -1,0 +1,171 @@
+"""The link budget is the radio side of a run: round for round what a run with the same seed does."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from airfl.budget import link_budget
+from airfl.config import Settings, load_settings
+from airfl.report.budget import budget_table, plot_budget
+from airfl.schemes.names import SCHEME_NAMES
+from airfl.simulation import run
+from channels.fading import FADING_LAWS
+from tests.conftest import DEMO, ROOT, small_settings
+
+PAPER = ROOT / "experiments" / "configs" / "papers" / "pfels-cifar10.toml"
+KEYS = [
+    "scheme",
+    "rounds",
+    "dimension",
+    "entries_per_round",
+    "entries_per_device",
+    "energy_j",
+    "resource_elements",
+    "air_time_s",
+    "alignment_coefficient_median",
+    "privacy_bound_binding_share",
+    "noise_multiplier_min",
+    "epsilon_paper",
+    "epsilon_round_max",
+    "epsilon_round_max_as_poisson",
+]
+VARIANTS = {
+    "plain": (),
+    "rayleigh, redrawn": ("channel.fading=rayleigh", "channel.bounds=redraw"),
+    "transmit power": ("power.limit=transmit_power",),
+    "strict": ("power.strict=true",),
+    "one limit": ("power.max_snr_db=8.0",),
+    "iq": ("grid.packing=iq",),
+    "poisson": ("selection.kind=poisson",),
+    "no noise": ("channel.noise=false",),
+    "weights": ("server.weights=samples", "task.partition=dirichlet"),
+}
+
+
+def budget_settings(*overrides: str) -> Settings:
+    return small_settings("run.rounds=6", "scheme.ratio=0.5", *overrides)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", SCHEME_NAMES)
+def test_it_is_what_a_run_does(name: str, variant: str) -> None:
+    """Everything but the energy of an analog round is known before training, and equal to the last digit."""
+    settings = budget_settings(f"scheme.name={name}", *VARIANTS[variant])
+    budget = link_budget(settings)
+    with run(settings).trace() as opened:
+        trace = opened.load()
+    assert budget.rounds == 6
+    assert budget.entries_per_round == int(trace["message_length"][0])
+    assert budget.resource_elements == int(trace["resource_elements"].sum())
+    assert budget.air_time_s == pytest.approx(float(trace["latency_s"].sum()), rel=1e-14)
+    np.testing.assert_array_equal(budget.alignment_coefficient, trace["alignment_coefficient"])
+    np.testing.assert_array_equal(budget.privacy_bound_binding, trace["privacy_bound_binding"])
+    assert budget.noise_multiplier_min == float(trace["noise_multiplier"].min())
+    assert budget.epsilon_round_max == float(trace["epsilon_round"].max())
+    np.testing.assert_array_equal(budget.epsilon_paper, float(trace["epsilon_paper"].max()))
+    if name == "fedavg":
+        np.testing.assert_allclose(budget.round_energy, trace["energy_j"], rtol=1e-14)
+
+
+def test_energy_is_that_of_updates_at_their_bound() -> None:
+    """With a clip that every update exceeds, a run of whole updates spends exactly the budget."""
+    settings = budget_settings("scheme.name=wfl-p", "local.clip_norm=1e-3")
+    with run(settings).trace() as trace:
+        np.testing.assert_allclose(link_budget(settings).round_energy, trace["energy_j"], rtol=1e-5)
+
+
+def test_energy_of_masked_updates_is_the_mean_over_masks() -> None:
+    """||A Delta||^2 = p C^2 on average; at p = 0.5 a mask of 12,725 entries keeps between 0.4 and 0.6 of it."""
+    settings = budget_settings("scheme.name=pfels", "local.clip_norm=1e-3")
+    with run(settings).trace() as trace:
+        np.testing.assert_allclose(link_budget(settings).round_energy, trace["energy_j"], rtol=0.2)
+
+
+def test_without_a_privacy_bound_the_ratio_matters_under_transmit_power_only() -> None:
+    """P_i bounds a round's energy whatever k is, or the power of each entry: E and p E."""
+    whole = link_budget(budget_settings("scheme.name=wfl-p")).energy_j
+    free = ("scheme.name=pfels", "privacy.epsilon=inf")
+    assert link_budget(budget_settings(*free)).energy_j == pytest.approx(whole, rel=1e-12)
+    limited = link_budget(budget_settings(*free, "power.limit=transmit_power"))
+    assert limited.energy_j == pytest.approx(whole * limited.entries_per_round / limited.dimension, rel=1e-12)
+
+
+def test_clip_norm_and_learning_rate_cancel() -> None:
+    """At the bound only the channel counts."""
+    one, other = (link_budget(budget_settings(*changes)) for changes in ((), ("local.clip_norm=7.0",)))
+    assert other.energy_j == pytest.approx(one.energy_j, rel=1e-12)
+    assert other.noise_multiplier_min == pytest.approx(one.noise_multiplier_min, rel=1e-12)
+    assert other.alignment_coefficient_median == pytest.approx(one.alignment_coefficient_median / 7, rel=1e-12)
+
+
+def test_no_privacy_where_there_is_no_noise() -> None:
+    figures = link_budget(budget_settings("channel.noise=false")).figures()
+    assert figures["noise_multiplier_min"] == 0
+    assert [figures[key] for key in KEYS[-3:]] == [math.inf] * 3
+
+
+@pytest.mark.parametrize("law", FADING_LAWS)
+def test_the_papers_scale_takes_no_vectors_of_its_length(law: str) -> None:
+    """20 rounds at d = 9,750,922: an array of that length would have 9.75 MB at the least."""
+    settings = load_settings(PAPER, ["run.rounds=20", f"channel.fading={law}"])
+    link_budget(load_settings(PAPER, ["run.rounds=1"]))
+    tracemalloc.start()
+    try:
+        budget = link_budget(settings)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert budget.dimension == 9_750_922
+    assert peak < 2_000_000
+
+
+def test_the_table_says_the_same() -> None:
+    settings = budget_settings("scheme.name=wfl-pdp")
+    table = budget_table(link_budget(settings), settings.delta)
+    texts = dict(zip(*(list(column.cells) for column in table.columns), strict=True))
+    assert texts["entries a device over the run, k T"] == "152,700 = 6 d"
+    assert texts["ε claimed for a round, largest (δ = 0.001)"] == "1.5"
+
+
+@pytest.mark.parametrize("name", ["wfl-pdp", "fedavg"])
+def test_the_figure_is_drawn_and_never_replaced(name: str, tmp_path: Path) -> None:
+    budget = link_budget(budget_settings(f"scheme.name={name}"))
+    files = plot_budget(budget, tmp_path / "new")
+    assert [file.name for file in files] == ["budget.png", "budget.pdf"]
+    assert all(file.stat().st_size > 5000 for file in files)
+    command = [sys.executable, "-m", "airfl", "budget", str(DEMO), "run.rounds=1", "--plot", str(tmp_path / "new")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is there already" in done.stderr
+
+
+def test_the_command_prints_one_json_value_and_needs_no_torch() -> None:
+    code = (
+        "import sys; sys.argv = ['airfl', 'budget', 'experiments/configs/papers/pfels-femnist.toml', 'run.rounds=5',"
+        " 'scheme.name=wfl-p', '--json']\n"
+        "from airfl.cli import main\n"
+        "main()\n"
+        "sys.exit(3 if {'torch', 'matplotlib', 'dp_accounting'} & set(sys.modules) else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    figures = json.loads(done.stdout)
+    assert list(figures) == KEYS
+    assert figures["entries_per_device"] == 5 * 11_192_746
+    assert figures["epsilon_paper"] == "nan"
+
+
+def test_a_scheme_that_cannot_be_built_is_refused_in_one_line() -> None:
+    command = [sys.executable, "-m", "airfl", "budget", str(DEMO), "privacy.delta=0.9"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "privacy.delta" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
