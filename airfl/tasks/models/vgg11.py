@@ -25,9 +25,9 @@ def build() -> nn.Module:
 
 
 def _convolution(inputs: int, outputs: int) -> nn.Conv2d:
-    """He initialisation (2015): with torch's default the signal of eight convolutions without norm fades away."""
+    """He initialisation (2015), without which the signal of eight convolutions in a row fades away."""
     convolution = nn.Conv2d(inputs, outputs, 3, padding=1)
-    nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
+    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
     if convolution.bias is not None:
         nn.init.zeros_(convolution.bias)
     return convolution
