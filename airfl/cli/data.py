@@ -27,7 +27,7 @@ def get(
 ) -> None:
     """Download a data set into --data-dir, else AIRFL_DATA, else ./data."""
     from airfl.tasks.datasets import data_folders
-    from airfl.tasks.datasets.download import get as download
+    from airfl.tasks.downloads.download import get as download
 
     with _bytes_progress() as report:
         files = download(name, data_folders(data_dir)[0], report)

@@ -2,7 +2,8 @@
 
     python experiments/benchmarks/budget_and_data.py
 
-Every figure is of fresh processes (budgets with their imports, loading without); medians. Data sets are those that are found (AIRFL_DATA, ./data).
+Every figure is of fresh processes (budgets with their imports, loading without); medians. Data sets are those that are
+found (AIRFL_DATA, ./data).
 """
 
 from __future__ import annotations

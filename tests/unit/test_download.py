@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from airfl.errors import MachineError, UserError
-from airfl.tasks.datasets import download
-from airfl.tasks.datasets.download import Patience, get
-from airfl.tasks.datasets.sources import DOWNLOADS, NOT_DOWNLOADABLE, Download, Source
+from airfl.tasks.downloads import download
+from airfl.tasks.downloads.download import Patience, get
+from airfl.tasks.downloads.sources import DOWNLOADS, NOT_DOWNLOADABLE, Download, Source
 from airfl.version import __version__
 
 CONTENT = bytes(range(256)) * 2000  # several blocks

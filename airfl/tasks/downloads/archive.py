@@ -1,0 +1,50 @@
+"""Tar archives from outside: named members that are regular files, and nothing else of them."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import tarfile
+import zlib
+from lzma import LZMAError
+from pathlib import Path
+
+from airfl.errors import MachineError, UserError
+from airfl.tasks.downloads.mirror import BLOCK, reason
+
+
+def is_there(path: Path) -> bool:
+    if os.path.lexists(path) and not path.is_file():
+        raise UserError(f"{path}: is not a file; move it away and get the data set again")
+    return os.path.lexists(path)
+
+
+def unpack(archive: Path, folder: Path, members: tuple[str, ...]) -> None:
+    """Write those members that are not there yet; nothing else in the archive is looked at."""
+    lacking = {member for member in members if not is_there(folder / member)}
+    try:
+        with tarfile.open(archive) as tar:
+            for info in tar:
+                if info.name in lacking:
+                    _unpack_member(tar, info, archive, folder / info.name)
+                    lacking.remove(info.name)
+                if not lacking:
+                    break
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, LZMAError) as error:
+        raise MachineError(f"{archive}: cannot be unpacked ({reason(error)}); remove it and try again") from None
+    if lacking:
+        raise MachineError(f"{archive}: holds no {', '.join(sorted(lacking))}; remove it and try again")
+
+
+def _unpack_member(tar: tarfile.TarFile, info: tarfile.TarInfo, archive: Path, path: Path) -> None:
+    content = tar.extractfile(info) if info.isreg() else None
+    if content is None:
+        raise MachineError(f"{archive}: {info.name} in it is not a regular file; remove it and try again")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with content, open(part, "wb") as file:
+        shutil.copyfileobj(content, file, BLOCK)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
