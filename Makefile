@@ -31,5 +31,7 @@ lint: $(INSTALLED)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
+# BENCH takes some of them, for instance: make bench BENCH=experiments/benchmarks/rounds.py
+BENCH := $(wildcard experiments/benchmarks/*.py)
 bench: $(INSTALLED)
-	@$(BIN)/python experiments/benchmarks/rounds.py
+	@for script in $(BENCH); do echo "$$script"; $(BIN)/python $$script || exit 1; echo; done

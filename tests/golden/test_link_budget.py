@@ -4,8 +4,8 @@ With every update at its bound the expected energy of a run is
 
     E = T r d sigma_0^2 E[ min( S, min(M, kappa)/h^2 ) ],  M = min of the r - 1 other devices' h^2 S,
 
-kappa = infinity (WFL-P), b^2/d (WFL-PDP), p b^2/d (PFELS), b = epsilon C/(C_2 sigma_0). The oracle below integrates that
-and shares no code with the project.
+kappa = infinity (WFL-P), b^2/d (WFL-PDP), p b^2/d (PFELS), b = epsilon C/(C_2 sigma_0). The oracle below integrates
+that and shares no code with the project.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def budgets(request: pytest.FixtureRequest) -> tuple[str, str, list[Budget]]:
 
 
 def test_energy_is_that_of_the_closed_form(budgets: tuple[str, str, list[Budget]]) -> None:
-    """A run's energy scatters by 2 to 3% over seeds (200 seeds), the mean of five by 1.2% at most: 5% is four of that."""
+    """A run's energy scatters by 2 to 3% over seeds (found with 200), the mean of five by 1.4% at most."""
     experiment, scheme, found = budgets
     mean = float(np.mean([budget.energy_j for budget in found]))
     exact = quadrature(experiment, scheme)

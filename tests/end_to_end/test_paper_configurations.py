@@ -1,0 +1,123 @@
+"""The papers' configurations as files, and their first rounds on the real data."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import airfl.local.evaluation
+from airfl.config import Settings, load_rows, load_settings
+from airfl.errors import UserError
+from airfl.local.evaluation import evaluate
+from airfl.round import State, World, run_round
+from airfl.schemes import check_recipe
+from airfl.simulation import build_world
+from airfl.tasks.datasets import find_dataset
+from airfl.tasks.models import MODELS
+from tests.conftest import ROOT
+
+PAPERS = sorted((ROOT / "experiments" / "configs" / "papers").glob("*.toml"))
+CIFAR10, FEMNIST = (
+    ROOT / "experiments" / "configs" / "papers" / f"pfels-{name}.toml" for name in ("cifar10", "femnist")
+)
+DATA = Path(os.environ.get("AIRFL_DATA") or "/nowhere")
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.stem)
+def test_every_row_of_a_configuration_can_be_built(path: Path) -> None:
+    for row in load_rows(path):
+        check_recipe(row.settings)
+
+
+def test_they_say_what_section_8_1_says() -> None:
+    cifar10, femnist = load_settings(CIFAR10), load_settings(FEMNIST)
+    for settings in (cifar10, femnist):
+        assert (settings.run.devices, settings.run.selected, settings.delta) == (1000, 32, 1e-3)
+        assert (settings.local.batch_size, settings.local.epochs, settings.local.momentum) == (50, 5, 0.9)
+        channel, power = settings.channel, settings.power
+        assert (channel.fading, channel.mean_gain, channel.min_gain, channel.max_gain) == (
+            "exponential",
+            0.02,
+            1e-4,
+            0.1,
+        )
+        assert (channel.noise_std, power.max_snr_db, power.spacing) == (1.0, [2.0, 15.0], "linear")
+        assert power.limit == "round_energy"
+        assert settings.scheme.name == "pfels"
+        assert not settings.scheme.rescale
+    assert (cifar10.run.rounds, cifar10.privacy.epsilon, cifar10.scheme.ratio) == (2000, 1.5, 0.3)
+    assert (femnist.run.rounds, femnist.privacy.epsilon, femnist.scheme.ratio) == (1000, 2.0, 0.5)
+    assert MODELS[cifar10.task.model].parameters == 9_750_922
+    assert MODELS[femnist.task.model].parameters == 11_192_746
+    assert (femnist.task.partition, femnist.task.min_samples) == ("writer", 100)
+    # C = eta tau C_1 with the clipping thresholds that the paper found, tau = 5 and a rate of its grid.
+    assert cifar10.local.update_bound == pytest.approx(cifar10.local.learning_rate * 5 * 1.0)
+    assert femnist.local.update_bound == pytest.approx(femnist.local.learning_rate * 5 * 10.0)
+    assert cifar10.local.learning_rate in (0.01, 0.05, 0.1)
+    assert femnist.local.learning_rate in (0.001, 0.02, 0.05)
+
+
+def needs(dataset: str) -> pytest.MarkDecorator:
+    """Skips where the official data is not at hand."""
+    there = bool(os.environ.get("AIRFL_DATA")) and find_dataset(dataset, [DATA]) is not None
+    return pytest.mark.skipif(not there, reason=f"AIRFL_DATA is unset or has no {dataset}")
+
+
+def small_world(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> World:
+    """The world of the settings, evaluated on 500 samples: the models take a millisecond a sample."""
+    monkeypatch.setattr(airfl.local.evaluation, "TRAINING_SAMPLES", 500)
+    world = build_world(settings, torch.device("cpu"), [DATA])
+    test = replace(world.task.test, inputs=world.task.test.inputs[:500], targets=world.task.test.targets[:500])
+    return replace(world, task=replace(world.task, test=test))
+
+
+CASES = [
+    pytest.param(CIFAR10, ("run.selected=6",), marks=needs("cifar10"), id="cifar10"),
+    pytest.param(FEMNIST, ("run.devices=360", "run.selected=4"), marks=needs("femnist"), id="femnist"),
+]
+
+
+@pytest.mark.parametrize(("path", "smaller"), CASES)
+def test_the_loss_falls_in_the_first_rounds(
+    path: Path, smaller: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ideal FedAvg with fewer devices a round than the paper's 32: their number is time, not kind."""
+    settings = load_settings(path, ["scheme.name=fedavg", "run.rounds=2", "run.evaluate_every=1", *smaller])
+    world = small_world(settings, monkeypatch)
+    assert (world.trainer.engine, world.trainer.chunk) == ("loop", 1)
+    state = State(0, world.model.initial())
+    first = evaluate(world.model, state.parameters, world.task)
+    for _ in range(2):
+        state, record = run_round(world, state)
+        assert np.all(record["update_norm"] <= settings.local.update_bound * (1 + 1e-5))
+    assert record["train_loss"] < first.train_loss - 0.01
+    assert record["test_loss"] < first.test_loss - 0.01
+
+
+@pytest.mark.parametrize(("path", "smaller"), CASES)
+def test_pfels_sends_what_the_budget_says(
+    path: Path, smaller: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One round as it stands in the file, on fewer devices: k of d entries, noise 6 times the bound (physics of it)."""
+    settings = load_settings(path, ["run.rounds=2", "run.evaluate_every=2", *smaller, "run.selected=2"])
+    world = small_world(settings, monkeypatch)
+    before = world.model.initial()
+    state, record = run_round(world, State(0, before))
+    entries = int(settings.scheme.ratio * world.model.dimension)
+    assert record["message_length"] == record["resource_elements"] == entries
+    changed = int((state.parameters != before).sum())
+    assert entries * 0.999 < changed <= entries
+    # The decoded noise has l2 norm sigma_0 sqrt(k)/(r beta) (shared by all k entries): it dwarfs the updates.
+    noise = settings.channel.noise_std * entries**0.5 / (2 * record["alignment_coefficient"])
+    assert record["aggregation_error"] ** 0.5 == pytest.approx(noise, rel=0.01)
+
+
+@pytest.mark.parametrize("path", [pytest.param(FEMNIST, marks=needs("femnist"))])
+def test_fewer_writers_than_devices_are_refused_with_their_number(path: Path) -> None:
+    with pytest.raises(UserError, match=r"there are \d+ writers with at least 100 samples for run\.devices = 1,000"):
+        build_world(load_settings(path), torch.device("cpu"), [DATA])
