@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any
 from airfl.version import __version__
 
 if TYPE_CHECKING:
+    from airfl.budget import Budget, link_budget
     from airfl.config import Settings, load_settings
     from airfl.errors import UserError
     from airfl.simulation import Run, run
     from airfl.trace import open_trace
 
 _HOMES = {
+    "Budget": "airfl.budget",
+    "link_budget": "airfl.budget",
     "Settings": "airfl.config",
     "load_settings": "airfl.config",
     "UserError": "airfl.errors",
@@ -29,7 +32,17 @@ _HOMES = {
     "open_trace": "airfl.trace",
 }
 
-__all__ = ["Run", "Settings", "UserError", "__version__", "load_settings", "open_trace", "run"]
+__all__ = [
+    "Budget",
+    "Run",
+    "Settings",
+    "UserError",
+    "__version__",
+    "link_budget",
+    "load_settings",
+    "open_trace",
+    "run",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,6 @@ import statistics
 from pathlib import Path
 
 import airfl
-from airfl.budget import link_budget
 
 PAPERS = Path(__file__).resolve().parent / "configs" / "papers"
 SEEDS = 5
@@ -29,7 +28,9 @@ def main() -> None:
     for name, rows in PRINTED.items():
         for scheme, (energy, subcarriers) in rows.items():
             budgets = [
-                link_budget(airfl.load_settings(PAPERS / f"{name}.toml", [f"scheme.name={scheme}", f"run.seed={seed}"]))
+                airfl.link_budget(
+                    airfl.load_settings(PAPERS / f"{name}.toml", [f"scheme.name={scheme}", f"run.seed={seed}"])
+                )
                 for seed in range(SEEDS)
             ]
             found = [budget.energy_j / 1e11 for budget in budgets]

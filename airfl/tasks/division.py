@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from airfl.config import Settings
 from airfl.errors import UserError
@@ -70,17 +69,19 @@ def _of_writers_with(min_samples: int, pool: Indices, raw: RawData, dataset: str
         raise UserError(
             f"task.partition: {dataset} as it is here does not say who wrote what: iid or dirichlet are possible{how}"
         )
-    return pool[writer_counts(raw)[raw.train_writers[pool]] >= min_samples]
-
-
-def writer_counts(raw: RawData) -> NDArray[np.int64]:
-    """Samples of each writer, training and test together, indexed by writer."""
     known = [writers for writers in (raw.train_writers, raw.test_writers) if writers is not None]
-    return np.bincount(np.concatenate(known))
+    names, counts = np.unique(np.concatenate(known), return_counts=True)
+    return pool[np.isin(raw.train_writers[pool], names[counts >= min_samples])]
 
 
 def _test_rows(partition: Partition, raw: RawData) -> Indices | None:
-    """Test samples of the devices' own writers, where they are known; else all."""
+    """Test samples of the devices' own writers, where they are known; else all. UserError if they have none."""
     if partition.writers is None or raw.test_writers is None:
         return None
-    return np.flatnonzero(np.isin(raw.test_writers, partition.writers))
+    rows = np.flatnonzero(np.isin(raw.test_writers, partition.writers))
+    if not len(rows):
+        raise UserError(
+            f"task.partition: the {len(partition.writers):,} chosen writers have no test samples; ask for more of them "
+            "(run.devices), or for writers of more samples (task.min_samples)"
+        )
+    return rows

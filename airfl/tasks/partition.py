@@ -82,9 +82,10 @@ def by_writer(pool: Pool, generator: np.random.Generator) -> Partition:
     names, place = np.unique(pool.writers, return_inverse=True)
     if len(names) < pool.devices:
         enough = f" with at least {pool.min_samples:,} samples" if pool.min_samples else ""
+        mend = f"at most that many (run.devices={len(names)})" if len(names) else "fewer samples (task.min_samples)"
         raise UserError(
-            f"task.partition: there are {len(names):,} writers{enough} for run.devices = {pool.devices:,}; ask for at "
-            f"most that many (run.devices={len(names)})"
+            f"task.partition: there are {len(names):,} writers{enough} for run.devices = {pool.devices:,}; ask for "
+            f"{mend}"
         )
     order = generator.permutation(len(names))[: pool.devices]
     device_of = np.full(len(names), -1, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Rounds a second: local training by three engines, and whole rounds of each scheme, in one run.
+"""Rounds a second, in one run: local training by the three engines and by a plain loop; whole rounds of each scheme.
 
     make bench        (or: python experiments/benchmarks/rounds.py)
 
@@ -46,7 +46,7 @@ def plain_loop(world: World) -> None:
     torch.nn.utils.vector_to_parameters(start, task.model.parameters())
 
 
-def batched(world: World) -> None:
+def train_selected(world: World) -> None:
     """The same by the project's engine."""
     devices = torch.arange(world.cell.settings.run.selected).numpy()
     chunk = world.trainer.chunk
@@ -65,13 +65,12 @@ def seconds(work: Callable[[], None], repeats: int) -> float:
 def compare_engines(model: str, repeats: int) -> None:
     """Local training of 32 devices x 5 steps of 10, one line an engine."""
     base = airfl.load_settings(DEMO, [f"task.model={model}"])
-    worlds = {engine: build_world(base.resolved(local={"engine": engine}), CPU) for engine in ("eager", "compiled")}
+    engines = ("eager", "compiled", "loop")
+    worlds = {engine: build_world(base.resolved(local={"engine": engine}), CPU) for engine in engines}
     loop_world = worlds["eager"]
     works: dict[str, Callable[[], None]] = {"plain loop over clients": lambda: plain_loop(loop_world)}
-    for engine, world in worlds.items():
-        works[f"batched, {world.trainer.engine if engine == 'compiled' else engine}"] = lambda world=world: batched(
-            world
-        )
+    for world in worlds.values():
+        works[f"engine {world.trainer.engine}"] = lambda world=world: train_selected(world)
     times: dict[str, list[float]] = {name: [] for name in works}
     for work in works.values():
         work()
@@ -101,6 +100,7 @@ def main() -> None:
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
     compare_engines("mlp", repeats=10)
     compare_engines("cnn", repeats=1)
+    compare_engines("cnn-fashion", repeats=1)
     print("\nwhole rounds of the demo (mlp, compiled where possible), without evaluation")
     for name in ("fedavg", "pfels", "wfl-p", "wfl-pdp"):
         settings = airfl.load_settings(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import open_memmap
 from platformdirs import user_cache_path
 
 from airfl.tasks.datasets.raw import RawData
@@ -45,8 +46,10 @@ def cached(name: str, files: Sequence[Path], load: Callable[[], RawData]) -> Raw
     try:
         _write(raw, folder)
     except OSError as error:
-        log.warning("%s: cannot be kept (%s); it is decoded anew each time", folder, error.strerror)
-        return raw
+        kept = _read(folder)  # another process was first
+        if kept is None:
+            log.warning("%s: cannot be kept (%s); it is decoded anew each time", folder, error.strerror or error)
+        return kept or raw
     return _read(folder) or raw
 
 
@@ -64,7 +67,7 @@ def _write(raw: RawData, folder: Path) -> None:
         arrays = {field: array for field in ARRAYS if (array := getattr(raw, field)) is not None}
         for field, array in arrays.items():
             np.save(unfinished / f"{field}.npy", array)
-        shapes = {field: array.shape for field, array in arrays.items()}
+        shapes = {field: [str(array.dtype), *array.shape] for field, array in arrays.items()}
         meta = {"shapes": shapes, "classes": raw.classes, "mean": raw.mean, "std": raw.std}
         (unfinished / META).write_text(json.dumps(meta))
         shutil.rmtree(folder, ignore_errors=True)  # what could not be read, or another process's, just as good
@@ -79,11 +82,11 @@ def _read(folder: Path) -> RawData | None:
         meta = json.loads((folder / META).read_text())
         arrays: dict[str, Any] = {
             # "c": torch wants arrays it could write to; nobody does, so the pages stay shared.
-            field: np.load(folder / f"{field}.npy", mmap_mode="c", allow_pickle=False)
+            field: open_memmap(folder / f"{field}.npy", mode="c")
             for field in meta["shapes"]
         }
-        if any(list(array.shape) != meta["shapes"][field] for field, array in arrays.items()):
+        if any([str(array.dtype), *array.shape] != meta["shapes"][field] for field, array in arrays.items()):
             return None
         return RawData(**arrays, classes=meta["classes"], mean=tuple(meta["mean"]), std=tuple(meta["std"]))
-    except (OSError, ValueError, TypeError, KeyError, EOFError):
+    except Exception:  # a damaged file can raise anything
         return None

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
-from airfl.tasks.datasets.array_pickle import load_array_pickle
-from airfl.tasks.datasets.files import check_length, find_all, read_at_most, reading
+from airfl.tasks.datasets.formats.array_pickle import load_array_pickle
+from airfl.tasks.datasets.formats.files import check_length, find_all, read_at_most, reading
 from airfl.tasks.datasets.raw import RawData, channel_statistics
 
 CLASSES = 10
@@ -18,7 +18,8 @@ PIXELS = 3 * 32 * 32
 RECORDS = 10_000  # in a batch
 RECORD_BYTES = 1 + PIXELS
 # A pickled batch holds 10,000 file names and labels beside its pixels.
-LARGEST_PICKLE = RECORDS * (PIXELS + 200)
+# Python 3 writes bytes as text in protocol 2, two for each above 127.
+LARGEST_PICKLE = RECORDS * (2 * PIXELS + 200)
 BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
 
 Part = tuple[NDArray[np.uint8], NDArray[np.int64]]
@@ -69,5 +70,6 @@ def _pickled(path: Path) -> Part:
         raise UserError(f"{path}: b'labels' is not a list of {RECORDS:,} numbers; get the file again")
     if not all(0 <= label < CLASSES for label in labels):
         worst = next(label for label in labels if not 0 <= label < CLASSES)
-        raise UserError(f"{path}: label {str(worst)[:20]}, 0 to {CLASSES - 1} are allowed")
+        named = str(worst) if abs(worst) < 1 << 64 else "of many digits"
+        raise UserError(f"{path}: label {named}, 0 to {CLASSES - 1} are allowed")
     return pixels, np.array(labels, dtype=np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airfl.tasks.datasets.files import find_all
+from airfl.tasks.datasets.formats.files import find_all
 from airfl.tasks.datasets.mnist import NAMES, load_images
 from airfl.tasks.datasets.raw import RawData
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
-from airfl.tasks.datasets.leaf import json_files, read_users
-from airfl.tasks.datasets.npz import read_npz
+from airfl.tasks.datasets.formats.leaf import json_files, read_users
+from airfl.tasks.datasets.formats.npz import read_npz
 from airfl.tasks.datasets.raw import LARGEST_BYTE, RawData, channel_statistics
 
 CLASSES = 62
@@ -83,7 +83,7 @@ def _read_compact(path: Path) -> _Samples:
             f"{path}: images {images.shape}, labels {labels.shape}, is_test {is_test.shape}: (n, 28, 28), (n,) and "
             "(n,) are wanted"
         )
-    ascending = offsets.ndim == 1 and len(offsets) and offsets[0] == 0 and np.all(np.diff(offsets) >= 0)
+    ascending = offsets.ndim == 1 and len(offsets) and offsets[0] == 0 and np.all(offsets[1:] >= offsets[:-1])
     if not ascending or offsets[-1] != count or writers.shape != (len(offsets) - 1,):
         raise UserError(
             f"{path}: offsets must ascend from 0 to the {count:,} samples, with one more of them than of writers"
@@ -120,9 +120,13 @@ def _read_leaf(paths: Sequence[Path]) -> _Samples:
 def _to_images(path: Path, user: str, x: list[Any]) -> NDArray[np.uint8]:
     """LEAF's x, numbers k/255, as bytes [n, 28, 28]."""
     try:
+        if not all(isinstance(row, list) and {*map(type, row)} <= {int, float} for row in x):
+            raise ValueError
         values = np.array(x, dtype=np.float64).reshape(len(x), PIXELS) * LARGEST_BYTE
     except (ValueError, TypeError, OverflowError):
         raise UserError(f"{path}: user {user!r}: x must be lists of {PIXELS} numbers") from None
+    if not np.all(np.isfinite(values)):
+        raise UserError(f"{path}: user {user!r}: x must be grey levels k/255 between 0 and 1")
     levels = np.rint(values)
     # "not <=" rather than ">": so that nan is refused too.
     if values.size and not (
@@ -148,5 +152,5 @@ def _check_labels(path: Path, labels: np.ndarray) -> None:
 
 def _draw_test(user: str, count: int) -> NDArray[np.bool_]:
     """A tenth of a writer's samples, the same in every run: drawn from the writer's name."""
-    order = np.random.default_rng(list(user.encode())).permutation(count)
+    order = np.random.default_rng(list(user.encode(errors="surrogatepass"))).permutation(count)
     return order >= max(1, int(TRAINING_SHARE * count))

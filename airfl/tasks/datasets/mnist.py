@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
-from airfl.tasks.datasets.files import find, find_all
-from airfl.tasks.datasets.idx import INTEGER, read_idx
+from airfl.tasks.datasets.formats.files import find, find_all
+from airfl.tasks.datasets.formats.idx import INTEGER, read_idx
 from airfl.tasks.datasets.raw import RawData, channel_statistics
 
 CLASSES = 10

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from airfl.errors import UserError
-from airfl.tasks.datasets.files import OPENERS, read_at_most, reading
+from airfl.tasks.datasets.formats.files import OPENERS, read_at_most, reading
 
 # A file of LEAF's holds a hundred users, some 200 MB of text.
 LARGEST_FILE = 2 << 30

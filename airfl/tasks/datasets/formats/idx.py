@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
-from airfl.tasks.datasets.files import check_length, read_at_most, reading
+from airfl.tasks.datasets.formats.files import check_length, read_at_most, reading
 
 UNSIGNED_BYTE, INTEGER = 8, 12
 DTYPES: dict[int, np.dtype[Any]] = {UNSIGNED_BYTE: np.dtype("u1"), INTEGER: np.dtype(">i4")}
@@ -37,4 +37,7 @@ def read_idx(path: Path, dimensions: int, kind: int = UNSIGNED_BYTE) -> NDArray[
         wanted = math.prod(shape) * DTYPES[kind].itemsize
         body = read_at_most(file, wanted + 1)
     check_length(path, body, wanted)
-    return np.frombuffer(body, dtype=DTYPES[kind]).reshape(shape)
+    try:
+        return np.frombuffer(body, dtype=DTYPES[kind]).reshape(shape)
+    except ValueError:  # no data, whose other dimensions overflow
+        raise UserError(f"{path}: an impossible shape {shape}; get the file again") from None

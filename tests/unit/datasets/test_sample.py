@@ -13,9 +13,9 @@ import pytest
 from airfl.errors import UserError
 from airfl.tasks.datasets import DATASETS, load_dataset
 from airfl.tasks.datasets.fashion_mnist_sample import load as load_sample
-from airfl.tasks.datasets.idx import read_idx
+from airfl.tasks.datasets.formats.idx import read_idx
 
-SAMPLE = Path(__file__).resolve().parents[2] / "data" / "fashion-mnist-sample"
+SAMPLE = Path(__file__).resolve().parents[3] / "data" / "fashion-mnist-sample"
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 
 

@@ -1,0 +1,1 @@
+"""File formats of data sets, each read as what an enemy may have written."""

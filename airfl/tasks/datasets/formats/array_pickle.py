@@ -1,0 +1,162 @@
+"""Pickles that hold plain values and arrays of bytes, read without running anything of theirs.
+
+Nothing is looked up by the name a pickle gives: the three names that numpy writes lead to the stand-ins below, every
+other one is refused, and an array is made here, from its announced shape and the bytes that are really there.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import pickle
+import pickletools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.errors import UserError
+
+BYTE_TYPES = ("u1", "|u1", b"u1", b"|u1")
+
+
+class _NotPlainError(Exception):
+    """The pickle asks for something that plain values and arrays of bytes do not need."""
+
+
+class _ByteType:
+    """Stands for numpy.dtype."""
+
+    def __init__(self, name: Any, *_flags: Any) -> None:
+        if name not in BYTE_TYPES:
+            named = name if isinstance(name, str | bytes) else type(name).__name__  # a tuple's text may be endless
+            raise _NotPlainError(f"an array of type {named[:20]!r}, bytes (u1) are allowed")
+
+    def __setstate__(self, _state: Any) -> None:
+        """Byte order and the like: nothing that matters for bytes."""
+
+
+class _Array:
+    """Stands for numpy.ndarray: (version, shape, type, Fortran order, content)."""
+
+    value: NDArray[np.uint8] | None = None
+
+    def __setstate__(self, state: Any) -> None:
+        if not isinstance(state, tuple) or len(state) != 5:
+            raise _NotPlainError("an array without shape and content")
+        _, shape, kind, fortran, content = state
+        # Two dimensions of numbers below 2^31 are as much as is needed; a product of more may be endless.
+        plain = isinstance(shape, tuple) and len(shape) <= 4 and all(type(n) is int and 0 <= n < 1 << 31 for n in shape)
+        if not (plain and isinstance(kind, _ByteType) and isinstance(content, bytes)):
+            raise _NotPlainError("an array that is not one of bytes")
+        if math.prod(shape) != len(content):
+            raise _NotPlainError(f"an array of shape {str(shape)[:40]} with {len(content):,} bytes")
+        self.value = np.frombuffer(content, dtype=np.uint8).reshape(shape, order="F" if fortran else "C")
+
+
+class _Fixed:
+    """A stand-in for a function: unlike one it takes no attributes from BUILD."""
+
+    __slots__ = ()
+
+    def __setstate__(self, _state: Any) -> None:
+        raise _NotPlainError("a state for a function")
+
+
+class _Reconstruct(_Fixed):
+    """Stands for numpy's function of that name, which makes the empty array that the state is then put into."""
+
+    __slots__ = ()
+
+    def __call__(self, *_arguments: Any) -> _Array:
+        return _Array()
+
+
+class _FromBuffer(_Fixed):
+    """Stands for numpy's function of that name, with which protocol 5 writes arrays."""
+
+    __slots__ = ()
+
+    def __call__(self, content: Any, kind: Any, shape: Any, order: Any) -> _Array:
+        if not isinstance(content, bytes | bytearray) or order not in ("C", "F"):
+            raise _NotPlainError("an array that is not one of bytes")
+        array = _Array()
+        array.__setstate__((1, shape, kind, order == "F", bytes(content)))
+        return array
+
+
+class _Encode(_Fixed):
+    """Stands for _codecs.encode, with which Python 3 writes bytes in protocol 2."""
+
+    __slots__ = ()
+
+    def __call__(self, text: Any, encoding: Any) -> bytes:
+        if not (isinstance(text, str) and encoding == "latin1"):
+            raise _NotPlainError("an encoding other than latin1")
+        return text.encode("latin1")
+
+
+ALLOWED: dict[tuple[str, str], Any] = {
+    ("numpy", "dtype"): _ByteType,
+    ("numpy", "ndarray"): _Array,
+    ("numpy.core.multiarray", "_reconstruct"): _Reconstruct(),
+    ("numpy._core.multiarray", "_reconstruct"): _Reconstruct(),
+    ("numpy.core.numeric", "_frombuffer"): _FromBuffer(),
+    ("numpy._core.numeric", "_frombuffer"): _FromBuffer(),
+    ("_codecs", "encode"): _Encode(),
+}
+
+# What plain values and arrays are written with. No extensions (their cache goes past find_class), no persistent ids, no
+# sets, no second ways of making objects.
+OPCODES = """
+PROTO FRAME STOP MARK POP POP_MARK DUP NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT
+BINFLOAT STRING BINSTRING SHORT_BINSTRING BINBYTES SHORT_BINBYTES BINBYTES8 BYTEARRAY8 UNICODE SHORT_BINUNICODE
+BINUNICODE BINUNICODE8 EMPTY_LIST APPEND APPENDS LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_DICT DICT
+SETITEM SETITEMS GET BINGET LONG_BINGET PUT BINPUT LONG_BINPUT MEMOIZE GLOBAL STACK_GLOBAL REDUCE BUILD
+"""
+ALLOWED_OPCODES = frozenset(OPCODES.split())
+# A batch takes 40,000 operations, 110,000 and a tuple for each file name as Python 3 writes it in protocol 2.
+MOST_OPERATIONS, MOST_CONTAINERS = 200_000, 20_000
+CONTAINERS = ("LIST", "TUPLE", "DICT")
+LOOKS_UP = ("INST", "OBJ", "NEWOBJ", "NEWOBJ_EX")  # through find_class, which refuses by name
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in ALLOWED:
+            asked = f"{module[:60]}.{name[:60]}"
+            asked = asked if asked.isprintable() else repr(asked)
+            raise _NotPlainError(f"it asks for {asked}, which such a file does not need")
+        return ALLOWED[module, name]
+
+
+def load_array_pickle(path: Path, content: bytes) -> dict[Any, Any]:
+    """The dictionary in a pickle, arrays of bytes as uint8 arrays; `path` is for the message.
+
+    Raises UserError for anything else, before or instead of doing what it asks for.
+    """
+    try:
+        _check_operations(content)
+        value = _Unpickler(io.BytesIO(content), encoding="bytes").load()
+    except _NotPlainError as error:
+        raise UserError(f"{path}: refused, not a plain pickle of a data set: {error}") from None
+    except Exception as error:  # a damaged pickle can raise anything
+        raise UserError(f"{path}: not a readable pickle ({type(error).__name__}); get the file again") from None
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: a pickled dictionary is wanted, not {type(value).__name__}; get the file again")
+    return {key: item.value if isinstance(item, _Array) else item for key, item in value.items()}
+
+
+def _check_operations(content: bytes) -> None:
+    """Few, plain ones; and no number for a remembered value that is far above their count: it would be allocated."""
+    containers = 0
+    for count, (code, argument, _) in enumerate(pickletools.genops(content)):
+        if code.name not in ALLOWED_OPCODES and code.name not in LOOKS_UP:
+            raise _NotPlainError(f"it uses {code.name}")
+        # Tuples are hashed and freed to their full depth, without a look at the stack.
+        containers += any(name in code.name for name in CONTAINERS)
+        if count > MOST_OPERATIONS or containers > MOST_CONTAINERS:
+            raise _NotPlainError("too many values")
+        if code.name in ("PUT", "BINPUT", "LONG_BINPUT") and isinstance(argument, int) and argument > 2 * count + 1000:
+            raise _NotPlainError(f"a remembered value numbered {argument:,}")

@@ -1,0 +1,96 @@
+"""What the tests of the loaders share."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import airfl
+from airfl.errors import UserError
+from airfl.tasks.datasets.raw import RawData
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": lambda content: gzip.compress(content, 1),
+    ".xz": lambda content: lzma.compress(content, preset=0),
+}
+SUFFIXES = pytest.mark.parametrize("suffix", PACKED)
+RNG = np.random.default_rng(0)
+LIMITS = "import resource, sys; resource.setrlimit(resource.RLIMIT_CPU, (10, 10)); {}\n"
+LIMIT_MEMORY = "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))"
+
+
+def put(path: Path, content: bytes) -> Path:
+    """The file with that content, packed as its name says."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(PACKED.get(path.suffix, bytes)(content))
+    return path
+
+
+def same(one: RawData, other: RawData) -> None:
+    """Both hold the same: values, types, what is absent."""
+    for field in fields(RawData):
+        left, right = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(left, np.ndarray):
+            assert left.dtype == right.dtype, field.name
+            np.testing.assert_array_equal(left, right, err_msg=field.name)
+        else:
+            assert type(left) is type(right)
+            assert left == right, field.name
+
+
+def read_or_refused(action: Callable[[], Any], named: Path) -> Any:
+    """What the action gives, None if it refuses the file, which it must do in one line."""
+    try:
+        return action()
+    except UserError as error:
+        line = str(error)
+    assert str(named) in line
+    assert "\n" not in line
+    return None
+
+
+def peak_of(action: Callable[[], object]) -> int:
+    """Most bytes that were allocated at once meanwhile."""
+    tracemalloc.start()
+    try:
+        action()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def apart(code: str, *arguments: object, memory: bool = True, **environment: str) -> str:
+    """What the code prints in a process of its own, which must end well; 10 s of CPU and 4 GiB at most."""
+    program = LIMITS.format(LIMIT_MEMORY if memory else "") + code
+    root = str(Path(airfl.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": root, "OPENBLAS_NUM_THREADS": "1", **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr[-500:]}"
+    return done.stdout
+
+
+REFUSED_APART = """
+from pathlib import Path
+from airfl.errors import UserError
+from airfl.tasks.datasets.{home} import {read}
+try:
+    {call}
+except UserError as error:
+    print(error)
+"""

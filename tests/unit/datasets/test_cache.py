@@ -1,0 +1,327 @@
+"""The cache of decoded data sets: shared, rebuilt when damaged, never half-written."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import airfl
+from airfl.tasks.datasets import (
+    cache,
+    femnist,
+    mnist,
+)
+from airfl.tasks.datasets import load_dataset as load_from
+from airfl.tasks.datasets.raw import RawData
+from tests.unit.datasets.support import LIMITS, apart, put, same
+from tests.unit.datasets.test_compact_femnist import compact, put_compact, rewritten
+from tests.unit.datasets.test_mnist import QMNIST, TEST, TRAIN, WRITERS, digits, idx
+
+
+class NotDecodedError(Exception):
+    """Raised where a file would be decoded."""
+
+
+def no_decoding(patch: pytest.MonkeyPatch) -> None:
+    """From now on only the cache can answer."""
+
+    def refuse(folder: Path) -> RawData:
+        raise NotDecodedError
+
+    patch.setattr(femnist, "load", refuse)
+
+
+def arrays_of(raw: RawData) -> dict[str, np.ndarray]:
+    return {name: values for name, values in vars(raw).items() if isinstance(values, np.ndarray)}
+
+
+def test_a_second_load_comes_from_the_cache(kept: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded, first = femnist.load(source / "femnist"), load_from("femnist", [source])
+    no_decoding(monkeypatch)
+    second = load_from("femnist", [source])
+    for raw in (first, second):
+        same(raw, decoded)
+        assert len(arrays_of(raw)) == 6
+        assert all(isinstance(values, np.memmap) for values in arrays_of(raw).values())
+    assert [path.name for path in kept.iterdir()] == ["femnist"]
+    monkeypatch.setenv("AIRFL_CACHE", str(kept.parent / "elsewhere"))
+    with pytest.raises(NotDecodedError):
+        load_from("femnist", [source])
+
+
+def test_a_data_set_without_writers_is_kept_without(kept: Path, tmp_path: Path) -> None:
+    folder = digits(tmp_path / "mnist")
+    paths = mnist.files(folder)
+    raws = [cache.cached("mnist", paths, lambda: mnist.load_images(folder, TRAIN, TEST)) for _ in range(2)]
+    for raw in raws:
+        same(raw, mnist.load_images(folder, TRAIN, TEST))
+        assert raw.train_writers is None
+
+
+def test_writers_that_come_later_are_met(kept: Path, tmp_path: Path) -> None:
+    """QMNIST's labels put beside MNIST's files that are in the cache already."""
+    folder = digits(tmp_path / "mnist")
+
+    def load() -> RawData:
+        return cache.cached("mnist", mnist.files(folder), lambda: decode(folder))
+
+    def decode(folder: Path) -> RawData:
+        raw, labels = mnist.load_images(folder, TRAIN, TEST), mnist._writer_labels(folder)
+        return RawData(**{**vars(raw), "train_writers": labels and mnist.read_writers(labels, raw.train_targets)})
+
+    assert load().train_writers is None
+    put(tmp_path / "mnist-writers" / QMNIST, idx(WRITERS, 12))
+    np.testing.assert_array_equal(load().train_writers, WRITERS[:, 2])
+
+
+def test_another_content_is_decoded_anew(kept: Path, source: Path) -> None:
+    path = source / "femnist" / femnist.COMPACT
+    before, stat = load_from("femnist", [source]), path.stat()
+    put_compact(source / "femnist", compact(seed=1))
+    assert path.stat().st_size == stat.st_size
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1000))
+    after = load_from("femnist", [source])
+    assert not np.array_equal(after.train_inputs, before.train_inputs)
+    same(after, femnist.load(source / "femnist"))
+
+
+def test_another_length_is_decoded_anew(kept: Path, source: Path) -> None:
+    """Also where the file's time is the old one, as unpacking an archive may leave it."""
+    path = source / "femnist" / femnist.COMPACT
+    load_from("femnist", [source])
+    stat = path.stat()
+    put_compact(source / "femnist", {**compact(seed=1), "source": np.array(["x"] * 3)})
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    same(load_from("femnist", [source]), femnist.load(source / "femnist"))
+
+
+def test_data_sets_in_two_places_are_two(kept: Path, source: Path, tmp_path: Path) -> None:
+    one, other = source / "femnist" / femnist.COMPACT, tmp_path / "other" / "femnist" / femnist.COMPACT
+    put_compact(other.parent, compact(seed=1))
+    for path in (one, other):
+        os.utime(path, ns=(10**18, 10**18))
+    for root in (source, tmp_path / "other"):
+        same(load_from("femnist", [root]), femnist.load(root / "femnist"))
+
+
+def closed_header(content: bytes) -> bytes:
+    """The closing brace of the header lost, if it has one."""
+    return content[:128].replace(b"}", b" ") + content[128:]
+
+
+DAMAGE: dict[str, Callable[[bytes], bytes | None]] = {
+    "deleted": lambda content: None,
+    "empty": lambda content: b"",
+    "half": lambda content: content[: len(content) // 2],
+    "a byte less": lambda content: content[:-1],
+    "garbage": lambda content: bytes(range(256)) * 20,
+    "another's": lambda content: b"\x93NUMPY\x01\x00",
+    "zeros": lambda content: bytes(len(content)),
+    "brackets": lambda content: b"[" * 200_000,
+    "a list": lambda content: b"[]",
+    "an empty table": lambda content: b"{}",
+    "a pickle": lambda content: pickle.dumps(np.array([None], dtype=object)),
+    "a broken zip": lambda content: b"PK\x03\x04" + bytes(1000),
+    "a zip": lambda content: rewritten(compact()),
+    "a header that is not closed": closed_header,
+    "a header of another type": lambda content: content.replace(b"|u1", b"|i1").replace(b"<i8", b"<u8"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_cache_is_rebuilt(kept: Path, source: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = femnist.load(source / "femnist")
+    load_from("femnist", [source])
+    names = [path.relative_to(kept) for path in kept.rglob("*") if path.is_file()]
+    assert len(names) == 7
+    for name in names:
+        content = DAMAGE[damage]((kept / name).read_bytes())
+        (kept / name).unlink()
+        if content is not None:
+            (kept / name).write_bytes(content)
+        same(load_from("femnist", [source]), expected)
+        with monkeypatch.context() as patch:
+            no_decoding(patch)
+            same(load_from("femnist", [source]), expected)
+
+
+def test_an_array_of_another_data_set_is_not_taken(kept: Path, source: Path) -> None:
+    """A file of another shape in a cache that says what shapes there are."""
+    expected = femnist.load(source / "femnist")
+    load_from("femnist", [source])
+    for path in list(kept.rglob("*.npy")):
+        np.save(path, np.zeros((1, *np.load(path).shape[1:]), dtype=np.load(path).dtype))
+        same(load_from("femnist", [source]), expected)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(
+    kept: Path, source: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept.write_text("a file where the folder should be")
+    for _ in range(2):
+        caplog.clear()
+        same(load_from("femnist", [source]), femnist.load(source / "femnist"))
+        warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+        assert len(warned) == 1
+        assert str(kept) in warned[0]
+        assert "cannot be kept" in warned[0]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_cache_without_permission_is_done_without(kept: Path, source: Path, caplog: pytest.LogCaptureFixture) -> None:
+    kept.mkdir(mode=0o555)
+    same(load_from("femnist", [source]), femnist.load(source / "femnist"))
+    assert "Permission denied" in caplog.text
+
+
+def test_a_full_disk_is_told(
+    kept: Path, source: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """numpy tells of it by a message without a number: "9408 requested and 0 written"."""
+
+    def full(path: Path, values: np.ndarray) -> None:
+        path.write_bytes(b"\x93NUMPY")
+        raise OSError(f"{values.size} requested and 0 written")
+
+    monkeypatch.setattr(cache.np, "save", full)
+    same(load_from("femnist", [source]), femnist.load(source / "femnist"))
+    warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(warned) == 1
+    assert "None" not in warned[0]
+    assert list((kept / "femnist").iterdir()) == []
+
+
+def test_a_loaded_array_may_be_written_into_but_is_not_kept(kept: Path, source: Path) -> None:
+    first = load_from("femnist", [source])
+    content = {path: path.read_bytes() for path in kept.rglob("*.npy")}
+    for values in arrays_of(first).values():
+        assert values.flags.writeable
+        values[...] = 1
+    assert first.train_inputs.max() == 1
+    del first
+    assert {path: path.read_bytes() for path in kept.rglob("*.npy")} == content
+    same(load_from("femnist", [source]), femnist.load(source / "femnist"))
+
+
+DIES = """
+import os
+from pathlib import Path
+import numpy as np
+from airfl.tasks.datasets import load_dataset
+save, left = np.save, [int(sys.argv[2])]
+def dying(path, values):
+    if not left[0]:
+        with open(path, "wb") as file:
+            file.write(b"\\x93NUM")
+        os.kill(os.getpid(), 9)
+    left[0] -= 1
+    save(path, values)
+np.save = dying
+child = os.fork()
+if not child:
+    load_dataset("femnist", [Path(sys.argv[1])])
+    os._exit(0)
+print(os.WTERMSIG(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_writer_that_dies_midway_leaves_nothing_that_is_read(
+    kept: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = femnist.load(source / "femnist")
+    for after in (0, 3, 5):
+        assert apart(DIES, source, after, AIRFL_CACHE=str(kept)) == "9\n"
+    assert len(list((kept / "femnist").iterdir())) == 3  # what they left: their unfinished folders
+    with monkeypatch.context() as patch:
+        no_decoding(patch)
+        with pytest.raises(NotDecodedError):
+            load_from("femnist", [source])
+    same(load_from("femnist", [source]), expected)
+    no_decoding(monkeypatch)
+    same(load_from("femnist", [source]), expected)
+
+
+def test_an_interrupted_writer_clears_up(kept: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(path: Path, values: np.ndarray) -> None:
+        path.write_bytes(b"\x93NUMPY")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache.np, "save", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            load_from("femnist", [source])
+    assert list((kept / "femnist").iterdir()) == []
+    same(load_from("femnist", [source]), femnist.load(source / "femnist"))
+
+
+AT_ONCE = """
+import hashlib, json, os, time
+from pathlib import Path
+import numpy as np
+from airfl.tasks.datasets import cache, femnist, load_dataset
+data, meeting, me, rounds = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+expected = femnist.load(data / "femnist")
+for number in range(rounds):
+    # Both begin at once, in a cache that is empty.
+    os.environ["AIRFL_CACHE"] = str(meeting / f"cache-{number}")
+    (meeting / f"{number}-{me}").touch()
+    while not (meeting / f"{number}-{1 - me}").exists():
+        pass
+    raw = load_dataset("femnist", [data])
+    for field, values in vars(expected).items():
+        assert np.array_equal(getattr(raw, field), values), field
+print("right")
+"""
+
+
+def test_two_processes_at_once_get_the_same_data(source: Path, tmp_path: Path) -> None:
+    root = str(Path(airfl.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": root, "OPENBLAS_NUM_THREADS": "1"}
+    (tmp_path / "meeting").mkdir()
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", LIMITS.format("") + AT_ONCE, str(source), str(tmp_path / "meeting"), str(me), "30"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for me in (0, 1)
+    ]
+    for process in both:
+        said, complained = process.communicate()
+        assert said == "right\n", complained
+    for number in range(30):
+        [folder] = (tmp_path / "meeting" / f"cache-{number}" / "femnist").iterdir()
+        assert cache._read(folder) is not None
+
+
+def test_another_process_may_finish_first(
+    kept: Path, source: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between this one's clearing and its renaming: what is there is as good as its own, and no reason to warn."""
+    load_from("femnist", [source])
+    other = shutil.copytree(kept, kept.parent / "other")
+    shutil.rmtree(kept)
+    clear = shutil.rmtree
+
+    def clear_and_be_overtaken(folder: Path, **options: Any) -> None:
+        clear(folder, **options)
+        if not Path(folder).name.startswith("unfinished-"):
+            shutil.copytree(other, kept, dirs_exist_ok=True)
+
+    monkeypatch.setattr(cache.shutil, "rmtree", clear_and_be_overtaken)
+    raw = load_from("femnist", [source])
+    same(raw, femnist.load(source / "femnist"))
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert isinstance(raw.train_inputs, np.memmap)

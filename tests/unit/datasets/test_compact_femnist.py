@@ -1,0 +1,218 @@
+"""FEMNIST as a compact npz."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from airfl.tasks.datasets import (
+    femnist,
+)
+from airfl.tasks.datasets.formats.npz import read_npz
+from tests.unit.datasets.support import REFUSED_APART, apart, peak_of, put, read_or_refused, same
+from tests.unit.datasets.test_leaf import characters
+from tests.unit.datasets.test_sample import refusal
+
+
+def compact(seed: int = 0) -> dict[str, np.ndarray]:
+    """Arrays of a compact file: 3 writers with 5, 0 and 7 samples."""
+    images, labels = characters(12, seed)
+    return {
+        "images": images.reshape(-1, 28, 28),
+        "labels": labels.astype(np.uint8),
+        "is_test": np.arange(12) % 4 == 3,
+        "offsets": np.array([0, 5, 5, 12]),
+        "writers": np.array(["f0_1", "f1_2", "f2_3"]),
+    }
+
+
+def put_compact(folder: Path, arrays: dict[str, np.ndarray]) -> Path:
+    """The file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez(folder / femnist.COMPACT, **arrays)  # type: ignore[arg-type]
+    return folder / femnist.COMPACT
+
+
+def test_a_compact_file_is_read(tmp_path: Path) -> None:
+    arrays = compact()
+    put_compact(tmp_path, {**arrays, "source": np.array(["x"] * 3)})
+    put(tmp_path / "all_data" / "0.json", b"not looked at")
+    raw = femnist.load(tmp_path)
+    test, owner = arrays["is_test"], np.array([0] * 5 + [2] * 7)
+    np.testing.assert_array_equal(raw.train_inputs, arrays["images"][~test][:, None])
+    np.testing.assert_array_equal(raw.test_inputs, arrays["images"][test][:, None])
+    np.testing.assert_array_equal(raw.train_targets, arrays["labels"][~test])
+    np.testing.assert_array_equal(raw.test_targets, arrays["labels"][test])
+    np.testing.assert_array_equal(raw.train_writers, owner[~test])
+    np.testing.assert_array_equal(raw.test_writers, owner[test])
+    assert (raw.train_inputs.dtype, raw.train_targets.dtype) == (np.uint8, np.int64)
+
+
+def npy(header: str, content: bytes) -> bytes:
+    """An npy file with that header."""
+    text = header.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + content
+
+
+def rewritten(arrays: dict[str, np.ndarray], **members: bytes) -> bytes:
+    """A compact file in which some members are these bytes."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, values in arrays.items():
+            content = io.BytesIO()
+            np.save(content, values)
+            archive.writestr(f"{name}.npy", members.get(name, content.getvalue()))
+    return target.getvalue()
+
+
+def header(kind: str, *shape: int, fortran: bool = False) -> str:
+    return f"{{'descr': '{kind}', 'fortran_order': {fortran}, 'shape': {shape}, }}"
+
+
+def test_arrays_may_be_stored_in_other_ways(tmp_path: Path) -> None:
+    arrays = compact()
+    put_compact(tmp_path / "plain", arrays)
+    other = {
+        **arrays,
+        "images": np.asfortranarray(arrays["images"]),
+        "offsets": arrays["offsets"].astype(">i8"),
+        "writers": arrays["writers"].astype(">U9"),
+    }
+    put(tmp_path / "other" / femnist.COMPACT, rewritten(other))
+    # A byte of a truth value may be more than 1.
+    twos = npy(header("|b1", 12), (2 * arrays["is_test"]).astype(np.uint8).tobytes())
+    put(tmp_path / "twos" / femnist.COMPACT, rewritten(arrays, is_test=twos))
+    for name in ("other", "twos"):
+        same(femnist.load(tmp_path / "plain"), femnist.load(tmp_path / name))
+    read = read_npz(tmp_path / "other" / femnist.COMPACT, femnist.ARRAYS)
+    assert all(values.dtype.isnative for values in read.values())
+
+
+A = compact()
+WRONG_ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
+    "signed images": ({"images": A["images"].astype(np.int8)}, "images.npy: type int8, u1 is wanted"),
+    "real images": ({"images": A["images"] / 255}, "images.npy: type float64"),
+    "16-bit images": ({"images": A["images"].astype(np.uint16)}, "images.npy: type uint16"),
+    "images of objects": ({"images": A["images"].astype(object)}, "images.npy: type object"),
+    "labels of 8 bytes": ({"labels": A["labels"].astype(np.int64)}, "labels.npy: type int64"),
+    "labels of objects": ({"labels": A["labels"].astype(object)}, "labels.npy: type object"),
+    "is_test of bytes": ({"is_test": A["is_test"].astype(np.uint8)}, "is_test.npy: type uint8"),
+    "offsets of 4 bytes": ({"offsets": A["offsets"].astype(np.int32)}, "offsets.npy: type int32"),
+    "offsets without sign": ({"offsets": A["offsets"].astype(np.uint64)}, "offsets.npy: type uint64"),
+    "real offsets": ({"offsets": A["offsets"].astype(float)}, "offsets.npy: type float64"),
+    "writers of bytes": ({"writers": A["writers"].astype("S4")}, "writers.npy: type |S4"),
+    "writers of objects": ({"writers": A["writers"].astype(object)}, "writers.npy: type object"),
+    "records": ({"labels": np.zeros(12, dtype=[("a\nb", "u1")])}, "labels.npy: type"),
+    "flat images": ({"images": A["images"].reshape(12, 784)}, "images (12, 784)"),
+    "27 rows": ({"images": A["images"][:, 1:]}, "images (12, 27, 28)"),
+    "an image less": ({"images": A["images"][1:]}, "images (11, 28, 28)"),
+    "an image alone": ({"images": A["images"][0]}, "images (28, 28)"),
+    "labels in a column": ({"labels": A["labels"][:, None]}, "labels (12, 1)"),
+    "a label alone": ({"labels": A["labels"][0]}, "labels ()"),
+    "a label less": ({"labels": A["labels"][1:]}, "labels (11,)"),
+    "an is_test less": ({"is_test": A["is_test"][1:]}, "is_test (11,)"),
+    "an is_test alone": ({"is_test": A["is_test"][0]}, "is_test ()"),
+    "no offsets": ({"offsets": A["offsets"][:0], "writers": A["writers"][:0]}, "offsets must ascend"),
+    "an offset alone": ({"offsets": A["offsets"][0]}, "offsets must ascend"),
+    "offsets in a column": ({"offsets": A["offsets"][:, None]}, "offsets must ascend"),
+    "offsets from 1": ({"offsets": np.array([1, 5, 5, 12])}, "offsets must ascend"),
+    "offsets that descend": ({"offsets": np.array([0, 7, 5, 12])}, "offsets must ascend"),
+    "offsets below 0": ({"offsets": np.array([0, -5, 5, 12])}, "offsets must ascend"),
+    "offsets that end early": ({"offsets": np.array([0, 5, 5, 11])}, "offsets must ascend"),
+    "offsets that end late": ({"offsets": np.array([0, 5, 5, 13])}, "offsets must ascend"),
+    "a writer less": ({"writers": A["writers"][1:]}, "one more of them than of writers"),
+    "a writer more": ({"writers": np.array(["a", "b", "c", "d"])}, "one more of them than of writers"),
+    "a writer alone": ({"writers": A["writers"][0]}, "one more of them than of writers"),
+    "a writer twice": ({"writers": np.array(["a", "b", "a"])}, "a writer is there twice"),
+    "label 62": ({"labels": np.where(np.arange(12) == 7, 62, A["labels"]).astype(np.uint8)}, "label 62, 0 to 61"),
+    "label 255": ({"labels": np.full(12, 255, dtype=np.uint8)}, "label 255"),
+    "writers that are nothing": ({"writers": np.array(["", "", ""])}, ""),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_ARRAYS)
+def test_wrong_arrays_are_refused(tmp_path: Path, wrong: str) -> None:
+    changed, says = WRONG_ARRAYS[wrong]
+    path = put_compact(tmp_path, {**compact(), **changed})
+    assert says in refusal(lambda: femnist.load(tmp_path), path)
+
+
+@pytest.mark.parametrize("missing", femnist.ARRAYS)
+def test_every_array_is_needed(tmp_path: Path, missing: str) -> None:
+    path = put_compact(tmp_path, {name: values for name, values in compact().items() if name != missing})
+    assert f"'{missing}.npy'" in refusal(lambda: femnist.load(tmp_path), path)
+
+
+@pytest.mark.parametrize("is_test", [np.zeros(12, dtype=bool), np.ones(12, dtype=bool)], ids=["none", "all"])
+def test_both_parts_are_needed(tmp_path: Path, is_test: np.ndarray) -> None:
+    put_compact(tmp_path, {**compact(), "is_test": is_test})
+    assert "both are needed" in refusal(lambda: femnist.load(tmp_path), tmp_path)
+
+
+WRONG_MEMBERS: dict[str, dict[str, bytes]] = {
+    "10^12 images": {"images": npy(header("|u1", 10**12, 28, 28), b"x")},
+    "10^30 images": {"images": npy(header("|u1", 10**30, 28, 28), b"x")},
+    "nothing of 10^30": {"images": npy(header("|u1", 0, 10**30, 10**30), b"")},
+    "-12 images": {"images": npy(header("|u1", -12, 28, 28), bytes(12 * 784))},
+    "-12 x -28 images": {"images": npy(header("|u1", -12, -28, 28), bytes(12 * 784))},
+    "10^12 offsets": {"offsets": npy(header("<i8", 10**12), bytes(32))},
+    "a text of 10^9": {"writers": npy(header(f"<U{5 * 10**8}", 3), bytes(12))},
+    "a byte less": {"labels": npy(header("|u1", 12), bytes(11))},
+    "a byte more": {"labels": npy(header("|u1", 12), bytes(13))},
+    "no header": {"labels": b""},
+    "half a header": {"labels": npy(header("|u1", 12), b"")[:20]},
+    "a header that is not closed": {"labels": npy(header("|u1", 12)[:-1], bytes(12))},
+    "a header that runs": {"labels": npy("__import__('os').getcwd()", bytes(12))},
+    "a header of brackets": {"labels": npy("(" * 5000, bytes(12))},
+    "a long header": {"labels": npy(header("|u1", 12) + " " * 20_000, bytes(12))},
+    "a shape of text": {"labels": npy("{'descr': '|u1', 'fortran_order': False, 'shape': 'abc', }", bytes(12))},
+    "another version": {"labels": b"\x93NUMPY\x09\x00" + npy(header("|u1", 12), bytes(12))[8:]},
+    "a pickle": {"labels": pickle.dumps([1] * 12)},
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_MEMBERS)
+def test_wrong_members_are_refused_without_allocating_them(tmp_path: Path, wrong: str) -> None:
+    path = put(tmp_path / femnist.COMPACT, rewritten(compact(), **WRONG_MEMBERS[wrong]))
+    assert peak_of(lambda: refusal(lambda: femnist.load(tmp_path), path)) < 5_000_000
+
+
+def test_offsets_that_overflow_are_refused(tmp_path: Path) -> None:
+    """Their differences, taken in 64 bits, ascend and add up: apart, since repeating so often writes anywhere."""
+    offsets = np.array([0, 2**63 - 1, -(2**63) + 13, 12])
+    path = put_compact(tmp_path, {**compact(), "offsets": offsets})
+    said = apart(REFUSED_APART.format(home="femnist", read="load", call="load(Path(sys.argv[1]))"), tmp_path)
+    assert str(path) in said
+    assert "offsets must ascend" in said
+
+
+def test_a_damaged_zip_is_refused_or_gives_the_same(tmp_path: Path) -> None:
+    arrays = compact()
+    path = put_compact(tmp_path, arrays)
+    good, expected = path.read_bytes(), femnist.load(tmp_path)
+    for length in [*range(0, len(good), 97), *range(len(good) - 30, len(good))]:
+        path.write_bytes(good[:length])
+        refusal(lambda: femnist.load(tmp_path), path)
+    directory = good.index(b"PK\x01\x02")
+    places = np.random.default_rng(2).integers(0, directory, 100)
+    for place in [*range(120), *places, *range(directory, len(good))]:
+        path.write_bytes(good[:place] + bytes([good[place] ^ 0x21]) + good[place + 1 :])
+        found = read_or_refused(lambda: femnist.load(tmp_path), path)
+        if found is not None:
+            same(found, expected)
+
+
+def test_what_is_no_zip_is_refused(tmp_path: Path) -> None:
+    single = io.BytesIO()
+    np.save(single, np.zeros(3))
+    contents = (b"", b"not a zip", single.getvalue(), pickle.dumps({"images": 1}), bytes(100_000))
+    path = tmp_path / femnist.COMPACT
+    for content in contents:
+        path.write_bytes(content)
+        assert "not a readable npz file" in refusal(lambda: femnist.load(tmp_path), path)

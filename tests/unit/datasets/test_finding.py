@@ -1,0 +1,102 @@
+"""Where data sets are found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import airfl
+from airfl.tasks.datasets import (
+    DATASETS,
+    cifar10,
+    data_folders,
+    femnist,
+    find_dataset,
+    mnist,
+)
+from airfl.tasks.datasets import load_dataset as load_from
+from tests.unit.datasets.support import put, same
+from tests.unit.datasets.test_cifar10 import BATCHES, python2_batch
+from tests.unit.datasets.test_compact_femnist import compact, put_compact
+from tests.unit.datasets.test_sample import refusal
+
+FORMS = [
+    (name, folder, ending)
+    for name, ending in [("mnist", ""), ("fashion-mnist", ".gz"), ("cifar10", ".bin.xz"), ("cifar10", "")]
+    for folder in DATASETS[name].folders
+]
+
+
+@pytest.mark.parametrize(("name", "folder", "ending"), FORMS)
+def test_every_layout_is_found(tmp_path: Path, name: str, folder: str, ending: str) -> None:
+    """torchvision's too: MNIST/raw, FashionMNIST/raw, cifar-10-batches-py."""
+    names = cifar10.BATCHES if name == "cifar10" else mnist.NAMES
+    for file in names:
+        put(tmp_path / "two" / folder / f"{file}{ending}", b"")
+    (tmp_path / "one").mkdir()
+    assert find_dataset(name, [tmp_path / "one", tmp_path / "none", tmp_path / "two"]) == tmp_path / "two" / folder
+    assert find_dataset(name, [tmp_path / "one"]) is None
+
+
+def test_torchvisions_folders_are_among_them() -> None:
+    for name, folder in [
+        ("mnist", "MNIST/raw"),
+        ("fashion-mnist", "FashionMNIST/raw"),
+        ("cifar10", "cifar-10-batches-py"),
+    ]:
+        assert folder in DATASETS[name].folders
+
+
+@pytest.mark.usefixtures("small_batches", "kept")
+def test_cifar10_is_loaded_as_torchvision_leaves_it(tmp_path: Path) -> None:
+    for name, batch in zip(cifar10.BATCHES, BATCHES, strict=True):
+        put(tmp_path / "cifar-10-batches-py" / name, python2_batch(*batch))
+    put(tmp_path / "cifar-10-batches-py" / "batches.meta", b"not looked at")
+    np.testing.assert_array_equal(load_from("cifar10", [tmp_path]).test_targets, BATCHES[5][1])
+
+
+@pytest.mark.usefixtures("kept")
+def test_the_first_folder_wins(tmp_path: Path) -> None:
+    for seed, name in enumerate(("one", "two")):
+        put_compact(tmp_path / name / "femnist", compact(seed))
+    for order in (["one", "two"], ["two", "one"]):
+        found = load_from("femnist", [tmp_path / name for name in order])
+        same(found, femnist.load(tmp_path / order[0] / "femnist"))
+
+
+def test_folders_are_looked_through_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AIRFL_DATA", str(tmp_path / "named"))
+    beside = Path(airfl.__file__).resolve().parents[1] / "data"
+    rest = [tmp_path / "data", beside]
+    assert data_folders(tmp_path / "given") == [tmp_path / "given", tmp_path / "named", *rest]
+    assert data_folders() == [tmp_path / "named", *rest]
+    for empty in ("", None):
+        monkeypatch.delenv("AIRFL_DATA", raising=False)
+        if empty is not None:
+            monkeypatch.setenv("AIRFL_DATA", empty)
+        assert data_folders() == rest
+
+
+def test_a_part_of_a_data_set_is_not_passed_over(tmp_path: Path) -> None:
+    """Another folder may hold all of it: but this is the one that was meant to."""
+    for name in mnist.NAMES:
+        put(tmp_path / "two" / "mnist" / name, b"")
+    put(tmp_path / "one" / "mnist" / mnist.NAMES[0], b"")
+    refusal(lambda: load_from("mnist", [tmp_path / "one", tmp_path / "two"]), tmp_path / "one" / "mnist")
+    assert find_dataset("mnist", [tmp_path / "two", tmp_path / "one"]) == tmp_path / "two" / "mnist"
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_a_missing_data_set_is_told_with_what_to_do(tmp_path: Path, name: str) -> None:
+    line = refusal(lambda: load_from(name, [tmp_path / "one", tmp_path / "two"]), tmp_path / "one")
+    for part in (str(tmp_path / "two"), f"`airfl data get {name}`", "--data-dir", "AIRFL_DATA", f"{name}/"):
+        assert part in line
+
+
+@pytest.mark.parametrize("name", [name for name in DATASETS if name != "fashion-mnist-sample"])
+def test_a_missing_data_set_leaves_no_cache(tmp_path: Path, kept: Path, name: str) -> None:
+    refusal(lambda: load_from(name, [tmp_path]), tmp_path)
+    assert not kept.exists()

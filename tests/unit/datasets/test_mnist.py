@@ -1,0 +1,192 @@
+"""MNIST and its kin: every form reads the same, whatever is wrong is refused in one line that names the file."""
+
+from __future__ import annotations
+
+import functools
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from airfl.tasks.datasets import (
+    fashion_mnist,
+    find_dataset,
+    mnist,
+)
+from airfl.tasks.datasets.formats import files
+from airfl.tasks.datasets.formats.idx import read_idx
+from tests.unit.datasets.support import PACKED, RNG, SUFFIXES, put, read_or_refused
+from tests.unit.datasets.test_sample import refusal
+
+
+def idx(array: np.ndarray, kind: int = 8) -> bytes:
+    """An idx file of unsigned bytes, or of big-endian 4-byte integers."""
+    content = array.astype({8: "u1", 12: ">i4"}[kind]).tobytes()
+    return bytes([0, 0, kind, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + content
+
+
+TRAIN, TEST = 30, 12
+DIGITS = {
+    "train-images-idx3-ubyte": RNG.integers(0, 256, (TRAIN, 28, 28), dtype=np.uint8),
+    "train-labels-idx1-ubyte": np.arange(TRAIN) % 10,
+    "t10k-images-idx3-ubyte": RNG.integers(0, 256, (TEST, 28, 28), dtype=np.uint8),
+    "t10k-labels-idx1-ubyte": np.arange(TEST)[::-1] % 10,
+}
+WRITERS = np.zeros((TRAIN, 8), dtype=np.int64)
+WRITERS[:, 0], WRITERS[:, 1], WRITERS[:, 2] = np.arange(TRAIN) % 10, 7, np.arange(TRAIN) % 4 * 1000 + 5
+QMNIST = "qmnist-train-labels-idx2-int"
+
+
+def digits(folder: Path, suffix: str = "") -> Path:
+    """A folder laid out like MNIST's, 30 + 12 images."""
+    for name, array in DIGITS.items():
+        put(folder / f"{name}{suffix}", idx(array))
+    return folder
+
+
+@SUFFIXES
+def test_mnist_reads_the_same_packed(tmp_path: Path, suffix: str) -> None:
+    raw = mnist.load_images(digits(tmp_path, suffix), TRAIN, TEST)
+    images, labels, test_images, test_labels = DIGITS.values()
+    np.testing.assert_array_equal(raw.train_inputs, images[:, None])
+    np.testing.assert_array_equal(raw.train_targets, labels)
+    np.testing.assert_array_equal(raw.test_inputs, test_images[:, None])
+    np.testing.assert_array_equal(raw.test_targets, test_labels)
+    assert (raw.train_inputs.dtype, raw.train_targets.dtype, raw.classes) == (np.uint8, np.int64, 10)
+    assert (raw.train_writers, raw.test_writers) == (None, None)
+    assert raw.mean == pytest.approx([(images / 255).mean()])
+    assert raw.std == pytest.approx([(images / 255).std()])
+
+
+def test_the_official_counts_are_wanted(tmp_path: Path) -> None:
+    for load in (mnist.load, fashion_mnist.load):
+        path = digits(tmp_path) / "train-images-idx3-ubyte"
+        assert "30 images, 60,000 are wanted" in refusal(functools.partial(load, tmp_path), path)
+
+
+def test_mnist_of_the_official_size_with_its_writers(tmp_path: Path) -> None:
+    folder = tmp_path / "mnist"
+    for part, count in (("train", 60_000), ("t10k", 10_000)):
+        put(folder / f"{part}-images-idx3-ubyte.gz", idx(np.zeros((count, 28, 28), dtype=np.uint8)))
+        put(folder / f"{part}-labels-idx1-ubyte.gz", idx(np.arange(count) % 10))
+    table = np.zeros((60_000, 8), dtype=np.int64)
+    table[:, 0], table[:, 2] = np.arange(60_000) % 10, np.arange(60_000) // 100
+    labels = put(tmp_path / "mnist-writers" / f"{QMNIST}.gz", idx(table, 12))
+    assert labels in [path.resolve() for path in mnist.files(folder)]
+    raw = mnist.load(folder)
+    assert (len(raw.train_targets), len(raw.test_targets)) == (60_000, 10_000)
+    assert raw.train_writers is not None
+    np.testing.assert_array_equal(raw.train_writers, np.arange(60_000) // 100)
+    assert raw.test_writers is None
+    labels.unlink()
+    assert mnist.load(folder).train_writers is None
+
+
+IMAGE, LABEL, TEST_IMAGE, TEST_LABEL = DIGITS
+WRONG_DIGITS: dict[str, tuple[str, bytes, str]] = {
+    "images cut off": (IMAGE, idx(DIGITS[IMAGE])[:-1], "23,520 bytes of data announced, 23,519 found"),
+    "images too long": (TEST_IMAGE, idx(DIGITS[TEST_IMAGE]) + b"\0", "more found"),
+    "labels cut off": (TEST_LABEL, idx(DIGITS[TEST_LABEL])[:-1], "12 bytes of data announced, 11 found"),
+    "nothing": (LABEL, b"", "begins with nothing"),
+    "half a header": (IMAGE, idx(DIGITS[IMAGE])[:9], "cut off within its header"),
+    "labels for images": (IMAGE, idx(DIGITS[LABEL]), "begins 00000801"),
+    "integers for bytes": (LABEL, idx(DIGITS[LABEL], 12), "begins 00000c01"),
+    "not idx": (TEST_IMAGE, b"<!DOCTYPE html>", "not an idx file"),
+    "a label less": (LABEL, idx(DIGITS[LABEL][:-1]), "29 labels for 30 images"),
+    "a label more": (TEST_LABEL, idx(np.append(DIGITS[TEST_LABEL], 0)), "13 labels for 12 images"),
+    "label 10": (LABEL, idx(np.where(np.arange(TRAIN) == 17, 10, DIGITS[LABEL])), "label 10, 0 to 9 are allowed"),
+    "label 255": (TEST_LABEL, idx(np.where(np.arange(TEST) == 0, 255, 0)), "label 255"),
+    "27 x 28 pixels": (IMAGE, idx(DIGITS[IMAGE][:, 1:]), "(27, 28) pixels, (28, 28) is wanted"),
+    "28 x 29 pixels": (TEST_IMAGE, idx(np.zeros((TEST, 28, 29))), "(28, 29) pixels"),
+    "no pixels": (IMAGE, idx(DIGITS[IMAGE][:, :0]), "(0, 28) pixels"),
+    "nothing of 2^64 pixels": (IMAGE, bytes([0, 0, 8, 3]) + bytes(4) + b"\xff" * 8, ""),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_DIGITS)
+def test_wrong_idx_files_are_refused(tmp_path: Path, wrong: str) -> None:
+    name, content, says = WRONG_DIGITS[wrong]
+    path = put(digits(tmp_path) / name, content)
+    assert says in refusal(lambda: mnist.load_images(tmp_path, TRAIN, TEST), path)
+
+
+@pytest.mark.parametrize("count", [TRAIN - 1, TRAIN + 1])
+def test_fewer_or_more_images_are_refused(tmp_path: Path, count: int) -> None:
+    digits(tmp_path)
+    path = put(tmp_path / IMAGE, idx(np.zeros((count, 28, 28))))
+    put(tmp_path / LABEL, idx(np.zeros(count)))
+    assert "30 are wanted" in refusal(lambda: mnist.load_images(tmp_path, TRAIN, TEST), path)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+def test_a_packed_file_may_not_be_cut_off_anywhere(tmp_path: Path, suffix: str) -> None:
+    """Not even within the checksum behind the last byte of data."""
+    content = PACKED[suffix](idx(DIGITS[TEST_LABEL]))
+    path = tmp_path / f"labels{suffix}"
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        refusal(lambda: read_idx(path, 1), path)
+    path.write_bytes(content)
+    np.testing.assert_array_equal(read_idx(path, 1), DIGITS[TEST_LABEL])
+
+
+@SUFFIXES
+def test_what_follows_a_whole_number_of_blocks_is_seen(tmp_path: Path, suffix: str) -> None:
+    """Files are read in blocks of 1 MiB: a byte too many, or a checksum cut off, right behind the last of them."""
+    labels = np.zeros(files.BLOCK_BYTES, dtype=np.uint8)
+    path = put(tmp_path / f"labels{suffix}", idx(labels) + b"x")
+    assert "more found" in refusal(lambda: read_idx(path, 1), path)
+    path.write_bytes(PACKED[suffix](idx(labels))[:-1])
+    refusal(lambda: read_idx(path, 1), path)
+    put(path, idx(labels))
+    np.testing.assert_array_equal(read_idx(path, 1), labels)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+def test_a_flipped_byte_of_a_packed_file_is_refused_or_changes_nothing(tmp_path: Path, suffix: str) -> None:
+    content = PACKED[suffix](idx(DIGITS[TEST_LABEL]))
+    path = tmp_path / f"labels{suffix}"
+    for place in range(len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
+        labels = read_or_refused(lambda: read_idx(path, 1), path)
+        assert labels is None or np.array_equal(labels, DIGITS[TEST_LABEL])
+
+
+@pytest.mark.parametrize("name", DIGITS)
+def test_one_file_missing_of_several_is_refused(tmp_path: Path, name: str) -> None:
+    folder = digits(tmp_path / "mnist", ".gz")
+    (folder / f"{name}.gz").unlink()
+    for action in (lambda: mnist.files(folder), lambda: find_dataset("mnist", [tmp_path])):
+        assert name in refusal(action, folder)
+    for path in folder.iterdir():
+        path.unlink()
+    assert mnist.files(folder) == []
+
+
+def test_writers_are_read_where_they_may_lie(tmp_path: Path) -> None:
+    table = idx(WRITERS, 12)
+    for number, place in enumerate(("a/raw", "a/mnist-writers", "QMNIST/raw")):
+        folder = digits(tmp_path / str(number) / "a" / "raw")
+        assert len(mnist.files(folder)) == 4
+        path = put(tmp_path / str(number) / place / f"{QMNIST}.gz", table)
+        assert [found.resolve() for found in mnist.files(folder)][4:] == [path.resolve()]
+        np.testing.assert_array_equal(mnist.read_writers(path, DIGITS[LABEL]), np.arange(TRAIN) % 4 * 1000 + 5)
+
+
+WRONG_WRITERS: dict[str, tuple[bytes, str]] = {
+    "a class that differs": (idx(np.where(np.arange(TRAIN)[:, None] == 21, 0, WRITERS), 12), "class of image 21 "),
+    "a row less": (idx(WRITERS[:-1], 12), "(29, 8), (30, 8) is wanted"),
+    "a row more": (idx(np.vstack([WRITERS, WRITERS[:1]]), 12), "(31, 8)"),
+    "a column less": (idx(WRITERS[:, :7], 12), "(30, 7)"),
+    "the class alone": (idx(WRITERS[:, 0], 12), "begins 00000c01"),
+    "bytes": (idx(WRITERS % 256), "begins 00000802"),
+    "cut off": (idx(WRITERS, 12)[:-4], "960 bytes of data announced, 956 found"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_WRITERS)
+def test_wrong_writer_labels_are_refused(tmp_path: Path, wrong: str) -> None:
+    content, says = WRONG_WRITERS[wrong]
+    path = put(tmp_path / QMNIST, content)
+    assert says in refusal(lambda: mnist.read_writers(path, DIGITS[LABEL]), path)

@@ -1,0 +1,257 @@
+"""Division of a data set: what is held out, which writers become devices, and what is tested on."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from airfl.config import Settings
+from airfl.errors import UserError
+from airfl.streams import Streams
+from airfl.tasks.datasets import DATASETS
+from airfl.tasks.datasets.raw import RawData
+from airfl.tasks.division import Division, divide
+from airfl.tasks.partition import PARTITIONS
+from airfl.tasks.task import build_task
+from tests.conftest import small_settings
+
+# Samples of the writers, training and test together: 8 have ten or more, two of them only with their test samples.
+TOTALS = np.array([3, 9, 10, 10, 11, 40, 7, 25, 9, 30, 12, 15, 1])
+TESTS = np.array([1, 1, 0, 2, 2, 4, 1, 3, 1, 3, 2, 2, 0])
+# Numbers with gaps, not in the order of the samples.
+NAMES = np.array([7, 3, 40, 21, 5, 9, 30, 31, 1, 14, 18, 26, 0])
+ENOUGH = {40, 21, 5, 9, 31, 14, 18, 26}
+MIN_SAMPLES = 10
+
+
+def data(test_writers: bool = True, train_writers: bool = True) -> RawData:
+    """Images that are all different: a training image tells its row, a test image 128 and its row."""
+    generator = np.random.default_rng(0)
+    trained = generator.permutation(np.repeat(NAMES, TOTALS - TESTS))
+    tested = generator.permutation(np.repeat(NAMES, TESTS))
+    inputs = np.zeros((len(trained), 1, 28, 28), dtype=np.uint8)
+    inputs[:, 0, 0, 0] = np.arange(len(trained))
+    test_inputs = np.full((len(tested), 1, 28, 28), 128, dtype=np.uint8)
+    test_inputs[:, 0, 0, 0] = np.arange(len(tested))
+    return RawData(
+        inputs,
+        np.arange(len(trained)) % 10,
+        test_inputs,
+        np.arange(len(tested)) % 10,
+        10,
+        (0.5,),
+        (0.25,),
+        trained if train_writers else None,
+        tested if test_writers else None,
+    )
+
+
+RAW = data()
+assert RAW.train_writers is not None
+assert RAW.test_writers is not None
+
+
+def settings(*overrides: str, dataset: str = "femnist", devices: int = 8) -> Settings:
+    """PFELS' rule with at least ten samples, overridden."""
+    return small_settings(
+        f"task.dataset={dataset}",
+        "task.partition=writer",
+        f"task.min_samples={MIN_SAMPLES}",
+        f"run.devices={devices}",
+        "run.selected=1",
+        *overrides,
+    )
+
+
+def shares(division: Division) -> list[np.ndarray]:
+    """The training rows of each device."""
+    return np.split(division.partition.indices, division.partition.offsets[1:-1])
+
+
+def test_writers_with_fewer_samples_are_dropped_and_those_with_just_enough_kept() -> None:
+    writers = divide(settings(), RAW, Streams(0)).partition.writers
+    assert writers is not None
+    assert len(writers) == 8
+    assert set(writers.tolist()) == ENOUGH
+
+
+def test_a_device_has_all_training_samples_of_its_writer() -> None:
+    division = divide(settings(devices=5), RAW, Streams(0))
+    assert division.partition.writers is not None
+    assert RAW.train_writers is not None
+    for rows, writer in zip(shares(division), division.partition.writers, strict=True):
+        np.testing.assert_array_equal(np.sort(rows), np.flatnonzero(RAW.train_writers == writer))
+
+
+@pytest.mark.parametrize("devices", [3, 5, 8])
+def test_the_test_samples_are_those_of_the_chosen_writers(devices: int) -> None:
+    for seed in range(5):
+        division = divide(settings(devices=devices), RAW, Streams(seed))
+        assert division.partition.writers is not None
+        assert RAW.test_writers is not None
+        assert division.test is not None
+        wanted = [row for row, writer in enumerate(RAW.test_writers) if writer in division.partition.writers]
+        np.testing.assert_array_equal(division.test, wanted)
+
+
+def test_the_devices_are_drawn_from_those_with_enough() -> None:
+    """Every one of the eight in some draw of three; another seed, another draw; the same seed, the same."""
+    draws = []
+    for seed in [*range(30), 0]:
+        writers = divide(settings(devices=3), RAW, Streams(seed)).partition.writers
+        assert writers is not None
+        draws.append(tuple(writers.tolist()))
+    assert draws[-1] == draws[0]
+    assert {writer for draw in draws for writer in draw} == ENOUGH
+    assert len(set(draws)) > 20
+    assert all(len(set(draw)) == 3 for draw in draws)
+
+
+@pytest.mark.parametrize(("least", "there"), [(10, 8), (11, 6), (0, 13), (1, 13), (2, 12), (40, 1)])
+def test_fewer_writers_than_devices_are_told_with_their_number(least: int, there: int) -> None:
+    with pytest.raises(UserError) as caught:
+        divide(settings(f"task.min_samples={least}", devices=there + 1), RAW, Streams(0))
+    line = str(caught.value)
+    enough = f" with at least {least} samples" if least else ""
+    assert f"there are {there} writers{enough} for run.devices = {there + 1}" in line
+    assert f"(run.devices={there})" in line
+    assert "\n" not in line
+    division = divide(settings(f"task.min_samples={least}", devices=there), RAW, Streams(0))
+    assert len(division.partition.sizes) == there
+
+
+def test_no_writer_at_all_is_told_without_asking_for_no_devices() -> None:
+    with pytest.raises(UserError, match=r"there are 0 writers with at least 41 samples") as caught:
+        divide(settings("task.min_samples=41"), RAW, Streams(0))
+    assert "run.devices=0" not in str(caught.value)
+
+
+def test_where_test_samples_are_of_others_all_are_tested_on() -> None:
+    """MNIST: its test digits are of other writers, and a writer's samples are the training ones alone."""
+    raw = data(test_writers=False)
+    division = divide(settings(dataset="mnist", devices=6), raw, Streams(0))
+    assert division.test is None
+    assert division.partition.writers is not None
+    # 21 and 5 have ten only with their test samples.
+    assert set(division.partition.writers.tolist()) == ENOUGH - {21, 5}
+    with pytest.raises(UserError, match="there are 6 writers with at least 10 samples"):
+        divide(settings(dataset="mnist", devices=7), raw, Streams(0))
+
+
+@pytest.mark.parametrize("partition", ["iid", "dirichlet"])
+def test_other_partitions_keep_every_sample_and_the_whole_test_set(partition: str) -> None:
+    """Writers and how much they wrote are no matter then."""
+    division = divide(settings(f"task.partition={partition}", devices=4), RAW, Streams(0))
+    assert division.test is None
+    assert division.partition.writers is None
+    assert len(division.partition.indices) >= len(RAW.train_targets) - 3
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+def test_unknown_writers_are_told_with_what_to_get(dataset: str) -> None:
+    raw = data(train_writers=False, test_writers=False)
+    with pytest.raises(UserError) as caught:
+        divide(settings(dataset=dataset), raw, Streams(0))
+    line = str(caught.value)
+    assert line.startswith(f"task.partition: {dataset} as it is here does not say who wrote what")
+    assert "iid or dirichlet are possible" in line
+    assert "\n" not in line
+    assert ("QMNIST's label files" in line) == (dataset == "mnist")
+    assert (f"`airfl data get {dataset}`" in line) == (dataset in ("mnist", "femnist"))
+
+
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_validation_and_public_samples_are_nobodys(partition: str) -> None:
+    raw = RAW
+    assert raw.train_writers is not None
+    n = len(raw.train_targets)
+    changed = (f"task.partition={partition}", "task.validation_share=0.2", "task.public_samples=9")
+    for seed in range(5):
+        division = divide(settings(*changed, "task.min_samples=0", devices=5), raw, Streams(seed))
+        parts = [division.validation, division.public, division.partition.indices]
+        assert [len(part) for part in parts[:2]] == [round(0.2 * n), 9]
+        rows = np.concatenate(parts)
+        assert len(np.unique(rows)) == len(rows)
+        assert (rows.min() >= 0, rows.max() < n) == (True, True)
+        assert all(len(share) for share in shares(division))
+        if partition == "writer":
+            assert division.partition.writers is not None
+            held = np.concatenate(parts[:2])
+            for share, writer in zip(shares(division), division.partition.writers, strict=True):
+                left = np.setdiff1d(np.flatnonzero(raw.train_writers == writer), held)
+                np.testing.assert_array_equal(np.sort(share), left)
+
+
+def test_held_out_samples_count_for_their_writer() -> None:
+    """A writer of enough samples stays one though a part of them is held out; what is held out is of all writers."""
+    division = divide(settings("task.validation_share=0.3"), RAW, Streams(0))
+    assert division.partition.writers is not None
+    assert set(division.partition.writers.tolist()) == ENOUGH
+    assert RAW.train_writers is not None
+    assert set(RAW.train_writers[division.validation].tolist()) - ENOUGH
+
+
+def test_what_is_held_out_does_not_depend_on_the_partition() -> None:
+    changed = ("task.validation_share=0.2", "task.public_samples=9", "task.min_samples=0")
+    one, *others = (
+        divide(settings(*changed, f"task.partition={partition}", devices=5), RAW, Streams(3))
+        for partition in PARTITIONS
+    )
+    for other in others:
+        np.testing.assert_array_equal(one.validation, other.validation)
+        np.testing.assert_array_equal(one.public, other.public)
+
+
+def test_more_devices_than_samples_are_refused() -> None:
+    n = len(RAW.train_targets)
+    with pytest.raises(UserError, match=rf"run\.devices: {n + 1} devices for {n} training samples"):
+        divide(settings("task.partition=iid", devices=n + 1), RAW, Streams(0))
+    assert len(divide(settings("task.partition=iid", devices=n), RAW, Streams(0)).partition.sizes) == n
+    with pytest.raises(UserError, match=r"devices for 0 training samples \(160 less 80 for validation and 100 public"):
+        divide(settings("task.validation_share=0.5", "task.public_samples=100"), RAW, Streams(0))
+
+
+def test_a_task_has_the_samples_of_its_division() -> None:
+    """Images and labels of the same rows: in the data of a writer's device, held out, public, and tested on."""
+    given = settings("task.validation_share=0.1", "task.public_samples=7", dataset="mnist", devices=3)
+    task, division = build_task(given, RAW, Streams(1)), divide(given, RAW, Streams(1))
+    assert division.test is not None
+    assert 0 < len(division.test) < len(RAW.test_targets)
+    for samples, rows, first in [
+        (task.train, np.arange(len(RAW.train_targets)), 0),
+        (task.validation, division.validation, 0),
+        (task.public, division.public, 0),
+        (task.test, division.test, 128),
+    ]:
+        np.testing.assert_array_equal(samples.inputs[:, 0, 0, 0].numpy(), rows)
+        np.testing.assert_array_equal(samples.targets.numpy(), rows % 10)
+        assert np.all(samples.inputs[:, 0, 1:].numpy() == first)
+    np.testing.assert_array_equal(task.partition.indices, division.partition.indices)
+    whole = build_task(settings("task.partition=iid", dataset="mnist"), RAW, Streams(1))
+    np.testing.assert_array_equal(whole.test.inputs.numpy(), RAW.test_inputs)
+
+
+@pytest.mark.parametrize("name", [2**31 - 1, -1])
+def test_any_number_may_name_a_writer(name: int) -> None:
+    """Writers are named by the source; QMNIST's numbers are 4-byte integers."""
+    assert RAW.train_writers is not None
+    renamed = replace(RAW, train_writers=np.where(RAW.train_writers == 9, name, RAW.train_writers), test_writers=None)
+    tracemalloc.start()
+    try:
+        division = divide(settings(dataset="mnist", devices=6), renamed, Streams(0))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 10_000_000
+    assert division.partition.writers is not None
+    assert name in division.partition.writers
+
+
+def test_writers_without_a_test_sample_are_refused() -> None:
+    """They would leave nothing to test on."""
+    raw = replace(RAW, test_writers=np.full(len(RAW.test_targets), 10_000, dtype=np.int64))
+    with pytest.raises(UserError, match=r"the 5 chosen writers have no test samples"):
+        divide(settings("task.partition=writer", "task.min_samples=0", devices=5), raw, Streams(3))
