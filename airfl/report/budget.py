@@ -15,6 +15,7 @@ from airfl.trace.schema import ENERGY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from rich.table import Table
 
 FILES = ("budget.png", "budget.pdf")
@@ -66,13 +67,19 @@ def check_new_figures(out: Path) -> None:
 
 
 def plot_budget(budget: Budget, out: Path) -> list[Path]:
-    """Histogram of beta by the bound that set it, and cumulative energy; writes out/budget.png and out/budget.pdf."""
+    """The figure of a budget; writes out/budget.png and out/budget.pdf, which must not be there, and returns them."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     check_new_figures(out)
     drawing = Figure(figsize=(10, 3.8), layout="constrained")
     FigureCanvasAgg(drawing)
+    draw_budget(drawing, budget)
+    return save_figure(drawing, [out / name for name in FILES])
+
+
+def draw_budget(drawing: Figure, budget: Budget) -> None:
+    """Left a histogram of beta by the bound that set it, right the energy spent so far."""
     left, right = drawing.subplots(1, 2)
     _draw_coefficients(left, budget)
     right.plot(np.arange(1, budget.rounds + 1), np.cumsum(budget.round_energy), color=COLOURS[0])
@@ -81,7 +88,6 @@ def plot_budget(budget: Budget, out: Path) -> list[Path]:
         axis.grid(alpha=0.3, linewidth=0.5)
         axis.spines[["top", "right"]].set_visible(False)
     drawing.suptitle(f"{budget.scheme}, d = {budget.dimension:,}, {budget.rounds:,} rounds", fontsize="medium")
-    return save_figure(drawing, [out / name for name in FILES])
 
 
 def _draw_coefficients(axis: Axes, budget: Budget) -> None:

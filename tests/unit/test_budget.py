@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from airfl.budget import link_budget
 from airfl.config import Settings, load_settings
-from airfl.report.budget import budget_table, plot_budget
+from airfl.report.budget import budget_table, draw_budget, plot_budget
 from airfl.schemes.names import SCHEME_NAMES
 from airfl.simulation import run
 from channels.fading import FADING_LAWS
@@ -67,6 +68,7 @@ def test_it_is_what_a_run_does(name: str, variant: str) -> None:
     assert budget.resource_elements == int(trace["resource_elements"].sum())
     assert budget.air_time_s == pytest.approx(float(trace["latency_s"].sum()), rel=1e-14)
     np.testing.assert_array_equal(budget.alignment_coefficient, trace["alignment_coefficient"])
+    np.testing.assert_array_equal(budget.alignment_coefficient_median, np.median(trace["alignment_coefficient"]))
     np.testing.assert_array_equal(budget.privacy_bound_binding, trace["privacy_bound_binding"])
     assert budget.noise_multiplier_min == float(trace["noise_multiplier"].min())
     assert budget.epsilon_round_max == float(trace["epsilon_round"].max())
@@ -133,6 +135,18 @@ def test_the_table_says_the_same() -> None:
     texts = dict(zip(*(list(column.cells) for column in table.columns), strict=True))
     assert texts["entries a device over the run, k T"] == "152,700 = 6 d"
     assert texts["ε claimed for a round, largest (δ = 0.001)"] == "1.5"
+
+
+def test_the_figure_shows_every_round() -> None:
+    budget = link_budget(budget_settings("scheme.name=wfl-pdp", "run.rounds=50"))
+    figure = Figure()
+    draw_budget(figure, budget)
+    histogram, energy = figure.axes
+    heights = [sum(bar.get_height() for bar in bars) for bars in histogram.containers]
+    set_by_privacy = int(budget.privacy_bound_binding.sum())
+    assert 0 < set_by_privacy < 50
+    assert heights == [50 - set_by_privacy, set_by_privacy]
+    np.testing.assert_allclose(energy.lines[0].get_ydata(), np.cumsum(budget.round_energy))
 
 
 @pytest.mark.parametrize("name", ["wfl-pdp", "fedavg"])
