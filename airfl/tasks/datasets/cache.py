@@ -8,6 +8,7 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 # Part of the address: raise it when what a loader gives for the same files changes.
 FORMAT = 1
 META = "meta.json"
+UNFINISHED = "unfinished-"
+SECONDS_OF_A_DAY = 86_400
 ARRAYS = ("train_inputs", "train_targets", "test_inputs", "test_targets", "train_writers", "test_writers")
 
 
@@ -44,7 +47,8 @@ def cached(name: str, files: Sequence[Path], load: Callable[[], RawData]) -> Raw
     log.info("decoding %s (once; kept in %s)", name, folder)
     raw = load()
     try:
-        _write(raw, folder)
+        _write(raw, folder, _places(files))
+        _tidy(folder)
     except OSError as error:
         kept = _read(folder)  # another process was first
         if kept is None:
@@ -55,25 +59,49 @@ def cached(name: str, files: Sequence[Path], load: Callable[[], RawData]) -> Raw
 
 def _address(files: Sequence[Path]) -> str:
     """Changes with the place, size and time of any file, and with the format."""
-    stats = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    return hashlib.sha256(json.dumps([FORMAT, stats]).encode()).hexdigest()[:16]
+    stats = [(path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return hashlib.sha256(json.dumps([FORMAT, _places(files), stats]).encode()).hexdigest()[:16]
 
 
-def _write(raw: RawData, folder: Path) -> None:
+def _places(files: Sequence[Path]) -> list[str]:
+    return [str(path.resolve()) for path in files]
+
+
+def _write(raw: RawData, folder: Path, places: list[str]) -> None:
     """All files in a folder of their own, then one rename: a reader finds everything or nothing."""
     folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="unfinished-"))
+    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=UNFINISHED))
     try:
         arrays = {field: array for field in ARRAYS if (array := getattr(raw, field)) is not None}
         for field, array in arrays.items():
             np.save(unfinished / f"{field}.npy", array)
         shapes = {field: [str(array.dtype), *array.shape] for field, array in arrays.items()}
-        meta = {"shapes": shapes, "classes": raw.classes, "mean": raw.mean, "std": raw.std}
+        meta = {"shapes": shapes, "classes": raw.classes, "mean": raw.mean, "std": raw.std, "places": places}
         (unfinished / META).write_text(json.dumps(meta))
-        shutil.rmtree(folder, ignore_errors=True)  # what could not be read, or another process's, just as good
-        unfinished.rename(folder)
+        if _read(folder) is None:  # else another process was first, just as good
+            shutil.rmtree(folder, ignore_errors=True)
+            unfinished.rename(folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _tidy(folder: Path) -> None:
+    """Remove what earlier versions of the same files gave, and what writers that were killed left a day ago."""
+    for other in set(folder.parent.iterdir()) - {folder}:
+        if other.name.startswith(UNFINISHED):
+            outdated = time.time() - other.stat().st_mtime > SECONDS_OF_A_DAY
+        else:
+            outdated = _places_of(other) == _places_of(folder)
+        if outdated:
+            shutil.rmtree(other, ignore_errors=True)  # whoever has it mapped keeps it until the end
+
+
+def _places_of(folder: Path) -> Any:
+    """Where the files lay that are kept there; the folder itself if that cannot be read, which is like no other."""
+    try:
+        return json.loads((folder / META).read_text())["places"]
+    except Exception:  # a damaged file can raise anything
+        return folder
 
 
 def _read(folder: Path) -> RawData | None:

@@ -325,3 +325,23 @@ def test_another_process_may_finish_first(
     same(raw, femnist.load(source / "femnist"))
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
     assert isinstance(raw.train_inputs, np.memmap)
+
+
+def test_what_earlier_files_gave_does_not_pile_up(kept: Path, source: Path, tmp_path: Path) -> None:
+    """One folder for the files as they are now; those of other places stay, and what killed writers left goes."""
+    put_compact(tmp_path / "elsewhere" / "femnist", compact(1))
+    load_from("femnist", [tmp_path / "elsewhere"])
+    for seed in range(3):
+        put_compact(source / "femnist", compact(seed))
+        os.utime(source / "femnist" / femnist.COMPACT, ns=(seed, seed))
+        load_from("femnist", [source])
+    assert len(list((kept / "femnist").iterdir())) == 2
+    abandoned, recent = kept / "femnist" / "unfinished-old", kept / "femnist" / "unfinished-new"
+    for folder in (abandoned, recent):
+        folder.mkdir()
+        (folder / "train_inputs.npy").touch()
+    os.utime(abandoned, (0, 0))
+    os.utime(source / "femnist" / femnist.COMPACT, ns=(9, 9))
+    load_from("femnist", [source])
+    assert not abandoned.exists()
+    assert recent.exists()

@@ -1,7 +1,7 @@
 """Pickles that hold plain values and arrays of bytes, read without running anything of theirs.
 
-Nothing is looked up by the name a pickle gives: the three names that numpy writes lead to the stand-ins below, every
-other one is refused, and an array is made here, from its announced shape and the bytes that are really there.
+Nothing is looked up by the name a pickle gives: the few that numpy writes lead to the stand-ins below, every other
+one is refused, and an array is made here, from its announced shape and the bytes that are really there.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Array:
         if not isinstance(state, tuple) or len(state) != 5:
             raise _NotPlainError("an array without shape and content")
         _, shape, kind, fortran, content = state
-        # Two dimensions of numbers below 2^31 are as much as is needed; a product of more may be endless.
+        # A few dimensions below 2^31 are as much as is needed; a product of more may be endless.
         plain = isinstance(shape, tuple) and len(shape) <= 4 and all(type(n) is int and 0 <= n < 1 << 31 for n in shape)
         if not (plain and isinstance(kind, _ByteType) and isinstance(content, bytes)):
             raise _NotPlainError("an array that is not one of bytes")
