@@ -18,10 +18,12 @@ def run(
     from airfl.config import load_settings
     from airfl.output import check_no_run
     from airfl.schemes import check_recipe
+    from airfl.tasks import check_fit
 
     settings = load_settings(config, overrides or [])
     check_kind(device)
     check_no_run(out)
+    check_fit(settings)
     check_recipe(settings)
 
     from airfl.progress import round_progress
@@ -50,12 +52,14 @@ def compare(
     from airfl.config import load_rows
     from airfl.output import check_new
     from airfl.schemes import check_recipe
+    from airfl.tasks import check_fit
 
     names = [name.strip() for name in schemes.split(",") if name.strip()]
     rows = load_rows(config, overrides or [], names)
     check_kind(device)
     check_new(out)
     for row in rows:
+        check_fit(row.settings)
         check_recipe(row.settings)
 
     from airfl.compare import compare as compare_rows

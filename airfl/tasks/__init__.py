@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import nn
 
+    from airfl.config.settings import Settings
+
 
 def build_model(name: str) -> nn.Module:
     """A model of the table (`airfl models`), freshly initialised from torch's global generator.
@@ -19,3 +21,20 @@ def build_model(name: str) -> nn.Module:
     if name not in MODELS:
         raise UserError(unknown_name("model", name, MODELS))
     return MODELS[name].build()
+
+
+def check_fit(settings: Settings) -> None:
+    """UserError if the model does not take the data set's inputs; needs neither data nor torch."""
+    from airfl.errors import UserError
+    from airfl.tasks.datasets import DATASETS
+    from airfl.tasks.models import MODELS
+
+    data, model = DATASETS[settings.task.dataset], MODELS[settings.task.model]
+    needed = (data.input_shape, data.classes)
+    if (model.input_shape, model.classes) != needed:
+        fitting = [name for name, entry in MODELS.items() if (entry.input_shape, entry.classes) == needed]
+        raise UserError(
+            f"task.model: {settings.task.model!r} takes inputs of shape {model.input_shape} in {model.classes} "
+            f"classes, data set {settings.task.dataset!r} has {data.input_shape} in {data.classes} "
+            f"(fitting: {', '.join(fitting)})"
+        )

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from airfl.config import Settings
-from airfl.errors import UserError
 from airfl.streams import Purpose, Streams
-from airfl.tasks.datasets import DATASETS
+from airfl.tasks import check_fit
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.division import Division, divide
 from airfl.tasks.models import MODELS
@@ -66,12 +65,7 @@ class Task:
 
 def build_task(settings: Settings, raw: RawData, streams: Streams) -> Task:
     """Split, divide and model of `settings.task`; UserError where they do not go together."""
-    data, model = DATASETS[settings.task.dataset], MODELS[settings.task.model]
-    if (model.input_shape, model.classes) != (data.input_shape, data.classes):
-        raise UserError(
-            f"task.model: {settings.task.model!r} takes inputs of shape {model.input_shape} in {model.classes} "
-            f"classes, data set {settings.task.dataset!r} has {data.input_shape} in {data.classes}"
-        )
+    check_fit(settings)
     division = divide(settings, raw, streams)
     return Task(
         train=_samples(raw.train_inputs, raw.train_targets),

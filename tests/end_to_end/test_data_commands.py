@@ -94,3 +94,12 @@ def test_a_data_set_that_is_nowhere_tells_how_to_get_it(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "airfl data get cifar10" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_a_model_that_does_not_fit_is_refused_before_any_data_is_read(command: str, tmp_path: Path) -> None:
+    done = airfl(command, str(DEMO), "task.dataset=cifar10", "--out", str(tmp_path / "out"), cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("airfl: task.model: 'mlp' takes inputs of shape (1, 28, 28)")
+    assert "fitting: cnn-cifar10, vgg11" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
