@@ -20,6 +20,8 @@ from airfl.selection import SELECTIONS
 from airfl.server import mean_weights
 from airfl.streams import Streams
 from airfl.tasks.models import MODELS
+from airfl.uplinks import LinkReport
+from channels.grid import GridUse
 
 
 @dataclass(frozen=True)
@@ -61,12 +63,12 @@ def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budge
     data_dir: as in `run`; only weights by sample counts need the data.
     """
     cell = build_cell(settings, MODELS[settings.task.model].parameters, _weights(settings, data_dir))
-    rounds = [open_round(cell, index).link.at_bound() for index in range(settings.run.rounds)]
-    multiplier = min(noise_multiplier(cell, report) for report in rounds)
-    coefficient = np.array([report.alignment_coefficient for report in rounds])
-    binding = np.array([report.privacy_bound_binding for report in rounds])
-    energy = np.array([report.devices.energy.sum() for report in rounds])
-    claim, ledger = cell.recipe.claim, _ledger(cell)
+    rounds = [_in_short(cell, open_round(cell, index).link.at_bound()) for index in range(settings.run.rounds)]
+    multiplier = min(one.noise_multiplier for one in rounds)
+    coefficient = np.array([one.alignment_coefficient for one in rounds])
+    binding = np.array([one.privacy_bound_binding for one in rounds])
+    energy = np.array([one.energy for one in rounds])
+    ledger = _ledger(cell)
     return Budget(
         scheme=settings.scheme.name,
         rounds=len(rounds),
@@ -74,17 +76,41 @@ def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budge
         entries_per_round=cell.bound.entries,
         entries_per_device=cell.bound.entries * len(rounds),
         energy_j=math.fsum(energy),
-        resource_elements=sum(report.use.resource_elements for report in rounds),
-        air_time_s=math.fsum(report.use.air_time_s for report in rounds),
+        resource_elements=sum(one.use.resource_elements for one in rounds),
+        air_time_s=math.fsum(one.use.air_time_s for one in rounds),
         alignment_coefficient_median=float(np.median(coefficient)),
         privacy_bound_binding_share=float(binding.mean()),
         noise_multiplier_min=multiplier,
-        epsilon_paper=max(claim.epsilon(report) for report in rounds) if claim else math.nan,
+        epsilon_paper=max(one.epsilon_paper for one in rounds),
         epsilon_round_max=ledger.of_one_round(multiplier, ledger.sampling),
         epsilon_round_max_as_poisson=ledger.of_one_round(multiplier, "poisson"),
         alignment_coefficient=coefficient,
         privacy_bound_binding=binding,
         round_energy=energy,
+    )
+
+
+@dataclass(frozen=True)
+class _Round:
+    """What is kept of a round: nothing of length r, so that memory does not grow with the devices of all rounds."""
+
+    noise_multiplier: float
+    alignment_coefficient: float
+    privacy_bound_binding: bool
+    energy: float
+    use: GridUse
+    epsilon_paper: float
+
+
+def _in_short(cell: Cell, report: LinkReport) -> _Round:
+    claim = cell.recipe.claim
+    return _Round(
+        noise_multiplier=noise_multiplier(cell, report),
+        alignment_coefficient=report.alignment_coefficient,
+        privacy_bound_binding=report.privacy_bound_binding,
+        energy=float(report.devices.energy.sum()),
+        use=report.use,
+        epsilon_paper=claim.epsilon(report) if claim else math.nan,
     )
 
 

@@ -11,7 +11,7 @@ import sys
 import typer
 
 from airfl.cli.app import app, say
-from airfl.cli.data import data
+from airfl.cli.data import data_app
 from airfl.cli.lists import config, datasets, models, schemes
 from airfl.cli.runs import budget, compare, plot, run
 from airfl.errors import MachineError, UserError
@@ -29,7 +29,7 @@ COMMANDS = (
 )
 for command, example in COMMANDS:
     app.command(epilog=f"Example: {example}")(command)
-app.add_typer(data)
+app.add_typer(data_app)
 
 
 def main() -> None:

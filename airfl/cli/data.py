@@ -15,12 +15,12 @@ from airfl.errors import UserError
 
 SECONDS_BETWEEN_LINES = 5.0
 
-data = typer.Typer(
+data_app = typer.Typer(
     name="data", help="Data sets: where they are, and getting them.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
-@data.command(epilog="Example: airfl data get cifar10 --data-dir ~/datasets")
+@data_app.command(epilog="Example: airfl data get cifar10 --data-dir ~/datasets")
 def get(
     name: Annotated[str, typer.Argument(help="a name of `airfl datasets`", show_default=False)],
     data_dir: DataDir = None,
@@ -34,7 +34,7 @@ def get(
     say(f"there now: {', '.join(str(file) for file in files)}")
 
 
-@data.command(epilog="Example: airfl data path --json")
+@data_app.command(epilog="Example: airfl data path --json")
 def path(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Where data sets are looked for, which are there, where decoded ones are kept."""
     from airfl.tasks.datasets import DATASETS, data_folders

@@ -52,7 +52,11 @@ class TaskSettings(Section):
     model: ModelName = Field("mlp", description="a name of `airfl models`")
     partition: PartitionName = Field("iid", description="how the training data is divided among the devices")
     dirichlet_alpha: Positive = Field(0.5, description="concentration of the label shares, for partition = dirichlet")
-    min_samples: int = Field(0, ge=0, description="writers with fewer samples are left out, for partition = writer")
+    min_samples: int = Field(
+        0,
+        ge=0,
+        description="writers with fewer samples, training and test together, are left out, for partition = writer",
+    )
     validation_share: float = Field(0.0, ge=0, lt=1, description="share of the training data held out, for tuning")
     public_samples: int = Field(0, ge=0, description="training samples held out as public data")
 

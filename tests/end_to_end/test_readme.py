@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,6 +32,21 @@ def test_the_ten_lines_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
 def test_every_file_that_the_readme_names_is_there() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / "README.md").read_text()):
         assert (ROOT / target).exists(), target
+
+
+def test_the_table_of_budgets_is_what_its_command_prints() -> None:
+    table = (ROOT / "README.md").read_text().split("## The paper's scale")[1].split("## Data")[0]
+    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in table.splitlines() if " ± " in line]
+    command = [sys.executable, "experiments/pfels_tables.py"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.splitlines()[1:]
+    assert len(rows) == len(printed) == 6
+    for (scheme, energy, paper, entries, told, epsilon), line in zip(rows, printed, strict=True):
+        _, name, mean, _, deviation, printed_paper, printed_entries, printed_told, _, printed_epsilon = line.split()
+        assert scheme.split(",")[0].lower() == name
+        assert (energy, paper) == (f"{mean} ± {deviation}", printed_paper)
+        assert float(entries.replace(",", "")) == float(printed_entries)
+        assert float(told.replace(",", "")) == float(printed_told)
+        assert float(epsilon.split()[0].replace(",", "")) == pytest.approx(float(printed_epsilon), abs=0.5)
 
 
 def test_the_demos_effect_and_its_cause() -> None:

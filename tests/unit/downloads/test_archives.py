@@ -1,0 +1,140 @@
+"""Archives: the named members and nothing else; names and the table of sources."""
+
+from __future__ import annotations
+
+import io
+import re
+import tarfile
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+import pytest
+
+from airfl.errors import UserError
+from airfl.tasks.downloads.download import get
+from airfl.tasks.downloads.sources import DOWNLOADS, NOT_DOWNLOADABLE, Source
+from tests.unit.downloads.support import CONTENT, OTHER, Fetcher, Server, all_files, refusal, sha256
+
+ONE, TWO = "batches/one.bin", "batches/two.bin"
+MEMBERS = {ONE: CONTENT, TWO: OTHER}
+
+
+def packed(entries: list[tuple[str, bytes | tarfile.TarInfo]]) -> bytes:
+    """A gzipped tar archive of files, or of whatever a TarInfo says."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, entry in entries:
+            info = entry if isinstance(entry, tarfile.TarInfo) else tarfile.TarInfo(name)
+            info.name = name
+            content = entry if isinstance(entry, bytes) else b""
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def archive(server: Server, entries: list[tuple[str, bytes | tarfile.TarInfo]]) -> Source:
+    """A source whose archive with those entries is served."""
+    server.files["/set.tar.gz"] = content = packed(entries)
+    return Source((server.url("/set.tar.gz"),), "set.tar.gz", sha256(content), len(content), (ONE, TWO))
+
+
+def test_an_archive_is_unpacked_and_removed(server: Server, fetch: Fetcher) -> None:
+    unwanted = {"readme.html": b"more", "../evil": b"evil", f"../{ONE}": b"evil", f"./{ONE}": b"evil"}
+    absolute = {str(fetch.target.parent / "evil"): b"evil"}
+    entries = [*unwanted.items(), *absolute.items(), *MEMBERS.items()]
+    assert fetch(archive(server, list(entries))) == [fetch.target / "set" / ONE, fetch.target / "set" / TWO]
+    assert all_files(fetch.target.parent) == {f"data/set/{ONE}", f"data/set/{TWO}"}
+    for name, content in MEMBERS.items():
+        assert (fetch.target / "set" / name).read_bytes() == content
+    assert {file for file, _, _ in fetch.told} == {"set.tar.gz"}
+
+
+def test_an_archive_with_all_members_there_is_not_fetched(server: Server, fetch: Fetcher) -> None:
+    for name in MEMBERS:
+        fetch.place(fetch.target / "set" / name, b"mine")
+    fetch(archive(server, list(MEMBERS.items())))
+    assert server.requests == []
+    assert (fetch.target / "set" / ONE).read_bytes() == b"mine"
+
+
+def test_a_member_that_is_there_is_not_overwritten(server: Server, fetch: Fetcher) -> None:
+    fetch.place(fetch.target / "set" / ONE, b"mine")
+    fetch(archive(server, list(MEMBERS.items())))
+    assert (fetch.target / "set" / ONE).read_bytes() == b"mine"
+    assert (fetch.target / "set" / TWO).read_bytes() == OTHER
+    assert all_files(fetch.target) == {f"set/{ONE}", f"set/{TWO}"}
+
+
+def test_an_archive_that_is_there_is_unpacked(server: Server, fetch: Fetcher) -> None:
+    """As after an interruption."""
+    file = archive(server, list(MEMBERS.items()))
+    fetch.place(fetch.target / "set" / "set.tar.gz", server.files["/set.tar.gz"])
+    fetch(file)
+    assert server.requests == []
+    assert all_files(fetch.target) == {f"set/{ONE}", f"set/{TWO}"}
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
+def test_a_member_that_is_no_file_is_refused(server: Server, fetch: Fetcher, kind: bytes) -> None:
+    info = tarfile.TarInfo()
+    info.type, info.linkname = kind, TWO
+    line = fetch.refused(archive(server, [(TWO, OTHER), (ONE, info)]))
+    assert ONE in line
+    assert "not a regular file" in line
+    assert all_files(fetch.target.parent) == {f"data/set/{TWO}", "data/set/set.tar.gz"}
+
+
+def test_a_missing_member_is_told(server: Server, fetch: Fetcher) -> None:
+    line = fetch.refused(archive(server, [(ONE, CONTENT), ("../" + TWO, OTHER)]))
+    assert str(fetch.target / "set" / "set.tar.gz") in line
+    assert f"holds no {TWO}" in line
+    assert ONE not in line
+
+
+@pytest.mark.parametrize("damage", ["no archive", "cut off"])
+def test_a_broken_archive_is_told(server: Server, fetch: Fetcher, damage: str) -> None:
+    """With the right checksum."""
+    good = packed(list(MEMBERS.items()))
+    server.files["/set.tar.gz"] = content = {
+        "no archive": CONTENT,
+        "cut off": good[: len(good) // 2],
+    }[damage]
+    line = fetch.refused(Source((server.url("/set.tar.gz"),), "set.tar.gz", sha256(content), None, (ONE, TWO)))
+    assert "cannot be unpacked" in line
+    assert not (fetch.target / "set" / TWO).exists()
+
+
+def test_an_unknown_name(tmp_path: Path) -> None:
+    line = refusal(lambda: get("fashon-mnist", tmp_path), UserError)
+    assert "did you mean fashion-mnist?" in line
+    assert "cifar10" in line
+
+
+def test_femnist_says_how_to_make_it(tmp_path: Path) -> None:
+    line = refusal(lambda: get("femnist", tmp_path), UserError)
+    assert "github.com/TalwalkarLab/leaf" in line
+    assert "preprocess.sh -s niid --sf 1.0 -k 0 -t sample" in line
+    assert all_files(tmp_path) == set()
+
+
+def test_the_table_is_sound() -> None:
+    """No name leaves its folder, none is there twice, sums are sums, only http and https."""
+    assert set(DOWNLOADS).isdisjoint(NOT_DOWNLOADABLE)
+    for downloads in DOWNLOADS.values():
+        names = []
+        for part in downloads:
+            for file in part.sources:
+                names += [f"{part.folder}/{name}" for name in (file.file, *file.members)]
+                kind, _, value = file.checksum.partition(":")
+                assert re.fullmatch(r"[0-9a-f]+", value)
+                assert len(value) == {"md5": 32, "sha256": 64}[kind]
+                assert file.size is None or file.size > 0
+                assert file.urls
+                for url in file.urls:
+                    assert urlsplit(url).scheme in ("http", "https")
+                    assert url.endswith("/" + file.file)
+        assert len(set(names)) == len(names)
+        for name in names:
+            assert re.fullmatch(r"[A-Za-z0-9._/-]+", name)
+            assert not PurePosixPath(name).is_absolute()
+            assert ".." not in PurePosixPath(name).parts
