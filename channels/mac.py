@@ -1,54 +1,170 @@
 """The multiple-access channel: devices transmit at once, the antenna receives the sum (PFELS eq. 7).
 
-It is opened with the true channel, fed chunks of devices and closed, so that memory holds one chunk and one sum however
-many devices take part.
+It is opened with every device's channel and precoder, fed chunks of devices and closed, so that memory holds one chunk
+and one sum however many devices take part.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from channels.placement import Placement
+
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from channels.csi import ChannelState
+    from channels.csi import Response
     from channels.grid import Packing
+
+SLAB = 1 << 20
+"""Entries of the sum that are worked on at a time: they stay in the processor's cache while the devices pass by."""
+
+FEW = 1 << 17
+"""Messages shorter than this are summed by one matrix product."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What one chunk put on the air, [chunk] each.
+
+    energy: ||x_i||^2; received_energy: ||h_i x_i||^2; clipped: entries (elements under I/Q packing) cut to the peak.
+    """
+
+    energy: NDArray[np.float64]
+    received_energy: NDArray[np.float64]
+    clipped: NDArray[np.int64]
 
 
 class MultipleAccessChannel:
-    """One use of the channel by many devices: y = sum_i h_i x_i + z with x_i = b_i m_i.
+    """One use of the channel by many devices: y = sum_i h_i x_i + z with x_i = b_i s_i m_i.
 
-    m_i is device i's real message, b_i its complex precoder. Under packing "real" a message entry sits on the real part
-    of its resource element and the receiver keeps the real part; under "iq" entries 2j and 2j + 1 are the real and
-    imaginary part of element j and the receiver keeps both.
+    m_i is device i's real message, s_i a real scale that rides on it, b_i the complex precoder. Under packing "real" a
+    message entry sits on the real part of its resource element and the receiver keeps the real part; under "iq" entries
+    2j and 2j + 1 are the real and imaginary part of element j and the receiver keeps both. gains, precoders: h_i and
+    b_i, [devices, blocks, subcarriers] (length 1 along an axis that does not matter); placement says which entry meets
+    which coefficient; peak_energy: largest |x|^2 of an element, [devices], None for no limit.
     """
 
-    def __init__(self, state: ChannelState, packing: Packing) -> None:
-        self._gains = state.gains
+    def __init__(
+        self,
+        gains: Response,
+        precoders: Response,
+        packing: Packing,
+        placement: Placement | None = None,
+        peak_energy: NDArray[np.float64] | None = None,
+    ) -> None:
+        self._precoders = np.abs(precoders)
+        self._effective = gains * precoders
         self._packing = packing
+        self._placement = placement
+        self._peak = None if peak_energy is None else np.sqrt(peak_energy)
+        self._flat = self._effective.shape[1:] == (1, 1)
         self._sum: Tensor | None = None
 
-    def send(self, messages: Tensor, precoders: NDArray[np.complex128], devices: slice) -> Tensor:
-        """Superpose one chunk.
-
-        messages: [chunk, m] real; precoders: b_i, [chunk]; devices: which rows of the channel state they are.
-        Returns the transmitted energies ||x_i||^2 = |b_i|^2 ||m_i||^2, [chunk], float64.
-        """
-        effective = self._gains[devices] * precoders
-        received = messages.new_tensor(effective.real) @ messages
-        if self._packing == "iq" and np.any(effective.imag):
-            received += _quarter_turn(messages.new_tensor(effective.imag) @ messages)
-        self._sum = received if self._sum is None else self._sum.add_(received)
-        norms = messages.norm(dim=1).double()
-        energy: Tensor = norms.square() * norms.new_tensor(np.abs(precoders) ** 2)
-        return energy
+    def send(self, messages: Tensor, scale: NDArray[np.float64], devices: slice) -> Sent:
+        """Superpose one chunk. messages: [chunk, m] real; scale: s_i, [chunk]; devices: which rows of `gains`."""
+        clipped = np.zeros(len(scale), dtype=np.int64)
+        if self._peak is not None:
+            messages, clipped = self._clip(messages, scale, devices)
+        if self._sum is None:
+            self._sum = messages.new_zeros(messages.shape[1])
+        if self._flat:
+            effective = self._effective[devices, 0, 0] * scale
+            norms = messages.norm(dim=1).double().cpu().numpy()
+            self._superpose(messages, effective)
+            energy = (self._precoders[devices, 0, 0] * scale * norms) ** 2
+            return Sent(energy, (np.abs(effective) * norms) ** 2, clipped)
+        energy, received = np.zeros(len(scale)), np.zeros(len(scale))
+        for row, message in enumerate(messages):
+            device = devices.start + row
+            elements = _elements(message, self._packing)
+            energy[row] = self._energy_of(elements, self._precoders[device]) * scale[row] ** 2
+            received[row] = self._energy_of(elements, np.abs(self._effective[device])) * scale[row] ** 2
+            self._add(elements, self._effective[device] * scale[row])
+        return Sent(energy, received, clipped)
 
     def close(self, silent: Tensor) -> Tensor:
         """The noise-free observed real entries sum_i Re(h_i x_i), [m]; `silent` [m] is returned where nobody sent."""
         return silent if self._sum is None else self._sum
+
+    def _superpose(self, messages: Tensor, effective: NDArray[np.complexfloating]) -> None:
+        """sum += Re(h_i b_i s_i) m_i, and a quarter turn for the imaginary part under I/Q packing."""
+        assert self._sum is not None
+        _add_weighted(self._sum, messages, effective.real)
+        if self._packing == "iq" and np.any(effective.imag):
+            turned = messages.new_zeros(messages.shape[1])
+            _add_weighted(turned, messages, effective.imag)
+            self._sum += _quarter_turn(turned)
+
+    def _add(self, elements: Tensor, coefficients: NDArray[np.complexfloating]) -> None:
+        """One device through a channel that differs from element to element."""
+        assert self._sum is not None
+        assert self._placement is not None
+        real = self._placement.spread(elements.real.new_tensor(coefficients.real))
+        if self._packing == "real":
+            self._sum.addcmul_(elements, real)
+            return
+        import torch
+
+        imaginary = self._placement.spread(elements.real.new_tensor(coefficients.imag))
+        received = torch.view_as_real(elements * torch.complex(real, imaginary)).flatten()
+        self._sum += received[: len(self._sum)]
+
+    def _energy_of(self, elements: Tensor, amplitudes: NDArray[np.floating]) -> float:
+        """sum_e amplitude_e^2 |element_e|^2."""
+        assert self._placement is not None
+        import torch
+
+        power = self._placement.spread(elements.real.new_tensor(amplitudes**2))
+        modulus = elements.abs() if elements.is_complex() else elements
+        return float(torch.dot(power * modulus, modulus))
+
+    def _clip(self, messages: Tensor, scale: NDArray[np.float64], devices: slice) -> tuple[Tensor, NDArray[np.int64]]:
+        """Messages whose elements keep to the peak |b_i s_i m| <= sqrt(peak), and how many had to be cut."""
+        import torch
+
+        assert self._peak is not None
+        cut, clipped = torch.empty_like(messages), np.zeros(len(scale), dtype=np.int64)
+        for row, message in enumerate(messages):
+            device = devices.start + row
+            elements = _elements(message, self._packing)
+            amplitude = np.abs(self._precoders[device]) * abs(scale[row])
+            with np.errstate(divide="ignore"):
+                largest = elements.real.new_tensor(self._peak[device] / amplitude)
+            bound = largest.flatten() if self._flat or self._placement is None else self._placement.spread(largest)
+            modulus = elements.abs()
+            clipped[row] = int((modulus > bound).sum())
+            kept = elements * torch.clamp(bound / modulus.clamp_min(torch.finfo(messages.dtype).tiny), max=1.0)
+            cut[row] = (torch.view_as_real(kept).flatten() if kept.is_complex() else kept)[: len(message)]
+        return cut, clipped
+
+
+def _add_weighted(total: Tensor, messages: Tensor, weights: NDArray[np.floating]) -> None:
+    """total += weights @ messages, in one pass over the messages."""
+    import torch
+
+    if messages.shape[1] < FEW or messages.is_cuda:
+        torch.addmv(total, messages.t(), messages.new_tensor(weights), out=total)
+        return
+    for begin in range(0, messages.shape[1], SLAB):
+        slab = total[begin : begin + SLAB]
+        for message, weight in zip(messages[:, begin : begin + SLAB], weights.tolist(), strict=True):
+            slab.add_(message, alpha=weight)
+
+
+def _elements(message: Tensor, packing: Packing) -> Tensor:
+    """A message [m] as it sits on resource elements: real, or complex with a zero appended where m is odd."""
+    if packing == "real":
+        return message
+    import torch
+
+    if len(message) % 2:
+        message = torch.nn.functional.pad(message, (0, 1))
+    return torch.view_as_complex(message.contiguous().view(-1, 2))
 
 
 def _quarter_turn(entries: Tensor) -> Tensor:
@@ -60,10 +176,14 @@ def _quarter_turn(entries: Tensor) -> Tensor:
     return turned
 
 
-def baseband(messages: Tensor, precoders: NDArray[np.complex128], packing: Packing) -> NDArray[np.complex64]:
-    """Transmitted symbols x_i, [chunk, elements], complex64: for the record, no round needs them."""
-    entries = messages.detach().cpu().numpy().astype(np.float64)
-    return (precoders[:, None] * pack(entries, packing)).astype(np.complex64)
+def baseband(messages: Tensor, precoders: Response, packing: Packing, placement: Placement | None) -> Response:
+    """Transmitted symbols x_i, [chunk, elements], complex64: for the record, no round needs them.
+
+    precoders: [chunk, blocks, subcarriers], scale included.
+    """
+    elements = pack(messages.detach().cpu().numpy().astype(np.float64), packing)
+    spread = precoders[:, 0] if placement is None else np.stack([placement.spread_array(b) for b in precoders])
+    return (spread * elements).astype(np.complex64)
 
 
 def pack(entries: NDArray[np.float64], packing: Packing) -> NDArray[np.complex128]:

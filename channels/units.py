@@ -13,3 +13,23 @@ def linear_to_db(ratio: ArrayLike) -> NDArray[np.float64]:
     """Value in dB of a power ratio, elementwise; 0 gives -inf, inf gives inf."""
     with np.errstate(divide="ignore"):
         return np.asarray(10.0 * np.log10(np.asarray(ratio, dtype=np.float64)))
+
+
+def dbm_to_watt(dbm: ArrayLike) -> NDArray[np.float64]:
+    """Power in W of a level in dBm (dB over 1 mW), elementwise."""
+    return db_to_linear(np.asarray(dbm, dtype=np.float64) - 30.0)
+
+
+def watt_to_dbm(watt: ArrayLike) -> NDArray[np.float64]:
+    """Level in dBm of a power in W, elementwise; 0 gives -inf, inf gives inf."""
+    return linear_to_db(watt) + 30.0
+
+
+def subcarrier_power_w(tx_power_dbm: ArrayLike, subcarriers: int) -> NDArray[np.float64]:
+    """W on each of `subcarriers` subcarriers that share a device's transmit power equally, [devices] from [devices].
+
+    It is the mean power of the complex symbol on a resource element: a real payload carries all of it on its real part.
+    """
+    if subcarriers < 1:
+        raise ValueError(f"power spread over {subcarriers} subcarriers: at least 1 is needed")
+    return dbm_to_watt(tx_power_dbm) / subcarriers

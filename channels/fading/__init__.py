@@ -1,12 +1,43 @@
-"""Flat fading laws. A new law is one file beside this one and one line in the table."""
+"""Flat fading: laws of the gain, how it varies from round to round, recorded gains.
 
-from channels.fading.exponential import EXPONENTIAL
-from channels.fading.law import FadingLaw, draw_gains
-from channels.fading.rayleigh import RAYLEIGH
+A new law is one file beside this one and one line in the table.
+"""
 
-FADING_LAWS: dict[str, FadingLaw] = {
-    "exponential": EXPONENTIAL,
-    "rayleigh": RAYLEIGH,
+from collections.abc import Callable
+
+from channels.fading.exponential import exponential
+from channels.fading.fixed import fixed
+from channels.fading.gains import flat_gains
+from channels.fading.law import FadingLaw, LawParameters, exceedance, inverse_power, threshold_for
+from channels.fading.nakagami import nakagami
+from channels.fading.rayleigh import rayleigh
+from channels.fading.replay import Replay, read_replay
+from channels.fading.rician import rician
+from channels.fading.statistics import FadeStatistics, fade_statistics
+from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_turns
+
+FADING_LAWS: dict[str, Callable[[LawParameters], FadingLaw]] = {
+    "exponential": exponential,
+    "rayleigh": rayleigh,
+    "rician": rician,
+    "nakagami": nakagami,
+    "fixed": fixed,
 }
 
-__all__ = ["FADING_LAWS", "FadingLaw", "draw_gains"]
+__all__ = [
+    "FADING_LAWS",
+    "VARIATIONS",
+    "FadeStatistics",
+    "FadingLaw",
+    "LawParameters",
+    "Replay",
+    "Variation",
+    "doppler_hz",
+    "exceedance",
+    "fade_statistics",
+    "flat_gains",
+    "inverse_power",
+    "line_of_sight_turns",
+    "read_replay",
+    "threshold_for",
+]

@@ -1,8 +1,21 @@
 """|h| exponential: the law of the PFELS experiments (section 8.1). It is |h|, not |h|^2, that is exponential."""
 
 import numpy as np
+from scipy.special import expn
 
-from channels.fading.law import Array, FadingLaw
+from channels.draws import Array
+from channels.fading.law import FadingLaw, LawParameters
+
+
+def exponential(parameters: LawParameters) -> FadingLaw:
+    """|h| ~ Exp(1), E|h|^2 = 2."""
+    return FadingLaw(
+        cdf=_cdf,
+        quantile=_quantile,
+        mean_square=2.0,
+        source="PFELS, section 8.1",
+        closed_inverse_power=_inverse_power,
+    )
 
 
 def _cdf(gain: Array) -> Array:
@@ -13,4 +26,7 @@ def _quantile(probability: Array) -> Array:
     return np.asarray(-np.log1p(-probability))
 
 
-EXPONENTIAL = FadingLaw(cdf=_cdf, quantile=_quantile, source="PFELS, section 8.1")
+def _inverse_power(threshold: float) -> float:
+    """2 E2(a)/a with a = sqrt(2 t), the integral of 2 exp(-g)/g^2 above a (Abramowitz and Stegun, 5.1.4)."""
+    least_gain = float(np.sqrt(2 * max(threshold, 0.0)))
+    return 2 * float(expn(2, least_gain)) / least_gain if least_gain > 0 else float("inf")

@@ -1,46 +1,99 @@
-"""What a flat fading law is: the distribution of the gain |h|, given by its two functions.
+"""What a flat fading law is: the distribution of the gain |h|, given by its two functions, and what follows from it.
 
-A law is evaluated at uniform numbers that the caller draws, so that the caller decides which random stream a device's
+A law is evaluated at random numbers that the caller draws, so that the caller decides which random stream a device's
 fade comes from, and truncation needs no rejection loop.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Bounds = Literal["clip", "redraw"]
+from channels.draws import Array
+
+# The largest number below 1: where a law is asked for its upper end, which may be infinite.
+ALMOST_ONE = 1 - 2.0**-53
+
+
+@dataclass(frozen=True)
+class LawParameters:
+    """rician_k: K, power of the line of sight over that of the diffuse part; nakagami_m: m, the shape, at least 0.5.
+
+    A law looks at its own parameter alone.
+    """
+
+    rician_k: float = 1.0
+    nakagami_m: float = 1.0
 
 
 @dataclass(frozen=True)
 class FadingLaw:
     """Distribution of |h| with unit mean.
 
-    cdf: P(|h| <= g) at gains g [...]; quantile: its inverse at probabilities u in [0, 1) [...]; source: where the law
-    is from.
+    cdf: P(|h| <= g) at gains g >= 0 [...]; quantile: its inverse at probabilities u in [0, 1) [...]; mean_square:
+    E|h|^2 of that unit-mean law; source: where the law is from; line_of_sight: K/(K+1), share of the power that is a
+    constant component; constant: h is 1, with phase 0; closed_inverse_power: what `inverse_power` gives at t >= 0,
+    where that has a closed form.
     """
 
     cdf: Callable[[Array], Array]
     quantile: Callable[[Array], Array]
+    mean_square: float
     source: str
+    line_of_sight: float = 0.0
+    constant: bool = False
+    closed_inverse_power: Callable[[float], float] | None = None
 
 
-def draw_gains(
-    law: FadingLaw, uniforms: Array, *, mean_gain: float, min_gain: float, max_gain: float, bounds: Bounds
-) -> NDArray[np.complex128]:
-    """Complex gains h = |h| e^(j phi) of flat block fading, phase uniform on the circle.
+def exceedance(law: FadingLaw, threshold: float) -> float:
+    """P(|h|^2 >= t E|h|^2): the share of devices, or rounds, that a threshold t keeps."""
+    gain = np.sqrt(max(threshold, 0.0) * law.mean_square)
+    # The next smaller gain, so that what lies exactly on the threshold counts ("fixed" at t = 1).
+    return float(1 - law.cdf(np.nextafter(gain, 0.0)))
 
-    uniforms: [devices, 2] in [0, 1), the first column for |h|, the second for the phase.
-    bounds: "clip" moves a gain outside [min_gain, max_gain] to the nearer limit; "redraw" is the law conditioned on the
-    interval (what drawing again until inside would give), by inversion.
-    Returns [devices], complex128.
+
+def threshold_for(law: FadingLaw, share: float) -> float:
+    """t with P(|h|^2 >= t E|h|^2) = share, the inverse of `exceedance`.
+
+    Raises ValueError unless 0 < share <= 1.
     """
-    probability, turn = uniforms[:, 0], uniforms[:, 1]
-    if bounds == "redraw":
-        low, high = law.cdf(np.array([min_gain, max_gain]) / mean_gain)
-        probability = low + (high - low) * probability
-    gain = np.clip(mean_gain * law.quantile(probability), min_gain, max_gain)
-    return np.asarray(gain * np.exp(2j * np.pi * turn))
+    if not 0 < share <= 1:
+        raise ValueError(f"a share of {share:g} cannot be kept by a threshold: give a number above 0, at most 1")
+    return float(law.quantile(np.array(1 - share)) ** 2 / law.mean_square)
+
+
+def inverse_power(law: FadingLaw) -> Callable[[float], float]:
+    """The function t -> E[E|h|^2 / |h|^2 ; |h|^2 >= t E|h|^2]: mean power that channel inversion takes above t.
+
+    E1(t) for Rayleigh fading. It is inf at t = 0 where the law has too much weight at small gains (exponential,
+    Rayleigh, Rician, Nakagami m <= 1). Relative error below 1e-8 while `exceedance` is above 1e-7.
+    """
+    closed = law.closed_inverse_power
+    return closed if closed is not None else lambda threshold: _integrated_inverse_power(law, threshold)
+
+
+def _integrated_inverse_power(law: FadingLaw, threshold: float) -> float:
+    """By parts, with F the distribution of y = |h|^2 / E|h|^2: integral from t to inf of (F(y) - F(t)) / y^2 dy."""
+    from scipy.integrate import quad
+
+    if threshold <= 0:
+        return float("inf")
+
+    def distribution(power: float) -> float:
+        return float(law.cdf(np.sqrt(np.float64(power * law.mean_square))))
+
+    below = distribution(threshold)
+    if below >= ALMOST_ONE:
+        return 0.0
+    # Over log y, in pieces that follow the law, so that a narrow one is not stepped over.
+    shares = below + (1 - below) * np.array([1e-12, 1e-6, 0.01, 0.2, 0.5, 0.8, 0.99, 1 - 1e-6, ALMOST_ONE])
+    powers = law.quantile(np.minimum(shares, ALMOST_ONE)) ** 2 / law.mean_square
+    edges = np.log(np.unique(np.maximum(np.append(powers, threshold), threshold)))
+    pieces = (
+        quad(lambda s: (distribution(np.exp(s)) - below) * np.exp(-s), start, end, epsabs=1e-14, epsrel=1e-11)[0]
+        for start, end in pairwise(edges)
+    )
+    return float(sum(pieces) + (1 - below) * np.exp(-edges[-1]))

@@ -1,8 +1,21 @@
 """|h| Rayleigh: h circular complex Gaussian, here scaled to mean gain 1 (E|h|^2 = 4/pi)."""
 
 import numpy as np
+from scipy.special import exp1
 
-from channels.fading.law import Array, FadingLaw
+from channels.draws import Array
+from channels.fading.law import FadingLaw, LawParameters
+
+
+def rayleigh(parameters: LawParameters) -> FadingLaw:
+    """h ~ CN(0, 4/pi)."""
+    return FadingLaw(
+        cdf=_cdf,
+        quantile=_quantile,
+        mean_square=4 / np.pi,
+        source="rich scattering without line of sight",
+        closed_inverse_power=_inverse_power,
+    )
 
 
 def _cdf(gain: Array) -> Array:
@@ -13,4 +26,6 @@ def _quantile(probability: Array) -> Array:
     return np.asarray(np.sqrt(-4 / np.pi * np.log1p(-probability)))
 
 
-RAYLEIGH = FadingLaw(cdf=_cdf, quantile=_quantile, source="rich scattering without line of sight")
+def _inverse_power(threshold: float) -> float:
+    """E1(t): |h|^2 / E|h|^2 is exponential."""
+    return float(exp1(max(threshold, 0.0)))

@@ -1,37 +1,72 @@
-"""Every fading law against the same law from scipy, under both kinds of bounds."""
+"""Every fading law against the same law from scipy, under both kinds of bounds, and what follows from a law."""
 
+import subprocess
+import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 from airfl.streams import Purpose, Streams
-from channels.fading import FADING_LAWS, draw_gains
+from channels.draws import circular_gaussian
+from channels.fading import (
+    FADING_LAWS,
+    FadingLaw,
+    LawParameters,
+    exceedance,
+    flat_gains,
+    inverse_power,
+    threshold_for,
+)
 
-# The law of |h| with mean 1, by name; a law that is added needs its line here.
-REFERENCE = {
-    "exponential": stats.expon(),
-    "rayleigh": stats.rayleigh(scale=np.sqrt(2 / np.pi)),
+
+def rician(k: float) -> FadingLaw:
+    return FADING_LAWS["rician"](LawParameters(rician_k=k))
+
+
+def nakagami(m: float) -> FadingLaw:
+    return FADING_LAWS["nakagami"](LawParameters(nakagami_m=m))
+
+
+def unit_mean(family: Any, shape: float) -> Any:
+    return family(shape, scale=1 / family(shape).mean())
+
+
+RAYLEIGH, EXPONENTIAL, FIXED = (FADING_LAWS[name](LawParameters()) for name in ("rayleigh", "exponential", "fixed"))
+# The law and scipy's law of |h| with mean 1, by name; a law that is added needs its line here.
+CASES = {
+    "exponential": (EXPONENTIAL, stats.expon()),
+    "rayleigh": (RAYLEIGH, stats.rayleigh(scale=np.sqrt(2 / np.pi))),
+    "rician K=0.3": (rician(0.3), unit_mean(stats.rice, np.sqrt(2 * 0.3))),
+    "rician K=6": (rician(6.0), unit_mean(stats.rice, np.sqrt(2 * 6.0))),
+    "nakagami m=0.5": (nakagami(0.5), unit_mean(stats.nakagami, 0.5)),
+    "nakagami m=2.5": (nakagami(2.5), unit_mean(stats.nakagami, 2.5)),
 }
 N = 20_000
 # A Kolmogorov-Smirnov p-value below this comes by chance once in 10,000 seeds.
 LEAST_P = 1e-4
-every_law = pytest.mark.parametrize("name", FADING_LAWS)
+every_law = pytest.mark.parametrize("name", CASES)
+
+
+def test_every_law_of_the_table_is_tested() -> None:
+    assert {name.split()[0] for name in CASES} | {"fixed"} == set(FADING_LAWS)
 
 
 @pytest.fixture(scope="module")
 def uniforms() -> NDArray[np.float64]:
-    """What a run would use: one row a device, from its own stream."""
-    return Streams(7).device_uniforms(Purpose.FADING, 0, range(N), 2)
+    """What a run would use: one row a device, from its own stream; the third column for the line of sight."""
+    return Streams(7).device_uniforms(Purpose.FADING, 0, range(N), 3)
 
 
-def drawn(name: str, uniforms: NDArray[np.float64], **limits: Any) -> NDArray[np.complex128]:
-    """Gains of mean 0.02, unlimited unless limits are given."""
-    bounds = {"min_gain": 0.0, "max_gain": np.inf, "bounds": "clip", **limits}
-    return draw_gains(FADING_LAWS[name], uniforms, mean_gain=0.02, **bounds)
+def drawn(law: str | FadingLaw, uniforms: NDArray[np.float64], **changes: Any) -> NDArray[np.complex128]:
+    """Gains of mean 0.02 at one antenna, unlimited unless limits are given, [devices]."""
+    options = {"scale": 0.02, "min_gain": 0.0, "max_gain": np.inf, "bounds": "clip", **changes}
+    law = CASES[law][0] if isinstance(law, str) else law
+    return flat_gains(law, circular_gaussian(uniforms[:, :2]), uniforms[:, 2], **options)[:, 0]
 
 
 def p_value(sample: NDArray[np.float64], cdf: Callable[[Any], Any]) -> float:
@@ -40,16 +75,18 @@ def p_value(sample: NDArray[np.float64], cdf: Callable[[Any], Any]) -> float:
 
 @every_law
 def test_gains_follow_the_law(name: str, uniforms: NDArray[np.float64]) -> None:
-    gains = drawn(name, uniforms)
+    gains, reference = drawn(name, uniforms), CASES[name][1]
     assert gains.dtype == np.complex128
-    assert p_value(np.abs(gains) / 0.02, REFERENCE[name].cdf) > LEAST_P
-    # n = 20,000: the mean within 5 standard errors.
-    assert abs(np.abs(gains).mean() / 0.02 - 1) < 5 * REFERENCE[name].std() / np.sqrt(N)
+    assert p_value(np.abs(gains) / 0.02, reference.cdf) > LEAST_P
+    # n = 20,000: mean and mean square within 5 standard errors.
+    assert abs(np.abs(gains).mean() / 0.02 - 1) < 5 * reference.std() / np.sqrt(N)
+    squares = np.abs(gains / 0.02) ** 2
+    assert abs(squares.mean() - CASES[name][0].mean_square) < 5 * squares.std() / np.sqrt(N)
 
 
 @every_law
 def test_distribution_and_quantile_are_those_of_scipy(name: str) -> None:
-    law, reference = FADING_LAWS[name], REFERENCE[name]
+    law, reference = CASES[name]
     gains = np.array([0.0, 1e-9, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0])
     np.testing.assert_allclose(law.cdf(gains), reference.cdf(gains), rtol=1e-12)
     probabilities = np.array([0.0, 1e-12, 0.01, 0.5, 0.99, 1 - 1e-12])
@@ -58,19 +95,21 @@ def test_distribution_and_quantile_are_those_of_scipy(name: str) -> None:
 
 @every_law
 def test_distribution_and_quantile_are_inverse(name: str) -> None:
-    law, probabilities = FADING_LAWS[name], np.linspace(0, 0.999, 1000)
+    law, probabilities = CASES[name][0], np.linspace(0, 0.999, 1000)
     np.testing.assert_allclose(law.cdf(law.quantile(probabilities)), probabilities, rtol=1e-12, atol=1e-15)
 
 
 @every_law
-def test_the_mean_is_one(name: str) -> None:
-    law = FADING_LAWS[name]
+def test_the_mean_is_one_and_the_mean_square_is_as_stated(name: str) -> None:
+    law = CASES[name][0]
     assert integrate.quad(lambda gain: 1 - law.cdf(np.array(gain)), 0, np.inf)[0] == pytest.approx(1, rel=1e-7)
+    square = integrate.quad(lambda gain: 2 * gain * (1 - law.cdf(np.array(gain))), 0, 40, epsabs=1e-11)[0]
+    assert law.mean_square == pytest.approx(square, rel=1e-7)
 
 
 def test_it_is_the_amplitude_that_is_exponential() -> None:
     """PFELS section 8.1: an exponential |h| has E|h|^2 = 2 (E|h|)^2; an exponential |h|^2 would have 4/pi."""
-    evenly = np.stack([(np.arange(N) + 0.5) / N] * 2, axis=1)
+    evenly = np.stack([(np.arange(N) + 0.5) / N] * 3, axis=1)
     gains = np.abs(drawn("exponential", evenly)) / 0.02
     assert np.mean(gains**2) == pytest.approx(2, rel=0.01)
 
@@ -78,24 +117,25 @@ def test_it_is_the_amplitude_that_is_exponential() -> None:
 @every_law
 def test_clipping_puts_the_rest_on_the_limits(name: str, uniforms: NDArray[np.float64]) -> None:
     """n = 20,000: the shares at both limits within 5 standard errors, and the law between them."""
+    reference = CASES[name][1]
     gains = np.abs(drawn(name, uniforms, min_gain=0.005, max_gain=0.03))
     at_low, at_high = np.isclose(gains, 0.005, rtol=1e-12), np.isclose(gains, 0.03, rtol=1e-12)
-    for found, expected in (
-        (at_low.mean(), REFERENCE[name].cdf(0.25)),
-        (at_high.mean(), REFERENCE[name].sf(1.5)),
-    ):
+    for found, expected in ((at_low.mean(), reference.cdf(0.25)), (at_high.mean(), reference.sf(1.5))):
         assert abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / N)
     inside = gains[~at_low & ~at_high]
     assert p_value(inside / 0.02, truncated(name, 0.25, 1.5)) > LEAST_P
 
 
 @every_law
-def test_redrawing_gives_the_law_within_the_limits(name: str, uniforms: NDArray[np.float64]) -> None:
-    gains = np.abs(drawn(name, uniforms, min_gain=0.005, max_gain=0.03, bounds="redraw"))
-    assert gains.min() >= 0.005 * (1 - 1e-12)
-    assert gains.max() <= 0.03 * (1 + 1e-12)
+@pytest.mark.parametrize(("low", "high"), [(0.25, 1.5), (0.5, np.inf), (0.0, 1.5)])
+def test_redrawing_gives_the_law_within_the_limits(
+    name: str, low: float, high: float, uniforms: NDArray[np.float64]
+) -> None:
+    gains = np.abs(drawn(name, uniforms, min_gain=0.02 * low, max_gain=0.02 * high, bounds="redraw"))
+    assert gains.min() >= 0.02 * low * (1 - 1e-12)
+    assert gains.max() <= 0.02 * high * (1 + 1e-12)
     assert len(np.unique(gains)) == N
-    assert p_value(gains / 0.02, truncated(name, 0.25, 1.5)) > LEAST_P
+    assert p_value(gains / 0.02, truncated(name, low, high)) > LEAST_P
 
 
 @every_law
@@ -104,6 +144,7 @@ def test_limits_that_do_not_bite_change_nothing(name: str, uniforms: NDArray[np.
         drawn(name, uniforms, min_gain=0.0, max_gain=10.0, bounds=bounds) for bounds in ("clip", "redraw")
     )
     np.testing.assert_allclose(clipped, redrawn, rtol=1e-12)
+    np.testing.assert_allclose(drawn(name, uniforms, bounds="redraw"), clipped, rtol=1e-12)
 
 
 @every_law
@@ -118,7 +159,217 @@ def test_the_phase_is_uniform_and_says_nothing_of_the_gain(
     assert stats.ks_2samp(turns[strong], turns[~strong]).pvalue > LEAST_P
 
 
+@every_law
+@pytest.mark.parametrize("bounds", ["clip", "redraw"])
+def test_every_device_has_its_own_mean_gain_and_bounds_keep_the_phase(
+    name: str, bounds: str, uniforms: NDArray[np.float64]
+) -> None:
+    some, scales = uniforms[:50], np.linspace(0.01, 0.05, 50)
+    limits = {"min_gain": 0.01, "max_gain": 0.04, "bounds": bounds}
+    together = drawn(name, some, scale=scales, **limits)
+    alone = [drawn(name, some[i : i + 1], scale=float(scales[i]), **limits)[0] for i in range(50)]
+    np.testing.assert_allclose(together, alone, rtol=1e-12)
+    np.testing.assert_allclose(np.angle(together), np.angle(drawn(name, some)), rtol=1e-9)
+
+
+@every_law
+def test_antennas_fade_by_themselves_and_share_the_line_of_sight(name: str, uniforms: NDArray[np.float64]) -> None:
+    """Each antenna is what it is alone; n = 20,000: the correlation is the line of sight's share of power."""
+    law = CASES[name][0]
+    more = Streams(8).device_uniforms(Purpose.FADING, 0, range(N), 2)
+    diffuse = circular_gaussian(np.hstack([uniforms[:, :2], more]))
+    options: Any = {"scale": 0.02, "min_gain": 0.0, "max_gain": np.inf, "bounds": "clip"}
+    gains = flat_gains(law, diffuse, uniforms[:, 2], **options)
+    assert gains.shape == (N, 2)
+    np.testing.assert_array_equal(gains[:, 0], drawn(name, uniforms))
+    products = gains[:, 0] * gains[:, 1].conj() / (0.02**2 * law.mean_square)
+    assert abs(products.mean() - law.line_of_sight) < 5 * products.std() / np.sqrt(N)
+
+
+def test_rician_gains_are_a_constant_part_and_a_diffuse_part() -> None:
+    gains = flat_gains(
+        rician(3.0),
+        np.array([[1j], [0.0]]),
+        np.array([0.0, 0.25]),
+        scale=1.0,
+        min_gain=0.0,
+        max_gain=np.inf,
+        bounds="clip",
+    )
+    expected = np.sqrt(rician(3.0).mean_square) * np.array([np.sqrt(0.75) + 0.5j, 1j * np.sqrt(0.75)])
+    np.testing.assert_allclose(gains[:, 0], expected, rtol=1e-12)
+
+
+def test_without_line_of_sight_it_is_inversion_and_a_uniform_phase(uniforms: NDArray[np.float64]) -> None:
+    for law in (EXPONENTIAL, RAYLEIGH, nakagami(2.0)):
+        by_hand = np.clip(0.02 * law.quantile(uniforms[:, 0]), 1e-4, 0.1) * np.exp(2j * np.pi * uniforms[:, 1])
+        np.testing.assert_allclose(drawn(law, uniforms, min_gain=1e-4, max_gain=0.1), by_hand, rtol=1e-11)
+
+
+def test_rayleigh_is_rician_without_line_of_sight_and_nakagami_of_shape_one(uniforms: NDArray[np.float64]) -> None:
+    for law in (rician(0.0), nakagami(1.0)):
+        assert law.mean_square == pytest.approx(4 / np.pi, rel=1e-12)
+        np.testing.assert_allclose(drawn(law, uniforms), drawn("rayleigh", uniforms), rtol=1e-9)
+    faint = rician(1e-9)  # goes through the sum of both parts
+    np.testing.assert_allclose(drawn(faint, uniforms), drawn("rayleigh", uniforms), atol=0.02 * 1e-4)
+
+
+@pytest.mark.parametrize("k", [1e3, 0.999e6, 1.001e6, 1e12, 1e200])
+def test_a_strong_line_of_sight_leaves_no_fading(k: float, uniforms: NDArray[np.float64]) -> None:
+    """Of unit mean, |h| has variance 1/(2 K) to first order, and P(|h| <= 1) = 1/2 + O(K^-1/2)."""
+    law, spread = rician(k), 1 / np.sqrt(2 * k)
+    assert law.mean_square == pytest.approx(1 + 1 / (2 * k), abs=1 / k / k + 1e-15)
+    assert law.cdf(np.array(1.0)) == pytest.approx(0.5, abs=spread)
+    assert law.cdf(np.array([0.0, np.inf])) == pytest.approx([0, 1], abs=1e-300)
+    sample = np.abs(drawn(law, uniforms[:2000])) / 0.02
+    assert np.abs(sample - 1).max() < 6 * spread + 1e-15
+    redrawn = drawn(law, uniforms[:200], min_gain=0.02, bounds="redraw")
+    assert np.all((np.abs(redrawn) >= 0.02 * (1 - 1e-15)) & (np.abs(redrawn) < 0.02 * (1 + 6 * spread) + 1e-15))
+    if k < 1e9:
+        assert p_value((sample - 1) / spread, stats.norm().cdf) > LEAST_P
+        points = np.linspace(-4, 4, 9)
+        np.testing.assert_allclose(
+            law.cdf(1 + spread * points), stats.rice(np.sqrt(2 * k)).cdf(rice_gains(k, 1 + spread * points)), atol=1e-10
+        )
+        np.testing.assert_allclose(law.cdf(law.quantile(np.array([0.1, 0.9]))), [0.1, 0.9], rtol=1e-10)
+
+
+def rice_gains(k: float, gains: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Unit-mean gains in the scale of scipy's rice; its mean at large K is s (1 + 1/(4 K) + 1/(32 K^2)), s^2 = 2 K."""
+    return np.asarray(gains * np.sqrt(2 * k) * (1 + 1 / (4 * k) + 1 / (32 * k**2)))
+
+
+def test_rician_distribution_is_the_integral_of_its_density() -> None:
+    """Density at unit power: 2 (K + 1) r exp(-K - (K + 1) r^2) I0(2 r sqrt(K (K + 1)))."""
+    for k in (0.3, 6.0, 300.0):
+        root = np.sqrt(rician(k).mean_square)
+
+        def density(r: float, k: float = k) -> float:
+            scaled = special.i0e(2 * r * np.sqrt(k * (k + 1)))
+            return float(2 * (k + 1) * r * np.exp(-((np.sqrt(k + 1) * r - np.sqrt(k)) ** 2)) * scaled)
+
+        for gain in (0.5, 0.9, 1.0, 1.1):
+            expected = integrate.quad(density, 0, gain / root, epsabs=1e-13, points=[0.8 * gain / root])[0]
+            assert rician(k).cdf(np.array(gain)) == pytest.approx(expected, abs=1e-11)
+
+
+def test_a_fixed_channel_is_its_mean_gain_with_phase_zero(uniforms: NDArray[np.float64]) -> None:
+    scales = np.linspace(0.01, 0.05, 50)
+    for bounds in ("clip", "redraw"):
+        np.testing.assert_array_equal(drawn(FIXED, uniforms[:50], scale=scales, bounds=bounds), scales)
+        at_limit = drawn(FIXED, uniforms[:50], min_gain=0.02, max_gain=0.02, bounds=bounds)
+        np.testing.assert_array_equal(at_limit, np.full(50, 0.02))
+    clipped = drawn(FIXED, uniforms[:50], scale=scales, min_gain=0.02, max_gain=0.03)
+    np.testing.assert_array_equal(clipped, np.clip(scales, 0.02, 0.03))
+    assert FIXED.mean_square == 1
+
+
+@pytest.mark.parametrize(
+    ("law", "limits"),
+    [(FIXED, (0.03, 1.0)), (FIXED, (0.0, 0.01)), (RAYLEIGH, (1.0, np.inf)), (rician(6.0), (0.05, 0.05))],
+)
+def test_an_interval_that_holds_none_of_the_law_cannot_be_redrawn_into(
+    law: FadingLaw, limits: tuple[float, float], uniforms: NDArray[np.float64]
+) -> None:
+    with pytest.raises(ValueError, match=r"^gains from .* mean gain 0\.02, .*widen the limits, or clip to them$"):
+        drawn(law, uniforms[:5], min_gain=limits[0], max_gain=limits[1], bounds="redraw")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("rician", LawParameters(rician_k=np.inf), "K = inf has no fading: give a finite K, or take the law 'fixed'"),
+        ("rician", LawParameters(rician_k=-1.0), r"K = -1 .* at least 0"),
+        ("rician", LawParameters(rician_k=np.nan), r"K = nan .* at least 0"),
+        ("nakagami", LawParameters(nakagami_m=0.4), r"m = 0\.4 .* at least 0\.5"),
+        ("nakagami", LawParameters(nakagami_m=np.inf), r"m = inf .* 'fixed'"),
+        ("nakagami", LawParameters(nakagami_m=np.nan), r"m = nan .* at least 0\.5"),
+    ],
+)
+def test_impossible_parameters_are_refused_in_one_line(name: str, parameters: LawParameters, message: str) -> None:
+    with pytest.raises(ValueError, match=message) as raised:
+        FADING_LAWS[name](parameters)
+    assert "\n" not in str(raised.value)
+
+
+THRESHOLDS = (1e-6, 0.01, 0.3, 1.0, 3.0)
+
+
+@every_law
+def test_mean_inverse_power_is_that_of_scipys_density(name: str) -> None:
+    """E[c/|h|^2; |h|^2 >= t c] with c = E|h|^2, by quadrature over the density of log |h|."""
+    law, reference = CASES[name]
+    square = reference.moment(2)
+
+    def integrand(log_gain: float) -> float:
+        gain = np.exp(log_gain)
+        return float(square / gain * reference.pdf(gain))
+
+    for threshold in THRESHOLDS:
+        start, end = 0.5 * np.log(threshold * square), np.log(reference.isf(1e-15))
+        edges = np.linspace(start, end, 9)
+        pieces = pairwise(edges)
+        expected = sum(integrate.quad(integrand, a, b, epsabs=1e-14, epsrel=1e-11)[0] for a, b in pieces)
+        assert inverse_power(law)(threshold) == pytest.approx(expected, rel=1e-8)
+
+
+@every_law
+def test_mean_inverse_power_from_the_distribution_is_the_closed_form(name: str) -> None:
+    law = CASES[name][0]
+    integrated = inverse_power(FadingLaw(law.cdf, law.quantile, law.mean_square, law.source))
+    for threshold in THRESHOLDS:
+        assert integrated(threshold) == pytest.approx(inverse_power(law)(threshold), rel=1e-9)
+    assert integrated(0.0) == np.inf
+    assert integrated(1e6) == 0
+
+
+def test_mean_inverse_power_of_known_laws() -> None:
+    """Rayleigh: E1(t); gamma of shape m > 1: m/(m - 1) at t = 0."""
+    for law in (RAYLEIGH, nakagami(1.0), rician(0.0)):
+        for threshold in THRESHOLDS:
+            assert inverse_power(law)(threshold) == pytest.approx(special.exp1(threshold), rel=1e-9)
+        assert inverse_power(law)(0.0) == np.inf
+    for law in (EXPONENTIAL, nakagami(0.5), rician(6.0)):
+        assert inverse_power(law)(0.0) == np.inf
+    assert inverse_power(nakagami(2.5))(0.0) == pytest.approx(2.5 / 1.5, rel=1e-12)
+    assert inverse_power(nakagami(1.0001))(0.0) == pytest.approx(10001, rel=1e-9)
+    assert [inverse_power(FIXED)(t) for t in (0.0, 1.0, 1.0001)] == [1, 1, 0]
+    assert inverse_power(rician(1e7))(0.5) == pytest.approx(1, rel=1e-6)
+
+
+@every_law
+def test_a_threshold_keeps_the_share_it_is_for(name: str, uniforms: NDArray[np.float64]) -> None:
+    """n = 20,000: the share of draws above it within 5 standard errors."""
+    law, reference = CASES[name]
+    for share in (0.9, 0.5, 0.01):
+        threshold = threshold_for(law, share)
+        assert exceedance(law, threshold) == pytest.approx(share, rel=1e-10)
+        assert exceedance(law, threshold) == pytest.approx(reference.sf(np.sqrt(threshold * reference.moment(2))))
+        kept = np.mean(np.abs(drawn(name, uniforms) / 0.02) ** 2 >= threshold * law.mean_square)
+        assert abs(kept - share) < 5 * np.sqrt(share * (1 - share) / N)
+    assert threshold_for(law, 1.0) == 0
+    assert exceedance(law, 0.0) == exceedance(law, -1.0) == 1
+
+
+def test_thresholds_of_rayleigh_and_of_a_fixed_channel() -> None:
+    assert exceedance(RAYLEIGH, 0.3) == pytest.approx(np.exp(-0.3), rel=1e-12)
+    assert threshold_for(RAYLEIGH, np.exp(-0.3)) == pytest.approx(0.3, rel=1e-12)
+    assert [exceedance(FIXED, t) for t in (0.0, 1.0, 1.0001)] == [1, 1, 0]
+    assert threshold_for(FIXED, 0.5) == 1
+    for share in (0.0, 1.1, np.nan):
+        with pytest.raises(ValueError, match="give a number above 0, at most 1"):
+            threshold_for(RAYLEIGH, share)
+
+
+def test_laws_load_nothing_slow() -> None:
+    code = (
+        "import sys, channels.fading; sys.exit(bool({'torch', 'h5py', 'scipy.stats', 'scipy.io'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def truncated(name: str, low: float, high: float) -> Callable[[Any], Any]:
     """P(|h| <= g given low <= |h| <= high), from scipy's law."""
-    below, within = REFERENCE[name].cdf(low), REFERENCE[name].cdf(high) - REFERENCE[name].cdf(low)
-    return lambda gain: np.clip((REFERENCE[name].cdf(gain) - below) / within, 0, 1)
+    reference = CASES[name][1]
+    below, within = reference.cdf(low), reference.cdf(high) - reference.cdf(low)
+    return lambda gain: np.clip((reference.cdf(gain) - below) / within, 0, 1)

@@ -1,11 +1,14 @@
-"""Receiver noise: sigma_0 on an observed real entry."""
+"""Receiver noise: sigma_0 on an observed real entry, its level in W, and interference beside it."""
+
+import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from airfl.streams import Purpose, Streams
-from channels.noise import receiver_noise
+from channels.noise import interference_std, receiver_noise, thermal_noise_std
+from channels.units import dbm_to_watt, subcarrier_power_w, watt_to_dbm
 
 
 def generator(round_index: int = 0) -> np.random.Generator:
@@ -38,3 +41,72 @@ def test_noise_scales_with_its_deviation_and_is_new_every_round() -> None:
     one = receiver_noise(generator(), 100, 1.0)
     np.testing.assert_array_equal(receiver_noise(generator(), 100, 4.0), 4 * one)
     assert not np.any(receiver_noise(generator(1), 100, 1.0) == one)
+
+
+@pytest.mark.parametrize("spacing_hz", [15e3, 30e3, 120e3])
+@pytest.mark.parametrize("noise_figure_db", [0.0, 5.0, 9.5])
+def test_thermal_noise_is_that_of_a_link_budget(spacing_hz: float, noise_figure_db: float) -> None:
+    """-174 dBm/Hz + 10 log10 B + NF at 290 K, which rounds -173.975; both parts of the complex noise together."""
+    both_parts_w = 2 * thermal_noise_std(spacing_hz, noise_figure_db) ** 2
+    above = 10 * math.log10(spacing_hz) + noise_figure_db
+    assert watt_to_dbm(both_parts_w) == pytest.approx(-174 + above, abs=0.03)
+    assert watt_to_dbm(both_parts_w) == pytest.approx(-173.9751872 + above, abs=1e-6)
+
+
+def test_thermal_noise_in_watts() -> None:
+    """k_B 290 K 15 kHz = 6.005823e-17 W, half of it on a real entry; it grows with temperature and with F, a ratio."""
+    assert thermal_noise_std(15e3, 0.0) ** 2 == pytest.approx(6.0058232e-17 / 2, rel=1e-7)
+    assert thermal_noise_std(15e3, 0.0, 580.0) ** 2 == pytest.approx(6.0058232e-17, rel=1e-7)
+    assert thermal_noise_std(15e3, 10.0) ** 2 == pytest.approx(6.0058232e-16 / 2, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0.0, 5.0), "thermal noise over 0 Hz"),
+        ((math.inf, 5.0), "thermal noise over inf Hz"),
+        ((15e3, -1.0), "a noise figure of -1 dB"),
+        ((15e3, math.nan), "a noise figure of nan dB"),
+        ((15e3, 5.0, 0.0), "thermal noise at 0 K"),
+    ],
+)
+def test_noise_that_cannot_be_is_refused(arguments: tuple[float, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        thermal_noise_std(*arguments)
+
+
+def test_interference_is_so_many_decibels_over_the_noise() -> None:
+    assert interference_std(0.5, None) == 0.0
+    assert interference_std(0.5, 0.0) == 0.5
+    assert interference_std(0.5, 6.0) ** 2 == pytest.approx(0.25 * 3.9810717, rel=1e-7)
+    assert interference_std(0.5, -20.0) == pytest.approx(0.05)
+    assert interference_std(0.5, -math.inf) == 0.0
+    for level in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="dB over the noise: it must be finite"):
+            interference_std(0.5, level)
+
+
+def test_power_in_dbm() -> None:
+    np.testing.assert_allclose(dbm_to_watt([0, 23, 30, 46]), [1e-3, 0.199526231, 1, 39.8107171], rtol=1e-8)
+    np.testing.assert_allclose(watt_to_dbm([1e-3, 0.199526231, 1, 0]), [0, 23, 30, -np.inf], rtol=1e-8, atol=1e-12)
+    levels = np.linspace(-174, 60, 40)
+    np.testing.assert_allclose(watt_to_dbm(dbm_to_watt(levels)), levels, rtol=1e-12, atol=1e-12)
+
+
+def test_a_devices_power_is_shared_by_its_subcarriers() -> None:
+    """23 dBm over 3300 subcarriers: 60.46 uW, -12.185 dBm each."""
+    each = subcarrier_power_w(np.array([23.0, 20.0]), 3300)
+    np.testing.assert_allclose(each * 3300, dbm_to_watt([23, 20]), rtol=1e-12)
+    assert watt_to_dbm(each[0]) == pytest.approx(-12.185, abs=1e-3)
+    with pytest.raises(ValueError, match="spread over 0 subcarriers"):
+        subcarrier_power_w(23.0, 0)
+
+
+def test_a_device_at_the_cell_edge_in_physical_units() -> None:
+    """23 dBm on 600 subcarriers of 15 kHz, path loss 120 dB, noise figure 5 dB: SNR of a complex symbol 2.43 dB.
+
+    By hand: 23 - 27.7815 - 120 - (-173.9752 + 41.7609 + 5); the observed real entry of a real payload has twice that.
+    """
+    received = subcarrier_power_w(23.0, 600) * 10**-12
+    ratio = received / (2 * thermal_noise_std(15e3, 5.0) ** 2)
+    assert 10 * math.log10(ratio) == pytest.approx(2.4328, abs=1e-3)

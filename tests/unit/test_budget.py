@@ -37,6 +37,12 @@ KEYS = [
     "epsilon_paper",
     "epsilon_round_max",
     "epsilon_round_max_as_poisson",
+    "pilot_elements",
+    "downlink_elements",
+    "downlink_air_time_s",
+    "downlink_energy_j",
+    "silent_share",
+    "units",
 ]
 VARIANTS = {
     "plain": (),

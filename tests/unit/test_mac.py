@@ -7,32 +7,41 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from channels.csi import ChannelState
+from channels.frame import Frame
 from channels.grid import Packing
-from channels.mac import MultipleAccessChannel, baseband, pack
+from channels.mac import FEW, MultipleAccessChannel, baseband, pack
+from channels.placement import Placement
 from channels.power import invert_channel
 
+Complex = NDArray[np.complex128]
+
 DEVICES = 5
+SCALES = np.array([1.0, 0.5, 2.0, -1.0, 0.25])  # what rides on a precoder
 CASES = [(packing, entries, phase) for packing in ("real", "iq") for entries in (6, 7) for phase in (False, True)]
 
 
-def setting(entries: int, residual_phase: bool) -> tuple[ChannelState, NDArray[np.complex128], torch.Tensor]:
+def setting(entries: int, residual_phase: bool) -> tuple[Complex, Complex, torch.Tensor]:
     """A channel, precoders that invert it (off by a phase of their own, if asked), messages."""
     generator = np.random.default_rng(3)
     gains = generator.normal(size=DEVICES) + 1j * generator.normal(size=DEVICES)
     precoders = invert_channel(gains, 0.7) * generator.uniform(0.2, 1.0, DEVICES)
     if residual_phase:
         precoders = precoders * np.exp(1j * generator.normal(size=DEVICES))
-    return ChannelState(gains), precoders, torch.from_numpy(generator.normal(size=(DEVICES, entries)))
+    return gains, precoders, torch.from_numpy(generator.normal(size=(DEVICES, entries)))
 
 
 def superpose(
-    state: ChannelState, precoders: NDArray[np.complex128], messages: torch.Tensor, packing: Packing, cuts: list[int]
+    gains: Complex, precoders: Complex, messages: torch.Tensor, packing: Packing, cuts: list[int]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Received entries and transmitted energies with the devices sent in chunks between the cuts."""
-    channel = MultipleAccessChannel(state, packing)
-    energies = [channel.send(messages[a:b], precoders[a:b], slice(a, b)).numpy() for a, b in pairwise(cuts)]
+    channel = MultipleAccessChannel(flat(gains), flat(precoders / SCALES[: len(gains)]), packing)
+    energies = [channel.send(messages[a:b], SCALES[a:b], slice(a, b)).energy for a, b in pairwise(cuts)]
     return channel.close(torch.zeros(messages.shape[1])).numpy(), np.concatenate(energies)
+
+
+def flat(values: Complex) -> Complex:
+    """[devices] as a channel that is the same everywhere."""
+    return values[:, None, None]
 
 
 def by_hand(
@@ -52,17 +61,17 @@ def by_hand(
 
 @pytest.mark.parametrize(("packing", "entries", "residual_phase"), CASES)
 def test_superposition_is_the_sum_of_complex_symbols(packing: Packing, entries: int, residual_phase: bool) -> None:
-    state, precoders, messages = setting(entries, residual_phase)
-    received, _ = superpose(state, precoders, messages, packing, [0, DEVICES])
-    np.testing.assert_allclose(received, by_hand(state.gains, precoders, messages.numpy(), packing), atol=1e-13)
+    gains, precoders, messages = setting(entries, residual_phase)
+    received, _ = superpose(gains, precoders, messages, packing, [0, DEVICES])
+    np.testing.assert_allclose(received, by_hand(gains, precoders, messages.numpy(), packing), atol=1e-13)
 
 
 @pytest.mark.parametrize(("packing", "entries", "residual_phase"), CASES)
 @pytest.mark.parametrize("cuts", [[0, 1, 2, 3, 4, 5], [0, 3, 5], [0, 4, 5]])
 def test_chunks_change_nothing(cuts: list[int], packing: Packing, entries: int, residual_phase: bool) -> None:
-    state, precoders, messages = setting(entries, residual_phase)
-    whole = superpose(state, precoders, messages, packing, [0, DEVICES])
-    chunked = superpose(state, precoders, messages, packing, cuts)
+    gains, precoders, messages = setting(entries, residual_phase)
+    whole = superpose(gains, precoders, messages, packing, [0, DEVICES])
+    chunked = superpose(gains, precoders, messages, packing, cuts)
     np.testing.assert_allclose(chunked[0], whole[0], atol=1e-13)
     np.testing.assert_allclose(chunked[1], whole[1], rtol=1e-13)
 
@@ -70,11 +79,11 @@ def test_chunks_change_nothing(cuts: list[int], packing: Packing, entries: int, 
 @pytest.mark.parametrize(("packing", "entries", "residual_phase"), CASES)
 def test_recorded_symbols_are_those_that_were_superposed(packing: Packing, entries: int, residual_phase: bool) -> None:
     """What `baseband` records, sent through the channel, is what was received, and has the energy that was charged."""
-    state, precoders, messages = setting(entries, residual_phase)
-    received, energies = superpose(state, precoders, messages, packing, [0, DEVICES])
-    symbols = baseband(messages, precoders, packing)
+    gains, precoders, messages = setting(entries, residual_phase)
+    received, energies = superpose(gains, precoders, messages, packing, [0, DEVICES])
+    symbols = baseband(messages, flat(precoders), packing, None)
     assert symbols.dtype == np.complex64
-    total = (state.gains[:, None] * symbols).sum(axis=0)
+    total = (gains[:, None] * symbols).sum(axis=0)
     observed = total.real if packing == "real" else np.stack([total.real, total.imag], axis=1).ravel()[:entries]
     np.testing.assert_allclose(observed, received, atol=1e-6)
     np.testing.assert_allclose((np.abs(symbols) ** 2).sum(axis=1), energies, rtol=1e-6)
@@ -84,7 +93,7 @@ def test_without_residual_phase_the_payloads_add_up_scaled_by_beta() -> None:
     gains = np.array([0.02, 0.05j, -0.01])
     messages = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [-1.0, 0.0, 1.0]], dtype=torch.float64)
     for packing in ("real", "iq"):
-        received, _ = superpose(ChannelState(gains), invert_channel(gains, 0.5), messages, packing, [0, 3])
+        received, _ = superpose(gains, invert_channel(gains, 0.5), messages, packing, [0, 3])
         np.testing.assert_allclose(received, [2.0, 3.5, 5.0], atol=1e-14)
 
 
@@ -93,17 +102,114 @@ def test_energy_is_precoder_power_times_message_energy(packing: Packing) -> None
     """alpha = beta/|h| = (25, 10): energies 625 x 1 and 100 x 4."""
     gains = np.array([0.02, 0.05j])
     messages = torch.tensor([[0.6, 0.8, 0.0], [0.0, 0.0, 2.0]])
-    _, energies = superpose(ChannelState(gains), invert_channel(gains, 0.5), messages, packing, [0, 2])
+    _, energies = superpose(gains, invert_channel(gains, 0.5), messages, packing, [0, 2])
     assert energies.dtype == np.float64
     np.testing.assert_allclose(energies, [625, 400], rtol=1e-6)
 
 
 def test_nobody_sending_is_silence() -> None:
-    silent = torch.zeros(4)
-    assert MultipleAccessChannel(ChannelState(np.empty(0, dtype=complex)), "real").close(silent) is silent
+    silent, nobody = torch.zeros(4), np.empty((0, 1, 1), dtype=complex)
+    assert MultipleAccessChannel(nobody, nobody, "real").close(silent) is silent
 
 
 def test_packing_fills_real_then_imaginary() -> None:
     entries = np.array([[1.0, 2.0, 3.0]])
     np.testing.assert_array_equal(pack(entries, "real"), [[1, 2, 3]])
     np.testing.assert_array_equal(pack(entries, "iq"), [[1 + 2j, 3]])
+
+
+def selective(packing: Packing, entries: int, symbols_per_block: int, start: int) -> tuple[Complex, Complex, Placement]:
+    """A channel and precoders that differ from element to element, and where entries go."""
+    generator = np.random.default_rng(8)
+    elements = entries if packing == "real" else -(-entries // 2)
+    frame = Frame(np.arange(min(3, elements)) * 15e3, elements, 1e-4, symbols_per_block)
+    shape = (DEVICES, frame.blocks, frame.subcarriers)
+    gains = generator.normal(size=shape) + 1j * generator.normal(size=shape)
+    precoders = generator.normal(size=shape) + 1j * generator.normal(size=shape)
+    return gains, precoders, Placement(frame, start)
+
+
+def met(coefficients: Complex, place: Placement, element: int) -> Complex:
+    """The coefficient an element of a message meets: subcarrier first, from the start on, going round."""
+    frame = place.frame
+    where = (element + place.start) % frame.elements
+    return coefficients[..., where // frame.subcarriers // frame.symbols_per_block, where % frame.subcarriers]
+
+
+@pytest.mark.parametrize("packing", ["real", "iq"])
+@pytest.mark.parametrize(
+    ("entries", "symbols_per_block", "start"), [(7, 1, 0), (7, 1, 2), (14, 2, 3), (2, 1, 0), (9, 9, 1)]
+)
+def test_over_a_selective_channel_every_element_meets_its_own_coefficient(
+    packing: Packing, entries: int, symbols_per_block: int, start: int
+) -> None:
+    gains, precoders, place = selective(packing, entries, symbols_per_block, start % (entries // 2))
+    messages = torch.from_numpy(np.random.default_rng(9).normal(size=(DEVICES, entries)))
+    channel = MultipleAccessChannel(gains, precoders, packing, place)
+    sent = [channel.send(messages[a:b], SCALES[a:b], slice(a, b)) for a, b in ((0, 2), (2, 5))]
+    elements = pack(messages.numpy(), packing) * SCALES[:, None]
+    x = np.stack([met(precoders, place, e) * elements[:, e] for e in range(elements.shape[1])], axis=1)
+    y = np.stack([met(gains, place, e) * x[:, e] for e in range(elements.shape[1])], axis=1)
+    total = y.sum(axis=0)
+    observed = total.real if packing == "real" else np.stack([total.real, total.imag], axis=1).ravel()[:entries]
+    np.testing.assert_allclose(channel.close(torch.zeros(entries)).numpy(), observed, atol=1e-12)
+    np.testing.assert_allclose(np.concatenate([one.energy for one in sent]), (np.abs(x) ** 2).sum(axis=1))
+    np.testing.assert_allclose(np.concatenate([one.received_energy for one in sent]), (np.abs(y) ** 2).sum(axis=1))
+    recorded = baseband(messages, precoders * SCALES[:, None, None], packing, place)
+    np.testing.assert_allclose(recorded, x, rtol=1e-6, atol=1e-6)
+
+
+def test_an_axis_along_which_nothing_changes_may_have_length_one() -> None:
+    gains, precoders, place = selective("real", 14, 2, 3)
+    messages = torch.from_numpy(np.random.default_rng(9).normal(size=(DEVICES, 14)))
+    for axis in (1, 2):
+        one = np.take(precoders, [0], axis=axis)
+        received = []
+        for shape in (one, np.broadcast_to(one, precoders.shape)):
+            channel = MultipleAccessChannel(gains, shape, "real", place)
+            channel.send(messages, SCALES, slice(0, DEVICES))
+            received.append(channel.close(torch.zeros(14)))
+        np.testing.assert_allclose(received[0], received[1], atol=1e-13)
+
+
+def test_a_random_start_keeps_the_energy_limit_on_average_whatever_the_message_is() -> None:
+    """Over all starts the mean energy is the norm squared times the mean of the squared precoders, exactly."""
+    _, precoders, place = selective("real", 7, 1, 0)
+    message = torch.zeros(1, 7, dtype=torch.float64)
+    message[0, 4] = 2.0  # all of it on one entry
+    energies = []
+    for start in range(7):
+        channel = MultipleAccessChannel(precoders[:1], precoders[:1], "real", Placement(place.frame, start))
+        energies.append(channel.send(message, np.ones(1), slice(0, 1)).energy[0])
+    mean_square = (np.abs(precoders[0]) ** 2 * place.frame.weights).sum()
+    assert np.mean(energies) == pytest.approx(4 * mean_square)
+
+
+@pytest.mark.parametrize("packing", ["real", "iq"])
+def test_elements_above_the_peak_are_cut_to_it_and_counted(packing: Packing) -> None:
+    generator = np.random.default_rng(4)
+    messages = torch.from_numpy(generator.normal(size=(2, 101)))
+    precoders, peak = np.array([2.0, 1.0j]), np.array([1.0, 4.0])
+    channel = MultipleAccessChannel(flat(np.ones(2, complex)), flat(precoders), packing, None, peak)
+    sent = channel.send(messages, np.array([0.5, 1.0]), slice(0, 2))
+    x = pack(messages.numpy(), packing) * (precoders * [0.5, 1.0])[:, None]
+    largest = np.sqrt(peak)[:, None]
+    cut = np.where(np.abs(x) > largest, x / np.abs(x) * largest, x)
+    np.testing.assert_array_equal(sent.clipped, (np.abs(x) > largest).sum(axis=1))
+    assert sent.clipped.min() > 0
+    np.testing.assert_allclose(sent.energy, (np.abs(cut) ** 2).sum(axis=1))
+    total = cut.sum(axis=0)
+    observed = total.real if packing == "real" else np.stack([total.real, total.imag], axis=1).ravel()[:101]
+    np.testing.assert_allclose(channel.close(torch.zeros(101)).numpy(), observed, atol=1e-12)
+
+
+def test_long_messages_are_summed_alike() -> None:
+    """Above FEW entries the sum is made row by row: n = 131,079 entries of 3 devices against numpy."""
+    entries = FEW + 7
+    messages = torch.randn(3, entries, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    gains = np.array([1.0, -0.5, 2.0], dtype=complex)
+    channel = MultipleAccessChannel(flat(gains), flat(np.ones(3, complex)), "real")
+    channel.send(messages[:2], np.array([1.0, 3.0]), slice(0, 2))
+    channel.send(messages[2:], np.array([0.5]), slice(2, 3))
+    expected = (gains.real * [1.0, 3.0, 0.5]) @ messages.numpy()
+    np.testing.assert_allclose(channel.close(torch.zeros(entries)).numpy(), expected, atol=1e-12)

@@ -22,9 +22,12 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run(settings, folder / "a")
 
 
+ONES = {"symbol": 1, "subcarrier": 1, "antenna": 1}  # of a flat channel
+
+
 def test_xarray_sees_named_dimensions_units_and_names(finished: Run) -> None:
     with open_trace(finished.path) as trace:
-        assert trace.sizes == {"round": 3, "slot": 8, "population": 100, "coordinate": 254}
+        assert trace.sizes == {"round": 3, "slot": 8, "population": 100, "coordinate": 254, **ONES}
         assert not trace.coords
         for variable in (*PER_ROUND, *PER_SLOT, *PER_DEVICE):
             assert trace[variable.name].dims == variable.dimensions

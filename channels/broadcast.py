@@ -1,0 +1,56 @@
+"""The downlink: the server broadcasts the model, the mask's seed and beta to every device that listens."""
+
+import math
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from channels.digital import LARGEST_COUNT
+from channels.grid import OfdmaGrid
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """What a broadcast takes. energy: in the unit of the element energy it was made with."""
+
+    bits: int
+    resource_elements: int
+    ofdm_symbols: int
+    air_time_s: float
+    energy: float
+
+
+def downlink_bits(
+    dimension: int, bits_per_value: int = 32, seed_bits: int = 64, beta_bits: int = 32, feedback_bits: int = 0
+) -> int:
+    """Bits of a round's broadcast: the model of `dimension` values, the mask's seed, beta, and other feedback."""
+    return dimension * bits_per_value + seed_bits + beta_bits + feedback_bits
+
+
+def broadcast_cost(bits: int, worst_snr: float, grid: OfdmaGrid, element_energy: float) -> Broadcast:
+    """Cost of `bits` bits that every device must hear, error-free at the capacity of the weakest listener.
+
+    worst_snr: ratio of signal to noise power on a resource element at that listener; the rate is log2(1 + worst_snr)
+    bits a resource element, on all used subcarriers; element_energy: what the server spends on a resource element.
+    Raises ValueError for negative bits, a negative energy and an SNR that is negative or nan; OverflowError where it
+    takes more resource elements than a 64-bit integer counts.
+    """
+    if bits < 0:
+        raise ValueError(f"a broadcast of {bits} bits: it cannot be negative")
+    if not worst_snr >= 0:
+        raise ValueError(f"a broadcast at an SNR of {worst_snr:g}: a ratio of powers, not in dB, is never below 0")
+    if not 0 <= element_energy < math.inf:
+        raise ValueError(f"an energy of {element_energy:g} a resource element: it must be finite and not negative")
+    rate = math.log1p(worst_snr) / math.log(2.0)
+    wanted = float(np.ceil(bits / max(rate, sys.float_info.min)))
+    if wanted > LARGEST_COUNT:
+        raise OverflowError(f"{wanted:.2g} resource elements would be needed, more than can be counted")
+    use = grid.occupy(int(wanted))
+    return Broadcast(
+        bits=bits,
+        resource_elements=use.resource_elements,
+        ofdm_symbols=use.ofdm_symbols,
+        air_time_s=use.air_time_s,
+        energy=use.resource_elements * element_energy,
+    )

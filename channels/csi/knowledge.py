@@ -1,0 +1,164 @@
+"""A round's channel as it is and as it is known, while one impairment after the other is put upon it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channels.csi.state import ChannelEstimate, ChannelState
+from channels.draws import Array, Complex, Draw
+from channels.frame import Frame
+
+MOST_BITS = 16
+
+
+@dataclass(frozen=True)
+class CsiParameters:
+    """What makes channel knowledge imperfect; the defaults leave it perfect.
+
+    estimation: "perfect", "ls" or "mmse"; pilots: L, pilot symbols a device sends for each coefficient that is
+    estimated; delay_s: from estimation to transmission; doppler_hz: f_D = v f_c/c; phase_bits, gain_bits: of the
+    quantised feedback, 0 for none; gain_range_db: (lowest, highest) modulus the feedback can say, relative to the
+    device's root mean square; phase_std_rad: of the residual phase; timing_offset_s: a device arrives up to that much
+    after the receiver's window opens for the first arrival, uniform in [0, timing_offset_s], and as far as prefix_s
+    late without harm; frequency_offset_hz: a device's carrier is off by plus or minus this at most, uniform;
+    spacing_hz, prefix_s: of the OFDM symbols, the prefix less the channel's own delay spread.
+    """
+
+    estimation: str = "perfect"
+    pilots: int = 1
+    delay_s: float = 0.0
+    doppler_hz: float = 0.0
+    phase_bits: int = 0
+    gain_bits: int = 0
+    gain_range_db: tuple[float, float] = (-40.0, 10.0)
+    phase_std_rad: float = 0.0
+    timing_offset_s: float = 0.0
+    frequency_offset_hz: float = 0.0
+    spacing_hz: float = 15e3
+    prefix_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """The channel of a round and what is known of it, [devices] on the first axis of everything.
+
+    mean_power: E|h_i|^2 over fading; pilot_noise_variance: variance of the complex noise on an estimate from one pilot,
+    N_0 over the energy of a pilot; both [devices].
+    slope, error_variance: given hhat every coefficient of the true channel is slope u hhat + e, e ~ CN(0,
+    error_variance) independent of hhat and of u, [devices], Gaussian laws only; error_variance is None where that is
+    not so. u is 1, or, where an exact estimate was turned, an unknown factor of modulus at most 1: so error_variance 0
+    says that |h/hhat| <= |slope|.
+    leakage: share of a device's received power that falls on other elements and symbols, [devices]. `state` holds what
+    is left on the device's own elements, so that beside a useful |h|^2 of `state` leaks |h|^2 leakage/(1 - leakage).
+    """
+
+    state: ChannelState
+    estimate: ChannelEstimate
+    mean_power: Array
+    pilot_noise_variance: Array
+    slope: Array
+    error_variance: Array | None
+    leakage: Array
+
+    def take(self, rows: NDArray[np.int64]) -> Knowledge:
+        """Of these devices alone."""
+        return Knowledge(
+            state=ChannelState(self.state.response[rows]),
+            estimate=ChannelEstimate(self.estimate.response[rows]),
+            mean_power=self.mean_power[rows],
+            pilot_noise_variance=self.pilot_noise_variance[rows],
+            slope=self.slope[rows],
+            error_variance=None if self.error_variance is None else self.error_variance[rows],
+            leakage=self.leakage[rows],
+        )
+
+
+def perfect_knowledge(
+    state: ChannelState, mean_power: NDArray[np.float64], pilot_noise_variance: NDArray[np.float64]
+) -> Knowledge:
+    """Perfect channel knowledge at both ends (PFELS, section 4.1)."""
+    exact, nothing = np.ones(len(state.response)), np.zeros(len(state.response))
+    return Knowledge(state, ChannelEstimate(state.response), mean_power, pilot_noise_variance, exact, nothing, nothing)
+
+
+def turn(knowledge: Knowledge, factor: Complex, leaked: Array | float = 0.0) -> Knowledge:
+    """The true channel times factors of modulus at most 1 that nobody knows.
+
+    factor: broadcast against the response; leaked: share of the power that leaves the device's elements, [devices];
+    shares compose as 1 - (1 - a)(1 - b). Nothing is said of h given hhat from here on, unless hhat was exact.
+    """
+    response = knowledge.state.response
+    return replace(
+        knowledge,
+        state=ChannelState(response * factor.astype(response.dtype)),
+        error_variance=if_exact(knowledge.error_variance),
+        leakage=1.0 - (1.0 - knowledge.leakage) * (1.0 - leaked),
+    )
+
+
+def if_exact(error_variance: Array | None) -> Array | None:
+    """The error variance where it is zero for every device, None otherwise."""
+    return error_variance if error_variance is not None and not error_variance.any() else None
+
+
+def match(state: ChannelState, estimate: ChannelEstimate) -> None:
+    """ValueError unless truth and estimate speak of the same devices, antennas, blocks and subcarriers; blocks and
+    subcarriers may have length 1 in either."""
+    true, known = state.response.shape, estimate.response.shape
+    if len(true) != 4 or len(known) != 4:
+        raise ValueError(f"channel {true}, estimate {known}: give both as [devices, antennas, blocks, subcarriers]")
+    for axis, a, b in zip(("devices", "antennas", "blocks", "subcarriers"), true, known, strict=True):
+        if a != b and (axis in ("devices", "antennas") or 1 not in (a, b)):
+            raise ValueError(f"the channel has {a} {axis}, its estimate {b}: give the estimate for the same {axis}")
+
+
+def check_csi(parameters: CsiParameters) -> None:
+    """ValueError, one line, for parameters that no run can have."""
+    p = parameters
+    if p.estimation not in ("perfect", "ls", "mmse"):
+        raise ValueError(f"channel estimation {p.estimation!r} is not known: choose perfect, ls or mmse")
+    if not 1 <= p.pilots < math.inf or p.pilots % 1:
+        raise ValueError(f"{p.pilots} pilots per coefficient: give a whole number from 1 up")
+    for what, value in (("a CSI delay", p.delay_s), ("a cyclic prefix", p.prefix_s)):
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{what} of {value} s: give a finite time from 0 up")
+    if not 0 <= p.doppler_hz < math.inf:
+        raise ValueError(f"a Doppler frequency of {p.doppler_hz} Hz: give a finite one from 0 up, speed/wavelength")
+    for what, bits in (("phase", p.phase_bits), ("gain", p.gain_bits)):
+        if not 0 <= bits <= MOST_BITS or bits % 1:
+            raise ValueError(f"{bits} bits of {what} feedback: give a whole number from 0 (exact) to {MOST_BITS}")
+    low, high = p.gain_range_db
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(f"a gain range from {low} to {high} dB: give two finite values, the lower first")
+    if not 0 <= p.phase_std_rad < math.inf:
+        raise ValueError(f"a phase error of {p.phase_std_rad} rad: give a finite standard deviation from 0 up")
+    if not 0 < p.spacing_hz < math.inf:
+        raise ValueError(f"a subcarrier spacing of {p.spacing_hz} Hz: give a finite one above 0")
+    if not 0 <= p.timing_offset_s < 1 / p.spacing_hz:
+        raise ValueError(
+            f"a timing offset of {p.timing_offset_s} s: give one from 0 up and below the useful symbol, "
+            f"{1 / p.spacing_hz:.6g} s"
+        )
+    if not 0 <= p.frequency_offset_hz < p.spacing_hz / 2:
+        raise ValueError(
+            f"a frequency offset of {p.frequency_offset_hz} Hz: give one from 0 up and below half the spacing, "
+            f"{p.spacing_hz / 2:.6g} Hz"
+        )
+
+
+Impair = Callable[[Knowledge, CsiParameters, Frame, Draw], Knowledge]
+
+
+@dataclass(frozen=True)
+class Impairment:
+    """One effect. apply: (knowledge, parameters, frame, draw) -> knowledge; present: whether the parameters ask for it;
+    source: where the model is from."""
+
+    apply: Impair
+    present: Callable[[CsiParameters], bool]
+    source: str

@@ -1,0 +1,37 @@
+"""Channel state, and what is known of it: kept apart by type, so that no device precodes by what it cannot know."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Response = NDArray[np.complex128] | NDArray[np.complex64]
+"""[devices, antennas, blocks, subcarriers]; an axis along which the channel does not change may have length 1."""
+
+
+@dataclass(frozen=True)
+class ChannelState:
+    """The true channel of one round, at the time of transmission.
+
+    response: h_i at every receive antenna, time block and subcarrier, [devices, antennas, blocks, subcarriers]; flat
+    fading with one antenna is [devices, 1, 1, 1].
+    """
+
+    response: Response
+
+    @property
+    def gains(self) -> NDArray[np.complex128]:
+        """The first antenna's channel, its mean over resource elements, [devices]: what a record keeps."""
+        return np.asarray(self.response[:, 0].mean(axis=(1, 2)), dtype=np.complex128)
+
+
+@dataclass(frozen=True)
+class ChannelEstimate:
+    """What server and devices believe the channel to be. response: hhat_i, axes as in `ChannelState`."""
+
+    response: Response
+
+    @property
+    def gains(self) -> NDArray[np.complex128]:
+        """As in `ChannelState`."""
+        return np.asarray(self.response[:, 0].mean(axis=(1, 2)), dtype=np.complex128)

@@ -1,0 +1,70 @@
+"""Complex gains of a fading law, from the random numbers of its diffuse part."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from channels.draws import Array, Complex
+from channels.fading.law import ALMOST_ONE, FadingLaw
+
+Bounds = Literal["clip", "redraw"]
+
+# A law is not conditioned on less of itself than this: double precision would leave it few different gains.
+LEAST_SHARE = 1e-12
+
+
+def flat_gains(
+    law: FadingLaw,
+    diffuse: Complex,
+    turns: Array,
+    *,
+    scale: float | Array,
+    min_gain: float,
+    max_gain: float,
+    bounds: Bounds,
+) -> Complex:
+    """Gains h of flat fading with E|h| = scale before bounds, [devices, antennas].
+
+    diffuse: CN(0, 1) numbers g, [devices, antennas]; turns: phase of the line of sight over 2 pi, in [0, 1), [devices],
+    the same at all antennas of a device; scale: mean gain, a number or [devices].
+    Without line of sight |h| is the law's quantile at 1 - exp(-|g|^2) and the phase that of g; with it h is the sum of
+    both parts, which is the law. A constant law has phase 0.
+    bounds: "clip" moves a gain outside [min_gain, max_gain] to the nearer limit and keeps its phase; "redraw" is the
+    law conditioned on the interval (what drawing again until inside would give), by inversion, phase kept.
+    Raises ValueError for "redraw" if the interval holds none of the law.
+    """
+    means = np.reshape(np.asarray(scale, dtype=np.float64), (-1, 1))
+    if law.line_of_sight > 0:
+        sight = np.sqrt(law.line_of_sight) * np.exp(2j * np.pi * turns)[:, None]
+        sums = sight + np.sqrt(1 - law.line_of_sight) * diffuse
+        gains, angles = np.sqrt(law.mean_square) * np.abs(sums), np.angle(sums)
+        shares = law.cdf(gains) if bounds == "redraw" else gains
+    else:
+        shares = _below_one(-np.expm1(-(np.abs(diffuse) ** 2)))
+        gains, angles = law.quantile(shares), np.angle(diffuse)
+    if bounds == "redraw":
+        gains = _within(law, gains, shares, means, (min_gain, max_gain))
+    gains = np.clip(means * gains, min_gain, max_gain)
+    return np.asarray(gains + 0j if law.constant else gains * np.exp(1j * angles))
+
+
+def _within(law: FadingLaw, gains: Array, shares: Array, means: Array, limits: tuple[float, float]) -> Array:
+    """Unit-mean gains at the same share of the law within the limits, [devices, antennas]."""
+    # The next smaller gain, so that a constant law at the lower limit lies within.
+    low, high = law.cdf(np.nextafter(limits[0] / means, 0.0)), law.cdf(limits[1] / means)
+    empty = high - low < LEAST_SHARE
+    if empty.any():
+        raise ValueError(
+            f"gains from {limits[0]:g} to {limits[1]:g} hold less than {LEAST_SHARE:g} of the law with mean gain "
+            f"{means[empty][0]:g}, so none can be redrawn there: widen the limits, or clip to them"
+        )
+    bites = (low > 0) | (high < 1)
+    if not bites.any():
+        return gains
+    return np.where(bites, law.quantile(_below_one(low + (high - low) * shares)), gains)
+
+
+def _below_one(shares: Array) -> Array:
+    return np.asarray(np.minimum(shares, ALMOST_ONE))

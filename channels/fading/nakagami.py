@@ -1,0 +1,46 @@
+"""|h| Nakagami-m: |h|^2 is a gamma variable of shape m; m = 1 is Rayleigh, large m is no fading."""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import exp1, gammainc, gammaincc, gammaincinv, poch
+
+from channels.draws import Array
+from channels.fading.law import FadingLaw, LawParameters
+
+
+def nakagami(parameters: LawParameters) -> FadingLaw:
+    """Shape m, scaled to mean gain 1: E|h|^2 = m (Gamma(m) / Gamma(m + 1/2))^2.
+
+    Raises ValueError unless m is finite and at least 0.5.
+    """
+    m = parameters.nakagami_m
+    if not (np.isfinite(m) and m >= 0.5):
+        raise ValueError(
+            f"Nakagami m = {m:g} is not a law of fading: give a finite number of at least 0.5 "
+            "(1 is Rayleigh; a channel without fading is the law 'fixed')"
+        )
+    mean_square = float(m / poch(m, 0.5) ** 2)
+
+    def cdf(gain: Array) -> Array:
+        return np.asarray(gammainc(m, m * gain**2 / mean_square))
+
+    def quantile(probability: Array) -> Array:
+        return np.asarray(np.sqrt(gammaincinv(m, probability) * mean_square / m))
+
+    return FadingLaw(
+        cdf=cdf,
+        quantile=quantile,
+        mean_square=mean_square,
+        source="Nakagami, The m-distribution (1960)",
+        closed_inverse_power=_inverse_power(m),
+    )
+
+
+def _inverse_power(m: float) -> Callable[[float], float] | None:
+    """m Gamma(m - 1, m t) / Gamma(m), the integral of the gamma density over y; m/(m - 1) at t = 0."""
+    if m < 1:  # the incomplete gamma function is had for positive orders only
+        return None
+    if m == 1:
+        return lambda threshold: float(exp1(max(threshold, 0.0)))
+    return lambda threshold: float(m / (m - 1) * gammaincc(m - 1, m * max(threshold, 0.0)))

@@ -1,0 +1,173 @@
+"""Gains that were measured or exported, replayed: from an HDF5 file or a .mat file of MATLAB (v4 to v7.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channels.draws import Array, Complex
+
+AXES = "[rounds, devices] or [rounds, devices, antennas]"
+
+
+@dataclass(frozen=True)
+class Replay:
+    """gains: h of every round, device and receive antenna, complex128 [rounds, devices, antennas]."""
+
+    gains: Complex
+
+    def at(self, round_index: int, device_ids: Sequence[int] | NDArray[np.int64]) -> Complex:
+        """The gains of these devices in this round, both counted from 0, [len(device_ids), antennas]."""
+        return np.asarray(self.gains[round_index, np.asarray(device_ids, dtype=np.int64)])
+
+
+def read_replay(
+    path: str | Path, variable: str | None = None, *, rounds: int, devices: int, antennas: int = 1
+) -> Replay:
+    """The first rounds, devices and antennas of the array `variable` in a file.
+
+    The array is [rounds, devices] (one antenna) or [rounds, devices, antennas], real (gains of phase 0) or complex. In
+    HDF5 a complex number is h5py's or a pair of fields r and i, or real and imag, as MATLAB writes; arrays that MATLAB
+    wrote (attribute MATLAB_class) are turned to the axes they have in MATLAB. Without `variable` the file must hold one
+    array that could be meant. Nothing more than what is wanted is read, links to other files are not followed.
+    Raises ValueError, saying what to mend, if the file cannot be read, there is no such array, it is too small, or a
+    gain is NaN, infinite or 0.
+    """
+    import h5py
+
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; give the path of an HDF5 or .mat file")
+    wanted = (rounds, devices, antennas)
+    try:
+        gains = (_from_hdf5 if h5py.is_hdf5(path) else _from_mat)(path, variable, wanted)
+    except ReplayError as error:
+        raise ValueError(f"{path}: {error}") from None
+    except Exception as error:  # a damaged file can raise anything
+        reason = f"{type(error).__name__}: {error}".splitlines()[0][:120]
+        raise ValueError(f"{path}: neither a readable HDF5 file nor a .mat file ({reason}); export it again") from None
+    fault = _fault(gains)
+    if fault:
+        raise ValueError(f"{path}: {fault}")
+    return Replay(gains)
+
+
+class ReplayError(Exception):
+    """What is wrong with an array that was found, or not found."""
+
+
+def _from_hdf5(path: Path, variable: str | None, wanted: tuple[int, ...]) -> Complex:
+    import h5py
+
+    shapes: dict[str, tuple[int, ...]] = {}
+    others: dict[str, str] = {}
+
+    def note(name: str, item: Any) -> None:
+        # MATLAB keeps what cells and objects refer to in groups whose names begin with #.
+        if not isinstance(item, h5py.Dataset) or name.startswith("#"):
+            return
+        kind = _text(item.attrs.get("MATLAB_class", ""))
+        if item.shape is None:
+            others[name] = "empty"
+        elif item.external or item.is_virtual:
+            others[name] = "kept in another file"
+        elif not _is_number(item.dtype) or kind in ("char", "logical", "cell"):
+            others[name] = f"{kind or item.dtype}, not numbers"
+        else:
+            shapes[name] = tuple(reversed(item.shape)) if kind else item.shape
+
+    with h5py.File(path, "r") as file:
+        file.visititems(note)
+        name = _chosen(variable, shapes, others)
+        cut = _cut(name, shapes[name], wanted)
+        if "MATLAB_class" in file[name].attrs:
+            return _complex(file[name][cut[::-1]].T)
+        return _complex(file[name][cut])
+
+
+def _from_mat(path: Path, variable: str | None, wanted: tuple[int, ...]) -> Complex:
+    from scipy.io import loadmat, whosmat
+
+    shapes: dict[str, tuple[int, ...]] = {}
+    others: dict[str, str] = {}
+    for name, shape, kind in whosmat(str(path), appendmat=False):
+        if kind in ("double", "single") or kind.startswith(("int", "uint")):
+            shapes[name] = shape
+        else:
+            others[name] = f"{kind}, not numbers"
+    name = _chosen(variable, shapes, others)
+    cut = _cut(name, shapes[name], wanted)
+    return _complex(loadmat(str(path), appendmat=False, variable_names=[name])[name][cut])
+
+
+def _chosen(variable: str | None, shapes: dict[str, tuple[int, ...]], others: dict[str, str]) -> str:
+    """The variable that is asked for, or the only one that could be meant."""
+    if variable is not None:
+        name = variable.strip("/")
+        if name in others:
+            raise ReplayError(f"{name!r} is {others[name]}; give an array of numbers, {AXES}")
+        if name not in shapes:
+            raise ReplayError(f"there is no array {variable!r}; there are {_listed(sorted(shapes | others))}")
+        return name
+    candidates = [name for name, shape in shapes.items() if len(shape) in (2, 3)]
+    if not candidates:
+        raise ReplayError(f"no array of numbers is {AXES}; there are {_listed(sorted(shapes | others))}")
+    if len(candidates) > 1:
+        raise ReplayError(f"{len(candidates)} arrays could be the gains: {_listed(sorted(candidates))}; name one")
+    return candidates[0]
+
+
+def _cut(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[slice, ...]:
+    """The part that is wanted; refuses an array that lacks some of it."""
+    if len(shape) not in (2, 3):
+        raise ReplayError(f"{name!r} has {len(shape)} axes; {AXES} is wanted")
+    for what, there, needed in zip(("rounds", "devices", "antennas"), (*shape, 1)[:3], wanted, strict=True):
+        if there < needed:
+            raise ReplayError(
+                f"{name!r} holds {there:,} of the {needed:,} {what} the run needs; its shape {shape} is read as {AXES}"
+            )
+    return tuple(slice(needed) for needed in wanted[: len(shape)])
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    """Real or complex numbers, or a pair of fields that is a complex number."""
+    if dtype.names is not None:
+        return dtype.names in (("r", "i"), ("real", "imag")) and all(dtype[part].kind == "f" for part in dtype.names)
+    return dtype.kind in "iufc"
+
+
+def _text(attribute: Any) -> str:
+    return attribute.decode() if isinstance(attribute, bytes) else str(attribute)
+
+
+def _complex(values: NDArray[Any]) -> Complex:
+    """[rounds, devices] or [rounds, devices, antennas] of any kind of number -> complex128, with antennas."""
+    if values.dtype.names is not None:
+        pair = np.empty(values.shape, dtype=np.complex128)
+        pair.real, pair.imag = (values[part] for part in values.dtype.names)
+        values = pair
+    gains = np.ascontiguousarray(values, dtype=np.complex128)
+    return gains if gains.ndim == 3 else gains[:, :, None]
+
+
+def _fault(gains: Complex) -> str | None:
+    """The first gain that no channel has."""
+    moduli: Array = np.abs(gains)
+    for wrong, what, cure in (
+        (~np.isfinite(gains), "NaN or infinite", "fill it"),
+        (moduli == 0, "0, a channel that cannot be inverted", "put a small gain there"),
+    ):
+        if wrong.any():
+            place = np.argwhere(wrong)[0]
+            at = f"round {place[0]}, device {place[1]}, antenna {place[2]} (counted from 0)"
+            return f"the gain of {at} is {what}; {cure} or leave it out ({np.count_nonzero(wrong):,} such gains)"
+    return None
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "") if names else "none"

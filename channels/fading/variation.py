@@ -1,0 +1,96 @@
+"""How the diffuse part of flat fading changes over time: new each round, constant over the run, or correlated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from channels.draws import Array, Complex, Draw, circular_gaussian
+
+SPEED_OF_LIGHT_M_S = 299_792_458.0
+
+# Paths of the correlated process. Any number gives the right marginal law and mean correlation; more bring the
+# correlation of every single device closer to its mean.
+PATHS = 64
+
+
+@dataclass(frozen=True)
+class Variation:
+    """One way to vary.
+
+    diffuse: (uniforms [devices, antennas, columns], doppler_hz, times_s [times]) -> CN(0, 1) numbers [devices,
+    antennas, times]; columns: uniform numbers it takes for every antenna; lasting: whether these are the run's, the
+    same in every round, or the round's own; source: where it is from.
+    """
+
+    diffuse: Callable[[Array, float, Array], Complex]
+    columns: int
+    lasting: bool
+    source: str
+
+    def __call__(self, fresh: Draw, lasting: Draw, antennas: int, doppler_hz: float, times_s: Array) -> Complex:
+        """CN(0, 1) numbers g, [devices, antennas, times].
+
+        fresh: streams of this round; lasting: streams of the run; times_s: since the start of the run, [times]. The
+        value at a time does not depend on which other times are asked for.
+        """
+        uniforms = (lasting if self.lasting else fresh)(self.columns * antennas)
+        return self.diffuse(uniforms.reshape(-1, antennas, self.columns), doppler_hz, times_s)
+
+
+def _block(uniforms: Array, doppler_hz: float, times_s: Array) -> Complex:
+    gains = _gaussian(uniforms)
+    return np.broadcast_to(gains, (*gains.shape[:2], len(times_s)))
+
+
+def _jakes(uniforms: Array, doppler_hz: float, times_s: Array) -> Complex:
+    """g(t) = sum_m a_m exp(j 2 pi f_D t cos alpha_m), a_m ~ CN(0, 1/M), alpha_m uniform on the m-th M-th of a circle.
+
+    Given the angles it is a Gaussian process; over the angles E[g(s) g*(s + t)] = J0(2 pi f_D t) for any M.
+    """
+    angles = 2 * np.pi * (np.arange(PATHS) + uniforms[..., :PATHS]) / PATHS
+    rates = 2 * np.pi * doppler_hz * np.cos(angles)
+    weights = _gaussian(uniforms[..., PATHS:]) / np.sqrt(PATHS)
+    total = np.zeros((*uniforms.shape[:2], len(times_s)), dtype=np.complex128)
+    for path in range(PATHS):  # one path at a time, so that memory does not grow with their number
+        total += weights[..., path, None] * np.exp(1j * rates[..., path, None] * times_s)
+    return total
+
+
+def _gaussian(uniforms: Array) -> Complex:
+    """CN(0, 1), [devices, antennas, 2 n] -> [devices, antennas, n]."""
+    devices, antennas, columns = uniforms.shape
+    return circular_gaussian(uniforms.reshape(devices * antennas, columns)).reshape(devices, antennas, columns // 2)
+
+
+VARIATIONS: dict[str, Variation] = {
+    "independent": Variation(_block, columns=2, lasting=False, source="block fading, PFELS section 4.1"),
+    "constant": Variation(_block, columns=2, lasting=True, source="devices that stand still"),
+    "jakes": Variation(
+        _jakes, columns=3 * PATHS, lasting=True, source="Jakes, Microwave mobile communications (1974), section 1.1"
+    ),
+}
+
+
+def line_of_sight_turns(name: str, fresh: Draw, lasting: Draw, antennas: int) -> Array:
+    """Phase of the line of sight over 2 pi, in [0, 1), [devices], under the variation of that name.
+
+    It is new each round where the diffuse part is, otherwise the run's; it takes the column after those that
+    `VARIATIONS[name]` uses for as many antennas, so that no draw is shared.
+    """
+    variation = VARIATIONS[name]
+    return (lasting if variation.lasting else fresh)(variation.columns * antennas + 1)[:, -1]
+
+
+def doppler_hz(speed_m_s: float, carrier_hz: float) -> float:
+    """Largest Doppler shift f_D = v f_c / c.
+
+    Raises ValueError for a speed that is negative or a carrier that is not positive.
+    """
+    if not (np.isfinite(speed_m_s) and speed_m_s >= 0):
+        raise ValueError(f"a speed of {speed_m_s:g} m/s is impossible: give a finite number of at least 0")
+    if not (np.isfinite(carrier_hz) and carrier_hz > 0):
+        raise ValueError(f"a carrier of {carrier_hz:g} Hz is impossible: give a finite number above 0")
+    return speed_m_s * carrier_hz / SPEED_OF_LIGHT_M_S

@@ -1,0 +1,59 @@
+"""Where in time and frequency a channel is wanted: subcarriers, and blocks of time in which it is constant."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The resource elements of a round's transmission, filled subcarrier first.
+
+    frequencies_hz: of the used subcarriers relative to the carrier, ascending, [K]; elements: resource elements in use,
+    the last symbol may be filled in part; symbol_s: duration of an OFDM symbol with its prefix; symbols_per_block:
+    OFDM symbols over which the channel is taken to be constant.
+    """
+
+    frequencies_hz: Array
+    elements: int
+    symbol_s: float
+    symbols_per_block: int
+
+    @property
+    def subcarriers(self) -> int:
+        """K, used subcarriers."""
+        return len(self.frequencies_hz)
+
+    @property
+    def symbols(self) -> int:
+        """OFDM symbols, the last one perhaps filled in part."""
+        return -(-self.elements // self.subcarriers)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of time in which the channel is constant; at least one."""
+        return max(-(-self.symbols // self.symbols_per_block), 1)
+
+    @property
+    def block_s(self) -> float:
+        """Duration of a block."""
+        return self.symbols_per_block * self.symbol_s
+
+    @property
+    def block_times_s(self) -> Array:
+        """Start of every block, from the start of the transmission, [blocks]."""
+        return np.asarray(np.arange(self.blocks) * self.block_s, dtype=np.float64)
+
+    @property
+    def weights(self) -> Array:
+        """Share of the elements that fall on each block and subcarrier, [blocks, subcarriers]; their sum is 1."""
+        symbols = np.zeros((self.blocks, self.subcarriers))
+        full, rest = divmod(self.elements, self.subcarriers)
+        starts = np.arange(self.blocks) * self.symbols_per_block
+        symbols += np.clip(full - starts, 0, self.symbols_per_block)[:, None]
+        if rest:
+            symbols[-1, :rest] += 1
+        return np.asarray(symbols / self.elements, dtype=np.float64)

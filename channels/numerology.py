@@ -1,0 +1,145 @@
+"""OFDM numerologies of 5G NR: symbols, cyclic prefixes and air time exactly, in units of T_c (3GPP TS 38.211)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Prefix = Literal["normal", "extended"]
+
+TC_PER_S = 480_000 * 4096
+"""T_c = 1/(480 kHz 4096) is the unit of all durations (clause 4.1)."""
+KAPPA = 64
+"""T_s/T_c, T_s = 1/(15 kHz 2048) (clause 4.1)."""
+
+SUBCARRIERS_PER_RESOURCE_BLOCK = 12
+MOST_RESOURCE_BLOCKS = 275
+"""Of a carrier (clause 4.4.2): 3300 subcarriers."""
+
+
+@dataclass(frozen=True)
+class Numerology:
+    """Subcarrier spacing 2^mu 15 kHz, and one of the two cyclic prefixes (tables 4.2-1, 4.3.2-1 and 4.3.2-2).
+
+    Symbols are numbered from the start of a subframe (1 ms) on; any number from 0 is allowed, later subframes repeat
+    the first. Raises ValueError for a mu other than 0 to 3, and the extended prefix elsewhere than at 60 kHz.
+    """
+
+    mu: int
+    prefix: Prefix = "normal"
+
+    def __post_init__(self) -> None:
+        if self.mu not in range(4):
+            raise ValueError(f"a numerology mu = {self.mu}: known are 0 to 3, 15 to 120 kHz")
+        if self.prefix == "extended" and self.mu != 2:
+            raise ValueError(
+                f"the extended cyclic prefix at {self.spacing_hz / 1e3:g} kHz: it is defined at 60 kHz only"
+            )
+
+    @property
+    def spacing_hz(self) -> float:
+        """Subcarrier spacing."""
+        return 15e3 * self.slots_per_subframe
+
+    @property
+    def subcarriers_per_resource_block(self) -> int:
+        """12, always (clause 4.4.4.1)."""
+        return SUBCARRIERS_PER_RESOURCE_BLOCK
+
+    @property
+    def symbols_per_slot(self) -> int:
+        """14, or 12 with the extended prefix."""
+        return 14 if self.prefix == "normal" else 12
+
+    @property
+    def slots_per_subframe(self) -> int:
+        """2^mu."""
+        return int(2**self.mu)
+
+    @property
+    def symbols_per_subframe(self) -> int:
+        """Symbols in 1 ms."""
+        return self.symbols_per_slot * self.slots_per_subframe
+
+    @property
+    def useful_tc(self) -> int:
+        """Duration of a symbol without its prefix, in T_c: 2048 kappa 2^-mu (clause 5.3.1)."""
+        return 2048 * KAPPA >> self.mu
+
+    @property
+    def short_prefix_tc(self) -> int:
+        """Duration of the prefix of most symbols, in T_c: 144 (extended: 512) kappa 2^-mu (clause 5.3.1)."""
+        return (144 if self.prefix == "normal" else 512) * KAPPA >> self.mu
+
+    @property
+    def shortest_prefix_s(self) -> float:
+        """What delay a multipath channel may have without interference between symbols, whichever symbol it is."""
+        return self.short_prefix_tc / TC_PER_S
+
+    @property
+    def mean_symbol_s(self) -> float:
+        """Mean duration of a symbol with its prefix: a subframe of 1 ms over its symbols."""
+        return 1e-3 / self.symbols_per_subframe
+
+    def prefix_tc(self, symbol_index: int) -> int:
+        """Duration of a symbol's prefix in T_c: the first of every half subframe has 16 kappa more (clause 5.3.1)."""
+        first_of_half = self.prefix == "normal" and symbol_index % self._half_subframe == 0
+        return self.short_prefix_tc + 16 * KAPPA * first_of_half
+
+    def prefix_s(self, symbol_index: int) -> float:
+        """Duration of a symbol's cyclic prefix."""
+        return self.prefix_tc(symbol_index) / TC_PER_S
+
+    def symbol_s(self, symbol_index: int) -> float:
+        """Duration of a symbol with its cyclic prefix."""
+        return (self.useful_tc + self.prefix_tc(symbol_index)) / TC_PER_S
+
+    def air_time_tc(self, symbols: int, first: int = 0) -> int:
+        """Duration of `symbols` consecutive symbols from number `first` on, in T_c. Raises ValueError below 0."""
+        if symbols < 0 or first < 0:
+            raise ValueError(f"the air time of {symbols} symbols from number {first}: neither may be negative")
+        return self._until_tc(first + symbols) - self._until_tc(first)
+
+    def air_time_s(self, symbols: int, first: int = 0) -> float:
+        """As `air_time_tc`, in seconds."""
+        return self.air_time_tc(symbols, first) / TC_PER_S
+
+    @property
+    def _half_subframe(self) -> int:
+        """Symbols in 0.5 ms under the normal prefix: l = 0 and l = 7 2^mu have the longer prefix."""
+        return 7 * self.slots_per_subframe
+
+    def _until_tc(self, symbol_index: int) -> int:
+        """Start of a symbol, in T_c from the start of the subframe that symbol 0 is in."""
+        longer = -(-symbol_index // self._half_subframe) if self.prefix == "normal" else 0
+        return symbol_index * (self.useful_tc + self.short_prefix_tc) + longer * 16 * KAPPA
+
+
+NUMEROLOGIES: dict[tuple[int, Prefix], Numerology] = {
+    (15_000, "normal"): Numerology(0),
+    (30_000, "normal"): Numerology(1),
+    (60_000, "normal"): Numerology(2),
+    (60_000, "extended"): Numerology(2, "extended"),
+    (120_000, "normal"): Numerology(3),
+}
+"""By subcarrier spacing in Hz and cyclic prefix."""
+
+
+def numerology(spacing_hz: float, prefix: str = "normal") -> Numerology:
+    """The entry of the table. Raises ValueError for a spacing or a prefix that is not in it."""
+    for (known_hz, known_prefix), entry in NUMEROLOGIES.items():
+        if known_hz == spacing_hz and known_prefix == prefix:
+            return entry
+    if prefix not in ("normal", "extended"):
+        raise ValueError(f'a cyclic prefix "{prefix}": it is "normal" or "extended"')
+    spacings = ", ".join(f"{known_hz // 1000}" for known_hz, known_prefix in NUMEROLOGIES if known_prefix == prefix)
+    raise ValueError(
+        f"a subcarrier spacing of {spacing_hz / 1e3:g} kHz with the {prefix} cyclic prefix: known are {spacings} kHz"
+    )
+
+
+def subcarriers_of(resource_blocks: int) -> int:
+    """Subcarriers of that many resource blocks: 12 each. Raises ValueError below 1."""
+    if resource_blocks < 1:
+        raise ValueError(f"{resource_blocks} resource blocks: at least 1 is needed")
+    return SUBCARRIERS_PER_RESOURCE_BLOCK * resource_blocks

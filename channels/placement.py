@@ -1,0 +1,48 @@
+"""Which resource element an entry of a message goes to, and so which coefficient of a selective channel it meets.
+
+Elements are filled subcarrier first, beginning at a random one that both ends know and going round. The energy of a
+message over a selective channel then is, in expectation over that start, its norm squared times the mean of the squared
+precoders, whatever the message looks like: the figure that power control keeps to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channels.frame import Frame
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Element e of a message sits on element (e + start) mod n of the frame's n elements."""
+
+    frame: Frame
+    start: int
+
+    def spread(self, coefficients: Tensor) -> Tensor:
+        """Coefficients [blocks, subcarriers] (or length 1) as the elements of a message meet them, [n]."""
+        frame = self.frame
+        every = coefficients.expand(-1, frame.subcarriers)
+        if len(every) == 1:
+            every = every.expand(frame.symbols, -1)
+        else:
+            every = every.repeat_interleave(frame.symbols_per_block, dim=0)
+        elements = every.reshape(-1)[: frame.elements]
+        return elements.roll(-self.start) if self.start else elements
+
+    def spread_array(self, coefficients: NDArray[Any]) -> NDArray[Any]:
+        """The same for numpy arrays."""
+        frame = self.frame
+        every = np.broadcast_to(coefficients, (len(coefficients), frame.subcarriers))
+        if len(every) == 1:
+            every = np.broadcast_to(every, (frame.symbols, frame.subcarriers))
+        else:
+            every = np.repeat(every, frame.symbols_per_block, axis=0)
+        return np.roll(every.reshape(-1)[: frame.elements], -self.start)

@@ -1,0 +1,98 @@
+"""What a power policy is asked, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PowerTask:
+    """What is known before any update is: the channel as estimated, limits, bounds on the messages.
+
+    gains: |g_i|, modulus of the estimated effective channel, [devices, blocks, subcarriers] (an axis along which it
+    does not change has length 1); weights: share of the message's entries that each coefficient carries, axes as
+    `gains[0]`, their sum is 1 (0 for a coefficient that nothing falls on); energy_limits: of the round, in expectation
+    over where entries fall, [devices];
+    rms_norms: sqrt(E||m_i||^2) bound of device i's message, weights included, [devices]; noise_energy: m sigma_0^2, of
+    the noise on all m observed entries; privacy_bound: largest amplitude at which a unit of message may arrive, inf
+    where there is none; mean_power: E|g_i|^2 over fading, [devices]; inverse_power: E[mean_power/|g|^2; |g|^2 >= t
+    mean_power] of the fading law as a function of t, for limits on the mean over fades (None where it is not known).
+    """
+
+    gains: Array
+    weights: Array
+    energy_limits: Array
+    rms_norms: Array
+    noise_energy: float
+    privacy_bound: float
+    mean_power: Array
+    inverse_power: Callable[[float], float] | None = None
+
+
+@dataclass(frozen=True)
+class PolicyParameters:
+    """threshold: of |g|^2 over its mean power, below which a coefficient is not used; average_over: "round", every
+    round keeps to the limit, or "fading", the mean over fades does; coefficient: the amplitude beta that is aimed at
+    whatever the channels are, None for the largest that every device reaches."""
+
+    threshold: float = 0.0
+    average_over: str = "round"
+    coefficient: float | None = None
+
+
+@dataclass(frozen=True)
+class PowerPlan:
+    """How everybody sends in this round.
+
+    amplitudes: |b_i|, what a unit of message is multiplied by, 0 where a device is silent, [devices, blocks,
+    subcarriers] (axes of length 1 as in `PowerTask.gains`); the phase is the conjugate's of the estimate.
+    coefficient: beta, what the received sum is divided by, [blocks, subcarriers] (or length 1); every aligned
+    contribution arrives with it. power_bound_binding, privacy_bound_binding: which bounds set it (both where equal).
+    """
+
+    amplitudes: Array
+    coefficient: Array
+    power_bound_binding: bool
+    privacy_bound_binding: bool
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """Who sends anything, [devices]."""
+        return np.asarray((self.amplitudes > 0).any(axis=(1, 2)))
+
+    def mean_square_amplitudes(self, weights: Array) -> Array:
+        """Energy of a message of unit norm whose entries fall anywhere with equal chance, [devices]."""
+        return np.asarray((self.amplitudes**2 * weights).sum(axis=(1, 2)))
+
+
+Policy = Callable[[PowerTask, PolicyParameters], PowerPlan]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A policy in the table. source: where it is from; truncates: whether devices or coefficients may be silent;
+    per_coefficient: whether beta differs between coefficients; reads: the fields of `PolicyParameters` it heeds."""
+
+    policy: Policy
+    source: str
+    truncates: bool
+    per_coefficient: bool
+    reads: frozenset[str] = frozenset()
+
+
+def mse(task: PowerTask, plan: PowerPlan) -> float:
+    """Expected squared error of the noisy sum, noise_energy included, for independent zero-mean messages at rms_norms.
+
+    sum_i rms_i^2 sum_w w (|b_i| |g_i|/beta - 1)^2 + noise_energy sum_w w/beta^2, where entries fall anywhere by the
+    weights; an estimate that is perfect is assumed.
+    """
+    missing = plan.amplitudes * task.gains / plan.coefficient - 1
+    misalignment = (task.weights * missing**2).sum(axis=(1, 2)) @ task.rms_norms**2
+    noise = task.noise_energy * (task.weights / plan.coefficient**2).sum()
+    return float(misalignment + noise)

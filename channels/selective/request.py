@@ -1,0 +1,125 @@
+"""What a frequency-selective channel model is asked for, what such a model is, and which parameters it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channels.draws import Array, Draw
+from channels.frame import Frame
+
+Variation = Literal["independent", "constant", "jakes"]
+SelectiveResponse = NDArray[np.complex64]
+
+SPEED_OF_LIGHT_M_S = 299_792_458.0
+
+
+@dataclass(frozen=True)
+class SelectiveRequest:
+    """One round's resource elements, and the radio conditions on them.
+
+    antennas: of the base station; delay_spread_s: rms (umi, uma and rma draw their own); speed_m_s: of every device;
+    taps: L, of the tapped line only; variation: "independent" is a new fade each round, "constant" one fade for the
+    run that stands still, "jakes" one process for the run whose autocorrelation is J0. start_s: when this round
+    starts, from the start of the run; fresh, lasting: uniforms of each device's own stream, of this round and of the
+    run. positions_m: of the devices, [devices, 3], the base station stands at (0, 0, base_height_m); line_of_sight:
+    which devices see it, [devices], None to have TR 38.901's probability decide; both for umi, uma and rma only.
+    """
+
+    frame: Frame
+    antennas: int
+    delay_spread_s: float
+    carrier_hz: float
+    speed_m_s: float
+    taps: int
+    variation: Variation
+    start_s: float
+    fresh: Draw
+    lasting: Draw
+    positions_m: Array | None = None
+    base_height_m: float = 10.0
+    line_of_sight: NDArray[np.bool_] | None = None
+
+    @property
+    def doppler_hz(self) -> float:
+        """Largest Doppler shift, f_D = v f_c/c."""
+        return self.speed_m_s * self.carrier_hz / SPEED_OF_LIGHT_M_S
+
+    @property
+    def moves(self) -> bool:
+        """Whether the channel changes from block to block; if not, the response has one block."""
+        return self.speed_m_s > 0 and self.variation != "constant"
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the response."""
+        return self.frame.blocks if self.moves else 1
+
+    @property
+    def draw(self) -> Draw:
+        """Where a device's numbers come from: of the round if every round has a new fade, else of the run."""
+        return self.fresh if self.variation == "independent" else self.lasting
+
+    @property
+    def first_block_s(self) -> float:
+        """Time of the first block since the fade's numbers were drawn."""
+        return self.start_s if self.variation == "jakes" else 0.0
+
+
+@dataclass(frozen=True)
+class SelectiveModel:
+    """A frequency-selective fading model with E|H|^2 = 1.
+
+    respond: request -> H, complex64 [devices, antennas, blocks, subcarriers], with a single block where the channel
+    stands still (`SelectiveRequest.moves`), as in `ChannelState`. source: where the model is from; needs_sionna:
+    whether it imports Sionna; needs_positions: whether it asks where the devices are; variations: those it offers.
+    """
+
+    respond: Callable[[SelectiveRequest], SelectiveResponse]
+    source: str
+    needs_sionna: bool
+    needs_positions: bool
+    variations: tuple[Variation, ...]
+
+
+def check(
+    model: SelectiveModel,
+    *,
+    subcarriers: int,
+    antennas: int,
+    delay_spread_s: float,
+    carrier_hz: float,
+    speed_m_s: float,
+    taps: int,
+    variation: str,
+    positions: bool,
+    base_height_m: float = 10.0,
+) -> None:
+    """Refuse, before anything runs, what `model` cannot answer. positions: whether the devices' positions are known.
+
+    Raises ValueError: a count below 1; a delay spread or speed that is negative or not finite; a carrier or base height
+    that is not positive and finite; a variation the model does not offer; no positions where the model needs them.
+    """
+    for count, name in ((subcarriers, "subcarriers"), (antennas, "antennas"), (taps, "taps")):
+        if count < 1:
+            raise ValueError(f"{count} {name}: a frequency-selective channel needs 1 or more")
+    for amount, name in (
+        (delay_spread_s, "rms delay spread of {:g} s"),
+        (speed_m_s, "speed of {:g} m/s"),
+    ):
+        if not 0 <= amount < math.inf:
+            raise ValueError(f"{name.format(amount)}: it must be finite and 0 or more")
+    for amount, name in ((carrier_hz, "carrier of {:g} Hz"), (base_height_m, "base station height of {:g} m")):
+        if not 0 < amount < math.inf:
+            raise ValueError(f"{name.format(amount)}: it must be finite and above 0")
+    if variation not in model.variations:
+        offered = " or ".join(f"'{one}'" for one in model.variations)
+        hint = "; the tapped line offers 'jakes'" if variation == "jakes" else ""
+        raise ValueError(f"variation '{variation}': this channel model offers {offered}{hint}")
+    if model.needs_positions and not positions:
+        raise ValueError("no positions of devices: this channel model needs them, place the devices in a cell")

@@ -1,0 +1,95 @@
+"""The light frequency-selective model: a line of i.i.d. Rayleigh taps, equally spaced, that move by Clarke's spectrum.
+
+Mean power of a tap 1/L, so E|H|^2 = 1. Taps one spacing apart make a response periodic in frequency, with period
+1/spacing = sqrt((L^2 - 1)/12)/delay spread: `least_taps` says how many taps push the period beyond a bandwidth.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import diric
+
+from channels.draws import Array, Complex, circular_gaussian
+from channels.selective.request import SelectiveRequest, SelectiveResponse
+
+# Paths of a moving tap. Their number does not touch the mean power, the distribution or J0, which hold exactly over
+# draws; over time, the power of one drawn tap stays within some 1/sqrt(paths) of 1/L.
+PATHS = 32
+
+
+def tap_spacing_s(delay_spread_s: float, taps: int) -> float:
+    """Spacing at which L equal taps have this rms delay spread; 0 for one tap, which is flat whatever is asked."""
+    return delay_spread_s * math.sqrt(12 / (taps**2 - 1)) if taps > 1 else 0.0
+
+
+def least_taps(bandwidth_hz: float, delay_spread_s: float) -> int:
+    """Fewest taps whose response does not repeat within the bandwidth: 1/spacing > bandwidth."""
+    return math.floor(math.sqrt(1 + 12 * (bandwidth_hz * delay_spread_s) ** 2)) + 1
+
+
+def frequency_correlation(frequencies_hz: ArrayLike, delay_spread_s: float, taps: int) -> NDArray[np.complex128]:
+    """E[H(f + F) H(f)*] at differences F, in F's shape: (1/L) sum_l e^(-j 2 pi F tau_l), Dirichlet's kernel."""
+    turn = 2 * np.pi * np.asarray(frequencies_hz, dtype=np.float64) * tap_spacing_s(delay_spread_s, taps)
+    return np.asarray(diric(turn, taps) * np.exp(-0.5j * (taps - 1) * turn))
+
+
+def tap_coefficients(request: SelectiveRequest) -> tuple[Complex, Array]:
+    """The line in the time domain: a_l(t) at the blocks' starts, and tau_l.
+
+    A device's numbers are laid out antenna by antenna, the standing fade before what moves it: fewer antennas see the
+    first of more, and at the time the numbers are drawn for, a moving device has the fade of one that stands.
+    Returns ([devices, antennas, blocks, L], [L] in s); a single block where the channel stands still.
+    """
+    standing = 2 * request.taps
+    whole = standing + 3 * PATHS * request.taps
+    used = whole if request.moves else standing
+    uniforms = request.draw((request.antennas - 1) * whole + used)
+    antennas = [
+        _antenna(uniforms[:, antenna * whole : antenna * whole + used], request) for antenna in range(request.antennas)
+    ]
+    delays_s = tap_spacing_s(request.delay_spread_s, request.taps) * np.arange(request.taps, dtype=np.float64)
+    return np.stack(antennas, axis=1) / math.sqrt(request.taps), delays_s
+
+
+def respond(request: SelectiveRequest) -> SelectiveResponse:
+    """H(f, t) = sum_l a_l(t) e^(-j 2 pi f tau_l), complex64 [devices, antennas, blocks, subcarriers]."""
+    import torch
+
+    coefficients, delays_s = tap_coefficients(request)
+    phases = torch.from_numpy(
+        np.exp(-2j * np.pi * np.outer(delays_s, request.frame.frequencies_hz)).astype(np.complex64)
+    )
+    taps = torch.from_numpy(coefficients.astype(np.complex64))
+    response = torch.empty((*taps.shape[:-1], request.frame.subcarriers), dtype=torch.complex64, device="cpu")
+    # A product a device, not one for all: then no bit of a device's row depends on how many rows there are.
+    for row, device_taps in zip(response, taps, strict=True):
+        torch.matmul(device_taps, phases, out=row)
+    return np.asarray(response.numpy())
+
+
+def _antenna(uniforms: Array, request: SelectiveRequest) -> Complex:
+    """Taps of unit power at one antenna, [devices, columns] -> [devices, blocks, L].
+
+    Moving taps are sum_m c_m exp(j 2 pi f_D t cos alpha_m) with c_m ~ CN(0, 1/M), one angle in each M-th of the circle:
+    Gaussian at every time, and over draws their autocorrelation is J0(2 pi f_D t) exactly (Clarke 1968).
+    """
+    devices, taps = len(uniforms), request.taps
+    fade = circular_gaussian(uniforms[:, : 2 * taps])
+    if not request.moves:
+        return fade[:, None]
+    middle = 2 * taps * (1 + PATHS)
+    spread = circular_gaussian(uniforms[:, 2 * taps : middle]).reshape(devices, taps, PATHS) / 1.0
+    # Only the sum of the c_m is exchanged for the standing fade, itself CN(0, 1): they stay i.i.d. CN(0, 1/M).
+    paths = spread + (fade[..., None] - spread.sum(axis=-1, keepdims=True)) / PATHS
+    jitter = uniforms[:, middle:].reshape(devices, taps, PATHS)
+    angular_hz = 2 * np.pi * request.doppler_hz * np.cos(2 * np.pi * (np.arange(PATHS) + jitter) / PATHS)
+    paths *= np.exp(1j * angular_hz * request.first_block_s)
+    step = np.exp(1j * angular_hz * request.frame.block_s)
+    moving = np.empty((devices, request.blocks, taps), dtype=np.complex128)
+    for block in range(request.blocks):
+        moving[:, block] = paths.sum(axis=-1)
+        paths *= step
+    return moving

@@ -1,0 +1,133 @@
+"""Devices in a cell: where they are, path loss and shadowing. A model is a line in a table of this folder."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channels.draws import Draw
+from channels.topology.path_loss import PATH_LOSS, PathLoss, Paths, check_los, check_paths, path_losses
+from channels.topology.placement import PLACEMENTS, Area, Placement
+from channels.topology.shadowing import shadowing_db
+
+__all__ = [
+    "PATH_LOSS",
+    "PLACEMENTS",
+    "Drop",
+    "PathLoss",
+    "Placement",
+    "TopologyParameters",
+    "check_topology",
+    "drop",
+]
+
+Array = NDArray[np.float64]
+
+# Columns of a device's uniform numbers; the numbers stay, so that a new one shifts no draw.
+_PLACE, _PATH, _SHADOW, _UNIFORMS = slice(0, 2), slice(2, 4), 4, 5
+
+
+@dataclass(frozen=True)
+class TopologyParameters:
+    """A cell.
+
+    kind: of placement, see `PLACEMENTS`; radius_m, min_distance_m: in the plane, None for the smallest distance at
+    which the path loss model holds; coordinates: (x, y) in m of every device; path_loss: see `PATH_LOSS`; exponent,
+    reference_loss_db: of log-distance, None for free space at 1 m; los: "probability", "los" or "nlos";
+    shadowing_std_db: None for the model's own; base_height_m: None for the model's own (log-distance: the devices').
+    """
+
+    kind: str = "disc"
+    radius_m: float = 500.0
+    min_distance_m: float | None = None
+    coordinates: tuple[tuple[float, float], ...] = ()
+    path_loss: str = "umi"
+    exponent: float = 3.0
+    reference_loss_db: float | None = None
+    los: str = "probability"
+    shadowing_std_db: float | None = None
+    carrier_hz: float = 3.5e9
+    base_height_m: float | None = None
+    device_height_m: float = 1.5
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Devices as they were placed.
+
+    positions_m: x, y, z, the base station above the origin, [devices, 3]; distance_m: from antenna to antenna,
+    [devices]; path_loss_db: with shadowing, [devices]; line_of_sight: [devices].
+    """
+
+    positions_m: Array
+    distance_m: Array
+    path_loss_db: Array
+    line_of_sight: NDArray[np.bool_]
+
+    @property
+    def amplitude(self) -> Array:
+        """What the path multiplies a signal's amplitude by, [devices]; fading of unit power comes on top."""
+        return np.asarray(10.0 ** (-self.path_loss_db / 20))
+
+
+def drop(parameters: TopologyParameters, draw: Draw) -> Drop:
+    """Place devices and find their path losses; five uniform numbers each. Raises ValueError as `check_topology`."""
+    uniforms = draw(_UNIFORMS)
+    check_topology(parameters, len(uniforms))
+    plane = PLACEMENTS[parameters.kind].place(uniforms[:, _PLACE], _area(parameters))
+    paths = _paths(parameters, np.hypot(plane[:, 0], plane[:, 1]))
+    loss_db, line_of_sight = path_losses(parameters.path_loss, paths, parameters.los, uniforms[:, _PATH])
+    height = np.full((len(plane), 1), parameters.device_height_m)
+    return Drop(
+        positions_m=np.concatenate([plane, height], axis=1),
+        distance_m=paths.distance_3d_m,
+        path_loss_db=loss_db + shadowing_db(uniforms[:, _SHADOW], _shadowing_std_db(parameters, line_of_sight)),
+        line_of_sight=line_of_sight,
+    )
+
+
+def check_topology(parameters: TopologyParameters, devices: int) -> None:
+    """Raises ValueError where the parameters contradict each other or leave a model's range, whatever is drawn."""
+    if parameters.kind not in PLACEMENTS:
+        raise ValueError(f'a placement "{parameters.kind}": known are {", ".join(PLACEMENTS)}')
+    if devices < 1:
+        raise ValueError(f"a cell of {devices} devices: at least 1 is needed")
+    check_los(parameters.los)
+    std_db = parameters.shadowing_std_db
+    if std_db is not None and not 0 <= std_db < math.inf:
+        raise ValueError(f"shadowing with a standard deviation of {std_db:g} dB: it is at least 0, and finite")
+    # The model is checked before the area, whose default comes from it; the distances last, when the area is one.
+    check_paths(parameters.path_loss, _paths(parameters, np.array([])))
+    placement, area = PLACEMENTS[parameters.kind], _area(parameters)
+    placement.check(area, devices)
+    check_paths(parameters.path_loss, _paths(parameters, np.array(placement.distances_m(area))))
+
+
+def _area(parameters: TopologyParameters) -> Area:
+    least = parameters.min_distance_m
+    if least is None:
+        least = PATH_LOSS[parameters.path_loss].distances_m[0]
+    return Area(parameters.radius_m, least, parameters.coordinates)
+
+
+def _paths(parameters: TopologyParameters, distance_2d_m: Array) -> Paths:
+    model, base_height_m = PATH_LOSS.get(parameters.path_loss), parameters.base_height_m
+    if base_height_m is None and model is not None:
+        base_height_m = model.base_height_m
+    return Paths(
+        distance_2d_m=distance_2d_m,
+        base_height_m=parameters.device_height_m if base_height_m is None else base_height_m,
+        device_height_m=parameters.device_height_m,
+        carrier_hz=parameters.carrier_hz,
+        exponent=parameters.exponent,
+        reference_loss_db=parameters.reference_loss_db,
+    )
+
+
+def _shadowing_std_db(parameters: TopologyParameters, line_of_sight: NDArray[np.bool_]) -> Array:
+    with_los, without = PATH_LOSS[parameters.path_loss].shadowing_std_db
+    own = np.where(line_of_sight, with_los, without)
+    return own if parameters.shadowing_std_db is None else np.full(len(own), parameters.shadowing_std_db)

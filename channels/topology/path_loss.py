@@ -1,0 +1,217 @@
+"""Path loss models: log-distance, and the street canyon and macro cell of 3GPP TR 38.901 (tables 7.4.1-1, 7.4.2-1)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+SPEED_OF_LIGHT_M_PER_S = 299_792_458.0
+# Table 7.4.1-1, note 1, states it so; the exact value moves a breakpoint by 0.07% and a loss by at most 0.006 dB.
+_SPEED_OF_LIGHT_38901 = 3.0e8
+
+LINE_OF_SIGHT = ("probability", "los", "nlos")
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The paths from devices to the base station, and what a model needs beside them.
+
+    distance_2d_m: in the plane, [devices]; heights and carrier: of all; exponent, reference_loss_db: of log-distance,
+    the loss at 1 m is free space's where it is None.
+    """
+
+    distance_2d_m: Array
+    base_height_m: float
+    device_height_m: float
+    carrier_hz: float
+    exponent: float = 2.0
+    reference_loss_db: float | None = None
+
+    @property
+    def distance_3d_m(self) -> Array:
+        """From antenna to antenna, [devices]."""
+        return np.hypot(self.distance_2d_m, self.base_height_m - self.device_height_m)
+
+
+@dataclass(frozen=True)
+class PathLoss:
+    """A model.
+    loss_db: (paths, line of sight [devices], uniforms [devices]) -> dB [devices]; los_probability: paths -> [devices];
+    shadowing_std_db: with and without line of sight; base_height_m: the usual one, None for the devices' own;
+    distances_m (in the plane), carriers_hz, device_heights_m, base_heights_m: where it holds, limits included (another
+    base height than the table's is let through where the breakpoint has a meaning); source: of the formulas.
+    """
+
+    loss_db: Callable[[Paths, Flags, Array], Array]
+    los_probability: Callable[[Paths], Array]
+    shadowing_std_db: tuple[float, float]
+    base_height_m: float | None
+    distances_m: tuple[float, float]
+    carriers_hz: tuple[float, float]
+    device_heights_m: tuple[float, float]
+    base_heights_m: tuple[float, float]
+    source: str
+
+
+def free_space_loss_db(distance_m: float, carrier_hz: float) -> float:
+    """(4 pi d f/c)^2 in dB (Friis)."""
+    return 20 * math.log10(4 * math.pi * distance_m * carrier_hz / SPEED_OF_LIGHT_M_PER_S)
+
+
+def path_losses(model: str, paths: Paths, los: str, uniforms: Array) -> tuple[Array, Flags]:
+    """Path loss in dB without shadowing, and whether each device is in line of sight; both [devices].
+
+    uniforms: [devices, 2], for the line of sight and for UMa's environment height. los: "probability" draws the line of
+    sight with the model's probability, "los" and "nlos" set it. Log-distance has one loss for both, and is in line of
+    sight unless `los` says otherwise.
+    A model is not extrapolated: raises ValueError outside its ranges (UMi and UMa: 10 m to 5 km in the plane).
+    """
+    check_paths(model, paths)
+    check_los(los)
+    entry = PATH_LOSS[model]
+    if los == "probability":
+        line_of_sight = uniforms[:, 0] < entry.los_probability(paths)
+    else:
+        line_of_sight = np.full(len(uniforms), los == "los")
+    return entry.loss_db(paths, line_of_sight, uniforms[:, 1]), line_of_sight
+
+
+def check_los(los: str) -> None:
+    """Raises ValueError for an unknown way to set the line of sight."""
+    if los not in LINE_OF_SIGHT:
+        raise ValueError(f'line of sight "{los}": known are {", ".join(LINE_OF_SIGHT)}')
+
+
+def check_paths(model: str, paths: Paths) -> None:
+    """Raises ValueError where the model is unknown or does not hold for the paths."""
+    if model not in PATH_LOSS:
+        raise ValueError(f'path loss "{model}": known are {", ".join(PATH_LOSS)}')
+    entry = PATH_LOSS[model]
+    if not 0 < paths.exponent < math.inf:
+        raise ValueError(f"a path loss exponent of {paths.exponent:g}: it must be positive and finite, 2 in free space")
+    if paths.reference_loss_db is not None and not math.isfinite(paths.reference_loss_db):
+        raise ValueError(f"a reference loss of {paths.reference_loss_db:g} dB: it must be finite, or not given")
+    _check_range(paths.carrier_hz, entry.carriers_hz, 1e9, "a carrier of", "GHz", model)
+    _check_range(paths.device_height_m, entry.device_heights_m, 1, "a device height of", "m", model)
+    _check_range(paths.base_height_m, entry.base_heights_m, 1, "a base station height of", "m", model)
+    if len(paths.distance_2d_m):
+        for distance in (paths.distance_2d_m.min(), paths.distance_2d_m.max()):
+            _check_range(float(distance), entry.distances_m, 1, "a device at a distance of", "m", model)
+
+
+def _check_range(value: float, limits: tuple[float, float], unit: float, what: str, name: str, model: str) -> None:
+    low, high = limits
+    # Room for the rounding of a distance that was placed on a limit.
+    if not low * (1 - 1e-9) <= value <= high * (1 + 1e-9) or not math.isfinite(value):
+        given, least, most = (f"{number / unit:g}" for number in (value, low, high))
+        raise ValueError(f'{what} {given} {name}: "{model}" holds from {least} to {most} {name}; keep within that')
+
+
+def _log_distance_loss(paths: Paths, line_of_sight: Flags, uniforms: Array) -> Array:
+    reference = paths.reference_loss_db
+    if reference is None:
+        reference = free_space_loss_db(1.0, paths.carrier_hz)
+    return np.asarray(reference + 10 * paths.exponent * np.log10(paths.distance_3d_m))
+
+
+def _two_slopes(
+    paths: Paths, environment_height_m: float | Array, intercept_db: float, near_slope: float, breakpoint_db: float
+) -> Array:
+    """PL1 up to the breakpoint distance d'_BP = 4 h'_BS h'_UT f_c/c, PL2 (40 dB a decade) beyond."""
+    distance = paths.distance_3d_m
+    base = paths.base_height_m - environment_height_m
+    device = paths.device_height_m - environment_height_m
+    breakpoint_m = 4 * base * device * paths.carrier_hz / _SPEED_OF_LIGHT_38901
+    offset = intercept_db + 20 * np.log10(paths.carrier_hz / 1e9)
+    near = offset + near_slope * np.log10(distance)
+    height = paths.base_height_m - paths.device_height_m
+    far = offset + 40 * np.log10(distance) - breakpoint_db * np.log10(breakpoint_m**2 + height**2)
+    return np.asarray(np.where(paths.distance_2d_m <= breakpoint_m, near, far))
+
+
+def _umi_loss(paths: Paths, line_of_sight: Flags, uniforms: Array) -> Array:
+    los = _two_slopes(paths, 1.0, 32.4, 21.0, 9.5)
+    nlos = 22.4 + 35.3 * np.log10(paths.distance_3d_m) + 21.3 * np.log10(paths.carrier_hz / 1e9)
+    nlos -= 0.3 * (paths.device_height_m - 1.5)
+    return np.where(line_of_sight, los, np.maximum(los, nlos))
+
+
+def _uma_loss(paths: Paths, line_of_sight: Flags, uniforms: Array) -> Array:
+    los = _two_slopes(paths, _uma_environment_height_m(paths, uniforms), 28.0, 22.0, 9.0)
+    nlos = 13.54 + 39.08 * np.log10(paths.distance_3d_m) + 20 * np.log10(paths.carrier_hz / 1e9)
+    nlos -= 0.6 * (paths.device_height_m - 1.5)
+    return np.where(line_of_sight, los, np.maximum(los, nlos))
+
+
+def _uma_environment_height_m(paths: Paths, uniforms: Array) -> Array:
+    """h_E of table 7.4.1-1, note 1: 1 m with probability 1/(1 + C), else one of 12, 15, ..., h_UT - 1.5 m."""
+    street = 1 / (1 + _uma_height_excess(paths))
+    steps = max(math.floor((paths.device_height_m - 1.5 - 12) / 3) + 1, 1)
+    rest = (uniforms - street) / np.maximum(1 - street, np.finfo(float).tiny)
+    roof = 12 + 3 * np.clip(np.floor(rest * steps), 0, steps - 1)
+    return np.where(uniforms < street, 1.0, roof)
+
+
+def _uma_height_excess(paths: Paths) -> Array:
+    """C(d_2D, h_UT) of table 7.4.1-1, note 1; 0 up to a height of 13 m."""
+    distance = paths.distance_2d_m
+    above = (max(paths.device_height_m - 13, 0) / 10) ** 1.5
+    return np.where(distance > 18, above * 1.25 * (distance / 100) ** 3 * np.exp(-distance / 150), 0.0)
+
+
+def _street_probability(distance_m: Array, decay_m: float) -> Array:
+    share = 18 / np.maximum(distance_m, 18.0)
+    return np.asarray(share + np.exp(-distance_m / decay_m) * (1 - share))
+
+
+def _umi_los_probability(paths: Paths) -> Array:
+    return _street_probability(paths.distance_2d_m, 36.0)
+
+
+def _uma_los_probability(paths: Paths) -> Array:
+    # The table's factor 1 + C' (5/4) (d/100)^3 exp(-d/150), C' = ((h_UT - 13)/10)^1.5 above 13 m.
+    return _street_probability(paths.distance_2d_m, 63.0) * (1 + _uma_height_excess(paths))
+
+
+PATH_LOSS: dict[str, PathLoss] = {
+    "log-distance": PathLoss(
+        loss_db=_log_distance_loss,
+        los_probability=lambda paths: np.ones(len(paths.distance_2d_m)),
+        shadowing_std_db=(0.0, 0.0),
+        base_height_m=None,
+        distances_m=(1.0, math.inf),
+        carriers_hz=(1e3, 1e15),
+        device_heights_m=(0.0, 1000.0),
+        base_heights_m=(0.0, 1000.0),
+        source="loss at 1 m plus 10 n log10 of the distance",
+    ),
+    "umi": PathLoss(
+        loss_db=_umi_loss,
+        los_probability=_umi_los_probability,
+        shadowing_std_db=(4.0, 7.82),
+        base_height_m=10.0,
+        distances_m=(10.0, 5000.0),
+        carriers_hz=(0.5e9, 100e9),
+        device_heights_m=(1.5, 22.5),
+        base_heights_m=(1.5, 1000.0),
+        source="3GPP TR 38.901, tables 7.4.1-1 and 7.4.2-1, UMi-Street Canyon",
+    ),
+    "uma": PathLoss(
+        loss_db=_uma_loss,
+        los_probability=_uma_los_probability,
+        shadowing_std_db=(4.0, 6.0),
+        base_height_m=25.0,
+        distances_m=(10.0, 5000.0),
+        carriers_hz=(0.5e9, 100e9),
+        device_heights_m=(1.5, 22.5),
+        base_heights_m=(22.5, 1000.0),
+        source="3GPP TR 38.901, tables 7.4.1-1 and 7.4.2-1, UMa",
+    ),
+}

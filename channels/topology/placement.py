@@ -1,0 +1,82 @@
+"""Where devices are in the cell, from uniform numbers; the base station is at the origin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Area:
+    """Where devices may be. radius_m, min_distance_m: of "disc" and "annulus", in the plane; coordinates: (x, y) in m
+    of every device, of "coordinates"."""
+
+    radius_m: float
+    min_distance_m: float
+    coordinates: Sequence[Sequence[float]] = ()
+
+
+@dataclass(frozen=True)
+class Placement:
+    """place: (uniforms [devices, 2], area) -> x and y in m [devices, 2]; check: (area, devices), raises ValueError;
+    distances_m: area -> smallest and largest distance from the base station that it gives."""
+
+    place: Callable[[Array, Area], Array]
+    check: Callable[[Area, int], None]
+    distances_m: Callable[[Area], tuple[float, float]]
+
+
+def _in_ring(uniforms: Array, area: Area) -> Array:
+    """Uniform in area: the square of the distance is uniform between the squares of its limits."""
+    inner, outer = area.min_distance_m**2, area.radius_m**2
+    distance = np.sqrt(inner + (outer - inner) * uniforms[:, 0])
+    angle = 2 * np.pi * uniforms[:, 1]
+    return np.stack([distance * np.cos(angle), distance * np.sin(angle)], axis=1)
+
+
+def _as_given(uniforms: Array, area: Area) -> Array:
+    return np.array(area.coordinates[: len(uniforms)], dtype=np.float64).reshape(-1, 2)
+
+
+def _check_disc(area: Area, devices: int) -> None:
+    if not 0 < area.radius_m < math.inf:
+        raise ValueError(f"a cell of radius {area.radius_m:g} m: it must be positive and finite")
+    if not 0 <= area.min_distance_m < area.radius_m:
+        raise ValueError(
+            f"a smallest distance of {area.min_distance_m:g} m in a cell of radius {area.radius_m:g} m: it is at least "
+            "0 and below the radius"
+        )
+
+
+def _check_annulus(area: Area, devices: int) -> None:
+    _check_disc(area, devices)
+    if area.min_distance_m == 0:
+        raise ValueError('an annulus with a smallest distance of 0 m: give a positive one, or take "disc"')
+
+
+def _check_coordinates(area: Area, devices: int) -> None:
+    if len(area.coordinates) < devices:
+        raise ValueError(f"{len(area.coordinates)} coordinates for {devices} devices: give one [x, y] for each")
+    for index, point in enumerate(area.coordinates):
+        if len(point) != 2 or not all(math.isfinite(value) for value in point):
+            raise ValueError(f"coordinates {list(point)} of device {index}: they are two finite numbers, [x, y] in m")
+
+
+def _distances_of_points(area: Area) -> tuple[float, float]:
+    distances = [math.hypot(*point) for point in area.coordinates]
+    return min(distances), max(distances)
+
+
+PLACEMENTS: dict[str, Placement] = {
+    "disc": Placement(_in_ring, _check_disc, lambda area: (area.min_distance_m, area.radius_m)),
+    "annulus": Placement(_in_ring, _check_annulus, lambda area: (area.min_distance_m, area.radius_m)),
+    "coordinates": Placement(_as_given, _check_coordinates, _distances_of_points),
+}
+"""disc: uniform in area, not nearer than min_distance_m; annulus: uniform between min_distance_m and the radius;
+coordinates: the first ones of those given."""

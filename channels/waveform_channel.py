@@ -1,0 +1,104 @@
+"""The multiple-access channel made in time: IFFT, prefix, multipath, offsets, superposition, FFT.
+
+It takes the place of `MultipleAccessChannel`, chunk for chunk, and gives the same sum where the model per subcarrier
+holds: delays and offsets within the cyclic prefix, no carrier frequency offset, nothing clipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from channels.csi import Response
+from channels.grid import Packing
+from channels.mac import Sent, pack
+from channels.placement import Placement
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from channels.waveform import Waveform
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Multipath:
+    """What lies behind a response: taps [devices, L] at delays [L] in samples; timing offsets [devices] in samples;
+    frequency offsets [devices] in subcarrier spacings."""
+
+    taps: NDArray[np.complex128]
+    delays: NDArray[np.int64]
+    timing_samples: NDArray[np.int64]
+    frequency_offset: Array
+
+
+class WaveformChannel:
+    """Opened with everybody's precoders, fed chunks, closed; arguments as of `MultipleAccessChannel`.
+
+    papr_db: largest peak-to-average power ratio of a symbol so far; clipped_share: of the samples so far.
+    """
+
+    def __init__(
+        self, waveform: Waveform, multipath: Multipath, precoders: Response, packing: Packing, placement: Placement
+    ) -> None:
+        self._waveform, self._multipath = waveform, multipath
+        self._precoders, self._packing, self._placement = precoders, packing, placement
+        self._sum: NDArray[np.complex128] | None = None
+        self._entries = 0
+        self._messages: Tensor | None = None
+        self._clipped = self._samples = 0.0
+        self.papr_db = float("nan")
+
+    @property
+    def clipped_share(self) -> float:
+        """Of the transmitted samples of all devices."""
+        return self._clipped / max(self._samples, 1.0)
+
+    def send(self, messages: Tensor, scale: Array, devices: slice) -> Sent:
+        """Modulate, propagate, superpose and demodulate one chunk."""
+        from channels.waveform import propagate, receive, transmit
+
+        self._messages, self._entries = messages, messages.shape[1]
+        symbols = self._on_grid(messages, scale, devices)
+        sent = transmit(symbols, self._waveform)
+        path = self._multipath
+        stream = propagate(
+            sent.samples,
+            path.taps[devices],
+            path.delays,
+            path.timing_samples[devices],
+            path.frequency_offset[devices],
+            self._waveform,
+        )
+        received = receive(stream, self._waveform, symbols.shape[1])
+        self._sum = received if self._sum is None else self._sum + received
+        self.papr_db = float(np.fmax(self.papr_db, np.max(sent.papr_db, initial=-np.inf)))
+        self._clipped += float(sent.clipped_share.sum()) * sent.samples.shape[1]
+        self._samples += sent.samples.size
+        energy = sent.energy * (1 - sent.prefix_share)  # of the useful symbols, as everywhere
+        # Over multipath a device's energy is shaped by its response; the record keeps what the mean path gives.
+        gain = (np.abs(path.taps[devices]) ** 2).sum(axis=1)
+        return Sent(energy, energy * gain, np.zeros(len(scale), dtype=np.int64))
+
+    def close(self, silent: Tensor) -> Tensor:
+        """The noise-free observed real entries, [m]; `silent` [m] is returned where nobody sent."""
+        if self._sum is None or self._messages is None:
+            return silent
+        place = self._placement
+        elements = np.roll(self._sum.reshape(-1)[: place.frame.elements], -place.start)
+        observed = elements.real if self._packing == "real" else elements.view(np.float64)[: self._entries]
+        return self._messages.new_tensor(observed)
+
+    def _on_grid(self, messages: Tensor, scale: Array, devices: slice) -> NDArray[np.complex128]:
+        """Precoded elements of a chunk as OFDM symbols, [chunk, symbols, subcarriers], unused elements 0."""
+        place, frame = self._placement, self._placement.frame
+        elements = pack(messages.detach().cpu().numpy().astype(np.float64), self._packing)
+        precoders = np.stack([place.spread_array(row) for row in self._precoders[devices]])
+        elements = np.roll(elements * precoders * scale[:, None], place.start, axis=1)
+        whole = np.zeros((len(elements), frame.symbols * self._waveform.subcarriers), dtype=np.complex128)
+        whole[:, : elements.shape[1]] = elements
+        return whole.reshape(len(elements), frame.symbols, self._waveform.subcarriers)

@@ -1,0 +1,75 @@
+"""Seconds for the frequency-selective channel of a round: 32 devices x 3,276 subcarriers x 14 OFDM symbols.
+
+    make bench        (or: python experiments/benchmarks/selective_channels.py)
+
+The models take turns, so that a busy machine slows all of them; medians over the turns, and ratios to the tapped line.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import numpy as np
+import torch
+
+from airfl.streams import Purpose, Streams
+from channels.frame import Frame
+from channels.selective import SELECTIVE_MODELS, SelectiveRequest
+
+TURNS = 5
+DEVICES, SUBCARRIERS, SYMBOLS, SPACING_HZ = 32, 3276, 14, 15e3
+MODELS = ("tapped-line", "tdl-a", "cdl-c", "umi")
+
+
+def round_request(round_index: int) -> SelectiveRequest:
+    """Devices at walking pace around a base station with one antenna, a channel for every symbol."""
+    streams, devices = Streams(1), range(DEVICES)
+    angles = np.arange(DEVICES)
+    return SelectiveRequest(
+        frame=Frame(
+            frequencies_hz=(np.arange(SUBCARRIERS, dtype=np.float64) - SUBCARRIERS / 2) * SPACING_HZ,
+            elements=SUBCARRIERS * SYMBOLS,
+            symbol_s=1e-3 / 14,
+            symbols_per_block=1,
+        ),
+        antennas=1,
+        delay_spread_s=100e-9,
+        carrier_hz=3.5e9,
+        speed_m_s=1.4,
+        taps=18,
+        variation="independent",
+        start_s=0.0,
+        fresh=lambda count: streams.device_uniforms(Purpose.FADING, round_index, devices, count),
+        lasting=lambda count: streams.device_uniforms(Purpose.FADING, None, devices, count),
+        positions_m=np.stack([100 * np.cos(angles), 100 * np.sin(angles), np.full(DEVICES, 1.5)], axis=1),
+    )
+
+
+def seconds(name: str, round_index: int) -> float:
+    """Time of one response."""
+    request = round_request(round_index)
+    begin = time.perf_counter()
+    SELECTIVE_MODELS[name].respond(request)
+    return time.perf_counter() - begin
+
+
+def main() -> None:
+    """Print the table; the first call of each model imports what it needs and is not counted."""
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    print(f"{DEVICES} devices x {SUBCARRIERS:,} subcarriers x {SYMBOLS} symbols, a channel for every symbol")
+    times: dict[str, list[float]] = {name: [] for name in MODELS}
+    for name in MODELS:
+        seconds(name, 0)
+    for turn in range(1, TURNS + 1):
+        for name in MODELS:
+            times[name].append(seconds(name, turn))
+    light = statistics.median(times["tapped-line"])
+    for name, values in times.items():
+        median = statistics.median(values)
+        spread = (max(values) - min(values)) / median
+        print(f"  {name:12s} {median:8.4f} s   {median / light:6.1f} x   (spread {100 * spread:.0f}%)")
+
+
+if __name__ == "__main__":
+    main()

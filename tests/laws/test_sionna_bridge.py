@@ -1,0 +1,296 @@
+"""Every model that comes through Sionna: equal to Sionna's own objects, mean power 1, the profiles' correlation over
+frequency, J0 over time, no device that depends on another, and no generator that is touched."""
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy import special
+
+from airfl.streams import Purpose, Streams
+from channels.frame import Frame
+from channels.selective import SELECTIVE_MODELS, SelectiveRequest
+from channels.selective.sionna_bridge import device_seeds, device_velocities_m_s
+
+ROOT = Path(__file__).resolve().parents[2]
+CARRIER_HZ = 3.5e9
+SYMBOL_S = 1e-3 / 14
+MODELS = [name for name, model in SELECTIVE_MODELS.items() if model.needs_sionna]
+SCENARIOS = ("umi", "uma", "rma")
+every_model = pytest.mark.parametrize("name", MODELS)
+one_of_each = pytest.mark.parametrize("name", ["tdl-a", "tdl-d", "cdl-c", "cdl-e", "umi", "rma"])
+PLACE: dict[str, Any] = {"precision": "single", "device": "cpu"}
+
+
+def frame(subcarriers: int, blocks: int, spacing_hz: float = 1e6) -> Frame:
+    frequencies_hz = (np.arange(subcarriers) - subcarriers // 2) * spacing_hz
+    return Frame(frequencies_hz, subcarriers * blocks * 2, SYMBOL_S, 2)
+
+
+def request(devices: Any = 3, round_index: int = 0, **changes: Any) -> SelectiveRequest:
+    """A request as a run would make it; device i stands 30 + 20 i metres away, in a direction of its own."""
+    streams = Streams(11)
+    rows = np.arange(devices) if isinstance(devices, int) else np.array(devices)
+    distance_m = 30.0 + 20 * (rows % 50)
+    asked = {
+        "frame": frame(12, 3),
+        "antennas": 4,
+        "delay_spread_s": 100e-9,
+        "carrier_hz": CARRIER_HZ,
+        "speed_m_s": 20.0,
+        "taps": 1,
+        "variation": "independent",
+        "start_s": 0.0,
+        "fresh": lambda count: streams.device_uniforms(Purpose.FADING, round_index, rows, count),
+        "lasting": lambda count: streams.device_uniforms(Purpose.FADING, None, rows, count),
+        "positions_m": np.stack(
+            [distance_m * np.cos(rows), distance_m * np.sin(rows), np.full(len(rows), 1.5)], axis=1
+        ),
+        "base_height_m": 10.0,
+    }
+    return SelectiveRequest(**{**asked, **changes})
+
+
+def respond(name: str, asked: SelectiveRequest) -> NDArray[np.complex64]:
+    return SELECTIVE_MODELS[name].respond(asked)
+
+
+def sionnas_own(name: str, asked: SelectiveRequest, device: int, velocity: NDArray[np.float64]) -> NDArray[Any]:
+    """The response from Sionna's objects as its documentation has them, under the device's seed set globally."""
+    from sionna.phy import config
+    from sionna.phy.channel import cir_to_ofdm_channel, tr38901
+
+    def array(antennas: int) -> Any:
+        return tr38901.PanelArray(
+            num_rows_per_panel=1,
+            num_cols_per_panel=antennas,
+            polarization="single",
+            polarization_type="V",
+            antenna_pattern="omni",
+            carrier_frequency=CARRIER_HZ,
+            **PLACE,
+        )
+
+    blocks, rate_hz = asked.frame.blocks, 1 / asked.frame.block_s
+    family, profile = (name[:3], name[-1].upper())
+    arrays = {"ut_array": array(1), "bs_array": array(asked.antennas), "direction": "uplink"}
+    with torch.random.fork_rng(devices=[]):
+        config.seed = device_seeds(asked)[device]
+        if family == "tdl":
+            model = tr38901.TDL(
+                model=profile,
+                delay_spread=asked.delay_spread_s,
+                carrier_frequency=CARRIER_HZ,
+                min_speed=asked.speed_m_s,
+                max_speed=asked.speed_m_s,
+                num_rx_ant=asked.antennas,
+                **PLACE,
+            )
+            a, tau = model(batch_size=1, num_time_steps=blocks, sampling_frequency=rate_hz)
+        elif family == "cdl":
+            spread_s = asked.delay_spread_s
+            moving = torch.tensor(velocity, dtype=torch.float32)
+            model = tr38901.CDL(profile, spread_s, CARRIER_HZ, **arrays, ut_velocity=moving, **PLACE)
+            a, tau = model(batch_size=1, num_time_steps=blocks, sampling_frequency=rate_hz)
+        else:
+            urban = {"umi": tr38901.UMi, "uma": tr38901.UMa, "rma": tr38901.RMa}[name]
+            indoor = {} if name == "rma" else {"o2i_model": "low"}
+            model = urban(CARRIER_HZ, **indoor, **arrays, enable_pathloss=False, enable_shadow_fading=False, **PLACE)
+            model.set_topology(
+                torch.tensor(asked.positions_m[None, device : device + 1], dtype=torch.float32),
+                torch.tensor([[[0.0, 0.0, asked.base_height_m]]]),
+                torch.zeros(1, 1, 3),
+                torch.zeros(1, 1, 3),
+                torch.tensor(velocity, dtype=torch.float32)[None, None],
+                torch.zeros(1, 1, dtype=torch.bool),
+                **({"in_car": torch.zeros(1, 1, dtype=torch.bool)} if name == "rma" else {}),
+            )
+            a, tau = model(num_time_samples=blocks, sampling_frequency=rate_hz)
+        frequencies = torch.tensor(asked.frame.frequencies_hz, dtype=torch.float32)
+        response = cir_to_ofdm_channel(frequencies, a, tau)
+    return np.asarray(response[0, 0, :, 0, 0])
+
+
+@every_model
+def test_a_response_is_what_sionnas_own_objects_give_for_the_seed(name: str) -> None:
+    """Bit for bit, for every device, at every antenna, block and subcarrier."""
+    asked = request()
+    response = respond(name, asked)
+    assert response.dtype == np.complex64
+    assert response.shape == (3, 4, 3, 12)
+    direction = 2 * np.pi * asked.fresh(2)[:, 1]
+    velocities = 20.0 * np.stack([np.cos(direction), np.sin(direction), 0 * direction], axis=1)
+    for device in range(3):
+        np.testing.assert_array_equal(response[device], sionnas_own(name, asked, device, velocities[device]))
+
+
+@every_model
+def test_every_response_is_finite_and_has_mean_power_one(name: str) -> None:
+    """n = 150 devices (1,000 for the cheap tapped lines), the mean over 2 antennas and 8 subcarriers of 100 MHz each;
+    within 5 standard errors, which the devices' own spread gives."""
+    n = 1_000 if name.startswith("tdl") else 150
+    asked = request(n, frame=frame(8, 1, 12.5e6), antennas=2)
+    response = respond(name, asked).astype(complex)
+    assert np.isfinite(response).all()
+    power = (np.abs(response) ** 2).mean(axis=(2, 3))
+    assert (power > 0).all()
+    for antenna in power.T:
+        assert abs(antenna.mean() - 1) < 5 * antenna.std() / np.sqrt(n)
+        assert antenna.std() / np.sqrt(n) < 0.09
+
+
+@pytest.mark.parametrize("name", ["tdl-a", "tdl-c", "tdl-d"])
+def test_correlation_over_frequency_is_that_of_the_profile(name: str) -> None:
+    """n = 2,000 devices against the power delay profile, within 5 standard errors; the profile's rms spread is the
+    delay spread within the 2% to which TR 38.901's tables are normalised."""
+    from sionna.phy.channel.tr38901 import TDL
+
+    n, grid = 2_000, frame(16, 1, 0.5e6)
+    response = respond(name, request(n, frame=grid, antennas=1, delay_spread_s=300e-9))[:, 0, 0].astype(complex)
+    model = TDL(name[-1].upper(), 300e-9, CARRIER_HZ, **PLACE)
+    powers, delays_s = model.mean_powers.numpy().astype(float), model.delays.numpy().astype(float)
+    differences_hz = grid.frequencies_hz - grid.frequencies_hz[0]
+    expected = powers @ np.exp(-2j * np.pi * np.outer(delays_s, differences_hz))
+    found = (response * response[:, :1].conj()).mean(axis=0)
+    np.testing.assert_allclose(found, expected, atol=5 / np.sqrt(n))
+    spread_s = np.sqrt(powers @ delays_s**2 - (powers @ delays_s) ** 2)
+    assert spread_s == pytest.approx(300e-9, rel=0.02)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in SCENARIOS])
+def test_delays_and_frequencies_scale_together(name: str) -> None:
+    """Twice the delay spread is half the coherence bandwidth: the same response at half the frequencies."""
+    wide = respond(name, request(delay_spread_s=50e-9, frame=frame(12, 1, 2e6)))
+    narrow = respond(name, request(delay_spread_s=100e-9, frame=frame(12, 1, 1e6)))
+    np.testing.assert_allclose(wide, narrow, atol=1e-4)
+
+
+@every_model
+def test_speed_and_time_scale_together(name: str) -> None:
+    """Twice the speed is half the coherence time: the same response at half the block; and it does change with time."""
+    slow = request()
+    fast = dataclasses.replace(slow, speed_m_s=40.0, frame=dataclasses.replace(slow.frame, symbol_s=SYMBOL_S / 2))
+    response = respond(name, slow)
+    np.testing.assert_allclose(respond(name, fast), response, atol=1e-4)
+    assert np.abs(response[:, :, 2] - response[:, :, 0]).max() > 0.05
+
+
+@pytest.mark.parametrize("name", ["tdl-a", "tdl-b"])
+def test_correlation_over_time_is_that_of_clarke(name: str) -> None:
+    """n = 2,000 devices, 24 blocks at 60 m/s (f_D = 700 Hz), within 5 standard errors of J0."""
+    n = 2_000
+    asked = request(n, frame=frame(1, 24), antennas=1, speed_m_s=60.0)
+    response = respond(name, asked)[:, 0, :, 0].astype(complex)
+    found = (response * response[:, :1].conj()).mean(axis=0)
+    expected = special.j0(2 * np.pi * asked.doppler_hz * asked.frame.block_times_s)
+    assert expected.min() < -0.4
+    np.testing.assert_allclose(found, expected, atol=5 / np.sqrt(n))
+
+
+@one_of_each
+def test_a_device_is_the_same_whoever_else_is_there(name: str) -> None:
+    """Bit for bit: alone, and after devices that drew before it."""
+    among = respond(name, request(6))
+    np.testing.assert_array_equal(respond(name, request([5]))[0], among[5])
+    np.testing.assert_array_equal(respond(name, request([5, 2])), among[[5, 2]])
+    assert len(np.unique(among[:, 0, 0, 0])) == 6
+
+
+@one_of_each
+def test_each_round_has_a_fade_of_its_own_or_all_share_one_that_stands(name: str) -> None:
+    independent, constant = (
+        [respond(name, request(round_index=index, variation=variation)) for index in (0, 1)]
+        for variation in ("independent", "constant")
+    )
+    assert np.abs(independent[0] - independent[1]).min() > 0
+    np.testing.assert_array_equal(constant[0], constant[1])
+    assert constant[0].shape == (3, 4, 1, 12)
+    standing = respond(name, request(variation="independent", speed_m_s=0.0))
+    assert standing.shape == (3, 4, 1, 12)
+
+
+def test_velocities_are_level_and_point_everywhere() -> None:
+    """n = 4,000 directions: the mean within 5 standard errors of 0, each part's mean square half the speed's."""
+    velocities = device_velocities_m_s(request(4_000))
+    np.testing.assert_allclose(np.linalg.norm(velocities, axis=1), 20.0)
+    assert not velocities[:, 2].any()
+    np.testing.assert_allclose(velocities.mean(axis=0), 0, atol=5 * 20 / np.sqrt(2 * 4_000))
+    np.testing.assert_allclose((velocities[:, :2] ** 2).mean(axis=0), 200, atol=5 * 200 / np.sqrt(2 * 4_000))
+    np.testing.assert_array_equal(device_velocities_m_s(request(5, variation="constant")), 0)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_line_of_sight_can_be_given_device_by_device(name: str) -> None:
+    """A strong first path makes |H| steadier over 100 MHz than scattered paths alone do, in the median of 12 devices."""
+    n = 24
+    asked = request(n, frame=frame(8, 1, 12.5e6), antennas=1, line_of_sight=np.arange(n) % 2 == 0)
+    response = respond(name, asked)
+    power = np.abs(response[:, 0, 0].astype(complex)) ** 2
+    unsteady = power.std(axis=1) / power.mean(axis=1)
+    assert np.median(unsteady[::2]) < 0.8 * np.median(unsteady[1::2])
+    seen = respond(name, dataclasses.replace(asked, line_of_sight=np.full(n, True)))
+    np.testing.assert_array_equal((seen == response).all(axis=(1, 2, 3)), asked.line_of_sight)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"positions_m": None}, "none given"),
+        ({"positions_m": np.zeros((2, 3))}, r"shape \(2, 3\) given, need finite coordinates of shape \(3, 3\)"),
+        ({"positions_m": np.full((3, 3), np.nan)}, "finite coordinates"),
+        ({"line_of_sight": np.array([True])}, r"shape \(1,\) given"),
+    ],
+)
+def test_places_of_the_wrong_shape_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
+        respond("umi", request(**changes))
+    assert "\n" not in str(refused.value)
+
+
+GENERATORS = """
+import random, sys
+import numpy as np
+import channels.selective
+assert not {"torch", "sionna"} & set(sys.modules), "importing channels.selective imports torch or Sionna"
+import torch
+from tests.laws.test_sionna_bridge import request, respond
+assert not any(module.startswith("sionna") for module in sys.modules)
+
+def states():
+    name, keys, *rest = np.random.get_state()
+    return torch.get_rng_state().tolist(), (name, keys.tolist(), rest), random.getstate()
+
+torch.manual_seed(5), np.random.seed(5), random.seed(5)
+torch.rand(3), np.random.rand(3), random.random()
+before, threads = states(), torch.get_num_threads()
+first = {name: respond(name, request(2)) for name in ("tdl-d", "cdl-e", "umi")}
+assert "sionna" in sys.modules
+assert states() == before, "the first import and its calls changed a global generator"
+assert torch.get_num_threads() == threads and torch.get_default_dtype() == torch.float32
+
+from sionna.phy import config
+config.seed, config.precision = 77, "double"
+torch.manual_seed(6)
+own, before = config.torch_rng("cpu"), (states(), config.torch_rng("cpu").get_state().tolist())
+for name, response in first.items():
+    assert np.array_equal(respond(name, request(2)), response), name + " depends on Sionna's settings"
+    try:  # what fails on the way
+        respond(name, request(2, delay_spread_s="wide", positions_m=None))
+    except (TypeError, ValueError):
+        pass
+assert (states(), config.torch_rng("cpu").get_state().tolist()) == before
+assert config.torch_rng("cpu") is own and own.initial_seed() == 77
+assert config.seed == 77 and config.precision == "double"
+"""
+
+
+def test_all_generators_and_settings_are_left_as_they_were() -> None:
+    """In a fresh interpreter: before and after the first import of Sionna, and around every call."""
+    done = subprocess.run([sys.executable, "-c", GENERATORS], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

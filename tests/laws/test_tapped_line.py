@@ -1,0 +1,315 @@
+"""The tapped line against closed forms: Rayleigh, Dirichlet's kernel over frequency, J0 over time; what it refuses."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import optimize, special, stats
+
+from airfl.streams import Purpose, Streams
+from channels.frame import Frame
+from channels.selective import SELECTIVE_MODELS, SelectiveRequest, check
+from channels.selective.tapped_line import frequency_correlation, least_taps, respond, tap_coefficients, tap_spacing_s
+
+N = 10_000
+# A Kolmogorov-Smirnov p-value below this comes by chance once in 10,000 seeds.
+LEAST_P = 1e-4
+SPACING_HZ = 15e3
+SYMBOL_S = 1e-3 / 14
+CARRIER_HZ = 3.5e9
+FADES = [("independent", 0.0), ("independent", 30.0), ("constant", 30.0), ("jakes", 0.0), ("jakes", 30.0)]
+every_fade = pytest.mark.parametrize(("variation", "speed_m_s"), FADES)
+
+
+def frame(subcarriers: int = 6, blocks: int = 1, spacing_hz: float = 1e6, symbols_per_block: int = 2) -> Frame:
+    frequencies_hz = (np.arange(subcarriers) - subcarriers // 2) * spacing_hz
+    return Frame(frequencies_hz, subcarriers * blocks * symbols_per_block, SYMBOL_S, symbols_per_block)
+
+
+def request(devices: Any = 8, round_index: int = 0, **changes: Any) -> SelectiveRequest:
+    """A request as a run would make it: each device's numbers from its own streams."""
+    streams, rows = Streams(7), range(devices) if isinstance(devices, int) else devices
+    asked = {
+        "frame": frame(),
+        "antennas": 1,
+        "delay_spread_s": 100e-9,
+        "carrier_hz": CARRIER_HZ,
+        "speed_m_s": 0.0,
+        "taps": 5,
+        "variation": "independent",
+        "start_s": 0.0,
+        "fresh": lambda count: streams.device_uniforms(Purpose.FADING, round_index, rows, count),
+        "lasting": lambda count: streams.device_uniforms(Purpose.FADING, None, rows, count),
+    }
+    return SelectiveRequest(**{**asked, **changes})
+
+
+def p_value(sample: NDArray[np.float64], law: Any) -> float:
+    return float(stats.kstest(sample, law.cdf).pvalue)
+
+
+def correlation(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.complex128]:
+    """Mean over devices of the first times the conjugate second; each part's standard error is below 1/sqrt(n)."""
+    return np.asarray((one.astype(complex) * np.conj(other)).mean(axis=0))
+
+
+@every_fade
+def test_every_response_is_rayleigh_of_mean_power_one(variation: str, speed_m_s: float) -> None:
+    """n = 10,000 devices, at the last block, the band's edge and the second antenna, 50 s into a run."""
+    asked = request(
+        N, frame=frame(2, 3), antennas=2, variation=variation, speed_m_s=speed_m_s, start_s=50.0, taps=3, round_index=4
+    )
+    response = respond(asked)
+    assert response.dtype == np.complex64
+    assert response.shape == (N, 2, 3 if asked.moves else 1, 2)
+    one = response[:, 1, -1, 1].astype(complex)
+    power = np.abs(one) ** 2
+    assert p_value(power, stats.expon()) > LEAST_P
+    assert p_value(np.angle(one) / (2 * np.pi) % 1, stats.uniform()) > LEAST_P
+    # |H|^2 is exponential, of standard deviation 1.
+    assert abs(power.mean() - 1) < 5 / np.sqrt(N)
+
+
+@every_fade
+def test_taps_and_antennas_are_uncorrelated_and_of_equal_power(variation: str, speed_m_s: float) -> None:
+    """n = 10,000: each of the 16 entries of a covariance that is the identity over L, within 5 standard errors."""
+    asked = request(N, frame=frame(1, 2), antennas=2, taps=2, variation=variation, speed_m_s=speed_m_s, start_s=3.0)
+    coefficients, _ = tap_coefficients(asked)
+    last = coefficients[:, :, -1].reshape(N, 4) * np.sqrt(2)
+    covariance = np.einsum("ni,nj->ij", last, last.conj()) / N
+    np.testing.assert_allclose(covariance, np.eye(4), atol=5 / np.sqrt(N))
+
+
+@pytest.mark.parametrize("taps", [1, 2, 5, 16])
+def test_the_delay_spread_is_what_was_asked_for(taps: int) -> None:
+    _, delays_s = tap_coefficients(request(1, taps=taps, delay_spread_s=250e-9))
+    assert delays_s[0] == 0
+    assert len(delays_s) == taps
+    assert delays_s.std() == pytest.approx(250e-9 if taps > 1 else 0, rel=1e-12)
+
+
+@pytest.mark.parametrize("taps", [1, 2, 5, 16])
+def test_frequency_correlation_is_the_sum_over_the_profile(taps: int) -> None:
+    """The kernel at differences on both sides, at 0 and at its period, against the direct sum."""
+    spacing_s = tap_spacing_s(100e-9, taps)
+    differences_hz = np.concatenate([np.linspace(-40e6, 40e6, 41), [0.0, 1 / spacing_s if spacing_s else 1e6]])
+    direct = np.exp(-2j * np.pi * np.outer(differences_hz, np.arange(taps) * spacing_s)).mean(axis=1)
+    np.testing.assert_allclose(frequency_correlation(differences_hz, 100e-9, taps), direct, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("taps", "variation", "speed_m_s"), [(2, "jakes", 9.0), (5, "constant", 0), (16, "jakes", 9.0)]
+)
+def test_responses_correlate_over_frequency_as_the_kernel_says(taps: int, variation: str, speed_m_s: float) -> None:
+    """n = 4,000 devices, against the lowest of 12 subcarriers, within 5 standard errors."""
+    n, grid = 4_000, frame(12, 2, 0.7e6)
+    response = respond(request(n, frame=grid, taps=taps, variation=variation, speed_m_s=speed_m_s, round_index=1))
+    found = correlation(response[:, 0, -1], response[:, 0, -1, :1])
+    expected = frequency_correlation(grid.frequencies_hz - grid.frequencies_hz[0], 100e-9, taps)
+    np.testing.assert_allclose(found, expected, atol=5 / np.sqrt(n))
+
+
+def test_responses_correlate_over_time_as_clarke_says() -> None:
+    """n = 4,000 devices, 60 blocks of two symbols at 60 m/s (f_D = 700 Hz), within 5 standard errors of J0."""
+    n, grid = 4_000, frame(1, 60)
+    asked = request(n, frame=grid, speed_m_s=60.0, taps=2)
+    response = respond(asked)[:, 0, :, 0]
+    assert asked.doppler_hz == pytest.approx(700.5, rel=1e-3)
+    expected = special.j0(2 * np.pi * asked.doppler_hz * grid.block_times_s)
+    assert expected.min() < -0.4
+    np.testing.assert_allclose(correlation(response, response[:, :1]), expected, atol=5 / np.sqrt(n))
+    # From a block in the middle: the process is stationary.
+    np.testing.assert_allclose(
+        correlation(response[:, 30:], response[:, 30:31]), expected[:30], atol=5 / np.sqrt(n), rtol=0
+    )
+
+
+def test_rounds_correlate_over_time_as_clarke_says() -> None:
+    """n = 4,000 devices, rounds 10 ms apart at 3 m/s (f_D = 35 Hz), within 5 standard errors of J0."""
+    n = 4_000
+    starts_s = np.arange(6) * 10e-3
+    rounds = [
+        respond(request(n, round_index=index, start_s=start, speed_m_s=3.0, variation="jakes", taps=2))[:, 0, 0, 0]
+        for index, start in enumerate(starts_s)
+    ]
+    doppler_hz = request(1, speed_m_s=3.0).doppler_hz
+    found = [correlation(one, rounds[1]) for one in rounds]
+    np.testing.assert_allclose(
+        found, special.j0(2 * np.pi * doppler_hz * (starts_s - starts_s[1])), atol=5 / np.sqrt(n)
+    )
+
+
+@pytest.mark.parametrize("delay_spread_s", [30e-9, 300e-9])
+def test_coherence_bandwidth_is_inverse_to_delay_spread(delay_spread_s: float) -> None:
+    """Where the correlation falls to 1/2: for many taps sinc's 0.6034/(sqrt(12) delay spread); n = 4,000, 40 taps.
+
+    Its slope there is -0.70 per 1/(sqrt(12) spread), so 5 standard errors of the correlation are 0.11 of 0.60.
+    """
+    n, scale_hz = 4_000, 1 / (np.sqrt(12) * delay_spread_s)
+    grid = frame(25, 1, scale_hz / 24)
+    response = respond(request(n, frame=grid, taps=40, delay_spread_s=delay_spread_s))
+    found = np.abs(correlation(response[:, 0, 0], response[:, 0, 0, :1]))
+    half = np.interp(-0.5, -found, np.arange(25) / 24)
+    assert half == pytest.approx(0.6034, abs=5 / np.sqrt(n) / 0.70)
+
+
+def test_delays_and_frequencies_scale_together() -> None:
+    """Twice the delay spread is half the frequency, with the same draws and at every subcarrier."""
+    wide = respond(request(delay_spread_s=50e-9, frame=frame(12, 1, 2e6)))
+    narrow = respond(request(delay_spread_s=100e-9, frame=frame(12, 1, 1e6)))
+    np.testing.assert_allclose(wide, narrow, atol=1e-6)
+
+
+@pytest.mark.parametrize("variation", ["independent", "jakes"])
+def test_speed_and_time_scale_together(variation: str) -> None:
+    """Twice the speed, or the carrier, is half the time, with the same draws and at every block."""
+    slow = request(frame=frame(3, 8), speed_m_s=10.0, start_s=2.0, variation=variation)
+    grid = dataclasses.replace(slow.frame, symbol_s=SYMBOL_S / 2)
+    fast = dataclasses.replace(slow, frame=grid, speed_m_s=20.0, start_s=1.0)
+    high = dataclasses.replace(slow, frame=grid, carrier_hz=2 * CARRIER_HZ, start_s=1.0)
+    np.testing.assert_allclose(respond(fast), respond(slow), atol=1e-6)
+    np.testing.assert_allclose(respond(high), respond(slow), atol=1e-6)
+
+
+def test_coherence_time_is_inverse_to_speed() -> None:
+    """n = 4,000: J0 falls to 1/2 at 2 pi f_D t = 1.5211, with slope -0.558 there, at two speeds."""
+    n = 4_000
+    for speed_m_s in (20.0, 80.0):
+        asked = request(n, frame=frame(1, 40), speed_m_s=speed_m_s, taps=2)
+        step = 1.8 / (2 * np.pi * asked.doppler_hz * 39)
+        grid = dataclasses.replace(asked.frame, symbol_s=step / 2)
+        response = respond(dataclasses.replace(asked, frame=grid))[:, 0, :, 0]
+        found = correlation(response, response[:, :1]).real
+        half = np.interp(-0.5, -found, np.linspace(0, 1.8, 40))
+        assert half == pytest.approx(1.5211, abs=5 / np.sqrt(n) / 0.558)
+
+
+@every_fade
+def test_the_response_is_the_taps_fourier_sum(variation: str, speed_m_s: float) -> None:
+    """H(f, t) by a plain loop over taps, in double precision."""
+    asked = request(3, frame=frame(7, 4), antennas=2, variation=variation, speed_m_s=speed_m_s, start_s=7.0)
+    coefficients, delays_s = tap_coefficients(asked)
+    expected = sum(
+        coefficients[..., tap, None] * np.exp(-2j * np.pi * asked.frame.frequencies_hz * delay_s)
+        for tap, delay_s in enumerate(delays_s)
+    )
+    np.testing.assert_allclose(respond(asked), expected, atol=1e-6)
+
+
+@every_fade
+def test_a_device_is_the_same_whoever_else_is_there(variation: str, speed_m_s: float) -> None:
+    """Bit for bit: alone, among 8, among others."""
+    asked = {"frame": frame(50, 3), "antennas": 2, "variation": variation, "speed_m_s": speed_m_s, "taps": 7}
+    among = respond(request(8, **asked))
+    np.testing.assert_array_equal(respond(request(8, **asked)), among)
+    np.testing.assert_array_equal(respond(request([5], **asked))[0], among[5])
+    np.testing.assert_array_equal(respond(request([31, 5, 2], **asked))[1:], among[[5, 2]])
+    assert len(np.unique(among[:, 0, 0, 0])) == 8
+
+
+@every_fade
+def test_fewer_antennas_see_the_first_of_more(variation: str, speed_m_s: float) -> None:
+    asked = {"frame": frame(5, 3), "variation": variation, "speed_m_s": speed_m_s}
+    one, four = (respond(request(antennas=antennas, **asked)) for antennas in (1, 4))
+    np.testing.assert_allclose(one[:, 0], four[:, 0], atol=1e-6)
+
+
+def test_a_moving_device_starts_from_the_fade_of_one_that_stands() -> None:
+    """So runs at several speeds are paired."""
+    standing, moving = (respond(request(speed_m_s=speed, frame=frame(6, 4))) for speed in (0.0, 30.0))
+    np.testing.assert_allclose(moving[:, :, :1], standing, atol=1e-6)
+    assert np.abs(moving[:, :, 1] - standing[:, :, 0]).max() > 0.1
+
+
+def test_each_round_has_a_fade_of_its_own_or_all_share_one() -> None:
+    independent, constant = (
+        [respond(request(round_index=index, variation=variation)) for index in (0, 1)]
+        for variation in ("independent", "constant")
+    )
+    assert np.abs(independent[0] - independent[1]).min() > 0
+    np.testing.assert_array_equal(constant[0], constant[1])
+
+
+def test_the_process_of_a_run_goes_on_from_round_to_round() -> None:
+    """A later round under Jakes is the later part of a long first one, and starts from the constant fade."""
+    long = request(frame=frame(6, 9), variation="jakes", speed_m_s=10.0)
+    later = dataclasses.replace(long, frame=frame(6, 4), start_s=5 * long.frame.block_s)
+    np.testing.assert_allclose(respond(later), respond(long)[:, :, 5:], atol=1e-6)
+    constant = respond(dataclasses.replace(long, variation="constant"))
+    np.testing.assert_allclose(respond(long)[:, :, :1], constant, atol=1e-6)
+
+
+def test_time_within_a_round_is_counted_from_its_start_when_rounds_are_independent() -> None:
+    early, late = (respond(request(frame=frame(6, 4), speed_m_s=10.0, start_s=start)) for start in (0.0, 1e4))
+    np.testing.assert_array_equal(early, late)
+
+
+@pytest.mark.parametrize("changes", [{"taps": 1}, {"delay_spread_s": 0.0}])
+def test_without_delay_spread_the_response_is_flat(changes: dict[str, Any]) -> None:
+    response = respond(request(frame=frame(40), **changes))
+    np.testing.assert_allclose(response, np.broadcast_to(response[..., :1], response.shape), atol=1e-6)
+
+
+@pytest.mark.parametrize(("bandwidth_hz", "delay_spread_s"), [(49.14e6, 100e-9), (10e6, 1e-6), (1e6, 10e-9), (1e6, 0)])
+def test_least_taps_keep_the_response_from_repeating(bandwidth_hz: float, delay_spread_s: float) -> None:
+    """Where it repeats the correlation is 1 again: the first place beyond 0, found by search on the kernel."""
+    taps = least_taps(bandwidth_hz, delay_spread_s)
+    assert tap_spacing_s(delay_spread_s, taps) * bandwidth_hz < 1
+    if taps > 2:
+        assert tap_spacing_s(delay_spread_s, taps - 1) * bandwidth_hz >= 1
+        period_hz = 1 / tap_spacing_s(delay_spread_s, taps)
+        around = (0.95 * period_hz, 1.05 * period_hz)
+        peak = optimize.minimize_scalar(
+            lambda difference: -abs(frequency_correlation(difference, delay_spread_s, taps)),
+            bounds=around,
+            method="bounded",
+            options={"xatol": 1e-6 * period_hz},
+        )
+        assert peak.x == pytest.approx(period_hz, rel=1e-4)
+        assert peak.x > bandwidth_hz
+        assert -peak.fun == pytest.approx(1, rel=1e-6)
+
+
+# What may be asked of the model before a run, and one mistake each.
+SOUND: dict[str, Any] = {
+    "subcarriers": 12,
+    "antennas": 1,
+    "delay_spread_s": 100e-9,
+    "carrier_hz": CARRIER_HZ,
+    "speed_m_s": 1.0,
+    "taps": 8,
+    "variation": "independent",
+    "positions": False,
+}
+MISTAKES = [
+    ("tapped-line", {"subcarriers": 0}, "0 subcarriers"),
+    ("tapped-line", {"antennas": 0}, "0 antennas"),
+    ("tapped-line", {"taps": 0}, "0 taps"),
+    ("tapped-line", {"delay_spread_s": -1e-9}, "delay spread of -1e-09 s"),
+    ("tapped-line", {"delay_spread_s": np.nan}, "delay spread of nan s"),
+    ("tapped-line", {"speed_m_s": -1.0}, "speed of -1 m/s"),
+    ("tapped-line", {"speed_m_s": np.inf}, "speed of inf m/s"),
+    ("tapped-line", {"carrier_hz": 0.0}, "carrier of 0 Hz"),
+    ("tapped-line", {"carrier_hz": np.nan}, "carrier of nan Hz"),
+    ("tapped-line", {"variation": "sometimes"}, "'independent' or 'constant' or 'jakes'"),
+    ("tdl-a", {"variation": "jakes"}, "the tapped line offers 'jakes'"),
+    ("umi", {}, "no positions of devices"),
+    ("uma", {"positions": True, "base_height_m": 0.0}, "base station height of 0 m"),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "message"), MISTAKES)
+def test_mistakes_are_named_before_a_run(name: str, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message) as refused:
+        check(SELECTIVE_MODELS[name], **{**SOUND, **changes})
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", SELECTIVE_MODELS)
+def test_what_is_sound_is_not_refused(name: str) -> None:
+    model = SELECTIVE_MODELS[name]
+    for variation in model.variations:
+        still = {"speed_m_s": 0.0, "delay_spread_s": 0.0, "taps": 1, "variation": variation}
+        check(model, **{**SOUND, **still, "positions": model.needs_positions})

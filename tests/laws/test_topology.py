@@ -1,0 +1,244 @@
+"""Where devices fall, what their paths lose: against closed forms, TR 38.901 worked by hand, and Sionna."""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from channels.draws import Draw
+from channels.topology import PATH_LOSS, Drop, TopologyParameters, drop
+from channels.topology.path_loss import Paths, free_space_loss_db, path_losses
+from channels.topology.placement import PLACEMENTS, Area
+
+N = 20_000
+# A Kolmogorov-Smirnov p-value below this comes by chance once in 10,000 seeds.
+LEAST_P = 1e-4
+USUAL_HEIGHT_M = {"umi": 10.0, "uma": 25.0}
+
+
+def uniforms(columns: int, seed: int = 5, devices: int = N) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).random((devices, columns))
+
+
+def draw(seed: int = 5, devices: int = N) -> Draw:
+    numbers = uniforms(8, seed, devices)
+    return lambda count: numbers[:, :count]
+
+
+def p_value(sample: NDArray[np.float64], cdf: Callable[[Any], Any]) -> float:
+    return float(stats.kstest(sample, cdf).pvalue)
+
+
+def paths(model: str, distance_m: Any, carrier_hz: float = 3.5e9, device_height_m: float = 1.5) -> Paths:
+    return Paths(np.atleast_1d(np.asarray(distance_m, float)), USUAL_HEIGHT_M[model], device_height_m, carrier_hz)
+
+
+def loss(
+    model: str, distance_m: Any, los: str, carrier_hz: float = 3.5e9, device_height_m: float = 1.5
+) -> NDArray[np.float64]:
+    where = paths(model, distance_m, carrier_hz, device_height_m)
+    return path_losses(model, where, los, uniforms(2, devices=len(where.distance_2d_m)))[0]
+
+
+@pytest.mark.parametrize(("kind", "inner"), [("disc", 0.0), ("disc", 10.0), ("annulus", 150.0)])
+def test_devices_are_uniform_in_area(kind: str, inner: float) -> None:
+    """n = 20,000: P(distance < d) = (d^2 - inner^2)/(R^2 - inner^2), the angle uniform, and neither tells the other."""
+    points = PLACEMENTS[kind].place(uniforms(2), Area(200.0, inner))
+    distance, turn = np.hypot(*points.T), np.arctan2(points[:, 1], points[:, 0]) / (2 * np.pi) % 1
+    assert inner * (1 - 1e-12) <= distance.min() <= distance.max() <= 200 * (1 + 1e-12)
+    assert p_value(distance, lambda d: (np.asarray(d) ** 2 - inner**2) / (200.0**2 - inner**2)) > LEAST_P
+    assert p_value(turn, stats.uniform().cdf) > LEAST_P
+    far = distance > np.median(distance)
+    assert stats.ks_2samp(turn[far], turn[~far]).pvalue > LEAST_P
+
+
+def test_a_drop_keeps_to_the_law_of_its_area() -> None:
+    """n = 20,000, a disc of 300 m whose smallest distance is the model's, 10 m."""
+    positions = drop(TopologyParameters(radius_m=300.0), draw()).positions_m
+    distance = np.hypot(positions[:, 0], positions[:, 1])
+    assert p_value(distance, lambda d: (np.asarray(d) ** 2 - 100) / (300.0**2 - 100)) > LEAST_P
+
+
+# Table 7.4.1-1 worked by hand with c = 3e8 m/s: (model, carrier, distance in the plane, loss with LOS, without), in dB.
+GOLDEN = [
+    ("umi", 3.5e9, 10, 66.761033, 73.456860),
+    ("umi", 3.5e9, 100, 85.314189, 104.643832),
+    ("umi", 3.5e9, 500, 107.113750, 129.264505),
+    ("umi", 3.5e9, 5000, 147.111266, 164.562313),
+    ("umi", 28e9, 100, 103.375989, 123.879649),
+    ("uma", 3.5e9, 10, 69.839916, 79.415012),
+    ("uma", 3.5e9, 100, 83.138157, 103.037524),
+    ("uma", 3.5e9, 500, 98.269242, 129.915834),
+    ("uma", 3.5e9, 2000, 121.449498, 153.426785),
+    ("uma", 0.5e9, 5000, 135.359264, 152.075335),
+]
+
+
+@pytest.mark.parametrize(("model", "carrier_hz", "distance_m", "with_los", "without"), GOLDEN)
+def test_losses_worked_by_hand(
+    model: str, carrier_hz: float, distance_m: float, with_los: float, without: float
+) -> None:
+    assert loss(model, distance_m, "los", carrier_hz)[0] == pytest.approx(with_los, abs=1e-5)
+    assert loss(model, distance_m, "nlos", carrier_hz)[0] == pytest.approx(without, abs=1e-5)
+
+
+@pytest.mark.parametrize(("model", "breakpoint_m"), [("umi", 210.0), ("uma", 560.0)])
+def test_the_two_slopes_meet_at_the_breakpoint(model: str, breakpoint_m: float) -> None:
+    """4 (h_BS - 1)(h_UT - 1) f_c/c at 3.5 GHz; beyond it a decade of distance costs 40 dB."""
+    before, after = loss(model, [breakpoint_m * (1 - 1e-9), breakpoint_m * (1 + 1e-9)], "los")
+    assert after - before == pytest.approx(0, abs=1e-6)
+    height = USUAL_HEIGHT_M[model] - 1.5
+    first, second, third = loss(model, [100.0, breakpoint_m, 4 * breakpoint_m], "los")
+    decades = math.log10(math.hypot(breakpoint_m, height) / math.hypot(100, height))
+    assert (second - first) / decades == pytest.approx({"umi": 21, "uma": 22}[model], rel=1e-9)
+    decades = math.log10(math.hypot(4 * breakpoint_m, height) / math.hypot(breakpoint_m, height))
+    assert (third - second) / decades == pytest.approx(40, rel=1e-9)
+
+
+@pytest.mark.parametrize("model", ["umi", "uma"])
+@pytest.mark.parametrize("carrier_hz", [0.5e9, 3.5e9, 100e9])
+def test_a_path_without_line_of_sight_never_loses_less(model: str, carrier_hz: float) -> None:
+    distance_m = np.geomspace(10, 5000, 500)
+    with_los, without = (loss(model, distance_m, los, carrier_hz) for los in ("los", "nlos"))
+    assert np.all(without >= with_los)
+    assert np.all(np.diff(with_los) > 0)
+    assert np.all(np.diff(without) > 0)
+
+
+def test_log_distance_is_free_space_at_exponent_2_and_its_own_slope_else() -> None:
+    distance_m = np.array([1.0, 10.0, 250.0])
+    free = Paths(distance_m, 1.5, 1.5, 3.5e9)
+    numbers = uniforms(2, devices=3)
+    found, line_of_sight = path_losses("log-distance", free, "probability", numbers)
+    # 4 pi 3.5e9 / c: 43.3291 dB at 1 m, 20 dB a decade.
+    np.testing.assert_allclose(found, 43.329144 + 20 * np.log10(distance_m), atol=1e-5)
+    assert free_space_loss_db(1.0, 3.5e9) == pytest.approx(43.329144, abs=1e-5)
+    steep = replace(free, exponent=3.7, reference_loss_db=40.0)
+    np.testing.assert_allclose(path_losses("log-distance", steep, "los", numbers)[0], 40 + 37 * np.log10(distance_m))
+    assert line_of_sight.all()
+    assert not path_losses("log-distance", free, "nlos", numbers)[1].any()
+
+
+# Table 7.4.2-1 worked by hand: (model, height, distance, probability).
+PROBABILITIES = [
+    ("umi", 1.5, 10, 1.0),
+    ("umi", 1.5, 18, 1.0),
+    ("umi", 1.5, 100, 0.230985),
+    ("umi", 20.0, 100, 0.230985),
+    ("uma", 1.5, 100, 0.347671),
+    ("uma", 13.0, 100, 0.347671),
+    ("uma", 20.0, 100, 0.478347),
+    ("uma", 20.0, 15, 1.0),
+]
+
+
+@pytest.mark.parametrize(("model", "height_m", "distance_m", "expected"), PROBABILITIES)
+def test_share_of_devices_in_line_of_sight(model: str, height_m: float, distance_m: float, expected: float) -> None:
+    """n = 20,000 devices at one distance: the share within 5 standard errors, the probability itself to 1e-5."""
+    where = paths(model, np.full(N, float(distance_m)), device_height_m=height_m)
+    np.testing.assert_allclose(PATH_LOSS[model].los_probability(where), expected, atol=1e-5)
+    _, line_of_sight = path_losses(model, where, "probability", uniforms(2))
+    assert abs(line_of_sight.mean() - expected) <= 5 * math.sqrt(expected * (1 - expected) / N)
+
+
+def test_the_environment_is_as_high_as_its_table_says() -> None:
+    """UMa, devices at 20 m, 800 m away, 0.5 GHz: h_E = 1 m with 1/(1 + C) = 0.355919, else 12, 15 or 18 m alike.
+
+    C = 0.7^1.5 (5/4) 8^3 e^(-800/150) = 1.809630. n = 20,000: shares within 5 standard errors. PL1 holds for h_E = 1 m
+    alone, PL2 beyond the breakpoints of 693.333, 333.333 and 93.333 m for the others.
+    """
+    where = paths("uma", np.full(N, 800.0), 0.5e9, 20.0)
+    found = path_losses("uma", where, "los", uniforms(2))[0]
+    offset, distance = 28 + 20 * math.log10(0.5), math.hypot(800, 5)
+    expected = [offset + 22 * math.log10(distance)]
+    for breakpoint_m in (4 * 13 * 8 / 0.6, 4 * 10 * 5 / 0.6, 4 * 7 * 2 / 0.6):
+        expected.append(offset + 40 * math.log10(distance) - 9 * math.log10(breakpoint_m**2 + 25))
+    shares = [np.isclose(found, value, rtol=1e-12).mean() for value in expected]
+    assert sum(shares) == pytest.approx(1)
+    for share, chance in zip(shares, [0.355919, *[0.644081 / 3] * 3], strict=True):
+        assert abs(share - chance) < 5 * math.sqrt(chance * (1 - chance) / N)
+
+
+@pytest.fixture
+def torch_as_it_was() -> Any:
+    """Sionna seeds torch's global generator when it is imported."""
+    import torch
+
+    state = torch.get_rng_state()
+    yield torch
+    torch.set_rng_state(state)
+
+
+@pytest.mark.parametrize("model", ["umi", "uma"])
+@pytest.mark.parametrize(("carrier_hz", "height_m"), [(0.7e9, 1.5), (3.5e9, 8.0), (60e9, 12.9)])
+def test_losses_are_those_of_sionna(model: str, carrier_hz: float, height_m: float, torch_as_it_was: Any) -> None:
+    """Sionna takes 299,792,458 m/s, the table 3e8: 19 log10 of their ratio, 0.0057 dB, beyond a breakpoint."""
+    from sionna.phy.channel import tr38901
+
+    torch, distance_m = torch_as_it_was, np.geomspace(10, 5000, 60)
+    turn = np.linspace(0, 6, 60)
+    places = np.stack([distance_m * np.cos(turn), distance_m * np.sin(turn), np.full(60, height_m)], axis=1)[None]
+    still, base = torch.zeros(1, 60, 3, dtype=torch.float64), [[[0.0, 0.0, USUAL_HEIGHT_M[model]]]]
+    antenna = tr38901.PanelArray(1, 1, "single", "V", "omni", carrier_hz, precision="double")
+    theirs = {"umi": tr38901.UMi, "uma": tr38901.UMa}[model](
+        carrier_hz, "low", antenna, antenna, "uplink", precision="double"
+    )
+    for los in ("los", "nlos"):
+        theirs.set_topology(
+            torch.from_numpy(places), torch.tensor(base, dtype=torch.float64), still, still[:, :1], still,
+            torch.zeros(1, 60, dtype=torch.bool), los=los == "los",
+        )  # fmt: skip
+        expected = theirs._scenario.basic_pathloss.numpy()[0, 0]
+        np.testing.assert_allclose(loss(model, distance_m, los, carrier_hz, height_m), expected, atol=0.0058, rtol=0)
+    probability = PATH_LOSS[model].los_probability(paths(model, distance_m, carrier_hz, height_m))
+    np.testing.assert_allclose(probability, theirs._scenario.los_probability.numpy()[0, 0], rtol=1e-6)
+
+
+def shadow(**settings: Any) -> tuple[NDArray[np.float64], Drop]:
+    """What shadowing adds to the loss: the same drop with and without."""
+    parameters = TopologyParameters(radius_m=150.0, **settings)
+    found, bare = drop(parameters, draw()), drop(replace(parameters, shadowing_std_db=0.0), draw())
+    np.testing.assert_array_equal(found.positions_m, bare.positions_m)
+    np.testing.assert_array_equal(found.line_of_sight, bare.line_of_sight)
+    return found.path_loss_db - bare.path_loss_db, found
+
+
+@pytest.mark.parametrize(("model", "with_los", "without"), [("umi", 4.0, 7.82), ("uma", 4.0, 6.0)])
+def test_shadowing_is_the_models_own_for_each_condition(model: str, with_los: float, without: float) -> None:
+    """n = 20,000 over both conditions: a normal law in dB of the table's standard deviation."""
+    added, found = shadow(path_loss=model)
+    for condition, std_db in ((found.line_of_sight, with_los), (~found.line_of_sight, without)):
+        count = condition.sum()
+        assert count > 2000
+        assert abs(added[condition].mean()) < 5 * std_db / math.sqrt(count)
+        assert added[condition].std() == pytest.approx(std_db, rel=5 / math.sqrt(2 * count))
+        assert p_value(added[condition] / std_db, stats.norm.cdf) > LEAST_P
+
+
+def test_shadowing_as_given_is_the_same_for_all() -> None:
+    """Log-distance has none of its own."""
+    np.testing.assert_array_equal(shadow(path_loss="log-distance")[0], 0)
+    added, _ = shadow(shadowing_std_db=9.0)
+    assert p_value(added / 9, stats.norm.cdf) > LEAST_P
+    assert added.std() == pytest.approx(9, rel=5 / math.sqrt(2 * N))
+
+
+def test_place_condition_and_shadow_tell_nothing_of_each_other() -> None:
+    """n = 20,000: rank correlations within 5 standard errors of 0, at one distance so that the condition is a coin."""
+    parameters = TopologyParameters(kind="annulus", min_distance_m=99.99, radius_m=100.01, path_loss="uma")
+    found = drop(replace(parameters, shadowing_std_db=5.0), draw())
+    bare = drop(replace(parameters, shadowing_std_db=0.0), draw())
+    east, north = found.positions_m[:, 0], found.positions_m[:, 1]
+    added, distance, turn = (
+        found.path_loss_db - bare.path_loss_db,
+        np.hypot(east, north),
+        np.arctan2(north, east) % (2 * np.pi),
+    )
+    for one, other in itertools.combinations([added, distance, turn, found.line_of_sight], 2):
+        assert abs(stats.spearmanr(one, other).statistic) < 5 / math.sqrt(N)

@@ -1,0 +1,219 @@
+"""Marginal laws and autocorrelation of flat fading under every way of varying over time."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from channels.draws import Draw
+from channels.fading import FADING_LAWS, VARIATIONS, LawParameters, doppler_hz, flat_gains, line_of_sight_turns
+from channels.fading.variation import PATHS
+
+N = 20_000
+DOPPLER_HZ = 10.0
+# Two early times and the same lags much later, so that a process that is not stationary is noticed.
+TIMES_S = np.array([0.0, 0.011, 0.0383, 0.07, 500.0, 500.011, 500.0383, 500.07])
+# A Kolmogorov-Smirnov p-value below this comes by chance once in 10,000 seeds.
+LEAST_P = 1e-4
+K, M = 2.5, 2.5
+PARAMETERS = LawParameters(rician_k=K, nakagami_m=M)
+REFERENCE: dict[str, Any] = {
+    "exponential": stats.expon(),
+    "rayleigh": stats.rayleigh(scale=np.sqrt(2 / np.pi)),
+    "rician": stats.rice(np.sqrt(2 * K), scale=1 / stats.rice(np.sqrt(2 * K)).mean()),
+    "nakagami": stats.nakagami(M, scale=1 / stats.nakagami(M).mean()),
+}
+every_variation = pytest.mark.parametrize("name", VARIATIONS)
+
+
+def draws(seed: int, devices: int, most: int = 3 * PATHS + 1) -> Draw:
+    """Independent uniform numbers; a smaller count is the beginning of a larger one."""
+    table = np.random.default_rng(seed).random((devices, most))
+
+    def draw(count: int) -> NDArray[np.float64]:
+        assert count <= most
+        return table[:, :count]
+
+    return draw
+
+
+@pytest.fixture(scope="module")
+def fresh() -> Draw:
+    return draws(1, N)
+
+
+@pytest.fixture(scope="module")
+def lasting() -> Draw:
+    return draws(2, N)
+
+
+@pytest.fixture(scope="module")
+def correlated(fresh: Draw, lasting: Draw) -> NDArray[np.complex128]:
+    """[N, times], one antenna."""
+    return VARIATIONS["jakes"](fresh, lasting, 1, DOPPLER_HZ, TIMES_S)[:, 0]
+
+
+@every_variation
+@pytest.mark.parametrize("law", FADING_LAWS)
+def test_every_law_keeps_its_marginal(
+    name: str, law: str, fresh: Draw, lasting: Draw, correlated: NDArray[np.complex128]
+) -> None:
+    """n = 20,000 devices at one time."""
+    diffuse = (
+        correlated[:, -1:] if name == "jakes" else VARIATIONS[name](fresh, lasting, 1, DOPPLER_HZ, TIMES_S[-1:])[:, 0]
+    )
+    turns = line_of_sight_turns(name, fresh, lasting, 1)
+    gains = flat_gains(
+        FADING_LAWS[law](PARAMETERS), diffuse, turns, scale=1.0, min_gain=0.0, max_gain=np.inf, bounds="clip"
+    )
+    if law == "fixed":
+        assert np.all(gains == 1)
+        return
+    assert stats.kstest(np.abs(gains[:, 0]), REFERENCE[law].cdf).pvalue > LEAST_P
+    assert stats.kstest(np.angle(gains[:, 0]) / (2 * np.pi) % 1, "uniform").pvalue > LEAST_P
+
+
+@pytest.mark.parametrize("later", range(len(TIMES_S)))
+@pytest.mark.parametrize("start", [0, 4])
+def test_jakes_has_the_autocorrelation_of_clarkes_model(
+    start: int, later: int, correlated: NDArray[np.complex128]
+) -> None:
+    """E[g(s) g*(s + t)] = J0(2 pi f_D t): n = 20,000 independent devices, within 5 standard errors."""
+    products = correlated[:, start] * correlated[:, later].conj()
+    expected = special.j0(2 * np.pi * DOPPLER_HZ * (TIMES_S[later] - TIMES_S[start]))
+    for found, value in ((products.real, expected), (products.imag, 0.0)):
+        assert abs(found.mean() - value) <= 5 * found.std() / np.sqrt(N)
+    # No correlation with itself unconjugated: the process is circular.
+    improper = correlated[:, start] * correlated[:, later]
+    assert abs(improper.mean()) < 5 * improper.std() / np.sqrt(N)
+
+
+@pytest.mark.parametrize("later", [1, 2, 3, 6])
+def test_jakes_is_jointly_gaussian(later: int, correlated: NDArray[np.complex128]) -> None:
+    """Of Gaussian numbers of correlation rho, the powers have covariance rho^2, and so rho g(0) - g(t) is Gaussian.
+
+    n = 20,000. 64 paths leave each device's own rho within 0.03 of J0, 0.001 in the covariance.
+    """
+    rho = special.j0(2 * np.pi * DOPPLER_HZ * TIMES_S[later])
+    powers = np.abs(correlated[:, [0, later]]) ** 2
+    products = powers.prod(axis=1)
+    assert abs(products.mean() - 1 - rho**2) < 5 * products.std() / np.sqrt(N) + 0.001
+    rest = np.abs(correlated[:, later] - rho * correlated[:, 0]) ** 2 / (1 - rho**2)
+    assert stats.kstest(rest, "expon").pvalue > LEAST_P
+
+
+def test_a_single_device_follows_clarkes_model_nearly(lasting: Draw) -> None:
+    """Given its angles, a device's correlation is a sum of 64 terms, one in each 64th of the circle.
+
+    A term at lag t changes by at most 2 pi x/64 over its part, x = 2 pi f_D t, and 64 independent ones are averaged:
+    a standard deviation below 2 pi x/(64 sqrt(64)) each.
+    """
+    lag_s, own = 0.0383, lasting(PATHS)
+    phase = 2 * np.pi * DOPPLER_HZ * lag_s
+    correlation = np.exp(1j * phase * np.cos(2 * np.pi * (np.arange(PATHS) + own) / PATHS)).mean(axis=1)
+    deviation = np.abs(correlation - special.j0(phase))
+    assert np.sqrt(np.mean(deviation**2)) < 2 * np.pi * phase / PATHS**1.5
+    assert abs(correlation.mean() - special.j0(phase)) < 5 * deviation.std() / np.sqrt(N) + 1e-4
+
+
+def test_correlated_rician_gains_have_the_line_of_sight_in_their_autocorrelation(
+    fresh: Draw, lasting: Draw, correlated: NDArray[np.complex128]
+) -> None:
+    """E[h(0) h*(t)] = (K + J0(2 pi f_D t))/(K + 1) of the power; n = 20,000, within 5 standard errors."""
+    law, turns = FADING_LAWS["rician"](PARAMETERS), line_of_sight_turns("jakes", fresh, lasting, 1)
+    gains = flat_gains(law, correlated, turns, scale=1.0, min_gain=0.0, max_gain=np.inf, bounds="clip")
+    for later in range(len(TIMES_S)):
+        products = gains[:, 0] * gains[:, later].conj() / law.mean_square
+        expected = (K + special.j0(2 * np.pi * DOPPLER_HZ * TIMES_S[later])) / (K + 1)
+        assert abs(products.real.mean() - expected) < 5 * products.real.std() / np.sqrt(N)
+        assert abs(products.imag.mean()) <= 5 * products.imag.std() / np.sqrt(N)
+
+
+def test_independent_rounds_share_nothing_and_one_round_is_constant(fresh: Draw, lasting: Draw) -> None:
+    """n = 20,000: correlation of two rounds 0 within 5 standard errors (1/sqrt(n))."""
+    independent = VARIATIONS["independent"]
+    first, second = (independent(draw, lasting, 2, DOPPLER_HZ, TIMES_S) for draw in (fresh, draws(3, N)))
+    assert first.shape == (N, 2, len(TIMES_S))
+    np.testing.assert_array_equal(first, np.broadcast_to(first[:, :, :1], first.shape))
+    assert abs(np.mean(first[:, 0, 0] * second[:, 0, 0].conj())) < 5 / np.sqrt(N)
+
+
+@pytest.mark.parametrize("name", ["constant", "jakes"])
+def test_lasting_fading_does_not_look_at_the_round(name: str) -> None:
+    short = draws(2, 50)
+    first, second = (
+        VARIATIONS[name](fresh, short, 1, 0.0 if name == "jakes" else DOPPLER_HZ, TIMES_S)
+        for fresh in (draws(1, 50), draws(3, 50))
+    )
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_allclose(first, np.broadcast_to(first[:, :, :1], first.shape), rtol=1e-12)
+
+
+@every_variation
+def test_antennas_and_devices_fade_by_themselves(name: str) -> None:
+    """n = 5,000 pairs: correlation 0 within 5 standard errors, power 1 at each antenna."""
+    fresh, lasting = draws(4, 5000, 3 * PATHS * 2), draws(5, 5000, 3 * PATHS * 2)
+    both = VARIATIONS[name](fresh, lasting, 2, DOPPLER_HZ, TIMES_S[:1])[:, :, 0]
+    assert both.dtype == np.complex128
+    # Power of CN(0, 1) has variance 1.
+    np.testing.assert_allclose(np.mean(np.abs(both) ** 2, axis=0), 1, atol=5 / np.sqrt(5000))
+    assert abs(np.mean(both[:, 0] * both[:, 1].conj())) < 5 / np.sqrt(5000)
+    assert abs(np.mean(both[1:, 0] * both[:-1, 0].conj())) < 5 / np.sqrt(5000)
+
+
+@every_variation
+def test_a_value_depends_on_its_device_antenna_and_time_alone(name: str) -> None:
+    fresh, lasting = draws(6, 20, 3 * PATHS * 3), draws(7, 20, 3 * PATHS * 3)
+    whole = VARIATIONS[name](fresh, lasting, 3, DOPPLER_HZ, TIMES_S)
+    for i, time_s in enumerate(TIMES_S):
+        alone = VARIATIONS[name](fresh, lasting, 2, DOPPLER_HZ, np.array([time_s]))
+        np.testing.assert_array_equal(alone[:, :, 0], whole[:, :2, i])
+    few = VARIATIONS[name](lambda n: fresh(n)[5:8], lambda n: lasting(n)[5:8], 3, DOPPLER_HZ, TIMES_S)
+    np.testing.assert_array_equal(few, whole[5:8])
+
+
+@every_variation
+@pytest.mark.parametrize("antennas", [1, 2])
+def test_the_line_of_sight_shares_no_draw_with_the_diffuse_part(name: str, antennas: int) -> None:
+    """The diffuse part stays as it is whatever the column of the turn holds, and no column before it is unused."""
+    lasts = name != "independent"
+    table = np.random.default_rng(8).random((4, 3 * PATHS * 2 + 1))
+    other = np.full((4, 500), 0.5)
+
+    def diffuse(uniforms: NDArray[np.float64]) -> NDArray[np.complex128]:
+        fresh, lasting = (other, uniforms) if lasts else (uniforms, other)
+        return VARIATIONS[name](lambda n: fresh[:, :n], lambda n: lasting[:, :n], antennas, DOPPLER_HZ, TIMES_S[1:2])
+
+    fresh, lasting = (other, table) if lasts else (table, other)
+    turns = line_of_sight_turns(name, lambda n: fresh[:, :n], lambda n: lasting[:, :n], antennas)
+    column = int(np.flatnonzero((table == turns[:, None]).all(axis=0))[0])
+    before = diffuse(table)
+    for changed, same in ((column, True), (column - 1, False), (0, False)):
+        disturbed = table.copy()
+        disturbed[:, changed] = (disturbed[:, changed] + 0.3) % 1
+        assert np.array_equal(diffuse(disturbed), before) == same
+
+
+def test_doppler_shift() -> None:
+    """30 m/s at 3.5 GHz: 350.24 Hz."""
+    assert doppler_hz(30.0, 3.5e9) == pytest.approx(30 * 3.5e9 / 299_792_458)
+    assert doppler_hz(30.0, 3.5e9) == pytest.approx(350.242, abs=1e-3)
+    assert doppler_hz(0.0, 1e9) == 0
+
+
+@pytest.mark.parametrize(
+    ("speed", "carrier", "message"),
+    [
+        (-1.0, 1e9, "a speed of -1 m/s is impossible"),
+        (np.nan, 1e9, "a speed of nan m/s"),
+        (np.inf, 1e9, "a speed of inf m/s"),
+        (1.0, 0.0, "a carrier of 0 Hz is impossible"),
+        (1.0, -1e9, r"a carrier of -1e\+09 Hz"),
+        (1.0, np.inf, "a carrier of inf Hz"),
+    ],
+)
+def test_impossible_speeds_and_carriers_are_refused(speed: float, carrier: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        doppler_hz(speed, carrier)

@@ -1,0 +1,148 @@
+"""Cyclic prefixes and air time of TS 38.211, exactly."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from channels.numerology import NUMEROLOGIES, TC_PER_S, Numerology, Prefix, numerology, subcarriers_of
+
+every_numerology = pytest.mark.parametrize("exact", NUMEROLOGIES.values(), ids=[f"{k[0]}-{k[1]}" for k in NUMEROLOGIES])
+numerologies = st.sampled_from(list(NUMEROLOGIES.values()))
+repeatable = settings(derandomize=True, deadline=None, database=None)
+
+
+def test_prefixes_at_15_khz_are_160_and_144_samples() -> None:
+    """At 30.72 MHz: 2048 samples a symbol, 160 before the first of each seven, 144 before the others."""
+    samples = [numerology(15e3).prefix_s(index) * 30.72e6 for index in range(14)]
+    np.testing.assert_allclose(samples, [160, *[144] * 6, 160, *[144] * 6], rtol=1e-12)
+    assert numerology(15e3).symbol_s(0) * 30.72e6 == pytest.approx(2208)
+    assert numerology(15e3).symbol_s(13) * 30.72e6 == pytest.approx(2192)
+
+
+# At 30.72 MHz: samples of the prefix that most symbols have, of the longer one, and which symbols have it.
+@pytest.mark.parametrize(
+    ("spacing_hz", "short", "long", "which"),
+    [(15e3, 144, 160, [0, 7]), (30e3, 72, 88, [0, 14]), (60e3, 36, 52, [0, 28]), (120e3, 18, 34, [0, 56])],
+)
+def test_the_first_symbol_of_every_half_subframe_has_16_samples_more(
+    spacing_hz: float, short: int, long: int, which: list[int]
+) -> None:
+    exact = numerology(spacing_hz)
+    expected = np.full(exact.symbols_per_subframe, short)
+    expected[which] = long
+    found = [exact.prefix_s(index) * 30.72e6 for index in range(exact.symbols_per_subframe)]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert exact.shortest_prefix_s * 30.72e6 == pytest.approx(short)
+
+
+def test_the_extended_prefix_is_a_quarter_of_a_symbol() -> None:
+    """60 kHz: 512 of 2048 samples, every symbol alike, 12 symbols in 0.25 ms (table 4.3.2-2)."""
+    exact = numerology(60e3, "extended")
+    assert (exact.symbols_per_slot, exact.slots_per_subframe) == (12, 4)
+    for index in range(48):
+        assert exact.prefix_s(index) == pytest.approx(1 / 60e3 / 4, rel=1e-12)
+        assert exact.symbol_s(index) == pytest.approx(0.25e-3 / 12, rel=1e-12)
+
+
+@every_numerology
+def test_a_subframe_lasts_exactly_one_millisecond(exact: Numerology) -> None:
+    assert exact.air_time_tc(exact.symbols_per_subframe) * 1000 == TC_PER_S
+    assert exact.air_time_s(exact.symbols_per_subframe) == 1e-3
+    assert exact.air_time_tc(exact.symbols_per_subframe // 2) * 2000 == TC_PER_S
+    assert exact.mean_symbol_s * exact.symbols_per_subframe == pytest.approx(1e-3, rel=1e-15)
+    assert exact.symbols_per_slot * exact.slots_per_subframe == exact.symbols_per_subframe
+
+
+@every_numerology
+def test_the_useful_part_is_the_inverse_of_the_spacing(exact: Numerology) -> None:
+    assert exact.useful_tc / TC_PER_S == pytest.approx(1 / exact.spacing_hz, rel=1e-15)
+
+
+@pytest.mark.parametrize(("spacing_hz", "slots"), [(15e3, 1), (30e3, 2), (60e3, 4), (120e3, 8)])
+def test_a_slot_of_14_symbols_lasts_1_ms_over_two_to_the_mu(spacing_hz: float, slots: int) -> None:
+    """Every slot at 15 and 30 kHz. Above, the slot that starts a half subframe is the longer one, the mean is right."""
+    exact = numerology(spacing_hz)
+    assert (exact.symbols_per_slot, exact.slots_per_subframe, exact.subcarriers_per_resource_block) == (14, slots, 12)
+    durations = [exact.air_time_s(14, first=14 * slot) for slot in range(slots)]
+    assert sum(durations) == pytest.approx(1e-3, rel=1e-12)
+    if slots <= 2:
+        np.testing.assert_allclose(durations, 1e-3 / slots, rtol=1e-12)
+    else:
+        # 16 samples at 30.72 MHz longer than the other slots of the half subframe.
+        assert (durations[0] - durations[1]) * 30.72e6 == pytest.approx(16, rel=1e-6)
+        assert durations[slots // 2] == pytest.approx(durations[0], rel=1e-12)
+
+
+@repeatable
+@given(exact=numerologies, symbols=st.integers(0, 300), first=st.integers(0, 300))
+def test_air_time_is_the_sum_of_its_symbols(exact: Numerology, symbols: int, first: int) -> None:
+    expected = sum(exact.useful_tc + exact.prefix_tc(index) for index in range(first, first + symbols))
+    assert exact.air_time_tc(symbols, first) == expected
+    assert exact.air_time_s(symbols, first) == expected / TC_PER_S
+
+
+@repeatable
+@given(
+    exact=numerologies,
+    one=st.integers(0, 10**12),
+    other=st.integers(0, 10**12),
+    first=st.integers(0, 10**6),
+    frames=st.integers(0, 1000),
+)
+def test_air_time_adds_up_and_repeats_with_the_subframe(
+    exact: Numerology, one: int, other: int, first: int, frames: int
+) -> None:
+    together = exact.air_time_tc(one + other, first)
+    assert together == exact.air_time_tc(one, first) + exact.air_time_tc(other, first + one)
+    assert exact.air_time_tc(one, first) == exact.air_time_tc(one, first + frames * exact.symbols_per_subframe)
+    # Never further from the mean than the longer prefix that may be left out or be one too many.
+    assert abs(exact.air_time_tc(one, first) / TC_PER_S - one * exact.mean_symbol_s) < 16 / 30.72e6 + 1e-9 * one * 1e-3
+
+
+@every_numerology
+def test_what_is_no_air_time_is_refused(exact: Numerology) -> None:
+    for symbols, first in ((-1, 0), (3, -2)):
+        with pytest.raises(ValueError, match="neither may be negative"):
+            exact.air_time_s(symbols, first)
+
+
+@pytest.mark.parametrize("key", NUMEROLOGIES)
+def test_the_table_is_by_spacing_and_prefix(key: tuple[int, Prefix]) -> None:
+    entry = numerology(*key)
+    assert entry is NUMEROLOGIES[key]
+    assert (entry.spacing_hz, entry.prefix) == key
+
+
+@pytest.mark.parametrize(
+    ("spacing_hz", "prefix", "message"),
+    [
+        (
+            20e3,
+            "normal",
+            "a subcarrier spacing of 20 kHz with the normal cyclic prefix: known are 15, 30, 60, 120 kHz$",
+        ),
+        (0.0, "normal", "a subcarrier spacing of 0 kHz"),
+        (math.nan, "normal", "a subcarrier spacing of nan kHz"),
+        (15e3, "extended", "a subcarrier spacing of 15 kHz with the extended cyclic prefix: known are 60 kHz$"),
+        (60e3, "long", 'a cyclic prefix "long": it is "normal" or "extended"$'),
+    ],
+)
+def test_what_is_not_in_the_table_is_refused(spacing_hz: float, prefix: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        numerology(spacing_hz, prefix)
+
+
+def test_a_numerology_made_by_hand_is_one_of_the_table() -> None:
+    with pytest.raises(ValueError, match="mu = 4: known are 0 to 3"):
+        Numerology(4)
+    with pytest.raises(ValueError, match="the extended cyclic prefix at 30 kHz: it is defined at 60 kHz only"):
+        Numerology(1, "extended")
+
+
+def test_a_resource_block_has_12_subcarriers() -> None:
+    assert [subcarriers_of(blocks) for blocks in (1, 50, 275)] == [12, 600, 3300]
+    with pytest.raises(ValueError, match="0 resource blocks: at least 1"):
+        subcarriers_of(0)

@@ -1,0 +1,403 @@
+"""Power policies one by one: who sends, with what amplitude, what sets beta, and what is refused."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import special
+
+from channels.power import (
+    POLICIES,
+    PolicyParameters,
+    PowerPlan,
+    PowerTask,
+    align,
+    back_off,
+    check_policy,
+    mse,
+)
+
+Array = NDArray[np.float64]
+every_policy = pytest.mark.parametrize("name", POLICIES)
+COMMON = [name for name, entry in POLICIES.items() if not entry.per_coefficient]
+
+
+def task_of(gains: Any, weights: Any = None, limits: Any = 1.0, rms: Any = 1.0, **others: Any) -> PowerTask:
+    """A task; gains [devices] are flat; equal weights, unit limits and norms, no privacy bound unless given."""
+    gains = np.asarray(gains, dtype=np.float64)
+    gains = gains[:, None, None] if gains.ndim == 1 else gains
+    count, cells = len(gains), gains.shape[1:]
+    values = {"noise_energy": 0.1, "privacy_bound": np.inf, "mean_power": np.ones(count), **others}
+    return PowerTask(
+        gains=gains,
+        weights=np.full(cells, 1 / np.prod(cells)) if weights is None else np.asarray(weights, dtype=np.float64),
+        energy_limits=np.broadcast_to(np.asarray(limits, dtype=np.float64), count),
+        rms_norms=np.broadcast_to(np.asarray(rms, dtype=np.float64), count),
+        **values,
+    )
+
+
+def plan_of(name: str, task: PowerTask, **parameters: Any) -> PowerPlan:
+    return POLICIES[name].policy(task, PolicyParameters(**parameters))
+
+
+def beta(plan: PowerPlan) -> float:
+    assert plan.coefficient.shape == (1, 1)
+    return float(plan.coefficient[0, 0])
+
+
+SELECTIVE = np.array([[[1.0, 0.5]], [[0.25, 2.0]]])  # two devices, one block, two subcarriers
+
+
+@pytest.mark.parametrize("name", ["pfels", "full-inversion", "per-subcarrier", "truncated-inversion"])
+@pytest.mark.parametrize("bound", [np.inf, 0.2, 0.01, 0.1 * 3 / 7])
+def test_a_flat_channel_is_aligned_as_ever(name: str, bound: float) -> None:
+    gains, limits, norms = np.array([0.1, 0.03, 0.1]), np.array([4.0, 4.0, 9.0]), np.array([1.0, 0.7, 7.0])
+    plan = plan_of(name, task_of(gains, limits=limits, rms=norms, privacy_bound=bound))
+    alignment = align(gains, limits, norms, bound)
+    assert beta(plan) == alignment.coefficient  # to the last bit
+    assert plan.power_bound_binding is alignment.power_bound_binding
+    assert plan.privacy_bound_binding is alignment.privacy_bound_binding
+    np.testing.assert_allclose(plan.amplitudes[:, 0, 0], alignment.coefficient / gains)
+
+
+def test_one_beta_over_a_selective_channel() -> None:
+    """sum_w w/|g|^2 by hand: .5 (1 + 4) = 2.5 and .5 (16 + .25) = 8.125."""
+    task = task_of(SELECTIVE, limits=[1.0, 9.0], rms=[1.0, 2.0])
+    plan = plan_of("pfels", task)
+    assert beta(plan) == pytest.approx(min(1 / np.sqrt(2.5), 3 / (2 * np.sqrt(8.125))))
+    np.testing.assert_allclose(plan.amplitudes * SELECTIVE, np.full((2, 1, 2), beta(plan)))
+    np.testing.assert_allclose(plan.mean_square_amplitudes(task.weights)[1] * 4, 9.0)
+
+
+def test_weights_say_where_the_energy_goes() -> None:
+    plan = plan_of("pfels", task_of(SELECTIVE[:1], weights=[[0.8, 0.2]]))
+    assert beta(plan) == pytest.approx(1 / np.sqrt(0.8 + 0.2 * 4))
+
+
+@every_policy
+def test_a_coefficient_that_nothing_falls_on_neither_counts_nor_costs(name: str) -> None:
+    gains = np.concatenate([SELECTIVE, np.array([[[1e-6]], [[0.0]]])], axis=2)
+    with_it = plan_of(name, task_of(gains, weights=[[0.5, 0.5, 0.0]]))
+    without = plan_of(name, task_of(SELECTIVE))
+    np.testing.assert_array_equal(with_it.amplitudes[..., :2], without.amplitudes)
+    np.testing.assert_array_equal(with_it.amplitudes[..., 2], 0)
+    np.testing.assert_array_equal(with_it.coefficient[:, :2], without.coefficient)
+    assert np.all(np.isfinite(with_it.coefficient) & (with_it.coefficient > 0))
+
+
+def test_full_inversion_silences_who_cannot_reach_the_coefficient_asked_for() -> None:
+    task = task_of([0.5, 0.2, 0.1], limits=[1.0, 1.0, 9.0])
+    plan = plan_of("full-inversion", task, coefficient=0.3)
+    assert beta(plan) == 0.3
+    np.testing.assert_array_equal(plan.active, [True, False, True])  # reaches .5, .2, .3
+    np.testing.assert_allclose(plan.amplitudes[:, 0, 0], [0.6, 0, 3])
+    assert (plan.power_bound_binding, plan.privacy_bound_binding) == (False, False)
+    capped = plan_of("full-inversion", replace(task, privacy_bound=0.15), coefficient=0.3)
+    assert beta(capped) == 0.15
+    assert capped.active.all()
+    assert (capped.power_bound_binding, capped.privacy_bound_binding) == (False, True)
+
+
+def test_truncation_spares_the_weak_coefficients() -> None:
+    """Thresholds .1: |g|^2 = .0625 of mean 1 is not used; .25 of mean 4 is not either, 1 is."""
+    task = task_of(SELECTIVE * np.array([2.0, 1.0])[:, None, None], mean_power=np.array([4.0, 1.0]))
+    plan = plan_of("truncated-inversion", task, threshold=0.3)
+    assert beta(plan) == pytest.approx(min(2 / np.sqrt(0.5), 2 / np.sqrt(0.5)))
+    np.testing.assert_allclose(plan.amplitudes[:, 0], beta(plan) / np.array([[2.0, np.inf], [np.inf, 2.0]]))
+    np.testing.assert_allclose(plan.mean_square_amplitudes(task.weights), [1, 1])
+    assert (plan.amplitudes[0, 0, 1], plan.amplitudes[1, 0, 0]) == (0, 0)
+
+
+def test_a_coefficient_at_the_threshold_is_used() -> None:
+    plan = plan_of("truncated-inversion", task_of([0.5, 0.4999]), threshold=0.25)
+    np.testing.assert_array_equal(plan.active, [True, False])
+    assert beta(plan) == 0.5
+
+
+def test_truncation_of_some_devices_and_a_target() -> None:
+    task = task_of([2.0, 1.0, 0.6, 0.1])
+    plan = plan_of("truncated-inversion", task, threshold=0.2, coefficient=0.8)
+    np.testing.assert_array_equal(plan.active, [True, True, False, False])  # a reach of .6, and below the threshold
+    assert beta(plan) == 0.8
+
+
+def test_truncation_on_average_over_fading() -> None:
+    """beta is the same whoever fades, and a target silences those whose mean energy would exceed the limit."""
+    limits = np.array([1.0, 4.0])
+    parameters: dict[str, Any] = {"threshold": 0.5, "average_over": "fading"}
+    first, second = (
+        plan_of("truncated-inversion", task_of(gains, limits=limits, inverse_power=special.exp1), **parameters)
+        for gains in ([1.0, 0.1], [3.0, 2.0])
+    )
+    assert beta(first) == beta(second) == pytest.approx(1 / np.sqrt(special.exp1(0.5)))
+    np.testing.assert_array_equal(first.active, [True, False])
+    asked = plan_of(
+        "truncated-inversion",
+        task_of([3.0, 2.0], limits=limits, inverse_power=special.exp1),
+        coefficient=1.5 / np.sqrt(special.exp1(0.5)),
+        **parameters,
+    )
+    np.testing.assert_array_equal(asked.active, [False, True])
+
+
+@pytest.mark.parametrize(("bound", "expected"), [(np.inf, 1.0), (0.3, 0.3), (40.0, 40.0)])
+@pytest.mark.parametrize("name", ["truncated-inversion", "per-subcarrier-truncated"])
+def test_where_nobody_sends_beta_is_finite(name: str, bound: float, expected: float) -> None:
+    plan = plan_of(name, task_of(SELECTIVE, privacy_bound=bound), threshold=100.0)
+    assert not plan.active.any()
+    np.testing.assert_array_equal(plan.coefficient, np.full(plan.coefficient.shape, expected))
+    assert (plan.power_bound_binding, plan.privacy_bound_binding) == (False, bound < np.inf)
+
+
+def test_a_threshold_that_is_never_reached_silences_everybody() -> None:
+    task = task_of([1.0, 2.0], inverse_power=lambda threshold: 0.0)
+    plan = plan_of("truncated-inversion", task, threshold=9.0, average_over="fading")
+    assert not plan.active.any()
+    assert beta(plan) == 1.0
+
+
+def test_under_cao_the_weak_send_at_full_power() -> None:
+    task = task_of(SELECTIVE, limits=[1.0, 0.01], rms=[1.0, 2.0], noise_energy=0.01)
+    plan = plan_of("cao", task)
+    energies = plan.mean_square_amplitudes(task.weights) * task.rms_norms**2
+    assert energies[0] < 1
+    assert energies[1] == pytest.approx(0.01)
+    arriving = plan.amplitudes * SELECTIVE
+    np.testing.assert_allclose(arriving[1], np.full((1, 2), 0.1 / 2 / np.sqrt(8.125)))
+    np.testing.assert_allclose(arriving[0], np.full((1, 2), beta(plan)))
+
+
+def test_under_cao_a_privacy_bound_leaves_inversion_to_who_reaches_it() -> None:
+    task = task_of(np.sqrt([1.0, 0.6, 0.3, 0.1]), privacy_bound=0.4)
+    plan = plan_of("cao", task)
+    assert beta(plan) == 0.4
+    assert (plan.power_bound_binding, plan.privacy_bound_binding) == (False, True)
+    np.testing.assert_allclose((plan.amplitudes * task.gains)[:, 0, 0], [0.4, 0.4, 0.4, np.sqrt(0.1)])
+
+
+def test_without_noise_cao_is_full_inversion() -> None:
+    task = task_of(SELECTIVE, noise_energy=0.0)
+    assert beta(plan_of("cao", task)) == pytest.approx(beta(plan_of("full-inversion", task)))
+
+
+def test_cotaf_scales_by_the_largest_norm_and_the_floor() -> None:
+    """h_min = sqrt(.25 E|g|^2) = .5 and 1: beta = min(.5 sqrt(4), 1 sqrt(9))/2 whatever this round's gains are."""
+    limits, norms, power = np.array([4.0, 9.0]), np.array([1.0, 2.0]), np.array([1.0, 4.0])
+    for gains, active in (([0.6, 0.9], [True, False]), ([0.5, 1.0], [True, True]), ([0.4, 0.1], [False, False])):
+        task = task_of(gains, limits=limits, rms=norms, mean_power=power)
+        plan = plan_of("cotaf", task, threshold=0.25)
+        assert beta(plan) == pytest.approx(0.5)
+        np.testing.assert_array_equal(plan.active, active)
+        np.testing.assert_allclose(plan.amplitudes[:, 0, 0], 0.5 / np.array(gains) * active)
+
+
+def test_cotaf_without_a_floor_inverts_by_the_largest_norm() -> None:
+    gains, limits = np.array([0.6, 0.9]), np.array([4.0, 9.0])
+    plan = plan_of("cotaf", task_of(gains, limits=limits, rms=[1.0, 2.0]))
+    assert beta(plan) == pytest.approx(min(0.6 * 2, 0.9 * 3) / 2)
+    assert plan.active.all()
+    assert beta(plan_of("cotaf", task_of(gains, limits=limits, rms=2.0))) == beta(
+        plan_of("full-inversion", task_of(gains, limits=limits, rms=2.0))
+    )
+
+
+def test_cotaf_holds_the_floor_against_the_effective_gain() -> None:
+    """Effective gains 1/sqrt(2.5) = .632 and 1/sqrt(8.125) = .351."""
+    plan = plan_of("cotaf", task_of(SELECTIVE), threshold=0.36)
+    np.testing.assert_array_equal(plan.active, [True, False])
+    assert beta(plan) == pytest.approx(0.6)
+
+
+def test_per_subcarrier_each_has_its_own_beta() -> None:
+    task = task_of(SELECTIVE, limits=[1.0, 4.0], rms=[1.0, 0.5])  # reaches 1, .5 and 1, 8
+    plan = plan_of("per-subcarrier", task)
+    np.testing.assert_allclose(plan.coefficient, [[1.0, 0.5]])
+    np.testing.assert_allclose(plan.amplitudes, plan.coefficient / SELECTIVE)
+    assert (plan.power_bound_binding, plan.privacy_bound_binding) == (True, False)
+    both = plan_of("per-subcarrier", replace(task, privacy_bound=0.7))
+    np.testing.assert_allclose(both.coefficient, [[0.7, 0.5]])
+    assert (both.power_bound_binding, both.privacy_bound_binding) == (True, True)
+    capped = plan_of("per-subcarrier", replace(task, privacy_bound=0.2))
+    assert (capped.power_bound_binding, capped.privacy_bound_binding) == (False, True)
+
+
+def test_per_subcarrier_truncation() -> None:
+    """|g|^2 >= .3: device 0 on coefficient 0, device 1 on coefficient 1, nobody on coefficient 2."""
+    gains = np.concatenate([SELECTIVE, np.full((2, 1, 1), 0.1)], axis=2)
+    for bound in (np.inf, 5.0):
+        task = task_of(gains, limits=[1.0, 0.01], privacy_bound=bound)
+        plan = plan_of("per-subcarrier-truncated", task, threshold=0.3)
+        np.testing.assert_allclose(plan.coefficient, [[1.0, 0.2, 1.0]])  # where nobody sends, the largest of the others
+        np.testing.assert_allclose(plan.amplitudes[:, 0], [[1.0, 0, 0], [0, 0.1, 0]])
+        assert (plan.power_bound_binding, plan.privacy_bound_binding) == (True, False)
+    capped = plan_of("per-subcarrier-truncated", replace(task, privacy_bound=0.5), threshold=0.3)
+    np.testing.assert_allclose(capped.coefficient, [[0.5, 0.2, 0.5]])
+    lowered = back_off(capped, np.ones(2), np.array([0.04, 1.0]))  # .5 to .2; what nobody uses binds nobody
+    np.testing.assert_allclose(lowered.coefficient, [[0.2, 0.2, 0.5]])
+    assert (lowered.power_bound_binding, lowered.privacy_bound_binding) == (True, False)
+
+
+@every_policy
+@pytest.mark.parametrize("bound", [0.3, np.inf])
+def test_without_devices_beta_is_the_privacy_bound(name: str, bound: float) -> None:
+    plan = plan_of(name, task_of(np.empty((0, 1, 2)), privacy_bound=bound))
+    assert plan.amplitudes.shape == (0, 1, 2)
+    assert np.all(plan.coefficient == bound)
+    assert (plan.power_bound_binding, plan.privacy_bound_binding) == (False, bound < np.inf)
+
+
+@every_policy
+def test_who_cannot_be_heard_is_silent_and_sets_nothing(name: str) -> None:
+    """A gain of 0, and a limit of 0."""
+    task = task_of([0.0, 0.5, 0.4], limits=[1.0, 1.0, 0.0])
+    plan = plan_of(name, task)
+    np.testing.assert_array_equal(plan.active, [False, True, False])
+    reached = 0.5 if name != "cao" else (0.1 + 0.25) / 0.5
+    np.testing.assert_allclose(plan.coefficient, [[reached]])
+
+
+@pytest.mark.parametrize("name", COMMON)
+def test_one_beta_cannot_be_had_over_a_gain_of_0(name: str) -> None:
+    """Device 1 would have to invert it; the other goes on as if alone."""
+    task = task_of([[[1.0, 0.5]], [[2.0, 0.0]]])
+    plan, alone = plan_of(name, task), plan_of(name, task_of(SELECTIVE[:1]))
+    np.testing.assert_array_equal(plan.active, [True, False])
+    np.testing.assert_allclose(plan.coefficient, alone.coefficient)
+
+
+def test_on_coefficients_of_their_own_a_gain_of_0_silences_there_only() -> None:
+    plan = plan_of("per-subcarrier", task_of([[[1.0, 0.5]], [[0.25, 0.0]]]))
+    np.testing.assert_allclose(plan.coefficient, [[0.25, 0.5]])
+    np.testing.assert_allclose(plan.amplitudes[:, 0], [[0.25, 1.0], [1.0, 0.0]])
+
+
+@every_policy
+def test_nobody_who_can_be_heard(name: str) -> None:
+    plan = plan_of(name, task_of([0.0, 0.0]))
+    assert not plan.active.any()
+    np.testing.assert_array_equal(plan.coefficient, [[1.0]])
+
+
+@every_policy
+def test_a_device_with_nothing_to_say_sets_nothing(name: str) -> None:
+    plan = plan_of(name, task_of([0.01, 0.5], rms=[0.0, 2.0]))
+    expected = {"cotaf": 0.01 / 2, "cao": (0.1 + 4 * 0.25**2) / (4 * 0.25)}.get(name, 0.25)
+    np.testing.assert_allclose(plan.coefficient, [[expected]])
+    unbounded = plan_of(name, task_of([0.01, 0.5], rms=0.0))
+    np.testing.assert_allclose(unbounded.coefficient, [[1.0]])
+    powerless = plan_of(name, task_of([0.01, 0.5], limits=[0.0, 1.0], rms=0.0))
+    np.testing.assert_array_equal(powerless.active, [False, True])
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-12, 1e100])
+@every_policy
+def test_gains_of_any_size(name: str, scale: float) -> None:
+    noise = 0.1 * scale**2
+    plan, scaled = (
+        plan_of(name, task_of(SELECTIVE * by, noise_energy=energy)) for by, energy in ((1.0, 0.1), (scale, noise))
+    )
+    np.testing.assert_allclose(scaled.coefficient / scale, plan.coefficient, rtol=1e-9)
+
+
+def test_the_error_of_a_sum_by_hand() -> None:
+    """Device 1 arrives with half of beta on its first coefficient and not at all on its second."""
+    task = task_of(SELECTIVE, rms=[1.0, 3.0], weights=[[0.4, 0.6]], noise_energy=0.5)
+    plan = PowerPlan(np.array([[[2.0, 8.0]], [[4.0, 0.0]]]), np.array([[2.0, 4.0]]), False, False)
+    assert mse(task, plan) == pytest.approx(9 * (0.4 * 0.25 + 0.6) + 0.5 * (0.4 / 4 + 0.6 / 16))
+
+
+def test_a_peak_limit_lowers_beta_and_all_amplitudes() -> None:
+    plan = plan_of("pfels", task_of(SELECTIVE))
+    bounds, peaks = np.array([1.0, 0.5]), np.array([100.0, 0.04])
+    lowered = back_off(plan, bounds, peaks)
+    factor = 0.2 / 0.5 / (beta(plan) / 0.25)  # device 1 at its least gain
+    assert beta(lowered) == pytest.approx(beta(plan) * factor)
+    np.testing.assert_allclose(lowered.amplitudes, plan.amplitudes * factor)
+    assert float(np.max(lowered.amplitudes[1] * 0.5)) ** 2 == pytest.approx(0.04)
+    assert lowered.power_bound_binding
+    assert np.all((lowered.amplitudes * bounds[:, None, None]) ** 2 <= peaks[:, None, None] * (1 + 1e-12))
+
+
+def test_a_peak_limit_takes_the_place_of_the_privacy_bound() -> None:
+    plan = plan_of("pfels", task_of([0.5], privacy_bound=0.1))
+    assert (plan.power_bound_binding, plan.privacy_bound_binding) == (False, True)
+    lowered = back_off(plan, np.ones(1), np.array([0.01]))
+    assert (lowered.power_bound_binding, lowered.privacy_bound_binding) == (True, False)
+
+
+def test_a_plan_within_the_peak_limit_stays_as_it_is() -> None:
+    plan = plan_of("pfels", task_of([0.5], privacy_bound=0.1))
+    assert back_off(plan, np.ones(1), np.array([0.2**2])) is plan
+    assert back_off(plan, np.zeros(1), np.array([1e-9])) is plan
+    nobody = plan_of("pfels", task_of(np.empty(0), privacy_bound=0.1))
+    assert back_off(nobody, np.empty(0), np.empty(0)) is nobody
+
+
+def test_a_peak_limit_lowers_each_coefficient_by_itself_where_each_has_its_own() -> None:
+    plan = plan_of("per-subcarrier", task_of(SELECTIVE, privacy_bound=0.3))  # amplitudes .25, .6 and 1, .15
+    np.testing.assert_allclose(plan.coefficient, [[0.25, 0.3]])
+    first = back_off(plan, np.ones(2), np.array([1.0, 0.25]))
+    np.testing.assert_allclose(first.coefficient, [[0.125, 0.3]])
+    np.testing.assert_allclose(first.amplitudes[:, 0], [[0.125, 0.6], [0.5, 0.15]])
+    assert (first.power_bound_binding, first.privacy_bound_binding) == (True, True)
+    second = back_off(plan, np.ones(2), np.array([0.09, 1.0]))
+    np.testing.assert_allclose(second.coefficient, [[0.25, 0.15]])
+    assert (second.power_bound_binding, second.privacy_bound_binding) == (True, False)
+
+
+def test_peak_limits_that_cannot_be_kept() -> None:
+    plan = plan_of("pfels", task_of([0.5]))
+    with pytest.raises(ValueError, match="above 0"):
+        back_off(plan, np.ones(1), np.zeros(1))
+    with pytest.raises(ValueError, match="clip"):
+        back_off(plan, np.array([np.inf]), np.ones(1))
+
+
+@every_policy
+def test_a_policy_runs_with_its_defaults(name: str) -> None:
+    check_policy(name, PolicyParameters())
+    assert POLICIES[name].source
+    for silent in ("threshold", "coefficient"):
+        assert silent not in POLICIES[name].reads or POLICIES[name].truncates
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "words"),
+    [
+        ("pfel", {}, "full-inversion"),
+        ("truncated-inversion", {"threshold": -0.1}, "0 or more"),
+        ("truncated-inversion", {"threshold": np.nan}, "0 or more"),
+        ("truncated-inversion", {"threshold": np.inf}, "0 or more"),
+        ("truncated-inversion", {"average_over": "run"}, '"round" or "fading"'),
+        ("full-inversion", {"coefficient": 0.0}, "above 0"),
+        ("full-inversion", {"coefficient": -1.0}, "above 0"),
+        ("full-inversion", {"coefficient": np.nan}, "above 0"),
+        ("full-inversion", {"coefficient": np.inf}, "above 0"),
+        ("pfels", {"threshold": 0.1}, "takes no threshold.*cotaf"),
+        ("cao", {"threshold": 0.1}, "takes no threshold"),
+        ("full-inversion", {"threshold": 0.1}, "takes no threshold"),
+        ("cao", {"coefficient": 0.1}, "takes no coefficient.*full-inversion"),
+        ("cotaf", {"average_over": "fading"}, "takes no average_over.*truncated-inversion"),
+    ],
+)
+def test_parameters_that_are_refused(name: str, parameters: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words) as caught:
+        check_policy(name, PolicyParameters(**parameters))
+    assert "\n" not in str(caught.value)
+
+
+def test_infinite_mean_power_is_refused() -> None:
+    fading = PolicyParameters(average_over="fading")
+    check_policy("truncated-inversion", fading)  # of the law nothing is known yet
+    check_policy("truncated-inversion", fading, lambda threshold: 1.0)  # a constant gain
+    check_policy("truncated-inversion", replace(fading, threshold=0.1), special.exp1)
+    check_policy("truncated-inversion", PolicyParameters(), special.exp1)
+    with pytest.raises(ValueError, match="above 0"):
+        check_policy("truncated-inversion", fading, special.exp1)
+    with pytest.raises(ValueError, match="above 0"):
+        POLICIES["truncated-inversion"].policy(task_of([1.0], inverse_power=special.exp1), fading)
+    with pytest.raises(ValueError, match="not known"):
+        POLICIES["truncated-inversion"].policy(task_of([1.0]), replace(fading, threshold=0.1))

@@ -1,0 +1,239 @@
+"""What every power policy keeps to, whatever channels, limits, messages and parameters are."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import hypothesis.extra.numpy as arrays
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import assume, given, note, settings
+from numpy.typing import NDArray
+
+from channels.power import POLICIES, PolicyParameters, PowerPlan, PowerTask, align, back_off, check_policy, mse
+
+Array = NDArray[np.float64]
+thorough = settings(derandomize=True, max_examples=100, deadline=None)
+ROUNDING = 1e-12
+MOST = 6  # devices
+
+
+def positive(low: float, high: float) -> st.SearchStrategy[float]:
+    """Numbers of all sizes between two positive ones."""
+    return st.floats(np.log10(low), np.log10(high)).map(lambda exponent: float(10**exponent))
+
+
+def several(shape: Any, low: float, high: float) -> st.SearchStrategy[Array]:
+    return arrays.arrays(np.float64, shape, elements=positive(low, high))
+
+
+@st.composite
+def tasks(draw: st.DrawFn, flat: bool = False) -> PowerTask:
+    """One to MOST devices on up to three blocks and four subcarriers, of which nothing may fall on some."""
+    devices = draw(st.integers(1, MOST))
+    cells = (1, 1) if flat else (draw(st.integers(1, 3)), draw(st.integers(1, 4)))
+    weights = draw(arrays.arrays(np.float64, cells, elements=st.sampled_from([0.0, 1.0, 2.0, 0.3])))
+    assume(weights.sum() > 0)
+    return PowerTask(
+        gains=draw(several((devices, *cells), 1e-3, 10)),
+        weights=weights / weights.sum(),
+        energy_limits=draw(several(devices, 1e-3, 1e3)),
+        rms_norms=draw(several(devices, 1e-2, 1e2)),
+        noise_energy=draw(positive(1e-3, 1e3)),
+        privacy_bound=draw(st.one_of(st.just(np.inf), positive(1e-4, 1e2))),
+        mean_power=draw(several(devices, 1e-2, 10)),
+    )
+
+
+@st.composite
+def asked(draw: st.DrawFn) -> PolicyParameters:
+    """A threshold, a target or neither; limits hold in every round."""
+    threshold = draw(st.one_of(st.just(0.0), positive(1e-3, 3)))
+    return PolicyParameters(threshold=threshold, coefficient=draw(st.one_of(st.none(), positive(1e-3, 10))))
+
+
+def every_policy(parameters: PolicyParameters) -> Iterator[tuple[str, PolicyParameters]]:
+    """The policies, each with those of the parameters that it heeds."""
+    for name, entry in POLICIES.items():
+        note(name)
+        heeded = {field: getattr(parameters, field) for field in entry.reads}
+        yield name, PolicyParameters(**heeded)
+
+
+def plan_of(name: str, task: PowerTask, parameters: PolicyParameters) -> PowerPlan:
+    check_policy(name, parameters)
+    return POLICIES[name].policy(task, parameters)
+
+
+def same_plan(plan: PowerPlan, expected: PowerPlan, scale: float = 1.0) -> None:
+    """Equal up to rounding, beta times a scale."""
+    np.testing.assert_allclose(plan.coefficient, expected.coefficient * scale, rtol=1e-9)
+    np.testing.assert_allclose(plan.amplitudes, expected.amplitudes, rtol=1e-9)
+
+
+@thorough
+@given(task=tasks(), parameters=asked())
+def test_bounds_are_kept(task: PowerTask, parameters: PolicyParameters) -> None:
+    for name, heeded in every_policy(parameters):
+        plan = plan_of(name, task, heeded)
+        assert plan.amplitudes.shape == task.gains.shape
+        assert np.all(np.isfinite(plan.amplitudes) & (plan.amplitudes >= 0))
+        assert plan.coefficient.shape == (task.weights.shape if POLICIES[name].per_coefficient else (1, 1))
+        assert np.all(np.isfinite(plan.coefficient) & (plan.coefficient > 0))
+        assert np.all(plan.coefficient <= task.privacy_bound)
+        assert np.all(plan.coefficient <= (heeded.coefficient or np.inf))
+        energies = plan.mean_square_amplitudes(task.weights) * task.rms_norms**2
+        assert np.all(energies <= task.energy_limits * (1 + ROUNDING))
+        if POLICIES[name].per_coefficient:
+            anywhere = (plan.amplitudes.max(axis=(1, 2)) * task.rms_norms) ** 2
+            assert np.all(anywhere <= task.energy_limits * (1 + ROUNDING))
+
+
+@thorough
+@given(task=tasks(), parameters=asked())
+def test_who_sends_arrives_with_beta_or_less(task: PowerTask, parameters: PolicyParameters) -> None:
+    """With beta under the inversion policies; with less under Cao's, and then at full power."""
+    for name, heeded in every_policy(parameters):
+        plan = plan_of(name, task, heeded)
+        arriving = task.gains * plan.amplitudes / plan.coefficient
+        sends = plan.amplitudes > 0
+        if name != "cao":
+            np.testing.assert_allclose(arriving[sends], 1, rtol=1e-9)
+        else:
+            assert np.all(arriving <= 1 + 1e-9)
+            energies = plan.mean_square_amplitudes(task.weights) * task.rms_norms**2
+            weak = (arriving < 1 - 1e-9).any(axis=(1, 2), where=task.weights > 0)
+            np.testing.assert_allclose(energies[weak], task.energy_limits[weak], rtol=1e-9)
+        if not POLICIES[name].truncates:
+            assert np.array_equal(sends, np.broadcast_to(task.weights > 0, sends.shape))
+        strong = task.gains**2 >= heeded.threshold * task.mean_power[:, None, None]
+        if name != "cotaf":
+            assert not np.any(sends & ~strong)
+
+
+@thorough
+@given(task=tasks(), parameters=asked())
+def test_what_binds_is_reached(task: PowerTask, parameters: PolicyParameters) -> None:
+    """Beta is at the privacy bound where that binds; otherwise, unless it was asked for, it is the limits' doing."""
+    for name, heeded in every_policy(parameters):
+        plan = plan_of(name, task, heeded)
+        if plan.privacy_bound_binding:
+            assert plan.coefficient.max() == task.privacy_bound
+        if heeded.coefficient is not None:
+            assert not plan.power_bound_binding
+        elif plan.active.any():
+            assert plan.power_bound_binding or plan.privacy_bound_binding
+            if not POLICIES[name].per_coefficient:
+                assert plan.privacy_bound_binding == (plan.coefficient[0, 0] == task.privacy_bound)
+        if plan.power_bound_binding and name in ("pfels", "full-inversion", "truncated-inversion"):
+            energies = plan.mean_square_amplitudes(task.weights) * task.rms_norms**2
+            assert np.max(energies / task.energy_limits) == pytest.approx(1)
+
+
+@thorough
+@given(task=tasks(), parameters=asked(), shuffle=st.permutations(range(MOST)))
+def test_the_order_of_devices_does_not_matter(
+    task: PowerTask, parameters: PolicyParameters, shuffle: list[int]
+) -> None:
+    order = np.array([device for device in shuffle if device < len(task.gains)])
+    shuffled = replace(
+        task,
+        gains=task.gains[order],
+        energy_limits=task.energy_limits[order],
+        rms_norms=task.rms_norms[order],
+        mean_power=task.mean_power[order],
+    )
+    for name, heeded in every_policy(parameters):
+        plan = plan_of(name, task, heeded)
+        same_plan(plan_of(name, shuffled, heeded), replace(plan, amplitudes=plan.amplitudes[order]))
+
+
+@thorough
+@given(task=tasks(), parameters=asked(), exponent=st.integers(-20, 20))
+def test_beta_scales_with_the_gains(task: PowerTask, parameters: PolicyParameters, exponent: int) -> None:
+    """All gains, the privacy bound, a target and the root of the noise times c (a power of 2, so that nothing rounds
+    across a threshold): beta is c times as large, amplitudes are the same."""
+    scale = 2.0**exponent
+    scaled = replace(
+        task,
+        gains=task.gains * scale,
+        privacy_bound=task.privacy_bound * scale,
+        mean_power=task.mean_power * scale**2,
+        noise_energy=task.noise_energy * scale**2,
+    )
+    for name, heeded in every_policy(parameters):
+        plan = plan_of(name, task, heeded)
+        if not (plan.active.any() or np.isfinite(task.privacy_bound) or heeded.coefficient):
+            continue  # nobody sends and nothing bounds beta: it is 1 at any scale
+        target = heeded.coefficient and heeded.coefficient * scale
+        same_plan(plan_of(name, scaled, replace(heeded, coefficient=target)), plan, scale)
+
+
+@thorough
+@given(task=tasks(flat=True), parameters=asked(), shape=st.tuples(st.integers(1, 3), st.integers(1, 4)))
+def test_a_flat_channel_may_be_written_out(
+    task: PowerTask, parameters: PolicyParameters, shape: tuple[int, int]
+) -> None:
+    """Over any blocks and subcarriers, unless rounding takes a device across a target or a floor."""
+    gains = task.gains[:, 0, 0]
+    reaches = gains * np.sqrt(task.energy_limits) / task.rms_norms
+    assume(not np.any(np.isclose(reaches, parameters.coefficient or np.inf, rtol=1e-9)))
+    assume(not np.any(np.isclose(gains**2 / task.mean_power, parameters.threshold, rtol=1e-9, atol=0)))
+    written_out = np.broadcast_to(task.gains, (len(gains), *shape))
+    spread = replace(task, gains=written_out, weights=np.full(shape, 1 / np.prod(shape)))
+    for name, heeded in every_policy(parameters):
+        plan = plan_of(name, task, heeded)
+        written = plan_of(name, spread, heeded)
+        np.testing.assert_allclose(written.coefficient, np.broadcast_to(plan.coefficient, written.coefficient.shape))
+        np.testing.assert_allclose(written.amplitudes, np.broadcast_to(plan.amplitudes, written.amplitudes.shape))
+        assert mse(spread, written) == pytest.approx(mse(task, plan))
+
+
+@thorough
+@given(task=tasks(flat=True))
+def test_inversion_policies_agree_on_flat_channels(task: PowerTask) -> None:
+    alignment = align(task.gains[:, 0, 0], task.energy_limits, task.rms_norms, task.privacy_bound)
+    reference = plan_of("pfels", task, PolicyParameters())
+    assert reference.coefficient[0, 0] == alignment.coefficient
+    assert reference.power_bound_binding == alignment.power_bound_binding
+    assert reference.privacy_bound_binding == alignment.privacy_bound_binding
+    for name in ("full-inversion", "truncated-inversion", "per-subcarrier", "per-subcarrier-truncated"):
+        plan = plan_of(name, task, PolicyParameters())
+        np.testing.assert_array_equal(plan.coefficient, reference.coefficient)
+        np.testing.assert_array_equal(plan.amplitudes, reference.amplitudes)
+        assert plan.power_bound_binding == reference.power_bound_binding
+        assert plan.privacy_bound_binding == reference.privacy_bound_binding
+
+
+@thorough
+@given(task=tasks(), parameters=asked(), factors=several(MOST, 1, 100))
+def test_more_power_is_never_worse(task: PowerTask, parameters: PolicyParameters, factors: Array) -> None:
+    """A larger limit never lowers beta under inversion (Cao's optimum may fall), nor raises the error."""
+    raised = task.energy_limits * factors[: len(task.gains)]
+    for name, heeded in every_policy(parameters):
+        before = plan_of(name, task, heeded)
+        after = plan_of(name, replace(task, energy_limits=raised), heeded)
+        if name != "cao":
+            assert np.all(after.coefficient >= before.coefficient)
+            assert np.all(after.active >= before.active)
+        assert mse(task, after) <= mse(task, before) * (1 + 1e-9)
+
+
+@thorough
+@given(task=tasks(), parameters=asked(), entries=several((2, MOST), 1e-3, 10))
+def test_a_peak_limit_is_kept(task: PowerTask, parameters: PolicyParameters, entries: Array) -> None:
+    bounds, peaks = entries[:, : len(task.gains)]
+    for name, heeded in every_policy(parameters):
+        plan = plan_of(name, task, heeded)
+        lowered = back_off(plan, bounds, peaks)
+        worst = (lowered.amplitudes.max(axis=(1, 2)) * bounds) ** 2
+        assert np.all(worst <= peaks * (1 + ROUNDING))
+        assert np.all(lowered.coefficient > 0)
+        assert np.all(lowered.coefficient <= plan.coefficient)
+        np.testing.assert_allclose(lowered.amplitudes / lowered.coefficient, plan.amplitudes / plan.coefficient)
+        if np.any(lowered.coefficient < plan.coefficient):
+            assert lowered.power_bound_binding
+            assert np.max(worst / peaks) == pytest.approx(1)
+        else:
+            assert lowered is plan

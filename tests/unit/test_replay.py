@@ -1,0 +1,216 @@
+"""Replayed gains: every format and every fault of a file."""
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.io import savemat
+
+from channels.fading import read_replay
+
+GENERATOR = np.random.default_rng(3)
+GAINS = GENERATOR.standard_normal((4, 5, 2)) + 1j * GENERATOR.standard_normal((4, 5, 2))
+MODULI = np.abs(GAINS[:, :, 0])
+WANTED: Any = {"rounds": 4, "devices": 5, "antennas": 2}
+
+
+def hdf5(path: Path, **arrays: Any) -> Path:
+    with h5py.File(path, "w") as file:
+        for name, values in arrays.items():
+            file[name] = values
+    return path
+
+
+def matlab73(path: Path, **arrays: NDArray[Any]) -> Path:
+    """As MATLAB's save -v7.3 writes: a header of 512 bytes, axes reversed, complex numbers as real and imag."""
+    with h5py.File(path, "w", userblock_size=512) as file:
+        for name, values in arrays.items():
+            if np.iscomplexobj(values):
+                pairs = np.empty(values.shape, dtype=[("real", "f8"), ("imag", "f8")])
+                pairs["real"], pairs["imag"] = values.real, values.imag
+                values = pairs
+            file[name] = values.T
+            kind = "char" if values.dtype == np.uint16 else "double"
+            file[name].attrs["MATLAB_class"] = np.bytes_(kind)
+        file["#refs#/a"] = np.zeros((2, 2))
+    with open(path, "r+b") as raw:
+        raw.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(512, b" "))
+    return path
+
+
+def pairs(values: NDArray[np.complex128], fields: tuple[str, str], part: str) -> NDArray[Any]:
+    table = np.empty(values.shape, dtype=[(fields[0], part), (fields[1], part)])
+    table[fields[0]], table[fields[1]] = values.real, values.imag
+    return table
+
+
+def test_complex_gains_of_several_antennas_come_back(tmp_path: Path) -> None:
+    mat5 = tmp_path / "five.mat"
+    savemat(mat5, {"h": GAINS})
+    for path in (
+        hdf5(tmp_path / "a.h5", h=GAINS),
+        hdf5(tmp_path / "b.hdf5", h=pairs(GAINS, ("real", "imag"), "f8")),
+        matlab73(tmp_path / "c.mat", h=GAINS),
+        mat5,
+    ):
+        replay = read_replay(path, **WANTED)
+        assert replay.gains.dtype == np.complex128
+        np.testing.assert_array_equal(replay.gains, GAINS)
+        np.testing.assert_array_equal(read_replay(str(path), "h", **WANTED).gains, GAINS)
+
+
+def test_real_gains_have_phase_zero_and_one_antenna(tmp_path: Path) -> None:
+    mat5 = tmp_path / "five.mat"
+    savemat(mat5, {"g": MODULI})
+    for path in (hdf5(tmp_path / "a.h5", g=MODULI), matlab73(tmp_path / "c.mat", g=MODULI), mat5):
+        np.testing.assert_array_equal(read_replay(path, rounds=4, devices=5).gains, MODULI[:, :, None] + 0j)
+
+
+@pytest.mark.parametrize("kind", ["i4", "u1", "f2", "f4", ">f8", "c8"])
+def test_other_kinds_of_numbers(tmp_path: Path, kind: str) -> None:
+    values = np.arange(1, 21).reshape(4, 5).astype(kind)
+    np.testing.assert_array_equal(
+        read_replay(hdf5(tmp_path / "a.h5", g=values), rounds=4, devices=5).gains[:, :, 0],
+        np.arange(1, 21).reshape(4, 5),
+    )
+
+
+def test_more_than_is_wanted_is_left_out(tmp_path: Path) -> None:
+    mat5 = tmp_path / "five.mat"
+    savemat(mat5, {"h": GAINS})
+    for path in (hdf5(tmp_path / "a.h5", h=GAINS), matlab73(tmp_path / "c.mat", h=GAINS), mat5):
+        replay = read_replay(path, rounds=2, devices=3, antennas=1)
+        np.testing.assert_array_equal(replay.gains, GAINS[:2, :3, :1])
+
+
+def test_a_file_larger_than_memory_is_read_in_part(tmp_path: Path) -> None:
+    """10^13 gains announced, four of them stored."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        large = file.create_dataset("h", shape=(10**6, 10**7), dtype="f8", chunks=(100, 100))
+        large[:2, :2] = 1.5
+    np.testing.assert_array_equal(read_replay(path, rounds=2, devices=2).gains, np.full((2, 2, 1), 1.5))
+
+
+def test_the_gains_of_a_round_are_those_of_its_devices(tmp_path: Path) -> None:
+    replay = read_replay(hdf5(tmp_path / "a.h5", h=GAINS), **WANTED)
+    np.testing.assert_array_equal(replay.at(2, [4, 0, 4]), GAINS[2, [4, 0, 4]])
+    assert replay.at(2, np.array([1])).shape == (1, 2)
+    assert replay.at(0, []).shape == (0, 2)
+
+
+def test_one_of_several_arrays_is_named(tmp_path: Path) -> None:
+    path = hdf5(tmp_path / "a.h5", **{"site/one": MODULI, "site/two": 2 * MODULI, "times": np.arange(4.0)})
+    np.testing.assert_array_equal(read_replay(path, "site/two", rounds=4, devices=5).gains[:, :, 0], 2 * MODULI)
+    np.testing.assert_array_equal(read_replay(path, "/site/one", rounds=4, devices=5).gains[:, :, 0], MODULI)
+    message = refusal(path)
+    assert "2 arrays could be the gains: site/one, site/two; name one" in message
+    assert "times" not in message
+
+
+def test_what_is_no_array_of_numbers_is_passed_over(tmp_path: Path) -> None:
+    note = np.array([[72, 105]], dtype=np.uint16)
+    mat5 = tmp_path / "five.mat"
+    savemat(mat5, {"g": MODULI, "note": "Hi", "things": np.array([[1, "a"]], dtype=object), "on": MODULI > 1})
+    for path in (
+        matlab73(tmp_path / "c.mat", g=MODULI, note=note),
+        hdf5(tmp_path / "a.h5", g=MODULI, note="Hi", on=MODULI > 1, nothing=h5py.Empty("f8"), axis=np.arange(3)),
+        mat5,
+    ):
+        np.testing.assert_array_equal(read_replay(path, rounds=4, devices=5).gains[:, :, 0], MODULI)
+
+
+def refusal(path: Path, variable: str | None = None, **changes: int) -> str:
+    """The one line that a file is refused with."""
+    with pytest.raises(ValueError, match="^" + str(path)) as raised:
+        read_replay(path, variable, **({"rounds": 4, "devices": 5, "antennas": 1} | changes))
+    assert type(raised.value) is ValueError
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+@pytest.fixture(params=["hdf5", "matlab 7.3", "matlab 5"])
+def written(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """Writes arrays to a file of each format."""
+
+    def write(**arrays: NDArray[Any]) -> Path:
+        if request.param == "hdf5":
+            return hdf5(tmp_path / "a.h5", **arrays)
+        if request.param == "matlab 7.3":
+            return matlab73(tmp_path / "a.mat", **arrays)
+        savemat(tmp_path / "a.mat", arrays)
+        return tmp_path / "a.mat"
+
+    return write
+
+
+def test_a_file_that_is_too_small_is_refused(written: Any) -> None:
+    path = written(h=GAINS[:, :, 0])
+    assert "'h' holds 4 of the 5 rounds" in refusal(path, rounds=5)
+    assert "'h' holds 5 of the 1,000 devices" in refusal(path, devices=1000)
+    assert "'h' holds 1 of the 2 antennas" in refusal(path, antennas=2)
+    assert "'h' holds 2 of the 3 antennas" in refusal(written(h=GAINS), antennas=3)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, complex(1, np.nan), complex(np.inf, 0), 0])
+def test_gains_that_no_channel_has_are_refused_with_their_place(written: Any, bad: complex) -> None:
+    values = GAINS.copy()
+    values[2, 3, 1] = values[3, 0, 0] = bad
+    message = refusal(written(h=values), antennas=2)
+    assert "round 2, device 3, antenna 1 (counted from 0)" in message
+    assert "(2 such gains)" in message
+    assert ("cannot be inverted" if bad == 0 else "NaN or infinite") in message
+    # What is not used does not matter.
+    assert read_replay(written(h=values), rounds=2, devices=5, antennas=2).gains.shape == (2, 5, 2)
+
+
+def test_names_and_shapes_that_do_not_fit_are_refused(written: Any) -> None:
+    path = written(h=MODULI, cube=np.ones((2, 2, 2, 2)))
+    assert "there is no array 'H'; there are cube, h" in refusal(path, "H")
+    assert "'cube' has 4 axes; [rounds, devices] or [rounds, devices, antennas] is wanted" in refusal(path, "cube")
+    assert "no array of numbers is [rounds, devices]" in refusal(written(cube=np.ones((2, 2, 2, 2))))
+
+
+def test_what_is_not_numbers_is_refused(tmp_path: Path) -> None:
+    savemat(tmp_path / "m.mat", {"h": "text", "s": {"h": 1.0}})
+    assert "'h' is char, not numbers" in refusal(tmp_path / "m.mat", "h")
+    assert "'s' is struct, not numbers" in refusal(tmp_path / "m.mat", "s")
+    assert "there are h, s" in refusal(tmp_path / "m.mat")
+    text = matlab73(tmp_path / "t.mat", h=np.ones((4, 5), dtype=np.uint16))
+    assert "'h' is char, not numbers" in refusal(text, "h")
+    for values in (np.full((4, 5), b"x"), np.ones((4, 5), dtype=bool), pairs(GAINS[:, :, 0], ("x", "y"), "f8")):
+        assert "not numbers" in refusal(hdf5(tmp_path / "a.h5", h=values), "h")
+    assert "'h' is empty" in refusal(hdf5(tmp_path / "a.h5", h=h5py.Empty("f8")), "h")
+
+
+def test_other_files_are_not_opened(tmp_path: Path) -> None:
+    """Links to other files, raw data kept elsewhere, and virtual arrays."""
+    target = hdf5(tmp_path / "target.h5", h=MODULI)
+    (tmp_path / "raw").write_bytes(MODULI.tobytes())
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["link"] = h5py.ExternalLink(str(target), "h")
+        file.create_dataset("raw", (4, 5), "f8", external=[(str(tmp_path / "raw"), 0, 160)])
+        layout = h5py.VirtualLayout((4, 5), "f8")
+        layout[:] = h5py.VirtualSource(str(target), "h", (4, 5))
+        file.create_virtual_dataset("virtual", layout)
+    assert "there is no array 'link'" in refusal(path, "link")
+    assert "'raw' is kept in another file" in refusal(path, "raw")
+    assert "'virtual' is kept in another file" in refusal(path, "virtual")
+
+
+def test_files_that_are_missing_or_damaged_are_refused(tmp_path: Path) -> None:
+    assert "no such file" in refusal(tmp_path / "none.h5")
+    assert "no such file" in refusal(tmp_path)
+    for content in (b"", b"gain 0.1 0.2\n" * 100, b"\x80\x04N."):
+        (tmp_path / "a.mat").write_bytes(content)
+        assert "neither a readable HDF5 file nor a .mat file" in refusal(tmp_path / "a.mat")
+    savemat(tmp_path / "m.mat", {"h": GENERATOR.random((40, 50))}, do_compression=True)
+    for path in (hdf5(tmp_path / "a.h5", h=GENERATOR.random((40, 50))), tmp_path / "m.mat"):
+        whole = path.read_bytes()
+        for part in (0.1, 0.5, 0.9):
+            path.write_bytes(whole[: int(part * len(whole))])
+            assert "export it again" in refusal(path)

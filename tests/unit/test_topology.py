@@ -1,0 +1,193 @@
+"""A drop of devices: what it holds, what it is refused for."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from channels.draws import Draw
+from channels.topology import PATH_LOSS, PLACEMENTS, TopologyParameters, check_topology, drop
+from channels.topology.path_loss import Paths, path_losses
+from channels.topology.shadowing import shadowing_db
+
+POINTS = tuple((20.0 + 10 * index, 5.0) for index in range(7))
+
+
+def draw(devices: int = 7, first: int = 0) -> Draw:
+    """Each device's own numbers, whoever else is there."""
+    return columns_of(
+        np.array([np.random.default_rng([3, device]).random(8) for device in range(first, first + devices)])
+    )
+
+
+def columns_of(numbers: NDArray[np.float64]) -> Draw:
+    return lambda count: numbers[:, :count]
+
+
+@pytest.mark.parametrize("kind", PLACEMENTS)
+@pytest.mark.parametrize("model", PATH_LOSS)
+@pytest.mark.parametrize("los", ["probability", "los", "nlos"])
+def test_every_placement_and_path_loss(kind: str, model: str, los: str) -> None:
+    parameters = TopologyParameters(
+        kind=kind, radius_m=150.0, min_distance_m=20.0, coordinates=POINTS, path_loss=model, los=los, shadowing_std_db=3
+    )
+    found = drop(parameters, draw())
+    assert found.positions_m.shape == (7, 3)
+    assert found.distance_m.shape == found.path_loss_db.shape == found.amplitude.shape == (7,)
+    assert found.line_of_sight.shape == (7,)
+    assert found.line_of_sight.dtype == np.bool_
+    assert np.isfinite(found.path_loss_db).all()
+    assert np.all(found.path_loss_db > 30)
+    np.testing.assert_allclose(found.amplitude**2, 10 ** (-found.path_loss_db / 10), rtol=1e-12)
+    again = drop(parameters, draw())
+    for name in ("positions_m", "distance_m", "path_loss_db", "line_of_sight"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(again, name))
+
+
+@pytest.mark.parametrize("model", PATH_LOSS)
+def test_no_device_depends_on_who_else_is_there(model: str) -> None:
+    parameters = TopologyParameters(path_loss=model)
+    everyone, last = drop(parameters, draw(7)), drop(parameters, draw(2, first=5))
+    np.testing.assert_array_equal(everyone.positions_m[5:], last.positions_m)
+    np.testing.assert_array_equal(everyone.path_loss_db[5:], last.path_loss_db)
+
+
+@pytest.mark.parametrize(("model", "base_m"), [("umi", 10.0), ("uma", 25.0), ("log-distance", 1.5)])
+def test_the_base_stations_height_is_the_models_own_unless_given(model: str, base_m: float) -> None:
+    found = drop(TopologyParameters(path_loss=model), draw())
+    plane = np.hypot(found.positions_m[:, 0], found.positions_m[:, 1])
+    np.testing.assert_allclose(found.distance_m, np.hypot(plane, base_m - 1.5), rtol=1e-12)
+    given = drop(TopologyParameters(path_loss=model, base_height_m=30.0), draw())
+    np.testing.assert_allclose(given.distance_m, np.hypot(plane, 28.5), rtol=1e-12)
+
+
+@pytest.mark.parametrize("model", PATH_LOSS)
+def test_without_a_smallest_distance_it_is_the_models_own(model: str) -> None:
+    """The least uniform number is the least distance, in the plane."""
+    nearest = drop(TopologyParameters(path_loss=model), lambda count: np.zeros((1, count)))
+    assert math.hypot(*nearest.positions_m[0, :2]) == pytest.approx({"log-distance": 1.0}.get(model, 10.0))
+
+
+def test_a_device_on_a_limit_is_not_refused_for_rounding() -> None:
+    angles = np.linspace(0, 1, 1000, endpoint=False)
+    near = np.stack([np.zeros(1000), angles, *[np.full(1000, 0.5)] * 3], axis=1)
+    far = near.copy()
+    far[:, 0] = np.nextafter(1.0, 0.0)
+    for numbers in (near, far):
+        drop(TopologyParameters(radius_m=5000.0), columns_of(numbers))
+
+
+MANY = TopologyParameters(kind="coordinates", coordinates=POINTS)
+REFUSED: list[tuple[TopologyParameters, str]] = [
+    (TopologyParameters(kind="square"), 'a placement "square": known are disc, annulus, coordinates'),
+    (TopologyParameters(path_loss="rma"), 'path loss "rma": known are log-distance, umi, uma'),
+    (TopologyParameters(los="maybe"), 'line of sight "maybe": known are probability, los, nlos'),
+    (TopologyParameters(radius_m=0.0), "a cell of radius 0 m"),
+    (TopologyParameters(radius_m=-3.0), "a cell of radius -3 m"),
+    (TopologyParameters(radius_m=math.nan), "a cell of radius nan m"),
+    (TopologyParameters(radius_m=math.inf), "a cell of radius inf m"),
+    (TopologyParameters(min_distance_m=600.0), "a smallest distance of 600 m in a cell of radius 500 m"),
+    (TopologyParameters(min_distance_m=500.0), "a smallest distance of 500 m"),
+    (TopologyParameters(min_distance_m=-1.0), "a smallest distance of -1 m"),
+    (TopologyParameters(min_distance_m=math.nan), "a smallest distance of nan m"),
+    (TopologyParameters(kind="annulus", min_distance_m=0.0), "an annulus with a smallest distance of 0 m"),
+    (replace(MANY, coordinates=POINTS[:6]), "6 coordinates for 7 devices"),
+    (replace(MANY, coordinates=()), "0 coordinates for 7 devices"),
+    (replace(MANY, coordinates=((1.0, 2.0, 3.0), *POINTS)), r"coordinates \[1.0, 2.0, 3.0\] of device 0"),  # type: ignore[arg-type]
+    (replace(MANY, coordinates=(*POINTS[:6], (math.nan, 20.0))), r"coordinates \[nan, 20.0\] of device 6"),
+    (
+        replace(MANY, coordinates=(*POINTS[:6], (3.0, 4.0))),
+        'a device at a distance of 5 m: "umi" holds from 10 to 5000 m',
+    ),
+    (TopologyParameters(min_distance_m=9.0), 'a device at a distance of 9 m: "umi" holds from 10 to 5000 m'),
+    (TopologyParameters(radius_m=5001.0), 'a device at a distance of 5001 m: "umi" holds from 10 to 5000 m'),
+    (TopologyParameters(path_loss="uma", radius_m=6000.0), 'a device at a distance of 6000 m: "uma"'),
+    (TopologyParameters(path_loss="log-distance", min_distance_m=0.5), "a device at a distance of 0.5 m"),
+    (TopologyParameters(path_loss="log-distance", exponent=0.0), "a path loss exponent of 0"),
+    (TopologyParameters(path_loss="log-distance", exponent=math.nan), "a path loss exponent of nan"),
+    (TopologyParameters(path_loss="log-distance", reference_loss_db=math.inf), "a reference loss of inf dB"),
+    (TopologyParameters(path_loss="log-distance", carrier_hz=-1e9), "a carrier of -1 GHz"),
+    (TopologyParameters(carrier_hz=0.4e9), 'a carrier of 0.4 GHz: "umi" holds from 0.5 to 100 GHz'),
+    (TopologyParameters(carrier_hz=101e9), "a carrier of 101 GHz"),
+    (TopologyParameters(carrier_hz=math.nan), "a carrier of nan GHz"),
+    (TopologyParameters(device_height_m=1.0), 'a device height of 1 m: "umi" holds from 1.5 to 22.5 m'),
+    (TopologyParameters(device_height_m=23.0), "a device height of 23 m"),
+    (TopologyParameters(base_height_m=1.0), 'a base station height of 1 m: "umi" holds from 1.5 to 1000 m'),
+    (TopologyParameters(path_loss="uma", base_height_m=20.0), 'a base station height of 20 m: "uma"'),
+    (TopologyParameters(base_height_m=math.nan), "a base station height of nan m"),
+    (TopologyParameters(shadowing_std_db=-1.0), "shadowing with a standard deviation of -1 dB"),
+    (TopologyParameters(shadowing_std_db=math.nan), "shadowing with a standard deviation of nan dB"),
+]
+
+
+@pytest.mark.parametrize(("parameters", "message"), REFUSED)
+@pytest.mark.parametrize("ask", [lambda parameters: check_topology(parameters, 7), lambda one: drop(one, draw())])
+def test_one_line_says_what_is_wrong(parameters: TopologyParameters, message: str, ask: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError, match=f"^{message}") as refusal:
+        ask(parameters)
+    assert "\n" not in str(refusal.value)
+
+
+def test_no_devices_are_refused() -> None:
+    with pytest.raises(ValueError, match="a cell of 0 devices"):
+        check_topology(TopologyParameters(), 0)
+
+
+def test_defaults_and_more_coordinates_than_devices_pass() -> None:
+    check_topology(TopologyParameters(), 10_000)
+    check_topology(MANY, 3)
+    check_topology(TopologyParameters(path_loss="uma", device_height_m=22.5), 3)
+
+
+def test_path_losses_by_themselves_are_not_extrapolated() -> None:
+    with pytest.raises(ValueError, match="a device at a distance of 9 m"):
+        path_losses("umi", Paths(np.array([50.0, 9.0]), 10.0, 1.5, 3.5e9), "los", np.zeros((2, 2)))
+
+
+def test_coordinates_are_taken_as_they_are() -> None:
+    given = ((30.0, 40.0), (-100.0, 0.0), (0.0, 999.0))
+    found = drop(TopologyParameters(kind="coordinates", coordinates=given, device_height_m=2.0), draw(2))
+    np.testing.assert_array_equal(found.positions_m, [[30, 40, 2], [-100, 0, 2]])
+    np.testing.assert_allclose(found.distance_m, [math.hypot(50, 8), math.hypot(100, 8)], rtol=1e-14)
+
+
+def test_log_distance_counts_from_antenna_to_antenna() -> None:
+    high = Paths(np.array([30.0]), 41.5, 1.5, 1e9, exponent=3.0, reference_loss_db=30.0)
+    found = path_losses("log-distance", high, "los", np.zeros((1, 2)))[0]
+    assert found[0] == pytest.approx(30 + 30 * math.log10(50))
+
+
+def test_each_device_has_the_loss_of_its_own_condition() -> None:
+    where = Paths(np.linspace(20, 400, 1000), 10.0, 1.5, 3.5e9)
+    numbers = np.random.default_rng(5).random((1000, 2))
+    mixed, line_of_sight = path_losses("umi", where, "probability", numbers)
+    with_los, without = (path_losses("umi", where, los, numbers)[0] for los in ("los", "nlos"))
+    assert 0.1 < line_of_sight.mean() < 0.9
+    np.testing.assert_array_equal(mixed, np.where(line_of_sight, with_los, without))
+
+
+def test_the_smallest_uniform_number_is_a_finite_shadow() -> None:
+    assert -100 < shadowing_db(np.zeros(1), np.full(1, 8.0))[0] < -50
+    np.testing.assert_allclose(shadowing_db(np.array([0.5, 0.8413447461]), np.full(2, 3.0)), [0, 3], atol=1e-8)
+
+
+def test_a_low_base_station_has_no_cheaper_path_around_the_corner() -> None:
+    """At 2 m, 0.5 GHz the breakpoint is at 3.3 m, and PL2 exceeds the formula without line of sight far out."""
+    low = Paths(np.array([5000.0]), 2.0, 1.5, 0.5e9)
+    with_los, without = (path_losses("umi", low, los, np.zeros((1, 2)))[0] for los in ("los", "nlos"))
+    assert with_los[0] == without[0] > 22.4 + 35.3 * math.log10(5000) + 21.3 * math.log10(0.5) + 10
+
+
+def test_the_environment_height_is_not_bound_to_the_condition() -> None:
+    """UMa, devices at 20 m, 100 m away, 0.5 GHz: h_E = 18 m for (1 - 0.726818)/3 of those in line of sight.
+
+    C = 0.7^1.5 (5/4) e^(-100/150) = 0.375861; about 9,500 of 20,000 are, 5 standard errors.
+    """
+    where, numbers = Paths(np.full(20_000, 100.0), 25.0, 20.0, 0.5e9), np.random.default_rng(5).random((20_000, 2))
+    found, line_of_sight = path_losses("uma", where, "probability", numbers)
+    beyond = found[line_of_sight] > 28 + 22 * math.log10(math.hypot(100, 5)) + 20 * math.log10(0.5) + 1e-6
+    assert abs(beyond.mean() - 0.091061) < 5 * math.sqrt(0.0911 * 0.9089 / len(beyond))
