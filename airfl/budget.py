@@ -7,20 +7,22 @@ length d is made, so d = 10^7 and T = 2,000 take seconds.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.cell import Cell, build_cell, noise_multiplier, open_round
+from airfl.cell import Cell, Opening, build_cell, noise_multiplier, open_round
 from airfl.config import Settings
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.selection import SELECTIONS
 from airfl.server import mean_weights
 from airfl.streams import Streams
 from airfl.tasks.models import MODELS
-from airfl.uplinks import LinkReport
+from airfl.trace.schema import NORMALISED
+from channels.broadcast import Broadcast
 from channels.grid import GridUse
 
 
@@ -31,7 +33,9 @@ class Budget:
     entries_per_round: k; entries_per_device: k T, of a device that is in every round; energy_j: of all devices and
     rounds; privacy_bound_binding_share: of the rounds; epsilon_paper, epsilon_round_max: of the largest round, claimed
     and tight for the sampler that runs; epsilon_round_max_as_poisson: the latter by the literature's convention.
-    alignment_coefficient, privacy_bound_binding, round_energy: of each round, [T].
+    resource_elements, energy_j: of the uplink, pilots included; air_time_s: with the downlink where it is charged,
+    which is 0 where it is ideal; silent_share: of the selected devices; units: of energies. alignment_coefficient,
+    privacy_bound_binding, round_energy: of each round, [T].
     """
 
     scheme: str
@@ -48,6 +52,12 @@ class Budget:
     epsilon_paper: float
     epsilon_round_max: float
     epsilon_round_max_as_poisson: float
+    pilot_elements: int
+    downlink_elements: int
+    downlink_air_time_s: float
+    downlink_energy_j: float
+    silent_share: float
+    units: str
     alignment_coefficient: NDArray[np.float64] = field(repr=False)
     privacy_bound_binding: NDArray[np.bool_] = field(repr=False)
     round_energy: NDArray[np.float64] = field(repr=False)
@@ -63,7 +73,11 @@ def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budge
     data_dir: as in `run`; only weights by sample counts need the data.
     """
     cell = build_cell(settings, MODELS[settings.task.model].parameters, _weights(settings, data_dir))
-    rounds = [_in_short(cell, open_round(cell, index).link.at_bound()) for index in range(settings.run.rounds)]
+    rounds, memory = [], cell.memory
+    for index in range(settings.run.rounds):
+        opening = open_round(cell, index, memory)
+        rounds.append(_in_short(cell, opening))
+        memory = opening.memory
     multiplier = min(one.noise_multiplier for one in rounds)
     coefficient = np.array([one.alignment_coefficient for one in rounds])
     binding = np.array([one.privacy_bound_binding for one in rounds])
@@ -77,7 +91,13 @@ def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budge
         entries_per_device=cell.bound.entries * len(rounds),
         energy_j=math.fsum(energy),
         resource_elements=sum(one.use.resource_elements for one in rounds),
-        air_time_s=math.fsum(one.use.air_time_s for one in rounds),
+        air_time_s=math.fsum(one.use.air_time_s + one.downlink.air_time_s for one in rounds),
+        pilot_elements=sum(one.pilot_elements for one in rounds),
+        downlink_elements=sum(one.downlink.resource_elements for one in rounds),
+        downlink_air_time_s=math.fsum(one.downlink.air_time_s for one in rounds),
+        downlink_energy_j=math.fsum(one.downlink.energy for one in rounds),
+        silent_share=_silent_share(rounds),
+        units="J" if cell.radio.physical else NORMALISED,
         alignment_coefficient_median=float(np.median(coefficient)),
         privacy_bound_binding_share=float(binding.mean()),
         noise_multiplier_min=multiplier,
@@ -99,25 +119,38 @@ class _Round:
     privacy_bound_binding: bool
     energy: float
     use: GridUse
+    pilot_elements: int
+    downlink: Broadcast
+    devices: int
+    silent: int
     epsilon_paper: float
 
 
-def _in_short(cell: Cell, report: LinkReport) -> _Round:
-    claim = cell.recipe.claim
+def _in_short(cell: Cell, opening: Opening) -> _Round:
+    claim, report = cell.recipe.claim, opening.link.at_bound()
     return _Round(
         noise_multiplier=noise_multiplier(cell, report),
         alignment_coefficient=report.alignment_coefficient,
         privacy_bound_binding=report.privacy_bound_binding,
-        energy=float(report.devices.energy.sum()),
+        energy=float(report.devices.energy.sum()) + report.energy_of_others,
         use=report.use,
+        pilot_elements=report.pilot_elements,
+        downlink=opening.broadcast or Broadcast(0, 0, 0, 0.0, 0.0),
+        devices=len(opening.devices),
+        silent=int((report.devices.active == 0).sum()),
         epsilon_paper=claim.epsilon(report) if claim else math.nan,
     )
+
+
+def _silent_share(rounds: Sequence[_Round]) -> float:
+    """Of the devices selected, those that the power policy kept silent."""
+    return sum(one.silent for one in rounds) / max(sum(one.devices for one in rounds), 1)
 
 
 def _ledger(cell: Cell) -> PrivacyLedger:
     settings = cell.settings
     sampling = SELECTIONS[settings.selection.kind].sampling
-    return PrivacyLedger(sampling, settings.run.selected, settings.run.devices, settings.delta)
+    return PrivacyLedger(sampling, settings.run.selected, settings.run.devices, settings.delta, settings.csi_tail)
 
 
 def _weights(settings: Settings, data_dir: str | Path | None) -> NDArray[np.float64]:

@@ -12,101 +12,198 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.config import Settings
+from airfl.downlink import broadcast
+from airfl.errors import UserError
+from airfl.radio import Radio, build_radio, check_size
 from airfl.schemes import scheme
 from airfl.schemes.recipe import Problem, Recipe
-from airfl.selection import select
+from airfl.selection import SELECTIONS, Candidates, Ids, Limits, Memory, select
 from airfl.stages import MessageBound, bound_after
 from airfl.streams import Purpose, Streams
 from airfl.uplinks import Link, LinkReport, Terms
-from channels.csi import ChannelEstimate, ChannelState, perfect_csi
-from channels.fading import FADING_LAWS, draw_gains
-from channels.power import draw_max_snr, power_limits
+from channels.broadcast import Broadcast
+from channels.csi import ChannelEstimate, ChannelState, Knowledge
+from channels.frame import Frame
 
 if TYPE_CHECKING:
     from torch import device
 
+Array = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Cell:
-    """Population, channel and scheme, as they hold for all rounds.
+    """Population, radio and scheme, as they hold for all rounds.
 
-    dimension: d; bound: on one message; power_limits: P_i, [N]; weights: of the mean, [N].
+    dimension: d; bound: on one message; frame: its resource elements; power_limits: P_i over the radio's energy unit,
+    [N]; weights: of the mean, [N].
     """
 
     settings: Settings
     streams: Streams
+    radio: Radio
     dimension: int
     recipe: Recipe
     bound: MessageBound
-    power_limits: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    frame: Frame
+    power_limits: Array
+    weights: Array
+
+    @property
+    def memory(self) -> Memory:
+        """What selection remembers before the first round."""
+        return SELECTIONS[self.settings.selection.kind].memory(self.settings.run.devices)
 
 
 @dataclass(frozen=True)
 class Opening:
-    """A round before anybody trains. devices: S^t, ids, [r]; channel, estimate: theirs; link: open to them."""
+    """A round before anybody trains. devices: S^t, ids, [r]; knowledge: of their channels; link: open to them; memory:
+    of selection, after this round; broadcast: what the downlink takes, None where it is ideal."""
 
-    devices: NDArray[np.int64]
-    channel: ChannelState
-    estimate: ChannelEstimate
+    devices: Ids
+    knowledge: Knowledge
     link: Link
+    memory: Memory
+    broadcast: Broadcast | None
+
+    @property
+    def channel(self) -> ChannelState:
+        """As it is."""
+        return self.knowledge.state
+
+    @property
+    def estimate(self) -> ChannelEstimate:
+        """As it is known."""
+        return self.knowledge.estimate
 
 
-def build_cell(settings: Settings, dimension: int, weights: NDArray[np.float64]) -> Cell:
+def build_cell(settings: Settings, dimension: int, weights: Array) -> Cell:
     """The cell of these settings for a model of d = `dimension` parameters; weights: of the devices' updates, [N]."""
     streams = Streams(settings.run.seed)
     recipe = scheme(settings.scheme.name).build(Problem(settings, dimension, float(weights.max())))
-    snr = settings.power.max_snr_db
-    uniforms = streams.generator(Purpose.POWER_LIMIT).random(settings.run.devices)
-    max_snr = draw_max_snr(uniforms, (snr[0], snr[1]) if isinstance(snr, list) else snr, settings.power.spacing)
-    return Cell(
+    bound = bound_after(recipe.stages, dimension)
+    radio = build_radio(settings, streams)
+    frame = radio.frame(bound.entries)
+    hears = SELECTIONS[settings.selection.kind].hears
+    rows = (settings.selection.candidates or settings.run.devices) if hears else settings.run.selected
+    check_size(settings, bound.entries, rows, frame.blocks)
+    cell = Cell(
         settings=settings,
         streams=streams,
+        radio=radio,
         dimension=dimension,
         recipe=recipe,
-        bound=bound_after(recipe.stages, dimension),
-        power_limits=power_limits(max_snr, dimension, settings.channel.noise_std),
+        bound=bound,
+        frame=frame,
+        power_limits=radio.power_limits(dimension),
         weights=weights,
     )
+    _check_energy_budget(cell)
+    return cell
 
 
-def open_round(cell: Cell, round_index: int, device: device | str = "cpu") -> Opening:
+def open_round(cell: Cell, round_index: int, memory: Memory, device: device | str = "cpu") -> Opening:
     """Select, fade, estimate, open the uplink: all of round t that is known before training."""
-    settings, streams = cell.settings, cell.streams
-    devices = select(settings.selection.kind, streams, round_index, settings.run.devices, settings.run.selected)
-    channel = fade(settings, streams, round_index, devices)
-    estimate = perfect_csi(channel)
-    terms = Terms(
-        state=channel,
-        estimate=estimate,
-        power_limits=cell.power_limits[devices],
-        rms_norms=cell.bound.rms * cell.weights[devices],
-        entries=cell.bound.entries,
-        dimension=cell.dimension,
-        divisor=float(settings.run.selected),
-        streams=streams,
-        round_index=round_index,
-        device=device,
-        record=settings.trace.records_signals(round_index),
+    settings, radio = cell.settings, cell.radio
+    devices, knowledge, candidates, rows = _select(cell, round_index, memory)
+    share = cell.power_limits / cell.dimension
+    divisor = len(devices) if SELECTIONS[settings.selection.kind].among else settings.run.selected
+    weights = cell.weights[devices]
+    link = cell.recipe.uplink.open(
+        Terms(
+            knowledge=knowledge,
+            frame=cell.frame,
+            power_limits=cell.power_limits[devices],
+            rms_norms=cell.bound.rms * weights,
+            peak_norms=cell.bound.peak * weights,
+            entries=cell.bound.entries,
+            dimension=cell.dimension,
+            divisor=float(divisor),
+            fades=radio.fades,
+            pilots=radio.pilots(knowledge.estimate.response.shape, candidates, rows, share),
+            energy_unit=radio.energy_unit,
+            streams=cell.streams,
+            round_index=round_index,
+            device=device,
+            record=settings.trace.records_signals(round_index),
+            multipath=radio.multipath(round_index, devices, cell.frame),
+        )
     )
-    return Opening(devices, channel, estimate, cell.recipe.uplink.open(terms))
-
-
-def fade(settings: Settings, streams: Streams, round_index: int, devices: NDArray[np.int64]) -> ChannelState:
-    """The flat channel of round t: drawn for each device from its own stream, constant in the round."""
-    channel = settings.channel
-    gains = draw_gains(
-        FADING_LAWS[channel.fading],
-        streams.device_uniforms(Purpose.FADING, round_index, devices, 2),
-        mean_gain=channel.mean_gain,
-        min_gain=channel.min_gain,
-        max_gain=channel.max_gain,
-        bounds=channel.bounds,
-    )
-    return ChannelState(gains)
+    if memory.spent is not None or memory.mean_rate is not None:
+        energy = link.at_bound().devices.energy
+        memory = memory.after(devices, _rates(cell, devices, knowledge), energy, settings.selection.window)
+    heard = broadcast(settings, radio, cell.dimension, knowledge) if settings.grid.downlink else None
+    return Opening(devices, knowledge, link, memory, heard)
 
 
 def noise_multiplier(cell: Cell, report: LinkReport) -> float:
     """Noise on an entry of the sum over the largest weighted contribution of one device; 0 without noise or bound."""
-    largest = cell.bound.peak * float(cell.weights.max())
-    return report.noise_std * cell.settings.run.selected / largest
+    return report.protection / (cell.bound.peak * float(cell.weights.max()))
+
+
+def _select(cell: Cell, round_index: int, memory: Memory) -> tuple[Ids, Knowledge, Ids, Ids]:
+    """Who takes part and what is known of their channels; whose channel was estimated, and which rows of these were
+    taken."""
+    settings, radio, streams = cell.settings, cell.radio, cell.streams
+    run, rule = settings.run, SELECTIONS[settings.selection.kind]
+    share = cell.power_limits / cell.dimension
+    if rule.among is None:
+        devices = select(settings.selection.kind, streams, round_index, run.devices, run.selected)
+        return devices, radio.know(round_index, devices, cell.frame, share[devices]), devices, np.arange(len(devices))
+    drawn = settings.selection.candidates or run.devices
+    ids = np.sort(
+        streams.generator(Purpose.CANDIDATES, round_index).choice(run.devices, drawn, replace=False, shuffle=False)
+    )
+    everyone = radio.know(round_index, ids, cell.frame, share[ids]) if rule.hears else None
+    nothing = np.zeros(len(ids))
+    rows = rule.among(
+        Candidates(
+            ids=ids,
+            gains=nothing if everyone is None else _gains(everyone),
+            rates=nothing if everyone is None else _rates(cell, ids, everyone),
+            mean_rates=nothing if memory.mean_rate is None else memory.mean_rate[ids],
+            spent=nothing if memory.spent is None else memory.spent[ids],
+            costs=round_costs(cell)[ids],
+        ),
+        Limits(run.selected, settings.selection.min_gain, settings.selection.energy_budget or np.inf),
+        streams.generator(Purpose.SELECT, round_index),
+    )
+    devices = ids[rows]
+    if everyone is None:
+        return devices, radio.know(round_index, devices, cell.frame, share[devices]), devices, np.arange(len(devices))
+    return devices, everyone.take(rows), ids, rows
+
+
+def round_costs(cell: Cell) -> Array:
+    """The most energy a round may take of each device in expectation, pilots included, [N]."""
+    settings, radio = cell.settings, cell.radio
+    ratio = 1.0 if settings.power.limit == "round_energy" else cell.bound.entries / cell.dimension
+    share = cell.power_limits / cell.dimension
+    everyone = np.arange(settings.run.devices)
+    shape = (1, 1, *radio.response_shape(cell.frame))
+    pilots = radio.pilots(shape, everyone, everyone, share).energy
+    return np.asarray(cell.power_limits * ratio * radio.energy_unit + pilots)
+
+
+def _check_energy_budget(cell: Cell) -> None:
+    budget = cell.settings.selection.energy_budget
+    if cell.settings.selection.kind == "energy-budget" and budget is not None:
+        least = float(round_costs(cell).min())
+        if least > budget:
+            raise UserError(
+                f"selection.energy_budget: {budget:g} does not cover one round of any device, which may take from "
+                f"{least:.4g}; raise it"
+            )
+
+
+def _gains(knowledge: Knowledge) -> Array:
+    """|hhat|, root mean square over antennas and elements, [devices]."""
+    response = knowledge.estimate.response
+    power = response.real.astype(np.float64) ** 2 + response.imag.astype(np.float64) ** 2
+    return np.asarray(np.sqrt(power.mean(axis=(1, 2, 3))))
+
+
+def _rates(cell: Cell, devices: Ids, knowledge: Knowledge) -> Array:
+    """log2(1 + SNR) of a device at its power limit, bit/s/Hz, [devices]."""
+    element_power = cell.power_limits[devices] / cell.dimension
+    return np.asarray(np.log2(1 + _gains(knowledge) ** 2 * element_power / cell.radio.noise_std**2))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,13 @@ from airfl.local.evaluation import Evaluation, evaluate
 from airfl.local.flat import FlatModel
 from airfl.local.trainer import LocalTrainer
 from airfl.privacy.ledger import PrivacyFigures, PrivacyLedger
+from airfl.selection import Memory
 from airfl.server import averaging_step
 from airfl.stages import Batch, open_encoder
 from airfl.stages.clip import clip_factor
 from airfl.tasks.task import Task
 from airfl.uplinks import Reception
+from channels.broadcast import Broadcast
 
 Record = dict[str, Any]
 
@@ -40,10 +42,11 @@ class World:
 
 @dataclass(frozen=True)
 class State:
-    """What a round hands to the next. parameters: theta^t, [d]."""
+    """What a round hands to the next. parameters: theta^t, [d]; memory: of device selection."""
 
     round_index: int
     parameters: Tensor
+    memory: Memory = field(default_factory=Memory)
 
 
 def run_round(world: World, state: State) -> tuple[State, Record]:
@@ -51,7 +54,7 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
     cell, t = world.cell, state.round_index
     settings = cell.settings
 
-    opening = open_round(cell, t, world.device)
+    opening = open_round(cell, t, state.memory, world.device)
     devices, link = opening.devices, opening.link
     weights = cell.weights[devices]
     encoder = open_encoder(cell.recipe.stages, cell.streams, t, world.device)
@@ -76,26 +79,28 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
 
     evaluated = (t + 1) % settings.run.evaluate_every == 0 or t + 1 == settings.run.rounds
     multiplier = noise_multiplier(cell, reception.report)
-    privacy = world.ledger.record(multiplier, compose=evaluated)
+    privacy = world.ledger.record(multiplier, devices, compose=evaluated)
     evaluation = evaluate(world.model, parameters, world.task) if evaluated else None
 
     reference /= settings.run.selected
     record = {
         **record_evaluation(evaluation),
         **record_reception(reception, cell.bound.entries),
+        **record_downlink(opening.broadcast),
         **record_privacy(cell, reception, privacy, multiplier),
         "noise_std": reception.report.noise_std * encoder.noise_gain,
+        "interference_std": reception.report.interference_std * encoder.noise_gain,
         "aggregation_error": float((mean_update - reference).double().square().sum()),
         "device_id": devices,
         "channel_gain": opening.channel.gains,
         "channel_estimate": opening.estimate.gains,
-        "power_limit": cell.power_limits[devices],
+        "power_limit": cell.power_limits[devices] * cell.radio.energy_unit,
         "update_norm": update_norms,
     }
     if settings.trace.records_signals(t):
         everything = np.arange(cell.bound.entries)
         record["coordinates"] = everything if encoder.coordinates is None else encoder.coordinates
-    return State(t + 1, parameters), record
+    return State(t + 1, parameters, opening.memory), record
 
 
 def check_finite(norms: Tensor, devices: NDArray[np.int64], round_index: int) -> None:
@@ -140,10 +145,14 @@ def record_reception(reception: Reception, entries: int) -> Record:
         "resource_elements": use.resource_elements,
         "subcarriers": use.subcarriers,
         "ofdm_symbols": use.ofdm_symbols,
+        "pilot_elements": report.pilot_elements,
         "latency_s": use.air_time_s,
         "uplink_bits": int(devices.bits.sum()),
-        "energy_j": float(devices.energy.sum()),
+        "energy_j": float(devices.energy.sum()) + report.energy_of_others,
         "heard": int(devices.active.sum()),
+        "clipped_share": report.clipped_share,
+        "papr_db": report.papr_db,
+        "waveform_clipped_share": report.waveform_clipped_share,
         "transmit_scale": devices.transmit_scale,
         "transmit_energy_j": devices.energy,
         "bits": devices.bits,
@@ -152,7 +161,17 @@ def record_reception(reception: Reception, entries: int) -> Record:
     }
     if reception.signals is not None:
         record["tx_symbols"], record["rx_symbols"] = reception.signals.tx, reception.signals.rx
+        record["channel_response"] = reception.signals.response
     return record
+
+
+def record_downlink(broadcast: Broadcast | None) -> Record:
+    """What the broadcast took; nothing where the downlink is ideal."""
+    return {
+        "downlink_elements": broadcast.resource_elements if broadcast else 0,
+        "downlink_latency_s": broadcast.air_time_s if broadcast else 0.0,
+        "downlink_energy_j": broadcast.energy if broadcast else 0.0,
+    }
 
 
 def record_privacy(cell: Cell, reception: Reception, privacy: PrivacyFigures, multiplier: float) -> Record:

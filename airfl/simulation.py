@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from airfl.cell import build_cell
+from airfl.cell import Cell, build_cell
 from airfl.config import Settings, to_json
 from airfl.device import find_device
 from airfl.errors import UserError
@@ -24,7 +24,6 @@ from airfl.privacy.ledger import PrivacyLedger
 from airfl.report.summary import Summary, summarise
 from airfl.round import Record, State, World, run_round
 from airfl.schemes import scheme
-from airfl.schemes.recipe import Problem
 from airfl.selection import SELECTIONS, most_selected
 from airfl.server import mean_weights
 from airfl.streams import Streams
@@ -32,7 +31,15 @@ from airfl.tasks import build_model
 from airfl.tasks.datasets import data_folders, load_dataset
 from airfl.tasks.task import build_task
 from airfl.trace import TraceWriter, open_trace
-from airfl.trace.schema import PER_DEVICE, PER_ROUND, PER_SLOT, signal_variables
+from airfl.trace.schema import (
+    NORMALISED,
+    PER_DEVICE,
+    PER_PLACED_DEVICE,
+    PER_ROUND,
+    PER_SLOT,
+    in_units,
+    signal_variables,
+)
 from airfl.version import __version__
 
 if TYPE_CHECKING:
@@ -96,7 +103,7 @@ def _run(
 ) -> Run:
     world = build_world(settings, device, folders)
     resolved = resolve(world)
-    state = State(0, world.model.initial())
+    state = State(0, world.model.initial(), world.cell.memory)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -144,6 +151,7 @@ def build_world(settings: Settings, device: torch.device, folders: Sequence[Path
             settings.run.selected,
             settings.run.devices,
             settings.delta,
+            settings.csi_tail,
         ),
         device=device,
     )
@@ -152,11 +160,11 @@ def build_world(settings: Settings, device: torch.device, folders: Sequence[Path
 def resolve(world: World) -> Settings:
     """The settings with automatic values replaced by those that are used."""
     settings = world.cell.settings
-    grid = Problem(settings, world.model.dimension).grid
+    grid = {} if settings.grid.prefix != "mean" else {"symbol_duration_s": world.cell.radio.grid.symbol_duration_s}
     return settings.resolved(
         run={"threads": torch.get_num_threads(), "chunk": world.trainer.chunk},
         local={"engine": world.trainer.engine},
-        grid={"symbol_duration_s": grid.symbol_duration_s},
+        grid=grid,
         privacy={"delta": settings.delta},
     )
 
@@ -173,9 +181,12 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
         settings.run.selected,
     )
     dimensions = {"slot": max(slots, 1), "population": settings.run.devices}
-    variables = [*PER_ROUND, *PER_SLOT, *PER_DEVICE]
+    variables = in_units([*PER_ROUND, *PER_SLOT, *PER_DEVICE], "J" if cell.radio.physical else NORMALISED)
+    placed = cell.radio.drop
+    if placed is not None:
+        variables += PER_PLACED_DEVICE
     if settings.trace.any_signals and entry.link == "analog":
-        dimensions["coordinate"] = cell.bound.entries
+        dimensions |= signal_dimensions(cell)
         variables += signal_variables(settings.grid.packing)
     ledger = world.ledger
     writer = TraceWriter(
@@ -194,7 +205,12 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
         variables=variables,
         epsilon_attributes={"delta": ledger.delta, "level": ledger.level},
     )
-    own = {"adjacency": ledger.adjacency, "sampling": ledger.sampling, "observer": ledger.observer}
+    own = {
+        "adjacency": ledger.adjacency,
+        "sampling": ledger.sampling,
+        "observer": ledger.observer,
+        "csi_error": settings.privacy.csi_error,
+    }
     writer.annotate("epsilon", {**own, "accountant": ledger.accountant})
     writer.annotate("epsilon_round", {**own, "accountant": "closed form"})
     writer.annotate(
@@ -204,5 +220,19 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
     claim = cell.recipe.claim
     writer.annotate("epsilon_paper", {"scope": claim.scope if claim else "none"})
     writer.write_population("device_samples", world.task.partition.sizes)
-    writer.write_population("device_power_limit", cell.power_limits)
+    writer.write_population("device_power_limit", cell.power_limits * cell.radio.energy_unit)
+    if placed is not None:
+        writer.write_population("device_distance_m", placed.distance_m)
+        writer.write_population("device_path_loss_db", placed.path_loss_db)
     return writer
+
+
+def signal_dimensions(cell: Cell) -> dict[str, int]:
+    """Sizes of the dimensions that only signals have."""
+    blocks, subcarriers = cell.radio.observed_shape(cell.frame)
+    return {
+        "coordinate": cell.bound.entries,
+        "symbol": blocks,
+        "subcarrier": subcarriers,
+        "antenna": cell.settings.antennas.count,
+    }

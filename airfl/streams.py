@@ -26,6 +26,14 @@ class Purpose(IntEnum):
     QUANTISER = 9
     PRIVACY_NOISE = 10
     POWER_LIMIT = 11
+    PLACEMENT = 12
+    INTERFERENCE = 13
+    FEEDBACK = 14
+    AGEING = 15
+    PHASE = 16
+    TIMING = 17
+    FREQUENCY = 18
+    CANDIDATES = 19
 
 
 class Streams:

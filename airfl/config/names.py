@@ -13,7 +13,12 @@ from airfl.selection import SELECTIONS
 from airfl.tasks.datasets import DATASETS
 from airfl.tasks.models import MODELS
 from airfl.tasks.partition import PARTITIONS
+from channels.antennas import COMBINERS
 from channels.fading import FADING_LAWS
+from channels.fading.variation import VARIATIONS
+from channels.power import POLICIES
+from channels.selective import SELECTIVE_MODELS
+from channels.topology import PATH_LOSS, PLACEMENTS
 
 
 def _in_table(what: str, table: Collection[str]) -> tuple[Any, Any]:
@@ -31,4 +36,9 @@ DatasetName = Annotated[str, *_in_table("dataset", DATASETS)]
 ModelName = Annotated[str, *_in_table("model", MODELS)]
 PartitionName = Annotated[str, *_in_table("partition", PARTITIONS)]
 SelectionName = Annotated[str, *_in_table("selection", SELECTIONS)]
-FadingName = Annotated[str, *_in_table("fading law", FADING_LAWS)]
+FadingName = Annotated[str, *_in_table("fading law", [*FADING_LAWS, "replay", *SELECTIVE_MODELS])]
+VariationName = Annotated[str, *_in_table("variation", VARIATIONS)]
+PlacementName = Annotated[str, *_in_table("topology", ["none", *PLACEMENTS])]
+PathLossName = Annotated[str, *_in_table("path loss", PATH_LOSS)]
+CombinerName = Annotated[str, *_in_table("combiner", COMBINERS)]
+PolicyName = Annotated[str, *_in_table("power policy", POLICIES)]

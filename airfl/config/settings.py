@@ -9,28 +9,20 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from airfl.config.json_numbers import MaybeInfinite
-from airfl.config.names import DatasetName, FadingName, ModelName, PartitionName, SchemeName, SelectionName
-
-
-def _carried_by_single_precision(value: float) -> float:
-    if not 1e-20 <= value <= 1e20:
-        raise ValueError(f"a number between 1e-20 and 1e20 is wanted, not {value:g}")
-    return value
-
-
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Scale = Annotated[Positive, AfterValidator(_carried_by_single_precision)]
-Decibels = Annotated[float, Field(ge=-200, le=200, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1)]
-
-
-class Section(BaseModel):
-    """A table of the settings file: no unknown keys, no conversions, no changes afterwards."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+from airfl.config.names import DatasetName, ModelName, PartitionName, SchemeName
+from airfl.config.radio import (
+    AntennaSettings,
+    ChannelSettings,
+    CsiSettings,
+    GridSettings,
+    PowerSettings,
+    SelectionSettings,
+    TopologySettings,
+)
+from airfl.config.section import Count, Positive, Scale, Section
 
 
 class RunSettings(Section):
@@ -122,71 +114,18 @@ class ServerSettings(Section):
     )
 
 
-class SelectionSettings(Section):
-    """Who takes part in a round."""
-
-    kind: SelectionName = Field(
-        "uniform", description="r of N without replacement, or every device with probability r/N"
-    )
-
-
-class ChannelSettings(Section):
-    """Flat block fading and receiver noise."""
-
-    fading: FadingName = Field("exponential", description="law of |h|")
-    mean_gain: Scale = Field(0.02, description="mean of |h|, before the bounds")
-    min_gain: Scale = Field(1e-4, description="smallest |h|")
-    max_gain: Scale = Field(0.1, description="largest |h|")
-    bounds: Literal["clip", "redraw"] = Field("clip", description="how |h| is kept within min_gain and max_gain")
-    noise_std: Scale = Field(1.0, description="sigma0, of the noise on one observed real entry")
-    noise: bool = Field(True, description="false sends z = 0 and leaves beta as it is")
-
-    @model_validator(mode="after")
-    def _ordered(self) -> ChannelSettings:
-        if self.min_gain > self.max_gain:
-            raise ValueError(f"channel.min_gain ({self.min_gain}) is above channel.max_gain ({self.max_gain})")
-        return self
-
-
-class PowerSettings(Section):
-    """What a device may spend."""
-
-    max_snr_db: Decibels | list[Decibels] = Field(
-        [2.0, 15.0], description="P_i/(d sigma0^2) in dB: a number, or [low, high]"
-    )
-    spacing: Literal["linear", "db"] = Field("linear", description="[low, high] is uniform in the ratio, or in dB")
-    limit: Literal["round_energy", "transmit_power"] = Field(
-        "round_energy", description="P_i bounds a round's energy whatever is sent, or the power of each entry"
-    )
-    strict: bool = Field(False, description="clip the masked update to sqrt(p) C, so that no single round exceeds P_i")
-
-    @field_validator("max_snr_db")
-    @classmethod
-    def _pair(cls, value: float | list[float]) -> float | list[float]:
-        if isinstance(value, list) and (len(value) != 2 or value[0] > value[1]):
-            raise ValueError(f"a number or a pair [low, high] with low <= high is wanted, not {value}")
-        return value
-
-
-class GridSettings(Section):
-    """The OFDMA grid."""
-
-    subcarriers: Count = Field(3300, description="K")
-    spacing_hz: Positive = Field(15000.0, description="subcarrier spacing")
-    packing: Literal["real", "iq"] = Field(
-        "real", description="entries on the real part, or on both parts, of an element"
-    )
-    symbol_duration_s: Positive | None = Field(
-        None, description="with prefix; default 15/(14 spacing): 71.43 us at 15 kHz"
-    )
-
-
 class PrivacySettings(Section):
     """What is claimed, and how power control keeps to it."""
 
     epsilon: MaybeInfinite = Field(1.5, gt=0, description="claimed per round; inf drops the bound")
     delta: float | None = Field(None, gt=0, lt=1, description="default 1/N")
     bound: Literal["paper"] = Field("paper", description="where power control takes its privacy bound from")
+    csi_error: Literal["realised", "quantile", "unbounded"] = Field(
+        "realised",
+        description="how a contribution that arrives stronger than beta, the channel being known imperfectly, counts: "
+        "as it was (the observer is granted the true channel), by a quantile whose tail is paid out of half of delta "
+        "(mmse or ls estimates and ageing of Gaussian channels), or not at all (epsilon is inf)",
+    )
 
     @field_validator("epsilon")
     @classmethod
@@ -224,6 +163,9 @@ class Settings(Section):
     server: ServerSettings = ServerSettings()
     selection: SelectionSettings = SelectionSettings()
     channel: ChannelSettings = ChannelSettings()
+    topology: TopologySettings = TopologySettings()
+    csi: CsiSettings = CsiSettings()
+    antennas: AntennaSettings = AntennaSettings()
     power: PowerSettings = PowerSettings()
     grid: GridSettings = GridSettings()
     privacy: PrivacySettings = PrivacySettings()
@@ -252,6 +194,11 @@ class Settings(Section):
     def delta(self) -> float:
         """The delta of the privacy statement: given, or 1/N."""
         return self.privacy.delta if self.privacy.delta is not None else 1.0 / self.run.devices
+
+    @property
+    def csi_tail(self) -> float:
+        """The part of delta that pays for quantiles of the channel error, over the whole run."""
+        return self.delta / 2 if self.privacy.csi_error == "quantile" else 0.0
 
     def resolved(self, **changes: dict[str, Any]) -> Settings:
         """A copy with some keys replaced: resolved(run={"chunk": 32})."""

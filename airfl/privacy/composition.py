@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
 
@@ -70,6 +71,26 @@ class GaussianComposition:
     def epsilon(self, delta: float) -> float:
         """See `Accountant`."""
         return gaussian_epsilon(delta, math.sqrt(self._mu_squared))
+
+
+class OwnRounds:
+    """Each device by the rounds it took part in, replace-one, no amplification; the figure is that of the worst one.
+
+    Who takes part is public here and does not depend on data, so a device's rounds compose as Gaussians, exactly.
+    """
+
+    name = "Gaussian composition over a device's own rounds"
+
+    def __init__(self, devices: int) -> None:
+        self._mu_squared = np.zeros(devices)
+
+    def compose(self, noise_multiplier: float, devices: NDArray[np.int64]) -> None:
+        """Add a round of these devices with that noise multiplier, above 0."""
+        self._mu_squared[devices] += (2.0 / noise_multiplier) ** 2
+
+    def epsilon(self, delta: float) -> float:
+        """Exact epsilon of the device that paid most."""
+        return gaussian_epsilon(delta, math.sqrt(float(self._mu_squared.max())))
 
 
 class WithoutReplacement:

@@ -11,7 +11,6 @@ from airfl.budget import Budget
 from airfl.errors import UserError
 from airfl.report.figures import COLOURS, save_figure
 from airfl.report.summary import figure, scientific
-from airfl.trace.schema import ENERGY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,8 +40,9 @@ def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
         ("parameters d", f"{budget.dimension:,}"),
         ("entries a round, k", f"{budget.entries_per_round:,}"),
         ("entries a device over the run, k T", f"{budget.entries_per_device:,} = {_in_d(budget)} d"),
-        (f"energy of all devices ({ENERGY})", scientific(budget.energy_j)),
+        (f"energy of all devices ({budget.units})", scientific(budget.energy_j)),
         ("resource elements", f"{budget.resource_elements:,}"),
+        *_where_asked(budget),
         ("air time (s)", f"{budget.air_time_s:,.1f}"),
         ("alignment coefficient β, median", figure(beta)),
         ("rounds in which the privacy bound sets β", f"{100 * budget.privacy_bound_binding_share:.1f}%"),
@@ -51,6 +51,20 @@ def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
         ("ε of that round, tight, for the sampler that runs", figure(budget.epsilon_round_max)),
         ("ε of that round accounted as Poisson", figure(budget.epsilon_round_max_as_poisson)),
     ]
+
+
+def _where_asked(budget: Budget) -> list[tuple[str, str]]:
+    """Lines of what not every run has."""
+    lines = []
+    if budget.pilot_elements:
+        lines.append(("of these pilots", f"{budget.pilot_elements:,}"))
+    if budget.downlink_elements:
+        lines.append(("resource elements of the downlink", f"{budget.downlink_elements:,}"))
+        lines.append((f"energy of the downlink ({budget.units})", scientific(budget.downlink_energy_j)))
+        lines.append(("air time of the downlink (s), included below", f"{budget.downlink_air_time_s:,.1f}"))
+    if budget.silent_share:
+        lines.append(("selected devices kept silent", f"{100 * budget.silent_share:.1f}%"))
+    return lines
 
 
 def _in_d(budget: Budget) -> str:
@@ -83,7 +97,7 @@ def draw_budget(drawing: Figure, budget: Budget) -> None:
     left, right = drawing.subplots(1, 2)
     _draw_coefficients(left, budget)
     right.plot(np.arange(1, budget.rounds + 1), np.cumsum(budget.round_energy), color=COLOURS[0])
-    right.set(xlabel="round", ylabel=f"energy of all devices so far ({ENERGY})", ylim=(0, None), xlim=(0, None))
+    right.set(xlabel="round", ylabel=f"energy of all devices so far ({budget.units})", ylim=(0, None), xlim=(0, None))
     for axis in (left, right):
         axis.grid(alpha=0.3, linewidth=0.5)
         axis.spines[["top", "right"]].set_visible(False)

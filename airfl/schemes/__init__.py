@@ -19,8 +19,10 @@ def scheme(name: str) -> Scheme:
 
 
 def check_recipe(settings: Settings) -> None:
-    """UserError if the scheme cannot be built from these settings; needs neither data nor torch."""
+    """UserError if scheme or radio cannot be built from these settings; needs neither data nor torch."""
+    from airfl.radio import check_radio
     from airfl.schemes.recipe import Problem
     from airfl.tasks.models import MODELS
 
+    check_radio(settings)
     scheme(settings.scheme.name).build(Problem(settings, MODELS[settings.task.model].parameters))

@@ -6,8 +6,10 @@ import math
 
 from airfl.errors import UserError
 from airfl.privacy.pfels import theorem_3_factor
+from airfl.radio.parts import policy_parameters, waveform_of
 from airfl.schemes.recipe import Claim, Problem
 from airfl.uplinks import AnalogUplink
+from airfl.uplinks.control import PowerControl
 
 PAPER = (
     "Zhang, Guo, Fang, Gong: Communication and energy efficient wireless federated learning with intrinsic privacy "
@@ -16,14 +18,31 @@ PAPER = (
 
 
 def aligned_uplink(problem: Problem, privacy_bound: float = math.inf) -> AnalogUplink:
-    """All devices at once, aligned to the largest beta within power and `privacy_bound`."""
+    """All devices at once, aligned to the largest beta within power and `privacy_bound`; other policies than the
+    paper's (power.policy) keep to the same bounds."""
     settings = problem.settings
+    power, run = settings.power, settings.run
+    control = PowerControl(
+        policy=power.policy,
+        parameters=policy_parameters(settings),
+        limit=power.limit,
+        noise_std=problem.noise_std,
+        privacy_bound=privacy_bound,
+        divide_by=power.divide_by,
+        combining=settings.antennas.combining,
+        peak_db=power.peak_db,
+        peak=power.peak,
+    )
     return AnalogUplink(
         grid=problem.grid,
-        limit=settings.power.limit,
-        noise_std=settings.channel.noise_std,
+        control=control,
+        noise_std=problem.noise_std,
         noise=settings.channel.noise,
-        privacy_bound=privacy_bound,
+        interference_to_noise_db=settings.channel.interference_to_noise_db,
+        waveform=waveform_of(settings),
+        csi_error=settings.privacy.csi_error,
+        tail=settings.csi_tail / run.rounds,
+        least_gain=settings.channel.min_gain if settings.channel.units == "normalised" else 0.0,
     )
 
 
@@ -41,7 +60,7 @@ def privacy_factor(problem: Problem) -> float:
         selected=run.selected,
         devices=run.devices,
         delta=delta,
-        noise_std=settings.channel.noise_std,
+        noise_std=problem.noise_std,
     )
 
 

@@ -14,7 +14,7 @@ def build(problem: Problem) -> Recipe:
     settings = problem.settings
     return Recipe(
         stages=(Clip(settings.local.update_bound),),
-        uplink=IdealUplink(grid=problem.grid, noise_std=settings.channel.noise_std),
+        uplink=IdealUplink(grid=problem.grid, noise_std=problem.noise_std),
     )
 
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from airfl.config.settings import Settings
+from airfl.radio.parts import grid_of, noise_std_of
 from airfl.stages.stage import Stage
 from airfl.uplinks.uplink import LinkReport, Uplink
-from channels.grid import OfdmaGrid, default_symbol_duration_s
+from channels.grid import OfdmaGrid
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,12 @@ class Problem:
     @property
     def grid(self) -> OfdmaGrid:
         """The OFDMA grid of the settings."""
-        grid = self.settings.grid
-        duration = grid.symbol_duration_s or default_symbol_duration_s(grid.spacing_hz)
-        return OfdmaGrid(grid.subcarriers, duration, grid.packing)
+        return grid_of(self.settings)
+
+    @property
+    def noise_std(self) -> float:
+        """sigma_0, in the settings' units."""
+        return noise_std_of(self.settings)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 SCHEMA = "airfl-trace/1"
 NAN, NOBODY, NOT_A_FLAG = float("nan"), -1, -1
@@ -29,7 +30,8 @@ def _per_slot(name: str, dtype: str, units: str, long_name: str) -> Variable:
     return Variable(name, ("round", "slot"), dtype, fill, units, long_name)
 
 
-ENERGY = "normalised"
+NORMALISED = "normalised"
+"""Units of an energy in the papers' normalised units; `in_units` puts J in its place."""
 
 PER_ROUND = (
     _per_round("test_accuracy", "1", "share of the test set classified rightly; nan where not evaluated"),
@@ -55,14 +57,24 @@ PER_ROUND = (
         "dB",
         "||sum_i h_i x_i||^2 over m sigma0^2 on the observed real entries; inf without noise",
     ),
+    _per_round(
+        "interference_std", "1", "standard deviation on one (sent) entry of what is neither signal nor receiver noise"
+    ),
     _per_round("message_length", "1", "m: entries a device sends", "i8"),
     _per_round("resource_elements", "1", "subcarrier x OFDM symbol uses of the uplink", "i8"),
     _per_round("subcarriers", "1", "occupied subcarriers", "i8"),
     _per_round("ofdm_symbols", "1", "occupied OFDM symbols", "i8"),
+    _per_round("pilot_elements", "1", "of the resource elements, those of channel estimation", "i8"),
     _per_round("latency_s", "s", "uplink air time"),
+    _per_round("downlink_elements", "1", "resource elements of the broadcast; 0 where the downlink is ideal", "i8"),
+    _per_round("downlink_latency_s", "s", "air time of the broadcast"),
+    _per_round("downlink_energy_j", NORMALISED, "transmit energy of the base station"),
     _per_round("uplink_bits", "bit", "bits of all devices; 0 for analog", "i8"),
-    _per_round("energy_j", ENERGY, "transmit energy of all devices"),
+    _per_round("energy_j", NORMALISED, "transmit energy of all devices"),
     _per_round("heard", "1", "devices whose message arrived", "i8"),
+    _per_round("clipped_share", "1", "of the entries of all devices, those cut to the peak limit"),
+    _per_round("papr_db", "dB", "largest peak-to-average power ratio of a waveform symbol; nan where none is made"),
+    _per_round("waveform_clipped_share", "1", "of the waveforms' samples, those clipped"),
     _per_round(
         "noise_multiplier",
         "1",
@@ -86,19 +98,29 @@ PER_SLOT = (
     _per_slot("device_id", "i4", "1", "selected device; -1 where the slot is not used"),
     _per_slot("channel_gain", "c8", "1", "true channel gain h"),
     _per_slot("channel_estimate", "c8", "1", "channel gain as known to server and device"),
-    _per_slot("power_limit", "f8", ENERGY, "P: energy limit of a whole update"),
+    _per_slot("power_limit", "f8", NORMALISED, "P: energy limit of a whole update"),
     _per_slot("transmit_scale", "f8", "1", "alpha: amplitude a unit of the message is sent with"),
-    _per_slot("transmit_energy_j", "f8", ENERGY, "transmit energy"),
+    _per_slot("transmit_energy_j", "f8", NORMALISED, "transmit energy"),
     _per_slot("bits", "i8", "bit", "bits sent; 0 for analog"),
     _per_slot("active", "i1", "1", "1 where the device took part after truncation or outage"),
     _per_slot("update_norm", "f8", "1", "l2 norm of the update after clipping"),
     _per_slot("snr_db", "f8", "dB", "receive SNR of the device alone; inf without noise"),
 )
 
-PER_DEVICE = (
+PER_DEVICE: tuple[Variable, ...] = (
     Variable("device_samples", ("population",), "i8", NOBODY, "1", "training samples of the device"),
-    Variable("device_power_limit", ("population",), "f8", NAN, ENERGY, "P: energy limit of a whole update"),
+    Variable("device_power_limit", ("population",), "f8", NAN, NORMALISED, "P: energy limit of a whole update"),
 )
+
+PER_PLACED_DEVICE = (
+    Variable("device_distance_m", ("population",), "f8", NAN, "m", "distance to the base station, antenna to antenna"),
+    Variable("device_path_loss_db", ("population",), "f8", NAN, "dB", "path loss, shadowing included"),
+)
+
+
+def in_units(variables: Sequence[Variable], energy: str) -> list[Variable]:
+    """The variables with energies in these units."""
+    return [replace(one, units=energy) if one.units == NORMALISED else one for one in variables]
 
 
 def signal_variables(packing: str) -> tuple[Variable, ...]:
@@ -109,4 +131,12 @@ def signal_variables(packing: str) -> tuple[Variable, ...]:
         Variable("coordinates", ("round", "coordinate"), "i4", NOBODY, "1", "entries of the update that were sent"),
         Variable("tx_symbols", ("round", "slot", "coordinate"), "c8", NAN, "1", "transmitted symbols x, precoded"),
         Variable("rx_symbols", ("round", "coordinate"), received, NAN, "1", f"received symbols y, {part}"),
+        Variable(
+            "channel_response",
+            ("round", "slot", "symbol", "subcarrier", "antenna"),
+            "c8",
+            NAN,
+            "1",
+            "true channel, by block of symbols and subcarrier; length 1 where it does not differ",
+        ),
     )

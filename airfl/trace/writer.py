@@ -17,6 +17,8 @@ NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable. %9d"
 SECONDS_BETWEEN_FLUSHES = 1.0
 ROUNDS_IN_A_CHUNK = 64
 VALUES_IN_A_CHUNK = 1 << 16
+LARGE = ("coordinate", "antenna")
+"""Last dimensions of signals."""
 
 
 class TraceWriter:
@@ -92,7 +94,7 @@ class TraceWriter:
         dataset = self._file[variable.name]
         dataset.resize(end, axis=0)
         present = [(row, np.asarray(r[variable.name])) for row, r in enumerate(self._buffer) if variable.name in r]
-        if variable.dimensions[-1] == "coordinate":
+        if variable.dimensions[-1] in LARGE:
             # Signals are large and in few rounds: only what is there is written, the rest stays unallocated fill.
             for row, value in present:
                 dataset[_place(self._rounds + row, value)] = value
@@ -112,8 +114,8 @@ class TraceWriter:
             dtype=variable.dtype,
             fillvalue=np.dtype(variable.dtype).type(variable.fill),
             chunks=_chunks(sizes) if growing else None,
-            compression="gzip" if growing and variable.dimensions[-1] == "coordinate" else None,
-            compression_opts=1 if growing and variable.dimensions[-1] == "coordinate" else None,
+            compression="gzip" if growing and variable.dimensions[-1] in LARGE else None,
+            compression_opts=1 if growing and variable.dimensions[-1] in LARGE else None,
         )
         for axis, name in enumerate(variable.dimensions):
             dataset.dims[axis].attach_scale(self._file[name])
@@ -130,4 +132,8 @@ def _chunks(sizes: tuple[int | None, ...]) -> tuple[int, ...]:
     rest = [size or 1 for size in sizes[1:]]
     if not rest or np.prod(rest) * ROUNDS_IN_A_CHUNK <= VALUES_IN_A_CHUNK:
         return (ROUNDS_IN_A_CHUNK, *rest)
-    return (1, *[1] * (len(rest) - 1), min(rest[-1], VALUES_IN_A_CHUNK))
+    chunk, room = [], VALUES_IN_A_CHUNK
+    for size in reversed(rest):
+        chunk.append(max(min(size, room), 1))
+        room //= chunk[-1]
+    return (1, *reversed(chunk))

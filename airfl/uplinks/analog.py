@@ -1,61 +1,90 @@
-"""Aligned over-the-air aggregation: power control, superposition, noise (PFELS eq. 7, 11 to 13 and theorem 5)."""
+"""Over-the-air aggregation: combining, power control, superposition, noise (PFELS eq. 7, 11 to 13 and theorem 5)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from airfl.stages.stage import Batch
 from airfl.streams import Purpose
+from airfl.uplinks.control import PowerControl, shares_as
+from airfl.uplinks.protection import CsiError, largest_amplitude
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, Terms
+from channels.antennas import combine
 from channels.grid import OfdmaGrid
 from channels.mac import MultipleAccessChannel, baseband, pack
-from channels.noise import receiver_noise
-from channels.power import LimitReading, align, invert_channel, round_energy_limits
+from channels.noise import interference_std, receiver_noise
+from channels.placement import Placement
 from channels.units import linear_to_db
+from channels.waveform_channel import WaveformChannel
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from channels.waveform import Waveform
+
 
 @dataclass(frozen=True)
 class AnalogUplink:
-    """All devices at once on the same resource elements, aligned to beta.
+    """All devices at once on the same resource elements, aligned as far as power and knowledge of the channel go.
 
-    privacy_bound: the largest beta that privacy allows, inf where it does not matter; noise_std: sigma_0; noise: false
-    sends z = 0 and leaves beta as it is.
+    control: who sends how strongly; noise_std: sigma_0; noise: false sends z = 0 and leaves beta as it is;
+    interference_to_noise_db: of other cells, None for none; waveform: modulate in time, None for the model per
+    subcarrier; csi_error, tail, least_gain: how imperfect knowledge is accounted, see `protection`.
     """
 
     grid: OfdmaGrid
-    limit: LimitReading
+    control: PowerControl
     noise_std: float
-    noise: bool
-    privacy_bound: float = float("inf")
+    noise: bool = True
+    interference_to_noise_db: float | None = None
+    waveform: Waveform | None = None
+    csi_error: CsiError = "realised"
+    tail: float = 0.0
+    least_gain: float = 0.0
 
     def open(self, terms: Terms) -> Link:
-        """beta is known here: it rests on the channel and on the bounds, not on the updates."""
+        """beta is known here: it rests on the channel as estimated and on the bounds, not on the updates."""
         return _AnalogLink(self, terms)
 
 
 class _AnalogLink:
     def __init__(self, uplink: AnalogUplink, terms: Terms) -> None:
         self._uplink, self._terms = uplink, terms
-        limits = round_energy_limits(terms.power_limits, terms.entries / terms.dimension, uplink.limit)
-        known = terms.estimate.gains
-        self._alignment = align(np.abs(known), limits, terms.rms_norms, uplink.privacy_bound)
-        self._precoders = invert_channel(known, self._alignment.coefficient)
-        self._channel = MultipleAccessChannel(terms.state, uplink.grid.packing)
-        self._energy: Array = np.zeros(len(known))
+        self._control = uplink.control.of_round(terms)
+        self._gains = combine(self._control.combiner, terms.knowledge.state.response)
+        self._placement = _placement(terms, self._gains.shape[1:])
+        self._energy: Array = np.zeros(len(self._gains))
+        self._received: Array = np.zeros(len(self._gains))
+        self._clipped = 0
         self._sent: list[np.ndarray] = []
+
+    @cached_property
+    def _channel(self) -> MultipleAccessChannel | WaveformChannel:
+        """Made when something is sent: a link budget never needs it."""
+        uplink, terms, control = self._uplink, self._terms, self._control
+        if uplink.waveform is None:
+            return MultipleAccessChannel(
+                self._gains, control.precoders, uplink.grid.packing, self._placement, control.clip_energy
+            )
+        assert terms.multipath is not None
+        return WaveformChannel(
+            uplink.waveform, terms.multipath, control.precoders, uplink.grid.packing, self._placement
+        )
 
     def send(self, batch: Batch, devices: slice) -> None:
         """Superpose a chunk: clip factors and weights ride on the precoders, so the values are read once."""
-        precoders = self._precoders[devices] * batch.scale.double().cpu().numpy()
-        self._energy[devices] = self._channel.send(batch.values, precoders, devices).cpu().numpy()
+        scale = batch.scale.double().cpu().numpy()
+        sent = self._channel.send(batch.values, scale, devices)
+        self._energy[devices], self._received[devices] = sent.energy, sent.received_energy
+        self._clipped += int(sent.clipped.sum())
         if self._terms.record:
-            self._sent.append(baseband(batch.values, precoders, self._uplink.grid.packing))
+            precoders = self._control.precoders[devices] * scale[:, None, None]
+            place = None if self._flat else self._placement
+            self._sent.append(baseband(batch.values, precoders, self._uplink.grid.packing, place))
 
     def close(self) -> Reception:
         """y = sum_i h_i x_i + z on the observed real entries, and the mean y/(r beta) (eq. 11 and 13)."""
@@ -63,50 +92,106 @@ class _AnalogLink:
 
         terms = self._terms
         signal = self._channel.close(torch.zeros(terms.entries, device=terms.device))
-        received = signal + self._draw_noise(signal) if self._uplink.noise else signal
+        received = signal + self._draw_noise(signal, self._disturbance(self._received))
         return Reception(
-            mean=received / (terms.divisor * self._alignment.coefficient),
+            mean=received * self._decoder(signal),
             receive_snr_db=float(self._snr_db(np.array(float(signal.double().square().sum())))),
-            report=self._report(self._energy),
+            report=self._report(self._energy, self._received),
             signals=self._signals(received) if terms.record else None,
         )
 
     def at_bound(self) -> LinkReport:
         """||A Delta_i||^2 = p C^2 (lemma 5) gives device i the energy alpha_i^2 p C^2."""
-        return self._report(np.abs(self._precoders) ** 2 * self._terms.rms_norms**2)
-
-    def _report(self, energy: Array) -> LinkReport:
-        """What the round takes if device i transmits energy[i]."""
-        terms, alignment, grid = self._terms, self._alignment, self._uplink.grid
-        return LinkReport(
-            noise_std=self._noise_std / (terms.divisor * alignment.coefficient),
-            alignment_coefficient=alignment.coefficient,
-            power_bound_binding=alignment.power_bound_binding,
-            privacy_bound_binding=alignment.privacy_bound_binding,
-            use=grid.occupy(grid.elements_for(terms.entries)),
-            devices=DeviceUse(
-                transmit_scale=np.abs(self._precoders),
-                energy=energy,
-                bits=np.zeros(len(energy), dtype=np.int64),
-                active=np.ones(len(energy), dtype=np.int8),
-                snr_db=self._snr_db(np.abs(terms.state.gains) ** 2 * energy),
-            ),
+        rms, control = self._terms.rms_norms, self._control
+        power = np.abs(self._gains * control.precoders) ** 2
+        share = shares_as(self._terms.frame.weights, power.shape[1:])
+        return self._report(
+            control.plan.mean_square_amplitudes(control.weights) * rms**2, (power * share).sum(axis=(1, 2)) * rms**2
         )
+
+    def _report(self, energy: Array, received: Array) -> LinkReport:
+        """What the round takes if device i transmits energy[i], of which the antenna gets received[i]."""
+        terms, control, uplink = self._terms, self._control, self._uplink
+        plan, weights, pilots = control.plan, control.weights, terms.pilots
+        decoded = float(np.sqrt((control.decoder**2 * weights).sum()))
+        elements = uplink.grid.elements_for(terms.entries)
+        largest = largest_amplitude(
+            self._gains,
+            control,
+            terms.knowledge,
+            uplink.grid.packing,
+            uplink.csi_error,
+            uplink.tail,
+            uplink.least_gain,
+        )
+        return LinkReport(
+            noise_std=self._noise_std * decoded,
+            interference_std=self._disturbance(received) * decoded,
+            alignment_coefficient=float(np.sqrt((plan.coefficient**2 * weights).sum())),
+            power_bound_binding=plan.power_bound_binding,
+            privacy_bound_binding=plan.privacy_bound_binding,
+            protection=self._noise_std / largest if largest else np.inf,
+            use=uplink.grid.occupy(elements + pilots.resource_elements),
+            devices=DeviceUse(
+                transmit_scale=np.sqrt(plan.mean_square_amplitudes(weights)),
+                energy=energy * terms.energy_unit + pilots.energy,
+                bits=np.zeros(len(energy), dtype=np.int64),
+                active=plan.active.astype(np.int8),
+                snr_db=self._snr_db(received),
+            ),
+            pilot_elements=pilots.resource_elements,
+            energy_of_others=pilots.energy_of_others,
+            clipped_share=self._clipped / max(elements * len(energy), 1),
+            **self._waveform_figures(),
+        )
+
+    def _waveform_figures(self) -> dict[str, float]:
+        """Of what was sent as a waveform; nothing for a link budget."""
+        if "_channel" not in vars(self) or not isinstance(self._channel, WaveformChannel):
+            return {}
+        return {"papr_db": self._channel.papr_db, "waveform_clipped_share": self._channel.clipped_share}
+
+    @property
+    def _flat(self) -> bool:
+        return self._gains.shape[1:] == (1, 1)
 
     @property
     def _noise_std(self) -> float:
-        """Of the noise that is added: sigma_0, or 0 without noise."""
+        """Of the receiver noise that is added: sigma_0, or 0 without noise."""
         return self._uplink.noise_std if self._uplink.noise else 0.0
+
+    def _disturbance(self, received: Array) -> float:
+        """Standard deviation on an observed entry of what is neither signal nor receiver noise: other cells, and what
+        offsets leak from one element to others, half of it on each of the two parts of an element."""
+        leakage = self._terms.knowledge.leakage
+        leaked = float((received * leakage / (1.0 - leakage)).sum()) / self._terms.frame.elements
+        if self._uplink.waveform is not None:
+            leaked = 0.0  # the waveform itself has it
+        return float(
+            np.sqrt(leaked / 2 + interference_std(self._noise_std, self._uplink.interference_to_noise_db) ** 2)
+        )
+
+    def _decoder(self, signal: Tensor) -> Tensor | float:
+        """What a received entry is multiplied by: 1/(r beta), per entry over a selective channel."""
+        decoder = self._control.decoder
+        if decoder.shape == (1, 1):
+            return float(decoder[0, 0])
+        entries = self._placement.spread(signal.new_tensor(decoder))
+        return entries.repeat_interleave(2)[: len(signal)] if self._uplink.grid.packing == "iq" else entries
 
     def _snr_db(self, energy: Array) -> Array:
         """Receive SNR of signals with that energy over all entries; inf without noise."""
         noise_energy = self._terms.entries * self._noise_std**2
         return linear_to_db(energy / noise_energy) if noise_energy else np.full_like(energy, np.inf)
 
-    def _draw_noise(self, signal: Tensor) -> Tensor:
-        generator = self._terms.streams.generator(Purpose.RECEIVER_NOISE, self._terms.round_index)
-        noise = receiver_noise(generator, self._terms.entries, self._uplink.noise_std)
-        return signal.new_tensor(noise)
+    def _draw_noise(self, signal: Tensor, disturbance: float) -> Tensor | float:
+        terms = self._terms
+        noise: Tensor | float = 0.0
+        for purpose, std in ((Purpose.RECEIVER_NOISE, self._noise_std), (Purpose.INTERFERENCE, disturbance)):
+            if std:
+                generator = terms.streams.generator(purpose, terms.round_index)
+                noise = noise + signal.new_tensor(receiver_noise(generator, terms.entries, std))
+        return noise
 
     def _signals(self, received: Tensor) -> Signals:
         packing = self._uplink.grid.packing
@@ -114,4 +199,13 @@ class _AnalogLink:
         elements = self._uplink.grid.elements_for(self._terms.entries)
         tx = np.concatenate(self._sent) if self._sent else np.zeros((0, elements), dtype=np.complex64)
         rx = entries if packing == "real" else pack(entries.astype(np.float64), packing).astype(np.complex64)
-        return Signals(tx=tx, rx=rx)
+        response = np.moveaxis(self._terms.knowledge.state.response, 1, -1)
+        return Signals(tx=tx, rx=rx, response=response)
+
+
+def _placement(terms: Terms, shape: tuple[int, ...]) -> Placement:
+    """Over a flat channel every start is the same, so nothing is drawn."""
+    if shape == (1, 1):
+        return Placement(terms.frame, 0)
+    generator = terms.streams.generator(Purpose.PLACEMENT, terms.round_index)
+    return Placement(terms.frame, int(generator.integers(terms.frame.elements)))

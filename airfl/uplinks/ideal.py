@@ -36,7 +36,9 @@ class _IdealLink:
     def __init__(self, uplink: IdealUplink, terms: Terms) -> None:
         self._uplink, self._terms = uplink, terms
         self._sum: Tensor | None = None
-        self._gains = np.abs(terms.state.gains)
+        # Capacity at the mean power gain: over antennas added up, over elements the mean.
+        power = np.abs(terms.knowledge.state.response).astype(np.float64) ** 2
+        self._gains = np.sqrt(power.sum(axis=1).mean(axis=(1, 2)))
         self._element_power = terms.power_limits / terms.dimension
         bits = BITS_PER_VALUE * terms.entries
         try:
@@ -61,18 +63,21 @@ class _IdealLink:
 
     def at_bound(self) -> LinkReport:
         """What sending one device at a time takes, whatever the messages are."""
-        cost = self._cost
+        cost, pilots = self._cost, self._terms.pilots
         return LinkReport(
             noise_std=0.0,
             alignment_coefficient=float("nan"),
             power_bound_binding=False,
             privacy_bound_binding=False,
-            use=self._uplink.grid.occupy(int(cost.resource_elements.sum())),
+            protection=0.0,
+            use=self._uplink.grid.occupy(int(cost.resource_elements.sum()) + pilots.resource_elements),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(self._element_power),
-                energy=cost.energy,
+                energy=cost.energy * self._terms.energy_unit + pilots.energy,
                 bits=cost.bits,
                 active=np.ones(len(self._gains), dtype=np.int8),
                 snr_db=linear_to_db(self._gains**2 * self._element_power / self._uplink.noise_std**2),
             ),
+            pilot_elements=pilots.resource_elements,
+            energy_of_others=pilots.energy_of_others,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -10,35 +10,57 @@ from numpy.typing import NDArray
 
 from airfl.stages.stage import Batch
 from airfl.streams import Streams
-from channels.csi import ChannelEstimate, ChannelState
+from channels.csi import Knowledge, Response
+from channels.fading import FadeStatistics
+from channels.frame import Frame
 from channels.grid import GridUse
 
 if TYPE_CHECKING:
     from torch import Tensor, device
 
+    from channels.waveform_channel import Multipath
+
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PilotCost:
+    """What estimating the channels takes: resource elements of all, energy of each selected device [r], energy of
+    candidates that were not selected."""
+
+    resource_elements: int
+    energy: Array
+    energy_of_others: float = 0.0
 
 
 @dataclass(frozen=True)
 class Terms:
     """What an uplink is opened with: the channel of the round and what is known of the messages to come.
 
-    state, estimate: [r]; power_limits: P_i, [r]; rms_norms: sqrt(E||m_i||^2) bounds, weights included, [r]; entries: m;
-    dimension: d; divisor: what the sum is divided by to give the mean (r, or qN under Poisson sampling); record: keep
-    signals.
+    knowledge: the channel as it is and as it is known; frame: the resource elements of the message; power_limits: P_i;
+    rms_norms: sqrt(E||m_i||^2) bounds; peak_norms: bounds on ||m_i|| in any round; weights included, all [r]. entries:
+    m; dimension: d; divisor: what the sum is divided by to give the mean (r, or qN under Poisson sampling); fades: of
+    the fading law, where they are known; energy_unit: energy of a resource element of unit power (1 in normalised
+    units, the symbol duration in physical ones); multipath: taps behind the response, where the waveform is modulated;
+    record: keep signals.
     """
 
-    state: ChannelState
-    estimate: ChannelEstimate
+    knowledge: Knowledge
+    frame: Frame
     power_limits: Array
     rms_norms: Array
+    peak_norms: Array
     entries: int
     dimension: int
     divisor: float
+    fades: FadeStatistics | None
+    pilots: PilotCost
+    energy_unit: float
     streams: Streams
     round_index: int
     device: device | str
     record: bool
+    multipath: Multipath | None = None
 
 
 @dataclass(frozen=True)
@@ -54,26 +76,39 @@ class DeviceUse:
 
 @dataclass(frozen=True)
 class Signals:
-    """What was on the air: tx [r, elements] complex64; rx [elements], float32 (real packing) or complex64."""
+    """What was on the air: tx [r, elements] complex64; rx [elements], float32 (real packing) or complex64; response:
+    the true channel, [r, blocks, subcarriers, antennas]."""
 
     tx: NDArray[np.complex64]
     rx: NDArray[np.float32] | NDArray[np.complex64]
+    response: Response
 
 
 @dataclass(frozen=True)
 class LinkReport:
     """What a round on the link takes, and what it does to the mean.
 
-    noise_std: of the noise that really was on each entry of the mean message; alignment_coefficient: beta (nan where
-    there is none); binding: which bounds set it.
+    noise_std: of the receiver noise that really was on an entry of the mean message (root mean square over entries);
+    interference_std: of everything else on it, which protects nobody; alignment_coefficient: beta (nan where there is
+    none, root mean square over a selective channel); binding: which bounds set it; protection: sigma_0 over the largest
+    amplitude with which a unit of anybody's message is observed, 0 where nothing protects; use: pilots included;
+    energy_of_others: pilots of candidates that were not selected; clipped_share: of the entries, cut to the peak limit;
+    papr_db: largest peak-to-average power ratio of an OFDM symbol, nan where no waveform is made.
     """
 
     noise_std: float
     alignment_coefficient: float
     power_bound_binding: bool
     privacy_bound_binding: bool
+    protection: float
     use: GridUse
     devices: DeviceUse
+    interference_std: float = 0.0
+    pilot_elements: int = 0
+    energy_of_others: float = 0.0
+    clipped_share: float = 0.0
+    papr_db: float = float("nan")
+    waveform_clipped_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -83,7 +118,7 @@ class Reception:
     mean: Tensor
     receive_snr_db: float
     report: LinkReport
-    signals: Signals | None = None
+    signals: Signals | None = field(default=None, repr=False)
 
 
 class Link(Protocol):

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from airfl.privacy.pfels import theorem_3_factor
 from airfl.stages import Batch, Clip, RandK, bound_after
 from airfl.stages.stage import Coder
-from channels.csi import ChannelState
 from channels.grid import Packing
 from channels.mac import MultipleAccessChannel
 from channels.power import LimitReading, align, invert_channel, power_limits, round_energy_limits
@@ -40,13 +40,13 @@ def alignment_coefficient(epsilon: float, reading: LimitReading = "round_energy"
     return align(GAINS, limits, np.full(SELECTED, bound.rms), epsilon / factor).coefficient
 
 
-def send(beta: float, packing: Packing) -> tuple[torch.Tensor, torch.Tensor]:
+def send(beta: float, packing: Packing) -> tuple[torch.Tensor, NDArray[np.float64]]:
     """Noise-free decoded update and the energies, for the mask of the example."""
     clip, mask = Clip(CLIP_NORM).open(None, 0, torch.device("cpu")), given_mask()  # type: ignore[arg-type]
     batch = mask.encode(clip.encode(Batch(UPDATES, torch.ones(SELECTED, dtype=torch.float64))))
-    channel = MultipleAccessChannel(ChannelState(GAINS * PHASES), packing)
-    precoders = invert_channel(GAINS * PHASES, beta) * batch.scale.numpy()
-    energies = channel.send(batch.values, precoders, slice(0, SELECTED))
+    gains, precoders = GAINS * PHASES, invert_channel(GAINS * PHASES, beta)
+    channel = MultipleAccessChannel(gains[:, None, None], precoders[:, None, None], packing)
+    energies = channel.send(batch.values, batch.scale.numpy(), slice(0, SELECTED)).energy
     return mask.decode(channel.close(torch.zeros(KEPT)) / (SELECTED * beta)), energies
 
 

@@ -1,0 +1,237 @@
+"""The settings of the radio: selection, channel, topology, channel knowledge, antennas, power, grid."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from airfl.config.names import (
+    CombinerName,
+    FadingName,
+    PathLossName,
+    PlacementName,
+    PolicyName,
+    SelectionName,
+    VariationName,
+)
+from airfl.config.section import Count, Decibels, NotNegative, Positive, Scale, Section
+
+Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
+
+
+class SelectionSettings(Section):
+    """Who takes part in a round."""
+
+    kind: SelectionName = Field(
+        "uniform",
+        description="r of N without replacement, every device with probability r/N, or by the channel: threshold, "
+        "best-k, proportional-fair, energy-budget",
+    )
+    candidates: int = Field(
+        0, ge=0, description="devices, drawn uniformly, whose channel is estimated for a choice by it; 0 = all N"
+    )
+    min_gain: NotNegative = Field(0.0, description="smallest |hhat| that is selected, for kind = threshold")
+    window: Count = Field(100, description="rounds over which proportional-fair averages a device's rate")
+    energy_budget: Positive | None = Field(
+        None, description="energy a device may spend in the whole run, for kind = energy-budget"
+    )
+
+    @model_validator(mode="after")
+    def _belongs_to_its_kind(self) -> SelectionSettings:
+        if self.kind == "threshold" and not self.min_gain:
+            raise ValueError('selection.min_gain: selection.kind = "threshold" needs a gain above 0')
+        if self.kind == "energy-budget" and self.energy_budget is None:
+            raise ValueError('selection.energy_budget: selection.kind = "energy-budget" needs it')
+        return self
+
+
+class ChannelSettings(Section):
+    """Fading and receiver noise."""
+
+    fading: FadingName = Field("exponential", description="law of |h|, or a frequency-selective model")
+    mean_gain: Scale = Field(
+        0.02, description="mean of |h| before the bounds (selective models: its rms); a topology takes its place"
+    )
+    min_gain: Scale = Field(1e-4, description="smallest |h|, in normalised units")
+    max_gain: Scale = Field(0.1, description="largest |h|, in normalised units")
+    bounds: Literal["clip", "redraw"] = Field("clip", description="how |h| is kept within min_gain and max_gain")
+    rician_k: NotNegative = Field(1.0, description="K, power of the line of sight over the rest, for fading = rician")
+    nakagami_m: Annotated[float, Field(ge=0.5, allow_inf_nan=False)] = Field(
+        1.0, description="m, for fading = nakagami"
+    )
+    replay_file: str | None = Field(None, description="HDF5 or .mat file of gains, for fading = replay")
+    replay_variable: str | None = Field(
+        None, description="array in it: [rounds, devices] or [rounds, devices, antennas]"
+    )
+    variation: VariationName = Field(
+        "independent", description="from round to round: independent, constant, or jakes (J0(2 pi f_D t))"
+    )
+    speed_m_s: NotNegative = Field(0.0, description="of the devices: f_D = speed x carrier / c")
+    carrier_hz: Positive = Field(3.5e9, description="carrier frequency")
+    round_s: Positive = Field(1.0, description="time from one round's transmission to the next")
+    delay_spread_s: NotNegative = Field(1e-7, description="rms, of selective models (umi, uma, rma bring their own)")
+    taps: int = Field(0, ge=0, description="of fading = tapped-line; 0 = enough for the bandwidth")
+    coherence: Literal["round", "slot", "symbol"] = Field(
+        "round", description="time over which a selective channel is held constant within a round"
+    )
+    units: Literal["normalised", "physical"] = Field(
+        "normalised", description="the papers' (noise_std, max_snr_db), or W and J (tx_power_dbm, noise_figure_db)"
+    )
+    noise_std: Scale = Field(1.0, description="sigma0, of the noise on one observed real entry, in normalised units")
+    noise: bool = Field(True, description="false sends z = 0 and leaves beta as it is")
+    noise_figure_db: NotNegative = Field(7.0, description="of the receiver, in physical units")
+    temperature_k: Positive = Field(290.0, description="of the receiver, in physical units")
+    interference_to_noise_db: Decibels | None = Field(
+        None, description="inter-cell interference over receiver noise; it never counts as privacy noise"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ChannelSettings:
+        if self.min_gain > self.max_gain:
+            raise ValueError(f"channel.min_gain ({self.min_gain}) is above channel.max_gain ({self.max_gain})")
+        if (self.fading == "replay") != (self.replay_file is not None):
+            raise ValueError(
+                f'channel.replay_file: goes with channel.fading = "replay", and only with it (fading: {self.fading!r}, '
+                f"replay_file: {self.replay_file!r})"
+            )
+        if self.variation == "jakes" and not self.speed_m_s:
+            raise ValueError('channel.speed_m_s: channel.variation = "jakes" needs a speed above 0')
+        return self
+
+
+class TopologySettings(Section):
+    """Where the devices are, and what distance costs. Needs channel.units = "physical"."""
+
+    kind: PlacementName = Field("none", description="none, disc, annulus or coordinates")
+    radius_m: Positive = Field(250.0, description="of the cell")
+    min_distance_m: NotNegative | None = Field(
+        None, description="nobody is nearer to the base station, on the ground; default the model's smallest"
+    )
+    coordinates: list[Pair] | None = Field(None, description="[[x, y], ...] in metres, base station at the origin")
+    path_loss: PathLossName = Field("umi", description="log-distance, or 3GPP TR 38.901's umi and uma")
+    exponent: Positive = Field(3.0, description="of log-distance")
+    reference_loss_db: Decibels | None = Field(None, description="of log-distance, at 1 m; default free space")
+    los: Literal["probability", "los", "nlos"] = Field("probability", description="line of sight, for umi and uma")
+    shadowing_std_db: NotNegative | None = Field(None, description="log-normal; default the model's own")
+    base_height_m: Positive | None = Field(None, description="default the model's own")
+    device_height_m: Positive = Field(1.5, description="of all devices")
+
+
+class CsiSettings(Section):
+    """What is known of the channel. The defaults know it perfectly."""
+
+    estimation: Literal["perfect", "ls", "mmse"] = Field("perfect", description="from pilots, by which estimator")
+    pilots: Count = Field(1, description="L, pilot symbols a device sends for each coefficient")
+    pilot_snr_db: Decibels | None = Field(
+        None, description="energy of a pilot over sigma0^2 (physical units: as the data's); default P_i/d"
+    )
+    delay_s: NotNegative = Field(0.0, description="from estimation to transmission: ageing by channel.speed_m_s")
+    phase_bits: int = Field(0, ge=0, le=16, description="of the quantised feedback; 0 = not quantised")
+    gain_bits: int = Field(0, ge=0, le=16, description="of the quantised feedback; 0 = not quantised")
+    phase_std_rad: NotNegative = Field(0.0, description="residual phase, Gaussian, one a device and round")
+    timing_offset_s: NotNegative = Field(
+        0.0, description="latest arrival after the receiver's window opens; uniform from 0, one a device and round"
+    )
+    frequency_offset_hz: NotNegative = Field(0.0, description="largest carrier frequency offset; uniform within +-")
+
+
+class AntennaSettings(Section):
+    """The receiver's antennas."""
+
+    count: int = Field(1, ge=1, le=64, description="A")
+    combining: CombinerName = Field("max-min", description="how they are combined; with one antenna all are the same")
+
+
+class PowerSettings(Section):
+    """What a device may spend, and how it spends it."""
+
+    max_snr_db: Decibels | list[Decibels] = Field(
+        [2.0, 15.0], description="P_i/(d sigma0^2) in dB: a number, or [low, high]; in normalised units"
+    )
+    tx_power_dbm: Decibels | list[Decibels] = Field(
+        23.0, description="of a device over the used subcarriers: a number, or [low, high]; in physical units"
+    )
+    spacing: Literal["linear", "db"] = Field("linear", description="[low, high] is uniform in the ratio, or in dB")
+    limit: Literal["round_energy", "transmit_power"] = Field(
+        "round_energy", description="P_i bounds a round's energy whatever is sent, or the power of each entry"
+    )
+    strict: bool = Field(False, description="clip the masked update to sqrt(p) C, so that no single round exceeds P_i")
+    policy: PolicyName = Field("pfels", description="how power follows the channel, in analog schemes")
+    threshold: NotNegative = Field(
+        0.0, description="|h|^2 over its mean below which a truncating policy (and cotaf) does not send"
+    )
+    participation: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        None, description="share of fades in which a device is to send; instead of threshold"
+    )
+    coefficient: Positive | None = Field(
+        None, description="beta that inversion aims at; who cannot reach it is silent. Default: what all can reach"
+    )
+    average_over: Literal["round", "fading"] = Field(
+        "round", description="the limit holds in every round, or on the mean over fades (truncated-inversion)"
+    )
+    divide_by: Literal["selected", "expected", "active"] = Field(
+        "selected", description="the sum is divided by the selected, the expected senders, or those that send"
+    )
+    peak_db: Decibels | None = Field(
+        None, description="largest energy of an entry over the mean P_i/d, in dB; default no peak limit"
+    )
+    peak: Literal["back-off", "clip"] = Field(
+        "back-off", description="keep to the peak limit by a smaller beta, or clip entries (and record how many)"
+    )
+
+    @field_validator("max_snr_db", "tx_power_dbm")
+    @classmethod
+    def _pair(cls, value: float | list[float]) -> float | list[float]:
+        if isinstance(value, list) and (len(value) != 2 or value[0] > value[1]):
+            raise ValueError(f"a number or a pair [low, high] with low <= high is wanted, not {value}")
+        return value
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> PowerSettings:
+        if self.threshold and self.participation is not None:
+            raise ValueError(
+                f"power.participation: give it or power.threshold, not both ({self.participation} and {self.threshold})"
+            )
+        return self
+
+
+class GridSettings(Section):
+    """The OFDMA grid."""
+
+    subcarriers: Count = Field(3300, description="K")
+    resource_blocks: Count | None = Field(None, description="instead of subcarriers: 12 each")
+    used: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]] | None = Field(
+        None, description="[[first, last], ...], inclusive: the subcarriers that carry updates; default all"
+    )
+    spacing_hz: Positive = Field(15000.0, description="subcarrier spacing")
+    prefix: Literal["mean", "normal", "extended"] = Field(
+        "mean",
+        description="cyclic prefix: the mean of a slot's symbols, or each as TS 38.211 has it (15, 30, 60, 120 kHz)",
+    )
+    packing: Literal["real", "iq"] = Field(
+        "real", description="entries on the real part, or on both parts, of an element"
+    )
+    symbol_duration_s: Positive | None = Field(
+        None, description="with prefix; default 15/(14 spacing): 71.43 us at 15 kHz"
+    )
+    downlink: bool = Field(False, description="charge the broadcast of model, mask seed and beta")
+    downlink_snr_db: Decibels = Field(50.0, description="its energy an element over sigma0^2, in normalised units")
+    downlink_power_dbm: Decibels = Field(43.0, description="of the base station, in physical units")
+    waveform: bool = Field(False, description="send the entries as OFDM in time: IFFT, prefix, multipath, FFT")
+    clip_db: Decibels | None = Field(
+        None, description="clip the transmitted waveform that far above its rms; with waveform = true"
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> GridSettings:
+        if self.resource_blocks is not None and self.subcarriers not in (3300, 12 * self.resource_blocks):
+            raise ValueError(
+                f"grid.resource_blocks: {self.resource_blocks} are {12 * self.resource_blocks} subcarriers, not "
+                f"grid.subcarriers = {self.subcarriers}; give one of the two"
+            )
+        if self.clip_db is not None and not self.waveform:
+            raise ValueError("grid.clip_db: needs grid.waveform = true")
+        if self.prefix != "mean" and self.symbol_duration_s is not None:
+            raise ValueError(f'grid.symbol_duration_s: follows from grid.prefix = "{self.prefix}"; give one of the two')
+        return self

@@ -1,0 +1,26 @@
+"""What every section of the settings is made of."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+
+def _carried_by_single_precision(value: float) -> float:
+    if not 1e-20 <= value <= 1e20:
+        raise ValueError(f"a number between 1e-20 and 1e20 is wanted, not {value:g}")
+    return value
+
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Scale = Annotated[Positive, AfterValidator(_carried_by_single_precision)]
+Decibels = Annotated[float, Field(ge=-200, le=200, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class Section(BaseModel):
+    """A table of the settings file: no unknown keys, no conversions, no changes afterwards."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)

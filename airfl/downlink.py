@@ -1,0 +1,34 @@
+"""The downlink of a round: model, mask seed, beta and channel feedback, broadcast to the devices that take part."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from airfl.config import Settings
+from airfl.errors import UserError
+from airfl.radio import Radio
+from channels.broadcast import Broadcast, broadcast_cost, downlink_bits
+from channels.csi import Knowledge
+from channels.units import db_to_linear, subcarrier_power_w
+
+
+def broadcast(settings: Settings, radio: Radio, dimension: int, knowledge: Knowledge) -> Broadcast:
+    """What it takes at the capacity of the weakest selected device, over the uplink's reciprocal channel."""
+    grid, response = settings.grid, knowledge.state.response
+    if radio.physical:
+        element_power = float(subcarrier_power_w(grid.downlink_power_dbm, radio.grid.used_subcarriers))
+    else:
+        element_power = float(db_to_linear(grid.downlink_snr_db)) * radio.noise_std**2
+    # One beam for everybody: no array gain is counted.
+    power = (np.abs(response[:, 0]) ** 2).mean(axis=(1, 2))
+    worst = float(np.min(power, initial=np.inf)) * element_power / radio.noise_std**2
+    if not len(response):
+        return Broadcast(0, 0, 0, 0.0, 0.0)
+    coefficients = int(np.prod(response.shape[2:]))
+    feedback = len(response) * coefficients * (settings.csi.phase_bits + settings.csi.gain_bits)
+    try:
+        bits = downlink_bits(dimension, feedback_bits=feedback)
+        return broadcast_cost(bits, worst, radio.grid, element_power * radio.energy_unit)
+    except OverflowError as error:
+        key = "grid.downlink_power_dbm" if radio.physical else "grid.downlink_snr_db"
+        raise UserError(f"{key}: the weakest device cannot hear the broadcast: {error}; raise it") from None

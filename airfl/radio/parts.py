@@ -1,0 +1,171 @@
+"""From settings to what `channels` takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airfl.config import Settings
+from airfl.errors import UserError
+from airfl.selection import Ids
+from airfl.streams import Purpose, Streams
+from channels.csi import IMPAIRMENTS, CsiParameters
+from channels.draws import Draw
+from channels.fading import FADING_LAWS, FadeStatistics, FadingLaw, doppler_hz, fade_statistics
+from channels.fading.law import LawParameters
+from channels.grid import OfdmaGrid, default_symbol_duration_s, exact_grid, subcarriers_of, used_from
+from channels.noise import thermal_noise_std
+from channels.power import PolicyParameters
+from channels.topology import PATH_LOSS, TopologyParameters
+
+if TYPE_CHECKING:
+    from channels.waveform import Waveform
+
+IMPAIRMENT_PURPOSES = {
+    "estimation": Purpose.CSI,
+    "feedback": Purpose.FEEDBACK,
+    "ageing": Purpose.AGEING,
+    "phase": Purpose.PHASE,
+    "timing": Purpose.TIMING,
+    "frequency": Purpose.FREQUENCY,
+}
+"""An impairment that is added needs a purpose of its own, so that it moves no other's draws."""
+
+
+@contextmanager
+def settings_of(section: str) -> Iterator[None]:
+    """What `channels` refuses inside is the user's to mend, in that section."""
+    try:
+        yield
+    except ValueError as error:
+        raise UserError(f"{section}: {error}") from None
+
+
+def grid_of(settings: Settings) -> OfdmaGrid:
+    """The OFDMA grid."""
+    grid = settings.grid
+    with settings_of("grid"):
+        subcarriers = grid.subcarriers if grid.resource_blocks is None else subcarriers_of(grid.resource_blocks)
+        used = None if grid.used is None else used_from(grid.used, subcarriers=subcarriers)
+        if grid.prefix != "mean":
+            return exact_grid(subcarriers, grid.spacing_hz, grid.prefix, grid.packing, used)
+        duration_s = grid.symbol_duration_s or default_symbol_duration_s(grid.spacing_hz)
+        return OfdmaGrid(subcarriers, duration_s, grid.packing, grid.spacing_hz, used)
+
+
+def noise_std_of(settings: Settings) -> float:
+    """sigma_0 of one observed real entry: as given, or in sqrt(W) from bandwidth and noise figure."""
+    channel = settings.channel
+    if channel.units == "normalised":
+        return channel.noise_std
+    with settings_of("channel"):
+        return thermal_noise_std(settings.grid.spacing_hz, channel.noise_figure_db, channel.temperature_k)
+
+
+def fading_law(settings: Settings) -> FadingLaw | None:
+    """The flat law; None where the channel is replayed or selective."""
+    channel = settings.channel
+    if channel.fading not in FADING_LAWS:
+        return None
+    with settings_of("channel"):
+        return FADING_LAWS[channel.fading](LawParameters(channel.rician_k, channel.nakagami_m))
+
+
+def policy_parameters(settings: Settings) -> PolicyParameters:
+    """Of the power policy; a wanted participation becomes the threshold that gives it."""
+    power, threshold = settings.power, settings.power.threshold
+    if power.participation is not None:
+        fades = statistics_of(settings)
+        if fades is None:
+            raise UserError(
+                f"power.participation: the law of fading {settings.channel.fading!r} is not known; give power.threshold"
+            )
+        threshold = fades.threshold_for(power.participation)
+    return PolicyParameters(threshold, power.average_over, power.coefficient)
+
+
+def statistics_of(settings: Settings) -> FadeStatistics | None:
+    """Of the fading of one coefficient; None where its law is not known (replayed gains, Sionna's models)."""
+    law = fading_law(settings)
+    if law is None and settings.channel.fading == "tapped-line":
+        law = FADING_LAWS["rayleigh"](LawParameters())  # every subcarrier fades so
+    return fade_statistics(law) if law else None
+
+
+def csi_parameters(settings: Settings, grid: OfdmaGrid) -> CsiParameters:
+    """What makes channel knowledge imperfect."""
+    csi, channel = settings.csi, settings.channel
+    return CsiParameters(
+        estimation=csi.estimation,
+        pilots=csi.pilots,
+        delay_s=csi.delay_s,
+        doppler_hz=doppler_hz(channel.speed_m_s, channel.carrier_hz),
+        phase_bits=csi.phase_bits,
+        gain_bits=csi.gain_bits,
+        phase_std_rad=csi.phase_std_rad,
+        timing_offset_s=csi.timing_offset_s,
+        frequency_offset_hz=csi.frequency_offset_hz,
+        spacing_hz=grid.spacing_hz,
+        prefix_s=prefix_s(grid),
+    )
+
+
+def prefix_s(grid: OfdmaGrid) -> float:
+    """The shortest cyclic prefix of the grid's symbols."""
+    if grid.numerology is not None:
+        return grid.numerology.shortest_prefix_s
+    return max(grid.symbol_duration_s - 1 / grid.spacing_hz, 0.0)
+
+
+def waveform_of(settings: Settings) -> Waveform | None:
+    """How entries are modulated in time, if they are: the FFT is the next power of two."""
+    if not settings.grid.waveform:
+        return None
+    from channels.waveform import Waveform
+
+    grid = grid_of(settings)
+    size = 1 << (grid.used_subcarriers - 1).bit_length()
+    prefix_samples = round(prefix_s(grid) * grid.spacing_hz * size)
+    return Waveform(size, prefix_samples, grid.used_subcarriers, settings.grid.clip_db)
+
+
+def topology_parameters(settings: Settings) -> TopologyParameters:
+    """The cell."""
+    topology = settings.topology
+    return TopologyParameters(
+        kind=topology.kind,
+        radius_m=topology.radius_m,
+        min_distance_m=topology.min_distance_m,
+        coordinates=tuple((x, y) for x, y in topology.coordinates or ()),
+        path_loss=topology.path_loss,
+        exponent=topology.exponent,
+        reference_loss_db=topology.reference_loss_db,
+        los=topology.los,
+        shadowing_std_db=topology.shadowing_std_db,
+        carrier_hz=settings.channel.carrier_hz,
+        base_height_m=topology.base_height_m,
+        device_height_m=topology.device_height_m,
+    )
+
+
+def base_height_m(settings: Settings) -> float:
+    """Of the base station: given, or the path loss model's own, or 10 m."""
+    topology = topology_parameters(settings)
+    return topology.base_height_m or PATH_LOSS[topology.path_loss].base_height_m or 10.0
+
+
+def impairment_draws(streams: Streams, round_index: int, devices: Ids) -> dict[str, Draw]:
+    """Each impairment's own numbers of this round."""
+
+    def draw(purpose: Purpose) -> Draw:
+        return lambda count: streams.device_uniforms(purpose, round_index, devices, count)
+
+    return {name: draw(IMPAIRMENT_PURPOSES[name]) for name in IMPAIRMENTS}
+
+
+def whole_population(streams: Streams, purpose: Purpose, devices: int) -> Draw:
+    """Numbers of every device of the run, drawn once."""
+    return lambda count: streams.device_uniforms(purpose, None, np.arange(devices), count)

@@ -1,0 +1,311 @@
+"""The radio of a run, built from its settings: where devices are, what fades, who knows what of it, in which units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.config import Settings
+from airfl.radio.parts import (
+    base_height_m,
+    csi_parameters,
+    fading_law,
+    grid_of,
+    impairment_draws,
+    noise_std_of,
+    settings_of,
+    statistics_of,
+    topology_parameters,
+    waveform_of,
+    whole_population,
+)
+from airfl.selection import Ids
+from airfl.streams import Purpose, Streams
+from airfl.uplinks.uplink import PilotCost
+from channels.csi import ChannelState, CsiParameters, Knowledge, Response, impair, perfect_knowledge, pilots_charged
+from channels.draws import Draw
+from channels.fading import (
+    VARIATIONS,
+    FadeStatistics,
+    FadingLaw,
+    Replay,
+    doppler_hz,
+    flat_gains,
+    line_of_sight_turns,
+    read_replay,
+)
+from channels.frame import Frame
+from channels.grid import OfdmaGrid
+from channels.power import draw_max_snr, power_limits
+from channels.selective import SELECTIVE_MODELS, SelectiveRequest
+from channels.selective.tapped_line import least_taps, tap_coefficients
+from channels.topology import Drop, drop
+from channels.units import db_to_linear, subcarrier_power_w
+from channels.waveform_channel import Multipath
+
+if TYPE_CHECKING:
+    from channels.selective.request import Variation
+    from channels.waveform import Waveform
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Radio:
+    """As it holds for all rounds.
+
+    grid; noise_std: sigma_0, in normalised units or sqrt(W); drop: where devices are, None without a topology; law: of
+    flat fading, None for replayed or selective channels; replay: recorded gains; fades: statistics of the fading, None
+    where they are not known; scale: mean |h| of flat laws, rms of selective models, [N]; mean_power: E|h|^2, [N].
+    """
+
+    settings: Settings
+    streams: Streams
+    grid: OfdmaGrid
+    noise_std: float
+    drop: Drop | None
+    law: FadingLaw | None
+    replay: Replay | None
+    fades: FadeStatistics | None
+    scale: Array
+    mean_power: Array
+
+    @property
+    def physical(self) -> bool:
+        """Whether powers are in W and energies in J."""
+        return self.settings.channel.units == "physical"
+
+    @property
+    def energy_unit(self) -> float:
+        """Energy of a resource element of unit power: 1, or the symbol duration in s."""
+        return self.grid.mean_symbol_s if self.physical else 1.0
+
+    @cached_property
+    def csi(self) -> CsiParameters:
+        """What makes channel knowledge imperfect."""
+        return csi_parameters(self.settings, self.grid)
+
+    def power_limits(self, dimension: int) -> Array:
+        """P_i: the energy of a whole uncompressed update at the device's limit, over the energy unit, [N]."""
+        power, devices = self.settings.power, self.settings.run.devices
+        uniforms = self.streams.generator(Purpose.POWER_LIMIT).random(devices)
+        allowed = power.tx_power_dbm if self.physical else power.max_snr_db
+        ratio = draw_max_snr(
+            uniforms, (allowed[0], allowed[1]) if isinstance(allowed, list) else allowed, power.spacing
+        )
+        if not self.physical:
+            return power_limits(ratio, dimension, self.noise_std)
+        elements = self.grid.elements_for(dimension)
+        used = min(self.grid.used_subcarriers, elements)
+        return subcarrier_power_w(10 * np.log10(ratio), used) * elements
+
+    def frame(self, entries: int) -> Frame:
+        """The resource elements of a message, in blocks as long as the channel is held constant."""
+        channel = self.settings.channel
+        whole = self.grid.frame(entries, 1).symbols
+        if self.csi.frequency_offset_hz and self.waveform is None:
+            return self.grid.frame(entries, 1)
+        moves = channel.speed_m_s > 0 and channel.variation != "constant"
+        selective = channel.fading in SELECTIVE_MODELS
+        if not moves or not (selective or channel.variation == "jakes"):
+            return self.grid.frame(entries, whole)
+        symbols = {"round": whole, "slot": self.grid.symbols_per_slot, "symbol": 1}[channel.coherence]
+        return self.grid.frame(entries, min(symbols, whole))
+
+    def channel(self, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
+        """The true channel of these devices, before offsets."""
+        if self.replay is not None:
+            return ChannelState(self.replay.at(round_index, devices)[:, :, None, None])
+        if self.law is None:
+            return ChannelState(self._selective(round_index, devices, frame))
+        return ChannelState(self._flat(self.law, round_index, devices, frame))
+
+    def know(self, round_index: int, devices: Ids, frame: Frame, dimension_limits: Array) -> Knowledge:
+        """The channel as it is and as it is known. dimension_limits: P_i/d of these devices: a pilot's energy, unless
+        csi.pilot_snr_db says otherwise."""
+        state = self.channel(round_index, devices, frame)
+        noise = 2 * self.noise_std**2 / self.pilot_energy(dimension_limits)
+        knowledge = perfect_knowledge(state, self.mean_power[devices], noise)
+        parameters = self.csi
+        if self.waveform is not None:  # offsets happen in the waveform itself
+            parameters = replace(parameters, timing_offset_s=0.0, frequency_offset_hz=0.0)
+        return impair(knowledge, parameters, frame, impairment_draws(self.streams, round_index, devices))
+
+    def pilot_energy(self, dimension_limits: Array) -> Array:
+        """Of one pilot, over the energy unit, [devices]."""
+        snr = self.settings.csi.pilot_snr_db
+        if snr is None:
+            return dimension_limits
+        return np.full(len(dimension_limits), float(db_to_linear(snr)) * self.noise_std**2)
+
+    def pilots(self, shape: tuple[int, ...], estimated: Ids, rows: Ids, dimension_limits: Array) -> PilotCost:
+        """What the pilots cost. shape: of a response; estimated: ids of everybody whose channel was estimated; rows:
+        who of them was selected; dimension_limits: P_i/d, [N]."""
+        elements, sent = pilots_charged(self.csi, len(estimated), int(np.prod(shape[2:])))
+        energy = sent * self.pilot_energy(dimension_limits[estimated]) * self.energy_unit
+        return PilotCost(elements, energy[rows], float(energy.sum() - energy[rows].sum()) if elements else 0.0)
+
+    def response_shape(self, frame: Frame) -> tuple[int, int]:
+        """Blocks and subcarriers over which a device's channel differs before offsets."""
+        channel = self.settings.channel
+        selective = channel.fading in SELECTIVE_MODELS
+        moves = (
+            channel.speed_m_s > 0 and (channel.variation == "jakes" or selective) and channel.variation != "constant"
+        )
+        return frame.blocks if moves else 1, frame.subcarriers if selective else 1
+
+    def observed_shape(self, frame: Frame) -> tuple[int, int]:
+        """The same after offsets."""
+        blocks, subcarriers = self.response_shape(frame)
+        if self.waveform is None and self.csi.frequency_offset_hz:
+            blocks = frame.blocks
+        if self.waveform is None and self.csi.timing_offset_s:
+            subcarriers = frame.subcarriers
+        return blocks, subcarriers
+
+    @cached_property
+    def waveform(self) -> Waveform | None:
+        """How entries are modulated in time, if they are."""
+        return waveform_of(self.settings)
+
+    def multipath(self, round_index: int, devices: Ids, frame: Frame) -> Multipath | None:
+        """Taps and offsets behind the response, on the sample grid, where the waveform is made."""
+        if self.waveform is None:
+            return None
+        rate_hz = self.waveform.fft_size * self.grid.spacing_hz
+        taps, delays = self._taps(round_index, devices, frame, rate_hz)
+        draws = impairment_draws(self.streams, round_index, devices)
+        late = self.csi.timing_offset_s * draws["timing"](1)[:, 0]
+        offset_hz = self.csi.frequency_offset_hz * (2 * draws["frequency"](1)[:, 0] - 1)
+        return Multipath(taps, delays, np.round(late * rate_hz).astype(np.int64), offset_hz / self.grid.spacing_hz)
+
+    def _taps(
+        self, round_index: int, devices: Ids, frame: Frame, rate_hz: float
+    ) -> tuple[NDArray[np.complex128], NDArray[np.int64]]:
+        if self.settings.channel.fading in SELECTIVE_MODELS:
+            taps, delays_s = tap_coefficients(self._request(round_index, devices, frame))
+            return self.scale[devices, None] * taps[:, 0, 0], np.round(delays_s * rate_hz).astype(np.int64)
+        state = self.channel(round_index, devices, frame)
+        return np.asarray(state.response[:, 0, 0, :], dtype=np.complex128), np.zeros(1, dtype=np.int64)
+
+    def _flat(self, law: FadingLaw, round_index: int, devices: Ids, frame: Frame) -> Response:
+        channel, antennas = self.settings.channel, self.settings.antennas.count
+        fresh, lasting = self._draws(round_index, devices)
+        within_s = frame.block_times_s if channel.variation == "jakes" else np.zeros(1)
+        diffuse = VARIATIONS[channel.variation](
+            fresh,
+            lasting,
+            antennas,
+            doppler_hz(channel.speed_m_s, channel.carrier_hz),
+            round_index * channel.round_s + within_s,
+        )
+        turns = np.zeros(len(devices))
+        if law.line_of_sight > 0:
+            turns = line_of_sight_turns(channel.variation, fresh, lasting, antennas)
+        limits = (0.0, np.inf) if self.physical else (channel.min_gain, channel.max_gain)
+        gains = flat_gains(
+            law,
+            diffuse.reshape(len(devices), -1),
+            turns,
+            scale=self.scale[devices],
+            min_gain=limits[0],
+            max_gain=limits[1],
+            bounds=channel.bounds,
+        )
+        return np.asarray(gains.reshape(len(devices), antennas, len(within_s))[..., None])
+
+    def _selective(self, round_index: int, devices: Ids, frame: Frame) -> Response:
+        channel = self.settings.channel
+        request = self._request(round_index, devices, frame)
+        if self.waveform is not None:
+            from channels.waveform import response
+
+            taps, delays = self._taps(round_index, devices, frame, self.waveform.fft_size * self.grid.spacing_hz)
+            return np.asarray(response(taps, delays, self.waveform)[:, None, None, : frame.subcarriers])
+        small = SELECTIVE_MODELS[channel.fading].respond(request)
+        small *= self.scale[devices, None, None, None].astype(np.float32)
+        if not self.physical:
+            _keep_within(small, channel.min_gain, channel.max_gain)
+        return small
+
+    def _request(self, round_index: int, devices: Ids, frame: Frame) -> SelectiveRequest:
+        channel = self.settings.channel
+        fresh, lasting = self._draws(round_index, devices)
+        bandwidth_hz = self.grid.used_subcarriers * self.grid.spacing_hz
+        request = SelectiveRequest(
+            frame=frame,
+            antennas=self.settings.antennas.count,
+            delay_spread_s=channel.delay_spread_s,
+            carrier_hz=channel.carrier_hz,
+            speed_m_s=channel.speed_m_s,
+            taps=channel.taps or least_taps(bandwidth_hz, channel.delay_spread_s),
+            variation=cast("Variation", channel.variation),
+            start_s=round_index * channel.round_s,
+            fresh=fresh,
+            lasting=lasting,
+        )
+        if self.drop is None:
+            return request
+        return replace(
+            request,
+            positions_m=self.drop.positions_m[devices],
+            base_height_m=base_height_m(self.settings),
+            line_of_sight=self.drop.line_of_sight[devices],
+        )
+
+    def _draws(self, round_index: int, devices: Ids) -> tuple[Draw, Draw]:
+        """Streams of this round, and of the run."""
+        return (
+            lambda count: self.streams.device_uniforms(Purpose.FADING, round_index, devices, count),
+            lambda count: self.streams.device_uniforms(Purpose.FADING, None, devices, count),
+        )
+
+
+def build_radio(settings: Settings, streams: Streams) -> Radio:
+    """The radio of these settings; UserError for what no radio can be."""
+    channel, devices = settings.channel, settings.run.devices
+    law, placed, replay = fading_law(settings), None, None
+    mean_square = law.mean_square if law else 1.0
+    scale = np.full(devices, channel.mean_gain)
+    if settings.topology.kind != "none":
+        with settings_of("topology"):
+            placed = drop(topology_parameters(settings), whole_population(streams, Purpose.TOPOLOGY, devices))
+        scale = placed.amplitude / np.sqrt(mean_square)  # a path gain is of powers: fading has unit mean power
+    mean_power = scale**2 * mean_square
+    if channel.fading == "replay":
+        assert channel.replay_file is not None
+        with settings_of("channel.replay_file"):
+            replay = read_replay(
+                channel.replay_file,
+                channel.replay_variable,
+                rounds=settings.run.rounds,
+                devices=devices,
+                antennas=settings.antennas.count,
+            )
+        mean_power = (np.abs(replay.gains) ** 2).mean(axis=(0, 2))
+    return Radio(
+        settings=settings,
+        streams=streams,
+        grid=grid_of(settings),
+        noise_std=noise_std_of(settings),
+        drop=placed,
+        law=law,
+        replay=replay,
+        fades=statistics_of(settings),
+        scale=scale,
+        mean_power=mean_power,
+    )
+
+
+def _keep_within(response: Response, low: float, high: float) -> None:
+    """Clip moduli to [low, high] in place, keeping phases."""
+    modulus = np.abs(response)
+    outside = (modulus < low) | (modulus > high)
+    if outside.any():
+        response[outside] *= np.clip(modulus[outside], low, high) / np.maximum(
+            modulus[outside], np.finfo(np.float32).tiny
+        )
