@@ -78,7 +78,7 @@ def transmit(symbols: Complex, waveform: Waveform) -> Transmitted:
     before = _energy(useful)
     clipped_share = np.zeros(len(useful))
     if waveform.clip_db is not None:
-        rms = np.sqrt(before / np.maximum(useful[0].size, 1))
+        rms = np.sqrt(before / max(useful.shape[1] * waveform.fft_size, 1))
         limit = (rms * 10 ** (waveform.clip_db / 20))[:, None, None]
         moduli = np.abs(useful)
         over = moduli > limit
@@ -87,7 +87,7 @@ def transmit(symbols: Complex, waveform: Waveform) -> Transmitted:
     with_prefix = np.concatenate([useful[:, :, waveform.fft_size - waveform.prefix_samples :], useful], axis=2)
     after, energy = _energy(useful), _energy(with_prefix)
     return Transmitted(
-        samples=with_prefix.reshape(len(useful), -1),
+        samples=with_prefix.reshape(len(useful), useful.shape[1] * waveform.symbol_samples),
         papr_db=papr_db(symbols, waveform),
         energy=energy,
         prefix_share=_share(energy - after, energy),
@@ -170,6 +170,8 @@ def response(taps: Complex, delays: ArrayLike, waveform: Waveform) -> Complex:
 
 def _useful_samples(symbols: Complex, waveform: Waveform, size: int) -> Complex:
     """Samples [..., size] of entries [..., subcarriers], by a unitary inverse FFT of that size."""
+    if symbols.shape[-1] != waveform.subcarriers:
+        raise ValueError(f"{symbols.shape[-1]} entries a symbol on {waveform.subcarriers} subcarriers: use as many")
     spectrum = np.zeros((*symbols.shape[:-1], size), dtype=np.complex128)
     spectrum[..., waveform.offsets % size] = symbols
     return np.asarray(np.fft.ifft(spectrum, axis=-1, norm="ortho"))
