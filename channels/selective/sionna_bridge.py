@@ -73,8 +73,8 @@ def respond_cdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
 
 
 def respond_scenario(name: Scenario, request: SelectiveRequest) -> SelectiveResponse:
-    """Urban micro, urban macro or rural macro cell (TR 38.901, clause 7.5), uplink, devices outdoors, not in cars,
-    array as for the clustered lines: complex64 [devices, antennas, blocks, subcarriers].
+    """Urban micro, urban macro or rural macro cell (TR 38.901, clause 7.5), uplink, devices outdoors, array
+    as for the clustered lines: complex64 [devices, antennas, blocks, subcarriers].
 
     Path loss and shadowing are off: they are charged where devices are placed. Delay and angle spreads, K factor and
     (unless the request says it) line of sight are drawn with each fade; `request.delay_spread_s` is not used.
@@ -85,7 +85,6 @@ def respond_scenario(name: Scenario, request: SelectiveRequest) -> SelectiveResp
     import torch
     from sionna.phy.channel import tr38901
 
-    rural = name == "RMa"
     outdoors = torch.zeros((1, 1), dtype=torch.bool, device="cpu")
     level = torch.zeros((1, 1, 3), device="cpu")
     base = torch.tensor([[[0.0, 0.0, request.base_height_m]]], dtype=torch.float32, device="cpu")
@@ -94,7 +93,7 @@ def respond_scenario(name: Scenario, request: SelectiveRequest) -> SelectiveResp
         # A new object a device: one that is used again keeps random numbers of the device before.
         model = getattr(tr38901, name)(
             request.carrier_hz,
-            **({} if rural else {"o2i_model": "low"}),
+            **({} if name == "RMa" else {"o2i_model": "low"}),
             ut_array=_array(request, 1),
             bs_array=_array(request, request.antennas),
             direction="uplink",
@@ -110,7 +109,6 @@ def respond_scenario(name: Scenario, request: SelectiveRequest) -> SelectiveResp
             ut_velocities=velocity.reshape(1, 1, 3),
             in_state=outdoors,
             los="random" if line_of_sight is None else bool(line_of_sight[device]),
-            **({"in_car": outdoors} if rural else {}),
         )
         a, tau = model(request.blocks, 1 / request.frame.block_s)
         return a, tau

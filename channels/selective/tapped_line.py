@@ -81,7 +81,7 @@ def _antenna(uniforms: Array, request: SelectiveRequest) -> Complex:
     if not request.moves:
         return fade[:, None]
     middle = 2 * taps * (1 + PATHS)
-    spread = circular_gaussian(uniforms[:, 2 * taps : middle]).reshape(devices, taps, PATHS) / 1.0
+    spread = circular_gaussian(uniforms[:, 2 * taps : middle]).reshape(devices, taps, PATHS) / math.sqrt(PATHS)
     # Only the sum of the c_m is exchanged for the standing fade, itself CN(0, 1): they stay i.i.d. CN(0, 1/M).
     paths = spread + (fade[..., None] - spread.sum(axis=-1, keepdims=True)) / PATHS
     jitter = uniforms[:, middle:].reshape(devices, taps, PATHS)

@@ -215,6 +215,13 @@ def test_each_round_has_a_fade_of_its_own_or_all_share_one_that_stands(name: str
     assert standing.shape == (3, 4, 1, 12)
 
 
+def test_seeds_are_the_first_number_of_a_device_in_32_bits() -> None:
+    asked = request(4_000)
+    seeds = np.array(device_seeds(asked))
+    np.testing.assert_allclose(seeds / 2.0**32, asked.fresh(1)[:, 0], rtol=0, atol=2.0**-32)
+    assert len(np.unique(seeds)) == 4_000
+
+
 def test_velocities_are_level_and_point_everywhere() -> None:
     """n = 4,000 directions: the mean within 5 standard errors of 0, each part's mean square half the speed's."""
     velocities = device_velocities_m_s(request(4_000))
@@ -227,7 +234,7 @@ def test_velocities_are_level_and_point_everywhere() -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_line_of_sight_can_be_given_device_by_device(name: str) -> None:
-    """A strong first path makes |H| steadier over 100 MHz than scattered paths alone do, in the median of 12 devices."""
+    """A strong first path makes |H| steadier over 100 MHz than scattered paths alone, in the median of 12 devices."""
     n = 24
     asked = request(n, frame=frame(8, 1, 12.5e6), antennas=1, line_of_sight=np.arange(n) % 2 == 0)
     response = respond(name, asked)

@@ -1,0 +1,401 @@
+"""The OFDM signal in time against the model of one coefficient per subcarrier, and where that model stops holding."""
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike, NDArray
+from scipy import special, stats
+
+from channels.waveform import (
+    Transmitted,
+    Waveform,
+    add_noise,
+    papr_db,
+    propagate,
+    receive,
+    response,
+    transmit,
+)
+
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+PLAIN = Waveform(fft_size=64, prefix_samples=16, subcarriers=37)
+FULL = Waveform(fft_size=64, prefix_samples=16, subcarriers=64)
+
+
+def drawn(seed: int, *shape: int) -> Complex:
+    """Independent CN(0, 1)."""
+    rng = np.random.default_rng(seed)
+    return np.asarray((rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) / np.sqrt(2))
+
+
+def through(
+    symbols: Complex, taps: Complex, delays: ArrayLike, timing: ArrayLike, offset: ArrayLike, waveform: Waveform
+) -> Complex:
+    """Received entries [symbols, subcarriers], without noise."""
+    stream = propagate(transmit(symbols, waveform).samples, taps, delays, timing, offset, waveform)
+    return receive(stream, waveform, symbols.shape[1])
+
+
+def modelled(symbols: Complex, taps: Complex, delays: ArrayLike, waveform: Waveform) -> Complex:
+    """sum_i H_i[k] X_i[s, k]."""
+    return np.asarray((response(taps, delays, waveform)[:, None] * symbols).sum(axis=0))
+
+
+def relative_error(found: Complex, expected: Complex) -> float:
+    return float(np.linalg.norm(found - expected) / np.linalg.norm(expected))
+
+
+# Where the model holds: to rounding, and the project promises 1e-5.
+
+
+@pytest.mark.parametrize("fft_size", [64, 128, 2048])
+@pytest.mark.parametrize("subcarriers", [1, 36, 37, 64])
+def test_a_flat_channel_is_one_coefficient(fft_size: int, subcarriers: int) -> None:
+    waveform = Waveform(fft_size, prefix_samples=9, subcarriers=subcarriers)
+    symbols, taps = drawn(1, 3, 4, subcarriers), drawn(2, 3, 1)
+    received = through(symbols, taps, [0], [0, 0, 0], 0.0, waveform)
+    assert relative_error(received, (taps[:, :, None] * symbols).sum(axis=0)) < 1e-12
+
+
+@pytest.mark.parametrize("waveform", [PLAIN, FULL])
+def test_paths_within_the_prefix_are_a_response_per_subcarrier(waveform: Waveform) -> None:
+    symbols, taps = drawn(3, 4, 5, waveform.subcarriers), drawn(4, 4, 6)
+    delays = np.array([0, 1, 3, 8, 15, 16])
+    received = through(symbols, taps, delays, np.zeros(4), np.zeros(4), waveform)
+    assert relative_error(received, modelled(symbols, taps, delays, waveform)) < 1e-12
+
+
+def test_the_model_holds_at_the_size_of_a_5g_carrier() -> None:
+    """3,276 subcarriers of 30 kHz, FFT 4,096, normal prefix of 288 samples, paths and offsets within it."""
+    waveform, symbols, taps = Waveform(4096, 288, 3276), drawn(36, 4, 3, 3276), drawn(37, 4, 5)
+    delays, timing = np.array([0, 17, 90, 201, 240]), np.array([0, 1, 30, 48])
+    received = through(symbols, taps, delays, timing, 0.0, waveform)
+    assert relative_error(received, modelled(symbols, taps, delays + timing[:, None], waveform)) < 1e-12
+
+
+def test_every_device_has_its_own_delays() -> None:
+    symbols, taps, delays = drawn(5, 2, 3, 37), drawn(6, 2, 2), np.array([[0, 5], [2, 16]])
+    received = through(symbols, taps, delays, [0, 0], [0, 0], PLAIN)
+    apart = [modelled(symbols[i : i + 1], taps[i : i + 1], delays[i], PLAIN) for i in (0, 1)]
+    assert relative_error(received, apart[0] + apart[1]) < 1e-12
+
+
+def test_a_timing_offset_within_the_prefix_is_a_ramp_of_phase() -> None:
+    """H[k] e^(-j 2 pi (k - K//2) d/N), as long as delay and offset together stay within the prefix."""
+    symbols, taps, delays, timing = drawn(7, 3, 4, 37), drawn(8, 3, 2), [0, 4], np.array([0, 5, 12])
+    ramp = np.exp(-2j * np.pi * (np.arange(37) - 18) * timing[:, None] / 64)
+    expected = ((response(taps, delays, PLAIN) * ramp)[:, None] * symbols).sum(axis=0)
+    assert relative_error(through(symbols, taps, delays, timing, 0.0, PLAIN), expected) < 1e-12
+    assert relative_error(modelled(symbols, taps, np.array(delays) + timing[:, None], PLAIN), expected) < 1e-12
+
+
+def test_the_response_is_the_fourier_transform_of_the_taps() -> None:
+    taps, delays = drawn(9, 2, 3), np.array([0, 2, 11])
+    impulse = np.zeros((2, 64), dtype=np.complex128)
+    impulse[:, delays] = taps
+    frequencies = np.fft.fftshift(np.fft.fft(impulse, axis=1), axes=1)
+    np.testing.assert_allclose(response(taps, delays, FULL), frequencies, rtol=1e-12)
+    np.testing.assert_allclose(response(taps, delays, PLAIN), frequencies[:, 32 - 18 : 32 + 19], rtol=1e-12)
+
+
+# Where it stops holding.
+
+
+@pytest.mark.parametrize("excess", [1, 4, 16])
+@pytest.mark.parametrize("late_by", ["delay", "timing", "early"])
+def test_the_error_beyond_the_prefix_is_twice_the_excess(late_by: str, excess: int) -> None:
+    """Of the N samples in a window e are another symbol's: as much is missing as is too much, an error of 2 e/N of the
+    received power. An early arrival has no prefix to live on. All subcarriers in use, 500 symbols of 64: the standard
+    error of the mean over symbols is measured, 5 of them are allowed."""
+    symbols, shift = drawn(10, 1, 502, 64), excess if late_by == "early" else FULL.prefix_samples + excess
+    delay, timing = {"delay": (shift, 0), "timing": (0, shift), "early": (0, -shift)}[late_by]
+    taps = np.array([[0.5j]])
+    expected = modelled(symbols, taps, [delay + timing], FULL)
+    errors = (np.abs(through(symbols, taps, [delay], [timing], 0.0, FULL) - expected) ** 2).mean(axis=1)[1:-1]
+    assert abs(errors.mean() - 0.25 * 2 * excess / 64) < 5 * errors.std() / np.sqrt(500)
+
+
+def test_the_model_breaks_at_the_first_sample_beyond_the_prefix() -> None:
+    symbols, taps = drawn(11, 1, 4, 37), np.ones((1, 1), dtype=np.complex128)
+    errors = [
+        relative_error(through(symbols, taps, [delay], [0], 0.0, PLAIN), modelled(symbols, taps, [delay], PLAIN))
+        for delay in range(12, 24)
+    ]
+    assert max(errors[:5]) < 1e-12
+    assert min(errors[5:]) > 0.1
+    early = through(symbols, taps, [0], [-1], 0.0, PLAIN)
+    assert relative_error(early, modelled(symbols, taps, [-1], PLAIN)) > 0.1
+
+
+def kernel(offset: float, size: int) -> complex:
+    """(1/N) sum_n e^(j 2 pi offset n/N): what a carrier offset leaves of an entry on its own subcarrier."""
+    return complex(np.exp(2j * np.pi * offset * np.arange(size) / size).mean())
+
+
+@pytest.mark.parametrize("offset", [0.02, 0.1, -0.3])
+def test_a_carrier_offset_turns_shrinks_and_leaks(offset: float) -> None:
+    """Y = C_s X + leakage, C_s the kernel turned by 2 pi offset t_s/N for a window that starts at sample t_s. All
+    subcarriers in use: leakage of mean power 1 - |C|^2 = 1 - sinc^2 up to O(1/N^2). 400 symbols of 64 entries: the mean
+    within 5 standard errors."""
+    symbols = drawn(12, 1, 400, 64)
+    received = through(symbols, np.ones((1, 1), dtype=np.complex128), [0], [0], [offset], FULL)
+    starts = np.arange(400) * 80 + 16
+    coefficients = kernel(offset, 64) * np.exp(2j * np.pi * offset * starts / 64)
+    leakage = np.abs(received - coefficients[:, None] * symbols[0]) ** 2
+    expected = 1 - np.sinc(offset) ** 2
+    assert abs(leakage.mean() - expected) < 5 * leakage.mean(axis=1).std() / 20 + 1e-3 * expected
+    # The coefficient itself, by correlation over all entries: leakage is uncorrelated with the entry.
+    found = (received * symbols[0].conj() * coefficients.conj()[:, None]).mean() / abs(coefficients[0])
+    error = np.abs(symbols[0] ** 2).std() / np.sqrt(symbols.size) + np.sqrt(expected / symbols.size)
+    assert abs(found - np.sinc(offset)) < 5 * error
+
+
+def test_a_carrier_offset_of_one_spacing_moves_every_entry_to_the_next_subcarrier() -> None:
+    symbols = drawn(13, 1, 1, 37)
+    received = through(symbols, np.ones((1, 1), dtype=np.complex128), [0], [0], [1.0], PLAIN)
+    turn = np.exp(2j * np.pi * 16 / 64)
+    np.testing.assert_allclose(received[0, 1:], turn * symbols[0, 0, :-1], atol=1e-12)
+
+
+def test_the_error_grows_with_the_offset_of_any_one_device() -> None:
+    symbols, taps = drawn(14, 3, 6, 37), drawn(15, 3, 1)
+    errors = [
+        relative_error(
+            through(symbols, taps, [0], [0, 0, 0], [0, offset, 0], PLAIN), modelled(symbols, taps, [0], PLAIN)
+        )
+        for offset in (0.0, 1e-4, 1e-3, 1e-2)
+    ]
+    assert errors[0] < 1e-12
+    assert 1e-5 < errors[1] < errors[2] / 5 < errors[3] / 25
+
+
+# Energy and noise.
+
+
+def test_energy_is_that_of_the_entries_and_of_the_prefixes() -> None:
+    """Parseval: N samples have the energy of the entries; a prefix has that of the samples it copies."""
+    symbols = drawn(16, 3, 5, 37)
+    sent = transmit(symbols, PLAIN)
+    blocks = sent.samples.reshape(3, 5, 80)
+    entries = (np.abs(symbols) ** 2).sum(axis=(1, 2))
+    np.testing.assert_allclose((np.abs(blocks[:, :, 16:]) ** 2).sum(axis=(1, 2)), entries, rtol=1e-12)
+    np.testing.assert_array_equal(blocks[:, :, :16], blocks[:, :, -16:])
+    np.testing.assert_allclose(sent.energy, (np.abs(sent.samples) ** 2).sum(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(sent.energy * (1 - sent.prefix_share), entries, rtol=1e-12)
+    assert (sent.removed_share == 0).all()
+    assert (sent.clipped_share == 0).all()
+
+
+def test_prefixes_take_their_share_of_the_energy() -> None:
+    """Full band, independent entries: samples are independent and alike, so the share is L/(N + L). 300 symbols of 80
+    samples: within 5 standard errors, about 1/sqrt(300 * 16) of the share."""
+    share = transmit(drawn(17, 1, 300, 64), FULL).prefix_share[0]
+    assert abs(share - 16 / 80) < 5 * (16 / 80) / np.sqrt(300 * 16)
+
+
+def test_noise_has_its_variance_on_every_entry() -> None:
+    """sigma_0 = 0.7 on each of n = 2 x 37 x 500 real parts: normal, variance within 5 standard errors, sqrt(2/n)."""
+    uniforms = np.random.default_rng(18).random(2 * 500 * 80)
+    parts = receive(add_noise(np.zeros(500 * 80, dtype=np.complex128), uniforms, 0.7), PLAIN, 500).ravel().view(float)
+    assert abs(parts.var() / 0.49 - 1) < 5 * np.sqrt(2 / parts.size)
+    assert stats.kstest(parts / 0.7, stats.norm.cdf).pvalue > 1e-4
+
+
+def test_noise_is_added_to_what_is_received() -> None:
+    stream, uniforms = drawn(19, 80), np.random.default_rng(20).random(160)
+    noise = add_noise(np.zeros(80, dtype=np.complex128), uniforms, 0.7)
+    np.testing.assert_allclose(add_noise(stream, uniforms, 0.7), stream + noise)
+    np.testing.assert_array_equal(add_noise(stream, uniforms, 0.0), stream)
+
+
+# Peaks and clipping.
+
+
+@pytest.mark.parametrize("place", [0, 18, 36])
+def test_a_single_subcarrier_has_no_peaks(place: int) -> None:
+    symbols = np.zeros((1, 1, 37), dtype=np.complex128)
+    symbols[0, 0, place] = 2 - 1j
+    np.testing.assert_allclose(papr_db(symbols, PLAIN), 0, atol=1e-10)
+
+
+@pytest.mark.parametrize("subcarriers", [2, 37, 64])
+def test_equal_entries_have_the_largest_peak(subcarriers: int) -> None:
+    symbols = np.full((2, 3, subcarriers), 1 + 1j)
+    np.testing.assert_allclose(papr_db(symbols, Waveform(64, 0, subcarriers)), 10 * np.log10(subcarriers), atol=1e-10)
+
+
+def test_two_entries_have_a_peak_of_3_db_wherever_it_falls() -> None:
+    """Adjacent subcarriers of any phases beat with a peak of twice the mean; found within (pi/4N)^2/4 of it."""
+    symbols = np.exp(2j * np.pi * np.random.default_rng(21).random((1, 200, 2)))
+    ratios = papr_db(symbols, Waveform(8, 0, 2))[0]
+    assert ratios.max() < 10 * np.log10(2) + 1e-9
+    assert ratios.min() > 10 * np.log10(2 * (1 - (np.pi / 32) ** 2 / 4))
+
+
+def exceedance(ratio: float, samples: int) -> float:
+    """P(max/mean > ratio) of that many independent exponential numbers: Fisher's test of a periodogram (1929)."""
+    count = np.arange(1, int(samples / ratio) + 1)
+    terms = special.binom(samples, count) * np.maximum(1 - count * ratio / samples, 0) ** (samples - 1)
+    return float((terms * (-1.0) ** (count - 1)).sum())
+
+
+def test_peaks_of_random_entries_follow_their_law() -> None:
+    """Critical sampling, all N = 64 subcarriers, Gaussian I/Q entries: samples are independent CN, so the ratio follows
+    Fisher's law exactly (4,000 symbols, KS), and 1 - (1 - e^(-x))^N within 0.05."""
+    ratios = 10 ** (papr_db(drawn(22, 1, 4000, 64), FULL, oversampling=1)[0] / 10)
+    # Below 3 the sum of Fisher's law has terms of alternating sign too large for doubles; 64 samples are hardly there.
+    assert (ratios > 3).mean() > 0.97
+    upper = np.sort(ratios[ratios > 3])
+    below = np.array([1 - exceedance(ratio, 64) for ratio in upper])
+    steps = ((ratios <= 3).sum() + np.arange(len(upper) + 1)) / len(ratios)
+    distance = max(np.abs(below - steps[:-1]).max(), np.abs(below - steps[1:]).max())
+    assert stats.kstwobign.sf(distance * np.sqrt(len(ratios))) > 1e-4
+    for level in (5.0, 6.0, 8.0):
+        assert abs((ratios > level).mean() - (1 - (1 - np.exp(-level)) ** 64)) < 0.05
+
+
+def test_oversampling_finds_higher_peaks() -> None:
+    symbols = drawn(23, 1, 200, 64)
+    coarse, fine = papr_db(symbols, FULL, oversampling=1), papr_db(symbols, FULL)
+    assert (fine >= coarse - 1e-9).all()
+    assert fine.mean() > coarse.mean() + 0.3
+    np.testing.assert_array_equal(transmit(symbols, FULL).papr_db, fine)
+
+
+@pytest.mark.parametrize("clip_db", [-3.0, 0.0, 3.0, 6.0])
+def test_clipping_follows_the_law_of_gaussian_samples(clip_db: float) -> None:
+    """Amplitude limit g over rms, samples CN(0, 1): a share e^(-g^2) is clipped, a share e^(-g^2) of the energy goes,
+    and what comes is a x + d with a = 1 - e^(-g^2) + sqrt(pi)/2 g erfc(g), E|d|^2 = 1 - e^(-g^2) - a^2 (Bussgang;
+    Ochiai, Imai 2002). 64,000 samples: 5 standard errors, at most 0.5/sqrt(n) each, 2/sqrt(n) allowed for squares."""
+    symbols, limit, n = drawn(24, 1, 1000, 64), 10 ** (clip_db / 20), 64_000
+    waveform = Waveform(64, 16, 64, clip_db)
+    sent = transmit(symbols, waveform)
+    assert sent.clipped_share[0] == pytest.approx(np.exp(-(limit**2)), abs=2.5 / np.sqrt(n))
+    assert sent.removed_share[0] == pytest.approx(np.exp(-(limit**2)), abs=10 / np.sqrt(n))
+    received = receive(sent.samples[0], waveform, 1000)
+    shrink = 1 - np.exp(-(limit**2)) + np.sqrt(np.pi) / 2 * limit * special.erfc(limit)
+    found = np.vdot(symbols[0], received) / np.vdot(symbols[0], symbols[0])
+    assert abs(found - shrink) < 10 / np.sqrt(n)
+    distortion = (np.abs(received - shrink * symbols[0]) ** 2).mean()
+    assert distortion == pytest.approx(1 - np.exp(-(limit**2)) - shrink**2, abs=10 / np.sqrt(n))
+
+
+def test_the_error_vector_grows_as_the_clip_lowers() -> None:
+    symbols = drawn(25, 1, 50, 37)
+    errors, removed = [], []
+    for clip_db in (12.0, 6.0, 4.0, 2.0, 0.0, -2.0):
+        sent = transmit(symbols, Waveform(64, 16, 37, clip_db))
+        errors.append(relative_error(receive(sent.samples[0], PLAIN, 50), symbols[0]))
+        removed.append(sent.removed_share[0])
+    assert errors[0] < 1e-12
+    assert (np.diff(errors) > 0).all()
+    assert removed[0] == 0
+    assert (np.diff(removed) > 0).all()
+
+
+def clipped(symbols: Complex, clip_db: float) -> tuple[Transmitted, Transmitted]:
+    return transmit(symbols, PLAIN), transmit(symbols, Waveform(64, 16, 37, clip_db))
+
+
+def test_clipping_limits_the_modulus_keeps_the_phase_and_counts_its_energy() -> None:
+    symbols = drawn(26, 2, 20, 37) * np.array([1.0, 30.0])[:, None, None]
+    free, limited = clipped(symbols, 2.0)
+    useful = free.samples.reshape(2, 20, 80)[:, :, 16:]
+    limits = np.sqrt((np.abs(useful) ** 2).mean(axis=(1, 2))) * 10**0.1
+    over = np.abs(free.samples) > limits[:, None]
+    np.testing.assert_allclose(np.abs(limited.samples)[over], np.repeat(limits, over.sum(axis=1)), rtol=1e-12)
+    np.testing.assert_array_equal(limited.samples[~over], free.samples[~over])
+    np.testing.assert_allclose(np.angle(limited.samples), np.angle(free.samples), atol=1e-9)
+    shares = (np.abs(useful) > limits[:, None, None]).mean(axis=(1, 2))
+    np.testing.assert_allclose(limited.clipped_share, shares, rtol=1e-12)
+    before, after = free.energy * (1 - free.prefix_share), limited.energy * (1 - limited.prefix_share)
+    np.testing.assert_allclose(limited.removed_share, 1 - after / before, rtol=1e-9)
+    np.testing.assert_array_equal(limited.papr_db, free.papr_db)
+
+
+def test_a_clipped_signal_keeps_to_the_model_after_clipping() -> None:
+    """The prefix is copied after clipping, so a channel within it still is one coefficient per subcarrier."""
+    waveform, taps, delays = Waveform(64, 16, 64, 0.0), drawn(27, 1, 3), [0, 7, 16]
+    sent = transmit(drawn(28, 1, 6, 64), waveform)
+    before = receive(sent.samples[0], waveform, 6)
+    after = receive(propagate(sent.samples, taps, delays, [0], [0.0], waveform), waveform, 6)
+    assert relative_error(after, response(taps, delays, waveform) * before) < 1e-12
+
+
+def test_a_silent_device_has_energy_and_peak_of_nothing() -> None:
+    free, limited = clipped(np.zeros((2, 3, 37), dtype=np.complex128), 3.0)
+    for sent in (free, limited):
+        assert (sent.papr_db == -np.inf).all()
+        for share in (sent.energy, sent.prefix_share, sent.clipped_share, sent.removed_share):
+            np.testing.assert_array_equal(share, 0)
+
+
+# What comes out, and what is refused.
+
+
+def test_the_stream_is_as_long_as_the_latest_arrival() -> None:
+    samples, taps = drawn(29, 2, 160), drawn(30, 2, 2)
+    assert len(propagate(samples, taps, [0, 5], [0, 3], 0.0, PLAIN)) == 160 + 8
+    assert len(propagate(samples, taps, [0, 5], [-9, -6], 0.0, PLAIN)) == 160
+
+
+def test_no_device_is_silence() -> None:
+    nothing = transmit(np.zeros((0, 2, 37), dtype=np.complex128), PLAIN)
+    stream = propagate(nothing.samples, np.zeros((0, 1), dtype=np.complex128), [0], [], [], PLAIN)
+    np.testing.assert_array_equal(receive(stream, PLAIN, 2), np.zeros((2, 37)))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ((64, 16, 65), "65 subcarriers on an FFT of 64: use 1 to 64"),
+        ((64, 16, 0), "0 subcarriers on an FFT of 64: use 1 to 64"),
+        ((64, -1, 37), "a prefix of -1 samples: use 0 to the FFT size, 64"),
+        ((64, 65, 37), "a prefix of 65 samples"),
+        ((64, 16, 37, np.inf), "clipping at inf dB over rms"),
+        ((64, 16, 37, np.nan), "clipping at nan dB over rms"),
+    ],
+)
+def test_impossible_waveforms_are_refused(values: tuple[int, int, int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Waveform(*values)
+
+
+@pytest.mark.parametrize(
+    ("delays", "timing", "message"),
+    [
+        ([0, 81], [0], "tap delays from 0 to 81 samples: use 0 to 80, a symbol"),
+        ([-1, 0], [0], "tap delays from -1 to 0 samples"),
+        ([0, 0.5], [0], "tap delays of 0.5 samples: use whole samples"),
+        ([0, np.nan], [0], "tap delays of nan samples"),
+        ([0, 1], [81], "a timing offset of 81 samples: use at most 80, a symbol"),
+        ([0, 1], [-81], "a timing offset of 81 samples"),
+        ([0, 1], [np.inf], "timing offsets of inf samples: use whole samples"),
+    ],
+)
+def test_delays_and_offsets_beyond_a_symbol_are_refused(delays: ArrayLike, timing: ArrayLike, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        propagate(drawn(31, 1, 160), drawn(32, 1, 2), delays, timing, 0.0, PLAIN)
+
+
+@pytest.mark.parametrize("prefix", [0, 64])
+def test_a_prefix_may_be_anything_from_none_to_the_whole_symbol(prefix: int) -> None:
+    waveform, symbols = Waveform(64, prefix, 37), drawn(38, 1, 3, 37)
+    received = through(symbols, np.ones((1, 1), dtype=np.complex128), [prefix], [0], 0.0, waveform)
+    assert relative_error(received, modelled(symbols, np.ones((1, 1)), [prefix], waveform)) < 1e-12
+
+
+def test_the_largest_delay_and_offset_are_taken() -> None:
+    assert len(propagate(drawn(33, 1, 160), drawn(34, 1, 1), [80], [80], 0.0, PLAIN)) == 320
+    assert len(propagate(drawn(33, 1, 160), drawn(34, 1, 1), [0], [-80], 0.0, PLAIN)) == 160
+
+
+@pytest.mark.parametrize("entries", [1, 36, 38])
+def test_entries_for_other_subcarriers_are_refused(entries: int) -> None:
+    with pytest.raises(ValueError, match=f"{entries} entries a symbol on 37 subcarriers: use as many"):
+        transmit(drawn(35, 2, 3, entries), PLAIN)
+
+
+def test_a_stream_that_is_too_short_is_refused() -> None:
+    with pytest.raises(ValueError, match="a stream of 159 samples for 2 symbols: it takes 160"):
+        receive(np.zeros(159, dtype=np.complex128), PLAIN, 2)
