@@ -177,7 +177,7 @@ def _select(cell: Cell, round_index: int, memory: Memory) -> tuple[Ids, Knowledg
 def round_costs(cell: Cell) -> Array:
     """The most energy a round may take of each device in expectation, pilots included, [N]."""
     settings, radio = cell.settings, cell.radio
-    ratio = 1.0 if settings.power.limit == "round_energy" else cell.bound.entries / cell.dimension
+    ratio = 1.0 if settings.power_limit == "round_energy" else cell.bound.entries / cell.dimension
     share = cell.power_limits / cell.dimension
     everyone = np.arange(settings.run.devices)
     shape = (1, 1, *radio.response_shape(cell.frame))

@@ -70,8 +70,8 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
         reference += (weight * clipped) @ updates
         update_norms[chunk] = (norms * clipped).cpu().numpy()
 
-        message = encoder.encode(Batch(updates, torch.ones_like(norms)))
-        link.send(Batch(message.values, message.scale * weight), chunk)
+        message = encoder.encode(Batch(updates, torch.ones_like(norms), norms))
+        link.send(message.scaled(weight), chunk)
     reception = link.close()
 
     mean_update = encoder.decode(reception.mean)
@@ -79,7 +79,7 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
 
     evaluated = (t + 1) % settings.run.evaluate_every == 0 or t + 1 == settings.run.rounds
     multiplier = noise_multiplier(cell, reception.report)
-    privacy = world.ledger.record(multiplier, devices, compose=evaluated)
+    privacy = world.ledger.record(multiplier, evaluated, devices)
     evaluation = evaluate(world.model, parameters, world.task) if evaluated else None
 
     reference /= settings.run.selected

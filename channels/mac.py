@@ -6,13 +6,14 @@ and one sum however many devices take part.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from channels.placement import Placement
+from channels.placement import Piece, Placement
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -63,33 +64,42 @@ class MultipleAccessChannel:
         self._placement = placement
         self._peak = None if peak_energy is None else np.sqrt(peak_energy)
         self._flat = self._effective.shape[1:] == (1, 1)
+        self._pieces = [] if self._flat or placement is None else placement.pieces()
+        self._entries = 0
         self._sum: Tensor | None = None
 
-    def send(self, messages: Tensor, scale: NDArray[np.float64], devices: slice) -> Sent:
-        """Superpose one chunk. messages: [chunk, m] real; scale: s_i, [chunk]; devices: which rows of `gains`."""
+    def send(self, messages: Tensor, scale: NDArray[np.float64], devices: slice, norms: Tensor | None = None) -> Sent:
+        """Superpose one chunk.
+
+        messages: [chunk, m] real; scale: s_i, [chunk]; devices: which rows of `gains`; norms: ||m_i||, [chunk], where
+        they are known, which saves a pass over the messages.
+        """
         clipped = np.zeros(len(scale), dtype=np.int64)
         if self._peak is not None:
             messages, clipped = self._clip(messages, scale, devices)
+            norms = None
         if self._sum is None:
-            self._sum = messages.new_zeros(messages.shape[1])
+            self._entries = messages.shape[1]
+            odd = self._entries % 2 if self._packing == "iq" and not self._flat else 0
+            self._sum = messages.new_zeros(self._entries + odd)
         if self._flat:
             effective = self._effective[devices, 0, 0] * scale
-            norms = messages.norm(dim=1).double().cpu().numpy()
             self._superpose(messages, effective)
-            energy = (self._precoders[devices, 0, 0] * scale * norms) ** 2
-            return Sent(energy, (np.abs(effective) * norms) ** 2, clipped)
+            lengths = (messages.norm(dim=1) if norms is None else norms).double().cpu().numpy()
+            energy = (self._precoders[devices, 0, 0] * scale * lengths) ** 2
+            return Sent(energy, (np.abs(effective) * lengths) ** 2, clipped)
         energy, received = np.zeros(len(scale)), np.zeros(len(scale))
         for row, message in enumerate(messages):
             device = devices.start + row
             elements = _elements(message, self._packing)
-            energy[row] = self._energy_of(elements, self._precoders[device]) * scale[row] ** 2
-            received[row] = self._energy_of(elements, np.abs(self._effective[device])) * scale[row] ** 2
+            powers = (self._precoders[device] ** 2, np.abs(self._effective[device]) ** 2)
+            energy[row], received[row] = scale[row] ** 2 * self._energies(elements, powers)
             self._add(elements, self._effective[device] * scale[row])
         return Sent(energy, received, clipped)
 
     def close(self, silent: Tensor) -> Tensor:
         """The noise-free observed real entries sum_i Re(h_i x_i), [m]; `silent` [m] is returned where nobody sent."""
-        return silent if self._sum is None else self._sum
+        return silent if self._sum is None else self._sum[: self._entries]
 
     def _superpose(self, messages: Tensor, effective: NDArray[np.complexfloating]) -> None:
         """sum += Re(h_i b_i s_i) m_i, and a quarter turn for the imaginary part under I/Q packing."""
@@ -103,25 +113,30 @@ class MultipleAccessChannel:
     def _add(self, elements: Tensor, coefficients: NDArray[np.complexfloating]) -> None:
         """One device through a channel that differs from element to element."""
         assert self._sum is not None
-        assert self._placement is not None
-        real = self._placement.spread(elements.real.new_tensor(coefficients.real))
         if self._packing == "real":
-            self._sum.addcmul_(elements, real)
-            return
+            total, values = self._sum, elements.new_tensor(coefficients.real)
+        else:
+            total, values = self._pairs(self._sum), elements.new_tensor(coefficients)
+        for piece in self._pieces:
+            row = _row(values, piece)
+            block = total[piece.elements].view(-1, piece.width)
+            block.addcmul_(elements[piece.elements].view(-1, piece.width), row.expand_as(block))
+
+    def _energies(self, elements: Tensor, powers: Sequence[NDArray[np.floating]]) -> NDArray[np.float64]:
+        """sum_e power_e |element_e|^2 for each of the powers, which differ from element to element."""
+        squares = elements.real.square() + elements.imag.square() if elements.is_complex() else elements.square()
+        values = [squares.new_tensor(power) for power in powers]
+        sums = np.zeros(len(powers))
+        for piece in self._pieces:
+            columns = squares[piece.elements].view(-1, piece.width).sum(dim=0)
+            sums += [float(columns @ _row(value, piece).expand_as(columns)) for value in values]
+        return sums
+
+    def _pairs(self, entries: Tensor) -> Tensor:
+        """The sum as complex elements, sharing its memory; it has room for an even number of entries."""
         import torch
 
-        imaginary = self._placement.spread(elements.real.new_tensor(coefficients.imag))
-        received = torch.view_as_real(elements * torch.complex(real, imaginary)).flatten()
-        self._sum += received[: len(self._sum)]
-
-    def _energy_of(self, elements: Tensor, amplitudes: NDArray[np.floating]) -> float:
-        """sum_e amplitude_e^2 |element_e|^2."""
-        assert self._placement is not None
-        import torch
-
-        power = self._placement.spread(elements.real.new_tensor(amplitudes**2))
-        modulus = elements.abs() if elements.is_complex() else elements
-        return float(torch.dot(power * modulus, modulus))
+        return torch.view_as_complex(entries.view(-1, 2))
 
     def _clip(self, messages: Tensor, scale: NDArray[np.float64], devices: slice) -> tuple[Tensor, NDArray[np.int64]]:
         """Messages whose elements keep to the peak |b_i s_i m| <= sqrt(peak), and how many had to be cut."""
@@ -154,6 +169,12 @@ def _add_weighted(total: Tensor, messages: Tensor, weights: NDArray[np.floating]
         slab = total[begin : begin + SLAB]
         for message, weight in zip(messages[:, begin : begin + SLAB], weights.tolist(), strict=True):
             slab.add_(message, alpha=weight)
+
+
+def _row(coefficients: Tensor, piece: Piece) -> Tensor:
+    """Those a piece meets, [width] or [1]; coefficients: [blocks, subcarriers], or length 1."""
+    row = coefficients[piece.block if len(coefficients) > 1 else 0]
+    return row[piece.subcarriers] if len(row) > 1 else row
 
 
 def _elements(message: Tensor, packing: Packing) -> Tensor:

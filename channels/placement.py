@@ -7,6 +7,7 @@ precoders, whatever the message looks like: the figure that power control keeps 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,49 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Consecutive elements of a message that fill the same subcarriers in some consecutive symbols of one block.
+
+    elements: which of the message, symbols x width of them; block; subcarriers: first and last + 1.
+    """
+
+    elements: slice
+    block: int
+    subcarriers: slice
+
+    @property
+    def width(self) -> int:
+        """Elements a symbol."""
+        return int(self.subcarriers.stop - self.subcarriers.start)
+
+
+@dataclass(frozen=True)
 class Placement:
     """Element e of a message sits on element (e + start) mod n of the frame's n elements."""
 
     frame: Frame
     start: int
+
+    def pieces(self) -> list[Piece]:
+        """The message cut into pieces, in order: whole symbols of a block together, symbols in part by themselves."""
+        first = self.frame.elements - self.start  # of the message's elements, those before the turn
+        return [*self._run(0, first, self.start), *self._run(first, self.frame.elements, 0)]
+
+    def _run(self, begin: int, end: int, where: int) -> Iterator[Piece]:
+        """Pieces of the elements from `begin` to `end`, which sit from element `where` of the frame on."""
+        k, per_block = self.frame.subcarriers, self.frame.symbols_per_block
+        while begin < end:
+            symbol, subcarrier = divmod(where, k)
+            block = symbol // per_block
+            left = end - begin
+            if subcarrier or left < k:
+                count = min(k - subcarrier, left)
+                columns = slice(subcarrier, subcarrier + count)
+            else:
+                count = min((block + 1) * per_block - symbol, left // k) * k
+                columns = slice(0, k)
+            yield Piece(slice(begin, begin + count), block, columns)
+            begin, where = begin + count, where + count
 
     def spread(self, coefficients: Tensor) -> Tensor:
         """Coefficients [blocks, subcarriers] (or length 1) as the elements of a message meet them, [n]."""

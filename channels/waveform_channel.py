@@ -58,8 +58,8 @@ class WaveformChannel:
         """Of the transmitted samples of all devices."""
         return self._clipped / max(self._samples, 1.0)
 
-    def send(self, messages: Tensor, scale: Array, devices: slice) -> Sent:
-        """Modulate, propagate, superpose and demodulate one chunk."""
+    def send(self, messages: Tensor, scale: Array, devices: slice, norms: Tensor | None = None) -> Sent:
+        """Modulate, propagate, superpose and demodulate one chunk; norms are not needed."""
         from channels.waveform import propagate, receive, transmit
 
         self._messages, self._entries = messages, messages.shape[1]

@@ -154,7 +154,8 @@ class PowerSettings(Section):
     )
     spacing: Literal["linear", "db"] = Field("linear", description="[low, high] is uniform in the ratio, or in dB")
     limit: Literal["round_energy", "transmit_power"] = Field(
-        "round_energy", description="P_i bounds a round's energy whatever is sent, or the power of each entry"
+        "round_energy",
+        description="P_i bounds a round's energy whatever is sent, or the power of each entry (as in physical units)",
     )
     strict: bool = Field(False, description="clip the masked update to sqrt(p) C, so that no single round exceeds P_i")
     policy: PolicyName = Field("pfels", description="how power follows the channel, in analog schemes")

@@ -196,6 +196,11 @@ class Settings(Section):
         return self.privacy.delta if self.privacy.delta is not None else 1.0 / self.run.devices
 
     @property
+    def power_limit(self) -> Literal["round_energy", "transmit_power"]:
+        """What P_i bounds; a power in dBm is one of every moment."""
+        return self.power.limit if self.channel.units == "normalised" else "transmit_power"
+
+    @property
     def csi_tail(self) -> float:
         """The part of delta that pays for quantiles of the channel error, over the whole run."""
         return self.delta / 2 if self.privacy.csi_error == "quantile" else 0.0

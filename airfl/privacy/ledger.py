@@ -42,7 +42,7 @@ class PrivacyLedger:
         """tail: the part of delta that pays for the accountants' noise multipliers not being bounds for certain."""
         self.sampling, self.delta = sampling, delta
         self._noise_delta = delta - tail
-        self._own_rounds = OwnRounds(devices)
+        self._own_rounds = OwnRounds(devices if sampling == "by_channel" else 0)
         self._selected, self._devices = selected, devices
         self._pending: list[float] = []
         self._unprotected = False
@@ -70,12 +70,18 @@ class PrivacyLedger:
             self._noise_delta, sensitivity / noise_multiplier, self._selected / self._devices
         )
 
-    def record(self, noise_multiplier: float, devices: NDArray[np.int64], compose: bool) -> PrivacyFigures:
-        """Enter a round of these devices; 0 means that something was released without noise, and everything is inf from
-        then on."""
+    def record(
+        self, noise_multiplier: float, compose: bool, devices: NDArray[np.int64] | None = None
+    ) -> PrivacyFigures:
+        """Enter a round; 0 means that something was released without noise, and everything is inf from then on.
+
+        devices: who took part; needed where the channel chose them.
+        """
         if noise_multiplier > 0:
             self._pending.append(noise_multiplier)
-            self._own_rounds.compose(noise_multiplier, devices)
+            if self.sampling == "by_channel":
+                assert devices is not None
+                self._own_rounds.compose(noise_multiplier, devices)
         else:
             self._unprotected = True
         own, as_poisson = self._composed() if compose else (math.nan, math.nan)

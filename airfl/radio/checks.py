@@ -22,8 +22,9 @@ from channels.power import POLICIES, check_policy
 from channels.selective import SELECTIVE_MODELS, check
 from channels.topology import check_topology
 
-MEMORY_SHARE = 0.25
-BYTES_A_COEFFICIENT = 8
+MEMORY_SHARE = 0.5
+# Measured: a response, its estimate, precoders and what power control makes of them on the way.
+BYTES_A_COEFFICIENT, BYTES_AN_ANTENNA = 180, 24
 
 
 def check_radio(settings: Settings) -> None:
@@ -49,11 +50,12 @@ def check_size(settings: Settings, entries: int, rows: int, blocks: int) -> None
     if settings.channel.fading not in SELECTIVE_MODELS and not settings.csi.timing_offset_s:
         return
     subcarriers = min(grid_of(settings).used_subcarriers, entries)
-    size = rows * settings.antennas.count * blocks * subcarriers * BYTES_A_COEFFICIENT
+    each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * settings.antennas.count
+    size = rows * blocks * subcarriers * each
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if size > MEMORY_SHARE * memory:
         raise UserError(
-            f"channel.coherence: a round's responses of {rows:,} devices, {settings.antennas.count} antennas, "
+            f"channel.coherence: a round's channels of {rows:,} devices, {settings.antennas.count} antennas, "
             f"{blocks:,} blocks and {subcarriers:,} subcarriers take {size / 1e9:.3g} GB of {memory / 1e9:.3g} GB; "
             "take a longer coherence, fewer devices or fewer antennas"
         )

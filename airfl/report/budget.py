@@ -43,7 +43,7 @@ def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
         (f"energy of all devices ({budget.units})", scientific(budget.energy_j)),
         ("resource elements", f"{budget.resource_elements:,}"),
         *_where_asked(budget),
-        ("air time (s)", f"{budget.air_time_s:,.1f}"),
+        ("air time (s)", _seconds(budget.air_time_s)),
         ("alignment coefficient β, median", figure(beta)),
         ("rounds in which the privacy bound sets β", f"{100 * budget.privacy_bound_binding_share:.1f}%"),
         ("noise over a device's largest contribution, least", figure(budget.noise_multiplier_min)),
@@ -61,10 +61,14 @@ def _where_asked(budget: Budget) -> list[tuple[str, str]]:
     if budget.downlink_elements:
         lines.append(("resource elements of the downlink", f"{budget.downlink_elements:,}"))
         lines.append((f"energy of the downlink ({budget.units})", scientific(budget.downlink_energy_j)))
-        lines.append(("air time of the downlink (s), included below", f"{budget.downlink_air_time_s:,.1f}"))
+        lines.append(("air time of the downlink (s), included below", _seconds(budget.downlink_air_time_s)))
     if budget.silent_share:
         lines.append(("selected devices kept silent", f"{100 * budget.silent_share:.1f}%"))
     return lines
+
+
+def _seconds(duration_s: float) -> str:
+    return f"{duration_s:,.1f}" if duration_s >= 100 else f"{duration_s:.4g}"
 
 
 def _in_d(budget: Budget) -> str:

@@ -25,11 +25,12 @@ def aligned_uplink(problem: Problem, privacy_bound: float = math.inf) -> AnalogU
     control = PowerControl(
         policy=power.policy,
         parameters=policy_parameters(settings),
-        limit=power.limit,
+        limit=settings.power_limit,
         noise_std=problem.noise_std,
         privacy_bound=privacy_bound,
         divide_by=power.divide_by,
         combining=settings.antennas.combining,
+        strict=power.strict,
         peak_db=power.peak_db,
         peak=power.peak,
     )

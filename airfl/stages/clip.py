@@ -27,8 +27,8 @@ class Clip:
         return Coder(encode=self._encode, decode=lambda mean: mean)
 
     def _encode(self, batch: Batch) -> Batch:
-        norms = batch.values.norm(dim=1) * batch.scale
-        return Batch(batch.values, batch.scale * clip_factor(norms, self.limit))
+        norms = batch.norms
+        return replace(batch, known_norms=norms).scaled(clip_factor(norms * batch.scale, self.limit))
 
 
 def clip_factor(norms: Tensor, limit: float) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -20,11 +20,22 @@ class Batch:
     """Messages of a chunk of devices: row i is scale[i] * values[i].
 
     values: [chunk, m]; scale: [chunk]. A factor for a whole device (a clip, a weight) goes into `scale`, so that no
-    stage copies the values for it and the superposition applies all factors in its one pass.
+    stage copies the values for it and the superposition applies all factors in its one pass. known_norms: l2 norms of
+    the rows of values, [chunk], where somebody has computed them already.
     """
 
     values: Tensor
     scale: Tensor
+    known_norms: Tensor | None = None
+
+    @property
+    def norms(self) -> Tensor:
+        """l2 norms of the rows of values, [chunk]."""
+        return self.values.norm(dim=1) if self.known_norms is None else self.known_norms
+
+    def scaled(self, factors: Tensor) -> Batch:
+        """Every message times its factor, [chunk]."""
+        return replace(self, scale=self.scale * factors)
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class _AnalogLink:
     def send(self, batch: Batch, devices: slice) -> None:
         """Superpose a chunk: clip factors and weights ride on the precoders, so the values are read once."""
         scale = batch.scale.double().cpu().numpy()
-        sent = self._channel.send(batch.values, scale, devices)
+        sent = self._channel.send(batch.values, scale, devices, batch.known_norms)
         self._energy[devices], self._received[devices] = sent.energy, sent.received_energy
         self._clipped += int(sent.clipped.sum())
         if self._terms.record:
@@ -127,7 +127,7 @@ class _AnalogLink:
         return LinkReport(
             noise_std=self._noise_std * decoded,
             interference_std=self._disturbance(received) * decoded,
-            alignment_coefficient=float(np.sqrt((plan.coefficient**2 * weights).sum())),
+            alignment_coefficient=float((plan.coefficient * (weights > 0)).max()),
             power_bound_binding=plan.power_bound_binding,
             privacy_bound_binding=plan.privacy_bound_binding,
             protection=self._noise_std / largest if largest else np.inf,

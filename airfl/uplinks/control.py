@@ -44,7 +44,8 @@ class Control:
 @dataclass(frozen=True)
 class PowerControl:
     """The rules. policy: a name of `POLICIES`; limit: what P_i bounds; privacy_bound: the largest beta that privacy
-    allows, inf where it does not matter; divide_by: selected, expected or active devices; peak_db: largest energy of an
+    allows, inf where it does not matter; divide_by: selected, expected or active devices; strict: keep to the limit in
+    every round; peak_db: largest energy of an
     entry over P_i/d, None for no peak limit; noise_std: sigma_0."""
 
     policy: str
@@ -54,6 +55,7 @@ class PowerControl:
     privacy_bound: float = float("inf")
     divide_by: Divisor = "selected"
     combining: str = "first"
+    strict: bool = False
     peak_db: float | None = None
     peak: Peak = "back-off"
 
@@ -75,6 +77,9 @@ class PowerControl:
             inverse_power=terms.fades.inverse_power if terms.fades else None,
         )
         plan = POLICIES[self.policy].policy(task, self.parameters)
+        if self.strict and plan.amplitudes.shape[1:] != (1, 1):
+            # Wherever the entries fall, and not only on average over where they do.
+            plan = back_off(plan, terms.peak_norms, limits)
         peaks = None
         if self.peak_db is not None:
             peaks = terms.power_limits / terms.dimension * db_to_linear(self.peak_db)

@@ -90,7 +90,7 @@ class LinkReport:
 
     noise_std: of the receiver noise that really was on an entry of the mean message (root mean square over entries);
     interference_std: of everything else on it, which protects nobody; alignment_coefficient: beta (nan where there is
-    none, root mean square over a selective channel); binding: which bounds set it; protection: sigma_0 over the largest
+    none, the largest over a selective channel); binding: which bounds set it; protection: sigma_0 over the largest
     amplitude with which a unit of anybody's message is observed, 0 where nothing protects; use: pilots included;
     energy_of_others: pilots of candidates that were not selected; clipped_share: of the entries, cut to the peak limit;
     papr_db: largest peak-to-average power ratio of an OFDM symbol, nan where no waveform is made.

@@ -31,11 +31,20 @@ def test_channels_never_imports_airfl() -> None:
 
 
 def test_channels_alone_does_not_load_airfl() -> None:
+    """Nor torch, nor Sionna, whichever of its modules are imported."""
+    files = sorted((ROOT / "channels").rglob("*.py"))
+    modules = [".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in files]
     code = (
-        "import sys, channels.fading, channels.mac, channels.power, channels.grid, channels.digital;"
-        "sys.exit(any(name.split('.')[0] == 'airfl' for name in sys.modules))"
+        f"import sys, {', '.join(modules)}\n"
+        "sys.exit(bool({'airfl', 'torch', 'sionna'} & {name.split('.')[0] for name in sys.modules}))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=ROOT).returncode == 0
+
+
+def test_sionna_is_behind_one_bridge() -> None:
+    files = [*(ROOT / "channels").rglob("*.py"), *(ROOT / "airfl").rglob("*.py")]
+    behind = [file.name for file in files if any(name.split(".")[0] == "sionna" for name in imported_modules(file))]
+    assert behind == ["sionna_bridge.py"]
 
 
 def test_the_round_names_no_scheme() -> None:
