@@ -6,7 +6,7 @@ and one sum however many devices take part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -90,11 +90,7 @@ class MultipleAccessChannel:
             return Sent(energy, (np.abs(effective) * lengths) ** 2, clipped)
         energy, received = np.zeros(len(scale)), np.zeros(len(scale))
         for row, message in enumerate(messages):
-            device = devices.start + row
-            elements = _elements(message, self._packing)
-            powers = (self._precoders[device] ** 2, np.abs(self._effective[device]) ** 2)
-            energy[row], received[row] = scale[row] ** 2 * self._energies(elements, powers)
-            self._add(elements, self._effective[device] * scale[row])
+            energy[row], received[row] = self._add(message, scale[row], devices.start + row)
         return Sent(energy, received, clipped)
 
     def close(self, silent: Tensor) -> Tensor:
@@ -110,27 +106,23 @@ class MultipleAccessChannel:
             _add_weighted(turned, messages, effective.imag)
             self._sum += _quarter_turn(turned)
 
-    def _add(self, elements: Tensor, coefficients: NDArray[np.complexfloating]) -> None:
-        """One device through a channel that differs from element to element."""
+    def _add(self, message: Tensor, scale: float, device: int) -> NDArray[np.float64]:
+        """One device through a channel that differs from element to element; the energies it sends and that arrive."""
         assert self._sum is not None
-        if self._packing == "real":
-            total, values = self._sum, elements.new_tensor(coefficients.real)
-        else:
-            total, values = self._pairs(self._sum), elements.new_tensor(coefficients)
+        elements, effective = _elements(message, self._packing), self._effective[device] * scale
+        total = self._sum if self._packing == "real" else self._pairs(self._sum)
+        gains = elements.new_tensor(effective if elements.is_complex() else effective.real)
+        powers = [scale**2 * self._precoders[device] ** 2, np.abs(effective) ** 2]
+        spent = [elements.real.new_tensor(power) for power in powers]
+        energies = np.zeros(2)
         for piece in self._pieces:
-            row = _row(values, piece)
-            block = total[piece.elements].view(-1, piece.width)
-            block.addcmul_(elements[piece.elements].view(-1, piece.width), row.expand_as(block))
-
-    def _energies(self, elements: Tensor, powers: Sequence[NDArray[np.floating]]) -> NDArray[np.float64]:
-        """sum_e power_e |element_e|^2 for each of the powers, which differ from element to element."""
-        squares = elements.real.square() + elements.imag.square() if elements.is_complex() else elements.square()
-        values = [squares.new_tensor(power) for power in powers]
-        sums = np.zeros(len(powers))
-        for piece in self._pieces:
-            columns = squares[piece.elements].view(-1, piece.width).sum(dim=0)
-            sums += [float(columns @ _row(value, piece).expand_as(columns)) for value in values]
-        return sums
+            sums, values = total[piece.elements].view(-1, piece.width), elements[piece.elements].view(-1, piece.width)
+            row, column_energies = _row(gains, piece), values.real.new_zeros(piece.width)
+            for some in _slabs(len(values), piece.width):
+                sums[some].addcmul_(values[some], row.expand_as(values[some]))
+                column_energies += _squares(values[some]).sum(dim=0)
+            energies += [float(column_energies @ _row(each, piece).expand_as(column_energies)) for each in spent]
+        return energies
 
     def _pairs(self, entries: Tensor) -> Tensor:
         """The sum as complex elements, sharing its memory; it has room for an even number of entries."""
@@ -169,6 +161,18 @@ def _add_weighted(total: Tensor, messages: Tensor, weights: NDArray[np.floating]
         slab = total[begin : begin + SLAB]
         for message, weight in zip(messages[:, begin : begin + SLAB], weights.tolist(), strict=True):
             slab.add_(message, alpha=weight)
+
+
+def _slabs(rows: int, width: int) -> Iterator[slice]:
+    """Rows a few at a time, so that what is read once stays in the processor's cache for what comes next."""
+    step = max(SLAB // width, 1)
+    for begin in range(0, rows, step):
+        yield slice(begin, begin + step)
+
+
+def _squares(values: Tensor) -> Tensor:
+    """|value|^2, elementwise."""
+    return values.real.square() + values.imag.square() if values.is_complex() else values.square()
 
 
 def _row(coefficients: Tensor, piece: Piece) -> Tensor:
