@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from airfl.config import Settings
 from airfl.downlink import broadcast
 from airfl.errors import UserError
-from airfl.radio import Radio, build_radio, check_size
+from airfl.radio import Radio, build_radio, check_radio, check_size, policy_parameters
 from airfl.schemes import scheme
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.selection import SELECTIONS, Candidates, Ids, Limits, Memory, select
@@ -79,6 +79,7 @@ class Opening:
 
 def build_cell(settings: Settings, dimension: int, weights: Array) -> Cell:
     """The cell of these settings for a model of d = `dimension` parameters; weights: of the devices' updates, [N]."""
+    check_radio(settings)
     streams = Streams(settings.run.seed)
     recipe = scheme(settings.scheme.name).build(Problem(settings, dimension, float(weights.max())))
     bound = bound_after(recipe.stages, dimension)
@@ -137,7 +138,10 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
 
 
 def noise_multiplier(cell: Cell, report: LinkReport) -> float:
-    """Noise on an entry of the sum over the largest weighted contribution of one device; 0 without noise or bound."""
+    """Noise on an entry of the sum over the largest weighted contribution of one device; 0 without noise or bound, inf
+    where the channel left nobody to take part and nothing is released."""
+    if SELECTIONS[cell.settings.selection.kind].among and not len(report.devices.energy):
+        return float("inf")
     return report.protection / (cell.bound.peak * float(cell.weights.max()))
 
 
@@ -182,7 +186,18 @@ def round_costs(cell: Cell) -> Array:
     everyone = np.arange(settings.run.devices)
     shape = (1, 1, *radio.response_shape(cell.frame))
     pilots = radio.pilots(shape, everyone, everyone, share).energy
-    return np.asarray(cell.power_limits * ratio * radio.energy_unit + pilots)
+    return np.asarray(cell.power_limits * ratio * _worst_fade(cell) * radio.energy_unit + pilots)
+
+
+def _worst_fade(cell: Cell) -> float:
+    """How far a round may exceed a limit that holds on the mean over fades: inversion at the threshold t takes
+    1/(t E[P/|h|^2; |h|^2 >= t P]) times that mean."""
+    settings, fades = cell.settings, cell.radio.fades
+    if settings.power.average_over == "round":
+        return 1.0
+    assert fades is not None
+    threshold = policy_parameters(settings).threshold
+    return 1 / (threshold * fades.inverse_power(threshold)) if threshold else np.inf
 
 
 def _check_energy_budget(cell: Cell) -> None:

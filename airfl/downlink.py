@@ -7,6 +7,7 @@ import numpy as np
 from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.radio import Radio
+from airfl.radio.parts import link_noise_std_of
 from channels.broadcast import Broadcast, broadcast_cost, downlink_bits
 from channels.csi import Knowledge
 from channels.units import db_to_linear, subcarrier_power_w
@@ -21,7 +22,7 @@ def broadcast(settings: Settings, radio: Radio, dimension: int, knowledge: Knowl
         element_power = float(db_to_linear(grid.downlink_snr_db)) * radio.noise_std**2
     # One beam for everybody: no array gain is counted.
     power = (np.abs(response[:, 0]) ** 2).mean(axis=(1, 2))
-    worst = float(np.min(power, initial=np.inf)) * element_power / radio.noise_std**2
+    worst = float(np.min(power, initial=np.inf)) * element_power / link_noise_std_of(settings) ** 2
     if not len(response):
         return Broadcast(0, 0, 0, 0.0, 0.0)
     coefficients = int(np.prod(response.shape[2:]))

@@ -32,12 +32,14 @@ FEW = 1 << 17
 class Sent:
     """What one chunk put on the air, [chunk] each.
 
-    energy: ||x_i||^2; received_energy: ||h_i x_i||^2; clipped: entries (elements under I/Q packing) cut to the peak.
+    energy: ||x_i||^2; received_energy: ||h_i x_i||^2; clipped: entries (elements under I/Q packing) cut to the peak;
+    cut: the messages as they were sent, [chunk, m], where there is a peak limit.
     """
 
     energy: NDArray[np.float64]
     received_energy: NDArray[np.float64]
     clipped: NDArray[np.int64]
+    cut: Tensor | None = None
 
 
 class MultipleAccessChannel:
@@ -74,10 +76,10 @@ class MultipleAccessChannel:
         messages: [chunk, m] real; scale: s_i, [chunk]; devices: which rows of `gains`; norms: ||m_i||, [chunk], where
         they are known, which saves a pass over the messages.
         """
-        clipped = np.zeros(len(scale), dtype=np.int64)
+        clipped, cut = np.zeros(len(scale), dtype=np.int64), None
         if self._peak is not None:
-            messages, clipped = self._clip(messages, scale, devices)
-            norms = None
+            cut, clipped = self._clip(messages, scale, devices)
+            messages, norms = cut, None
         if self._sum is None:
             self._entries = messages.shape[1]
             odd = self._entries % 2 if self._packing == "iq" and not self._flat else 0
@@ -87,11 +89,11 @@ class MultipleAccessChannel:
             self._superpose(messages, effective)
             lengths = (messages.norm(dim=1) if norms is None else norms).double().cpu().numpy()
             energy = (self._precoders[devices, 0, 0] * scale * lengths) ** 2
-            return Sent(energy, (np.abs(effective) * lengths) ** 2, clipped)
+            return Sent(energy, (np.abs(effective) * lengths) ** 2, clipped, cut)
         energy, received = np.zeros(len(scale)), np.zeros(len(scale))
         for row, message in enumerate(messages):
             energy[row], received[row] = self._add(message, scale[row], devices.start + row)
-        return Sent(energy, received, clipped)
+        return Sent(energy, received, clipped, cut)
 
     def close(self, silent: Tensor) -> Tensor:
         """The noise-free observed real entries sum_i Re(h_i x_i), [m]; `silent` [m] is returned where nobody sent."""

@@ -164,8 +164,11 @@ def response(taps: Complex, delays: ArrayLike, waveform: Waveform) -> Complex:
     of channel and timing as long as 0 <= delay + timing <= prefix and carriers agree.
     """
     arrivals = np.broadcast_to(np.asarray(delays), taps.shape)
-    phases = arrivals[:, :, None] * waveform.offsets / waveform.fft_size
-    return np.asarray((taps[:, :, None] * np.exp(-2j * np.pi * phases)).sum(axis=1))
+    # A device at a time: no array of [devices, taps, subcarriers] is made.
+    found = np.empty((len(taps), waveform.subcarriers), dtype=np.complex128)
+    for row, gains, late in zip(found, taps, arrivals, strict=True):
+        row[:] = gains @ np.exp(-2j * np.pi * np.outer(late, waveform.offsets) / waveform.fft_size)
+    return found
 
 
 def _useful_samples(symbols: Complex, waveform: Waveform, size: int) -> Complex:

@@ -66,9 +66,11 @@ class WaveformChannel:
         symbols = self._on_grid(messages, scale, devices)
         sent = transmit(symbols, self._waveform)
         path = self._multipath
+        # The phase is the estimate's at the useful part of the first symbol, not at the prefix before it.
+        ahead = path.frequency_offset[devices] * self._waveform.prefix_samples / self._waveform.fft_size
         stream = propagate(
             sent.samples,
-            path.taps[devices],
+            path.taps[devices] * np.exp(-2j * np.pi * ahead)[:, None],
             path.delays,
             path.timing_samples[devices],
             path.frequency_offset[devices],
@@ -76,7 +78,8 @@ class WaveformChannel:
         )
         received = receive(stream, self._waveform, symbols.shape[1])
         self._sum = received if self._sum is None else self._sum + received
-        self.papr_db = float(np.fmax(self.papr_db, np.max(sent.papr_db, initial=-np.inf)))
+        loudest = np.max(sent.papr_db, initial=-np.inf)
+        self.papr_db = float(np.fmax(self.papr_db, loudest if np.isfinite(loudest) else np.nan))
         self._clipped += float(sent.clipped_share.sum()) * sent.samples.shape[1]
         self._samples += sent.samples.size
         energy = sent.energy * (1 - sent.prefix_share)  # of the useful symbols, as everywhere

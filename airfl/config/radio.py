@@ -124,7 +124,7 @@ class CsiSettings(Section):
     estimation: Literal["perfect", "ls", "mmse"] = Field("perfect", description="from pilots, by which estimator")
     pilots: Count = Field(1, description="L, pilot symbols a device sends for each coefficient")
     pilot_snr_db: Decibels | None = Field(
-        None, description="energy of a pilot over sigma0^2 (physical units: as the data's); default P_i/d"
+        None, description="energy of a pilot over sigma0^2; default P_i/d, what an entry has"
     )
     delay_s: NotNegative = Field(0.0, description="from estimation to transmission: ageing by channel.speed_m_s")
     phase_bits: int = Field(0, ge=0, le=16, description="of the quantised feedback; 0 = not quantised")
@@ -200,7 +200,7 @@ class PowerSettings(Section):
 class GridSettings(Section):
     """The OFDMA grid."""
 
-    subcarriers: Count = Field(3300, description="K")
+    subcarriers: Annotated[int, Field(ge=1, le=1_000_000)] = Field(3300, description="K")
     resource_blocks: Count | None = Field(None, description="instead of subcarriers: 12 each")
     used: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]] | None = Field(
         None, description="[[first, last], ...], inclusive: the subcarriers that carry updates; default all"

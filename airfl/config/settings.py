@@ -188,6 +188,12 @@ class Settings(Section):
                 f"run.selected ({self.run.selected}) is above run.devices ({self.run.devices}); "
                 "select at most all of them"
             )
+        candidates = self.selection.candidates
+        if candidates and not self.run.selected <= candidates <= self.run.devices:
+            raise ValueError(
+                f"selection.candidates ({candidates}) lies outside run.selected = {self.run.selected} to run.devices = "
+                f"{self.run.devices}; 0 takes all devices"
+            )
         return self
 
     @property

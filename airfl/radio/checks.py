@@ -4,31 +4,39 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
+
 from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.radio.parts import (
     base_height_m,
     csi_parameters,
+    fading_law,
     grid_of,
     noise_std_of,
     policy_parameters,
     settings_of,
     statistics_of,
     topology_parameters,
+    waveform_of,
 )
+from airfl.selection import SELECTIONS
 from channels.csi import check_csi
-from channels.fading import FADING_LAWS
+from channels.fading import FADING_LAWS, flat_gains
 from channels.power import POLICIES, check_policy
 from channels.selective import SELECTIVE_MODELS, check
+from channels.selective.tapped_line import least_taps, tap_spacing_s
 from channels.topology import check_topology
 
 MEMORY_SHARE = 0.5
 # Measured: a response, its estimate, precoders and what power control makes of them on the way.
 BYTES_A_COEFFICIENT, BYTES_AN_ANTENNA = 180, 24
+# A delay spread of 1 us over 400 MHz takes 1,400.
+MOST_TAPS = 4096
 
 
 def check_radio(settings: Settings) -> None:
-    """UserError for settings of the radio that contradict each other or leave a model's range."""
+    """UserError for settings of the radio that contradict each other or leave a model's range. Reads no file."""
     grid = grid_of(settings)
     noise_std_of(settings)
     with settings_of("csi"):
@@ -47,9 +55,8 @@ def check_radio(settings: Settings) -> None:
 
 def check_size(settings: Settings, entries: int, rows: int, blocks: int) -> None:
     """UserError if a round's channel responses would not fit. rows: devices whose channel is needed at once."""
-    if settings.channel.fading not in SELECTIVE_MODELS and not settings.csi.timing_offset_s:
-        return
-    subcarriers = min(grid_of(settings).used_subcarriers, entries)
+    flat = settings.channel.fading not in SELECTIVE_MODELS and not settings.csi.timing_offset_s
+    subcarriers = 1 if flat else min(grid_of(settings).used_subcarriers, entries)
     each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * settings.antennas.count
     size = rows * blocks * subcarriers * each
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -78,11 +85,18 @@ def _check_topology(settings: Settings) -> None:
 
 def _check_fading(settings: Settings) -> None:
     channel = settings.channel
-    if channel.fading not in SELECTIVE_MODELS:
+    model = SELECTIVE_MODELS.get(channel.fading)
+    if model is None:
+        _check_redraw(settings)
         return
+    if model.needs_positions and settings.topology.kind == "none":
+        raise UserError(
+            f"topology.kind: channel.fading = {channel.fading!r} asks where the devices are; take disc, annulus or "
+            "coordinates (given: 'none')"
+        )
     with settings_of("channel"):
         check(
-            SELECTIVE_MODELS[channel.fading],
+            model,
             subcarriers=grid_of(settings).used_subcarriers,
             antennas=settings.antennas.count,
             delay_spread_s=channel.delay_spread_s,
@@ -93,22 +107,78 @@ def _check_fading(settings: Settings) -> None:
             positions=settings.topology.kind != "none",
             base_height_m=base_height_m(settings),
         )
+    if not model.needs_positions:
+        _check_delays(settings)
     if channel.bounds == "redraw":
         raise UserError(f'channel.bounds: "redraw" is for flat laws ({", ".join(FADING_LAWS)}); take "clip"')
 
 
+def _check_redraw(settings: Settings) -> None:
+    """A gain is drawn, which is refused where the bounds leave none of the law."""
+    channel, law = settings.channel, fading_law(settings)
+    if law is None or channel.bounds == "clip" or channel.units == "physical":
+        return
+    with settings_of("channel.bounds"):
+        flat_gains(
+            law,
+            np.ones((1, 1), dtype=np.complex128),
+            np.zeros(1),
+            scale=channel.mean_gain,
+            min_gain=channel.min_gain,
+            max_gain=channel.max_gain,
+            bounds=channel.bounds,
+        )
+
+
+def _check_delays(settings: Settings) -> None:
+    """What no symbol holds: a spread beyond it, a path that a waveform of that symbol has no place for."""
+    channel, grid = settings.channel, grid_of(settings)
+    useful_s, latest_s, taps = 1 / grid.spacing_hz, channel.delay_spread_s, 0
+    if channel.fading == "tapped-line":
+        bandwidth_hz = grid.used_subcarriers * grid.spacing_hz
+        taps = channel.taps or least_taps(bandwidth_hz, channel.delay_spread_s)
+        if settings.grid.waveform:
+            latest_s = tap_spacing_s(channel.delay_spread_s, taps) * (taps - 1)
+    if latest_s >= useful_s:
+        raise UserError(
+            f"channel.delay_spread_s: {channel.delay_spread_s:g} s has delays of {latest_s:.3g} s; they must lie below "
+            f"the useful symbol, {useful_s:.6g} s"
+        )
+    if taps > MOST_TAPS:
+        raise UserError(
+            f"channel.taps: {taps:,} taps, at most {MOST_TAPS:,} are allowed (0 takes as many as the delay spread "
+            "needs over the used subcarriers); give fewer"
+        )
+
+
 def _check_power(settings: Settings) -> None:
     power, fades = settings.power, statistics_of(settings)
+    if power.participation is not None and "threshold" not in POLICIES[power.policy].reads:
+        readers = ", ".join(name for name, entry in POLICIES.items() if "threshold" in entry.reads)
+        raise UserError(
+            f"power.participation: power policy {power.policy!r} has no threshold to set by it (given: "
+            f"{power.participation}); leave it out, or choose one of {readers}"
+        )
     parameters = policy_parameters(settings)
     if power.average_over == "fading" and fades is None:
         raise UserError(f'power.average_over: the law of fading {settings.channel.fading!r} is not known; take "round"')
     with settings_of("power"):
         check_policy(power.policy, parameters, fades.inverse_power if fades else None)
     one_gain = settings.antennas.count == 1 or settings.antennas.combining == "first"
-    if not one_gain and (power.average_over == "fading" or power.divide_by == "expected" or power.participation):
+    for key, asked, remedy in (
+        ("average_over", power.average_over == "fading", 'take "round"'),
+        ("divide_by", power.divide_by == "expected", 'take "active"'),
+        ("participation", power.participation is not None, "give power.threshold"),
+    ):
+        if asked and not one_gain:
+            raise UserError(
+                f"power.{key}: how combined antennas fade is not known (given: antennas.count = "
+                f"{settings.antennas.count}); {remedy}, or one antenna"
+            )
+    if power.divide_by == "active" and SELECTIONS[settings.selection.kind].sampling == "poisson":
         raise UserError(
-            "power.average_over, divide_by, participation: how combined antennas fade is not known; take one antenna, "
-            'or "round", "active" and power.threshold'
+            'power.divide_by: "active" tells how many a Poisson sample has, which no privacy figure allows for; take '
+            '"selected" or "expected", or another selection.kind'
         )
     if power.divide_by == "expected" and (fades is None or not POLICIES[power.policy].truncates):
         raise UserError(
@@ -133,3 +203,9 @@ def _check_waveform(settings: Settings) -> None:
         raise UserError("grid.waveform: all subcarriers carry entries; leave grid.used out")
     if settings.power.peak_db is not None and settings.power.peak == "clip":
         raise UserError('grid.waveform: power.peak = "clip" cuts entries; clip the waveform by grid.clip_db instead')
+    if settings.csi.phase_std_rad or (settings.csi.delay_s and channel.speed_m_s):
+        raise UserError(
+            "grid.waveform: residual phase and ageing are not made in time; take csi.phase_std_rad and csi.delay_s 0 "
+            f"(given: {settings.csi.phase_std_rad:g}, {settings.csi.delay_s:g})"
+        )
+    waveform_of(settings)

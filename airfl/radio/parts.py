@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,7 +15,15 @@ from airfl.selection import Ids
 from airfl.streams import Purpose, Streams
 from channels.csi import IMPAIRMENTS, CsiParameters
 from channels.draws import Draw
-from channels.fading import FADING_LAWS, FadeStatistics, FadingLaw, doppler_hz, fade_statistics
+from channels.fading import (
+    FADING_LAWS,
+    FadeStatistics,
+    FadingLaw,
+    Replay,
+    doppler_hz,
+    fade_statistics,
+    read_replay,
+)
 from channels.fading.law import LawParameters
 from channels.grid import OfdmaGrid, default_symbol_duration_s, exact_grid, subcarriers_of, used_from
 from channels.noise import thermal_noise_std
@@ -65,6 +74,13 @@ def noise_std_of(settings: Settings) -> float:
         return thermal_noise_std(settings.grid.spacing_hz, channel.noise_figure_db, channel.temperature_k)
 
 
+def link_noise_std_of(settings: Settings) -> float:
+    """Square root of the noise power that digital links are set against: the papers' sigma_0^2 in normalised units, all
+    of N_0 = 2 sigma_0^2 on a complex element in physical ones."""
+    noise_std = noise_std_of(settings)
+    return noise_std if settings.channel.units == "normalised" else math.sqrt(2.0) * noise_std
+
+
 def fading_law(settings: Settings) -> FadingLaw | None:
     """The flat law; None where the channel is replayed or selective."""
     channel = settings.channel
@@ -72,6 +88,21 @@ def fading_law(settings: Settings) -> FadingLaw | None:
         return None
     with settings_of("channel"):
         return FADING_LAWS[channel.fading](LawParameters(channel.rician_k, channel.nakagami_m))
+
+
+def replay_of(settings: Settings) -> Replay | None:
+    """The recorded gains; None where the channel is not replayed."""
+    channel, run = settings.channel, settings.run
+    if channel.replay_file is None:
+        return None
+    with settings_of("channel.replay_file"):
+        return read_replay(
+            channel.replay_file,
+            channel.replay_variable,
+            rounds=run.rounds,
+            devices=run.devices,
+            antennas=settings.antennas.count,
+        )
 
 
 def policy_parameters(settings: Settings) -> PolicyParameters:
@@ -129,7 +160,8 @@ def waveform_of(settings: Settings) -> Waveform | None:
     grid = grid_of(settings)
     size = 1 << (grid.used_subcarriers - 1).bit_length()
     prefix_samples = round(prefix_s(grid) * grid.spacing_hz * size)
-    return Waveform(size, prefix_samples, grid.used_subcarriers, settings.grid.clip_db)
+    with settings_of("grid.waveform"):
+        return Waveform(size, prefix_samples, grid.used_subcarriers, settings.grid.clip_db)
 
 
 def topology_parameters(settings: Settings) -> TopologyParameters:

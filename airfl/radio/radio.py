@@ -17,6 +17,7 @@ from airfl.radio.parts import (
     grid_of,
     impairment_draws,
     noise_std_of,
+    replay_of,
     settings_of,
     statistics_of,
     topology_parameters,
@@ -36,7 +37,6 @@ from channels.fading import (
     doppler_hz,
     flat_gains,
     line_of_sight_turns,
-    read_replay,
 )
 from channels.frame import Frame
 from channels.grid import OfdmaGrid
@@ -209,7 +209,7 @@ class Radio:
         limits = (0.0, np.inf) if self.physical else (channel.min_gain, channel.max_gain)
         gains = flat_gains(
             law,
-            diffuse.reshape(len(devices), -1),
+            diffuse.reshape(len(devices), antennas * len(within_s)),
             turns,
             scale=self.scale[devices],
             min_gain=limits[0],
@@ -268,7 +268,7 @@ class Radio:
 def build_radio(settings: Settings, streams: Streams) -> Radio:
     """The radio of these settings; UserError for what no radio can be."""
     channel, devices = settings.channel, settings.run.devices
-    law, placed, replay = fading_law(settings), None, None
+    law, placed, replay = fading_law(settings), None, replay_of(settings)
     mean_square = law.mean_square if law else 1.0
     scale = np.full(devices, channel.mean_gain)
     if settings.topology.kind != "none":
@@ -276,16 +276,7 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
             placed = drop(topology_parameters(settings), whole_population(streams, Purpose.TOPOLOGY, devices))
         scale = placed.amplitude / np.sqrt(mean_square)  # a path gain is of powers: fading has unit mean power
     mean_power = scale**2 * mean_square
-    if channel.fading == "replay":
-        assert channel.replay_file is not None
-        with settings_of("channel.replay_file"):
-            replay = read_replay(
-                channel.replay_file,
-                channel.replay_variable,
-                rounds=settings.run.rounds,
-                devices=devices,
-                antennas=settings.antennas.count,
-            )
+    if replay is not None:
         mean_power = (np.abs(replay.gains) ** 2).mean(axis=(0, 2))
     return Radio(
         settings=settings,

@@ -20,9 +20,9 @@ def scheme(name: str) -> Scheme:
 
 def check_recipe(settings: Settings) -> None:
     """UserError if scheme or radio cannot be built from these settings; needs neither data nor torch."""
-    from airfl.radio import check_radio
-    from airfl.schemes.recipe import Problem
+    import numpy as np
+
+    from airfl.cell import build_cell
     from airfl.tasks.models import MODELS
 
-    check_radio(settings)
-    scheme(settings.scheme.name).build(Problem(settings, MODELS[settings.task.model].parameters))
+    build_cell(settings, MODELS[settings.task.model].parameters, np.ones(settings.run.devices))

@@ -14,7 +14,7 @@ def build(problem: Problem) -> Recipe:
     settings = problem.settings
     return Recipe(
         stages=(Clip(settings.local.update_bound),),
-        uplink=IdealUplink(grid=problem.grid, noise_std=problem.noise_std),
+        uplink=IdealUplink(grid=problem.grid, noise_std=problem.link_noise_std),
     )
 
 

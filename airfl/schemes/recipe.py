@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from airfl.config.settings import Settings
-from airfl.radio.parts import grid_of, noise_std_of
+from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of
 from airfl.stages.stage import Stage
 from airfl.uplinks.uplink import LinkReport, Uplink
 from channels.grid import OfdmaGrid
@@ -33,6 +33,11 @@ class Problem:
     def noise_std(self) -> float:
         """sigma_0, in the settings' units."""
         return noise_std_of(self.settings)
+
+    @property
+    def link_noise_std(self) -> float:
+        """What digital links are set against."""
+        return link_noise_std_of(self.settings)
 
 
 @dataclass(frozen=True)

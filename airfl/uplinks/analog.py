@@ -84,7 +84,8 @@ class _AnalogLink:
         if self._terms.record:
             precoders = self._control.precoders[devices] * scale[:, None, None]
             place = None if self._flat else self._placement
-            self._sent.append(baseband(batch.values, precoders, self._uplink.grid.packing, place))
+            values = batch.values if sent.cut is None else sent.cut
+            self._sent.append(baseband(values, precoders, self._uplink.grid.packing, place))
 
     def close(self) -> Reception:
         """y = sum_i h_i x_i + z on the observed real entries, and the mean y/(r beta) (eq. 11 and 13)."""
@@ -127,7 +128,7 @@ class _AnalogLink:
         return LinkReport(
             noise_std=self._noise_std * decoded,
             interference_std=self._disturbance(received) * decoded,
-            alignment_coefficient=float((plan.coefficient * (weights > 0)).max()),
+            alignment_coefficient=_largest_used(plan.coefficient, weights),
             power_bound_binding=plan.power_bound_binding,
             privacy_bound_binding=plan.privacy_bound_binding,
             protection=self._noise_std / largest if largest else np.inf,
@@ -162,14 +163,24 @@ class _AnalogLink:
 
     def _disturbance(self, received: Array) -> float:
         """Standard deviation on an observed entry of what is neither signal nor receiver noise: other cells, and what
-        offsets leak from one element to others, half of it on each of the two parts of an element."""
-        leakage = self._terms.knowledge.leakage
-        leaked = float((received * leakage / (1.0 - leakage)).sum()) / self._terms.frame.elements
-        if self._uplink.waveform is not None:
-            leaked = 0.0  # the waveform itself has it
-        return float(
-            np.sqrt(leaked / 2 + interference_std(self._noise_std, self._uplink.interference_to_noise_db) ** 2)
-        )
+        offsets leak from one element to others."""
+        knowledge, uplink = self._terms.knowledge, self._uplink
+        other_cells = interference_std(self._noise_std, uplink.interference_to_noise_db)
+        if uplink.waveform is not None or not knowledge.leakage.any():  # a waveform has its leakage in it
+            return other_cells
+        # On each part of an element falls half of it, but for what keeps the phase of a real payload.
+        turned = knowledge.in_phase * (self._real_share() if uplink.grid.packing == "real" else 0.5)
+        observed = turned + (knowledge.leakage - knowledge.in_phase) / 2
+        leaked = float((received / (1.0 - knowledge.leakage) * observed).sum()) / self._terms.frame.elements
+        return float(np.sqrt(leaked + other_cells**2))
+
+    def _real_share(self) -> Array:
+        """Of a device's received power, what is on the real part where the payload was, [devices]."""
+        effective = self._gains * self._control.precoders
+        share = shares_as(self._terms.frame.weights, effective.shape[1:])
+        power = (np.abs(effective) ** 2 * share).sum(axis=(1, 2))
+        real = (effective.real**2 * share).sum(axis=(1, 2))
+        return np.asarray(real / np.where(power > 0, power, 1.0))
 
     def _decoder(self, signal: Tensor) -> Tensor | float:
         """What a received entry is multiplied by: 1/(r beta), per entry over a selective channel."""
@@ -203,9 +214,16 @@ class _AnalogLink:
         return Signals(tx=tx, rx=rx, response=response)
 
 
+def _largest_used(coefficient: Array, weights: Array) -> float:
+    """The largest beta of a coefficient that entries fall on."""
+    return float(np.max(np.broadcast_to(coefficient, weights.shape), where=weights > 0, initial=0.0))
+
+
 def _placement(terms: Terms, shape: tuple[int, ...]) -> Placement:
-    """Over a flat channel every start is the same, so nothing is drawn."""
-    if shape == (1, 1):
+    """Over a channel that is the same everywhere every start is the same, so nothing is drawn."""
+    path = terms.multipath
+    offsets = path is not None and (path.timing_samples.any() or path.frequency_offset.any())
+    if shape == (1, 1) and not offsets:
         return Placement(terms.frame, 0)
     generator = terms.streams.generator(Purpose.PLACEMENT, terms.round_index)
     return Placement(terms.frame, int(generator.integers(terms.frame.elements)))

@@ -110,8 +110,8 @@ class PowerControl:
         # Nobody sends there, which follows from public channels: noise alone tells nothing and is left out. A round
         # whose random sample came out empty is decoded like any other, so as not to tell that it was.
         heard = (plan.amplitudes > 0).any(axis=0) if len(plan.amplitudes) else np.array(True)
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.where((divisor > 0) & heard, 1.0 / (divisor * coefficient), 0.0))
+        used = (divisor > 0) & heard
+        return np.asarray(used / np.where(used, divisor, 1.0) / np.where(used, coefficient, 1.0))
 
 
 def shares_as(weights: Array, shape: tuple[int, ...]) -> Array:

@@ -59,7 +59,8 @@ class _IdealLink:
 
         terms = self._terms
         total = torch.zeros(terms.entries, device=terms.device) if self._sum is None else self._sum
-        return Reception(mean=total / terms.divisor, receive_snr_db=float("inf"), report=self.at_bound())
+        mean = total / terms.divisor if terms.divisor else total  # nobody was chosen: nothing is learned
+        return Reception(mean=mean, receive_snr_db=float("inf"), report=self.at_bound())
 
     def at_bound(self) -> LinkReport:
         """What sending one device at a time takes, whatever the messages are."""

@@ -14,13 +14,14 @@ def _offset(knowledge: Knowledge, parameters: CsiParameters, frame: Frame, draw:
 
     eps = df/spacing; t_b: start of block b, from the useful part of the first symbol, where the phase is the
     estimate's. The phase is that of a block's first symbol: a frame whose blocks are one symbol long follows it
-    exactly. A share 1 - sinc^2(eps) of the power falls on other subcarriers, where all are loaded.
+    exactly. A share 1 - sinc^2(eps) of the power falls on other subcarriers, where all are loaded; it comes from near
+    by, with the phase of what stays.
     """
     offset_hz = parameters.frequency_offset_hz * (2 * draw(1) - 1)
     eps = offset_hz / parameters.spacing_hz
     useful = np.sinc(eps)
     phase = np.pi * eps + 2 * np.pi * offset_hz * frame.block_times_s
-    return turn(knowledge, (useful * np.exp(1j * phase))[:, None, :, None], 1 - useful[:, 0] ** 2)
+    return turn(knowledge, (useful * np.exp(1j * phase))[:, None, :, None], 1 - useful[:, 0] ** 2, in_phase=True)
 
 
 FREQUENCY = Impairment(

@@ -55,6 +55,8 @@ class Knowledge:
     says that |h/hhat| <= |slope|.
     leakage: share of a device's received power that falls on other elements and symbols, [devices]. `state` holds what
     is left on the device's own elements, so that beside a useful |h|^2 of `state` leaks |h|^2 leakage/(1 - leakage).
+    in_phase: the part of `leakage` that arrives with the phase of what is useful, and so on the real part of an element
+    as far as that does; the rest falls on both parts alike, [devices].
     """
 
     state: ChannelState
@@ -64,6 +66,7 @@ class Knowledge:
     slope: Array
     error_variance: Array | None
     leakage: Array
+    in_phase: Array
 
     def take(self, rows: NDArray[np.int64]) -> Knowledge:
         """Of these devices alone."""
@@ -75,6 +78,7 @@ class Knowledge:
             slope=self.slope[rows],
             error_variance=None if self.error_variance is None else self.error_variance[rows],
             leakage=self.leakage[rows],
+            in_phase=self.in_phase[rows],
         )
 
 
@@ -83,21 +87,24 @@ def perfect_knowledge(
 ) -> Knowledge:
     """Perfect channel knowledge at both ends (PFELS, section 4.1)."""
     exact, nothing = np.ones(len(state.response)), np.zeros(len(state.response))
-    return Knowledge(state, ChannelEstimate(state.response), mean_power, pilot_noise_variance, exact, nothing, nothing)
+    estimate = ChannelEstimate(state.response)
+    return Knowledge(state, estimate, mean_power, pilot_noise_variance, exact, nothing, nothing, nothing)
 
 
-def turn(knowledge: Knowledge, factor: Complex, leaked: Array | float = 0.0) -> Knowledge:
+def turn(knowledge: Knowledge, factor: Complex, leaked: Array | float = 0.0, *, in_phase: bool = False) -> Knowledge:
     """The true channel times factors of modulus at most 1 that nobody knows.
 
     factor: broadcast against the response; leaked: share of the power that leaves the device's elements, [devices];
-    shares compose as 1 - (1 - a)(1 - b). Nothing is said of h given hhat from here on, unless hhat was exact.
+    shares compose as 1 - (1 - a)(1 - b); in_phase: whether it does so with the phase of what stays. Nothing is said of
+    h given hhat from here on, unless hhat was exact.
     """
-    response = knowledge.state.response
+    response, newly = knowledge.state.response, (1.0 - knowledge.leakage) * leaked
     return replace(
         knowledge,
         state=ChannelState(response * factor.astype(response.dtype)),
         error_variance=if_exact(knowledge.error_variance),
         leakage=1.0 - (1.0 - knowledge.leakage) * (1.0 - leaked),
+        in_phase=knowledge.in_phase + newly if in_phase else knowledge.in_phase,
     )
 
 

@@ -1,0 +1,28 @@
+"""The effects of the channel, one function each: it draws on a figure and returns what is worth quoting."""
+
+from collections.abc import Callable
+
+from matplotlib.figure import Figure
+
+from channel_effects import antennas, cell, fading, knowledge, offsets, power, privacy, selection, selective, waveform
+
+EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
+    "fading-laws": fading.fading_laws,
+    "variation": fading.variation,
+    "selective": selective.selective,
+    "topology": cell.topology,
+    "grid": cell.grid,
+    "estimation": knowledge.estimation,
+    "ageing": knowledge.ageing,
+    "feedback": knowledge.feedback,
+    "phase": knowledge.phase,
+    "timing": offsets.timing,
+    "frequency": offsets.frequency,
+    "policies": power.policies,
+    "peak": power.peak,
+    "antennas": antennas.antennas,
+    "selection": selection.selection,
+    "interference": cell.interference,
+    "waveform": waveform.waveform,
+    "privacy": privacy.privacy,
+}

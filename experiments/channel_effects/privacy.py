@@ -1,0 +1,57 @@
+"""What imperfect channel knowledge does to the privacy account."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from airfl.cell import noise_multiplier
+from airfl.privacy.ledger import PrivacyLedger
+from channel_effects.drawing import label, line, panels, quote
+from channel_effects.rounds import RAYLEIGH, Array, cell_of, opened
+
+ROUNDS, DELTA = 100, 1e-3
+LEVELS_DB = np.arange(0.0, 61.0, 5.0)
+AT = {4: "20 dB", 8: "40 dB", 12: "60 dB"}
+
+
+def privacy(figure: Figure) -> list[str]:
+    """Noise multiplier and epsilon of one round against the SNR of a pilot; PFELS, 100 rounds, r = 32 of 1,000."""
+    left, right = panels(figure)
+    numbers = []
+    for number, (reading, tail) in enumerate({"realised": 0.0, "quantile": DELTA / 2}.items()):
+        multipliers = np.array([_quantiles(level, reading) for level in LEVELS_DB])
+        epsilons = np.array([[_epsilon(value, tail) for value in row] for row in multipliers])
+        for axis, shown in ((left, multipliers), (right, epsilons)):
+            axis.plot(LEVELS_DB, shown[:, 1], label=f"{reading} (5 to 95%)", **line(number, marked=True))
+            colour = line(number)["color"]
+            axis.fill_between(LEVELS_DB, shown[:, 0], shown[:, 2], color=colour, alpha=0.15, linewidth=0)
+        numbers.append(quote(f"{reading}: median noise multiplier", multipliers[:, 1], AT, ".3g"))
+        numbers.append(quote(f"{reading}: ε of the round", epsilons[:, 1], AT, ".4g"))
+    unbounded = np.array([_quantiles(level, "unbounded")[1] for level in LEVELS_DB])
+    left.plot(LEVELS_DB, unbounded, label="unbounded: 0, ε = ∞", **line(2))
+    perfect = _quantiles(None, "realised")[1]
+    left.axhline(perfect, label="perfect knowledge", **line(6))
+    right.axhline(_epsilon(perfect, 0.0), label="perfect knowledge", **line(6))
+    label(left, "pilot SNR (dB)", "noise multiplier of a round", legend="upper left", ylim=(-0.005, 0.175))
+    label(right, "pilot SNR (dB)", "ε of one round (δ = 0.001)", legend="upper right", yscale="log")
+    return [
+        *numbers,
+        f"unbounded: noise multiplier {unbounded.max():g} at every level, ε infinite",
+        f"perfect knowledge: noise multiplier {perfect:.3g}, ε of the round {_epsilon(perfect, 0.0):.4g}",
+    ]
+
+
+def _quantiles(pilot_snr_db: float | None, reading: str) -> Array:
+    """Of the noise multiplier over rounds: 5%, 50%, 95%."""
+    pfels = ("scheme.name=pfels", "scheme.ratio=0.3", "local.clip_norm=1.0", "privacy.epsilon=1.5")
+    csi = () if pilot_snr_db is None else ("csi.estimation=mmse", f"csi.pilot_snr_db={pilot_snr_db}")
+    unit = (*RAYLEIGH, *pfels, *csi, "power.max_snr_db=30.0", f"privacy.csi_error={reading}", f"run.rounds={ROUNDS}")
+    cell = cell_of(unit, entries=1000, devices=1000)
+    found = [noise_multiplier(cell, one.link.at_bound()) for one in opened(cell, ROUNDS)]
+    return np.asarray(np.quantile(found, [0.05, 0.5, 0.95]))
+
+
+def _epsilon(multiplier: float, tail: float) -> float:
+    ledger = PrivacyLedger("without_replacement", 32, 1000, DELTA, tail)
+    return ledger.of_one_round(float(multiplier), "without_replacement")

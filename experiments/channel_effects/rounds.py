@@ -1,0 +1,102 @@
+"""Rounds of a small run on the real radio and uplink, fed random messages at their bound in the place of updates.
+
+Messages are independent between devices, and their entries have mean square 1 (C = sqrt(d)). So the mean of r messages
+has power 1/r an entry, and an error of the mean relative to that is the error of the sum, per device and entry.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.cell import Cell, Opening, build_cell, open_round
+from airfl.config import load_settings
+from airfl.stages import Batch
+from airfl.uplinks import LinkReport
+
+DEMO = Path(__file__).resolve().parents[1] / "configs" / "demo.toml"
+Array = NDArray[np.float64]
+
+UNIT_POWER = math.sqrt(math.pi) / 2
+"""channel.mean_gain at which Rayleigh fading has E|h|^2 = 1."""
+WIDE = ("channel.min_gain=1e-9", "channel.max_gain=1e9")
+RAYLEIGH = ("channel.fading=rayleigh", f"channel.mean_gain={UNIT_POWER}", *WIDE)
+FIXED = ("channel.fading=fixed", "channel.mean_gain=1.0", *WIDE)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round. error: ||decoded mean - mean||^2 over its expectation's power, C^2/r."""
+
+    error: float
+    report: LinkReport
+    opening: Opening
+
+
+def cell_of(overrides: Sequence[str], *, entries: int = 256, devices: int = 32, selected: int = 32) -> Cell:
+    """A cell of the demo's settings with wfl-p (no sparsification, no privacy bound), sigma_0 = 1 and these overrides.
+
+    entries: d; devices, selected: N and r.
+    """
+    settings = load_settings(
+        DEMO,
+        [
+            "scheme.name=wfl-p",
+            f"run.devices={devices}",
+            f"run.selected={selected}",
+            f"local.clip_norm={math.sqrt(entries)}",
+            *overrides,
+        ],
+    )
+    return build_cell(settings, entries, np.ones(devices))
+
+
+def opened(cell: Cell, rounds: int) -> list[Opening]:
+    """Rounds with their links open and nothing sent."""
+    memory, openings = cell.memory, []
+    for index in range(rounds):
+        openings.append(open_round(cell, index, memory))
+        memory = openings[-1].memory
+    return openings
+
+
+def sent(cell: Cell, rounds: int) -> list[Round]:
+    """Rounds in which everybody sends a message at its bound."""
+    return [_send(cell, opening, index) for index, opening in enumerate(opened(cell, rounds))]
+
+
+def coefficients(cell: Cell, rounds: int) -> Array:
+    """beta of each round, [rounds]."""
+    return np.array([one.link.at_bound().alignment_coefficient for one in opened(cell, rounds)])
+
+
+def errors(rounds: Sequence[Round]) -> Array:
+    """[rounds]."""
+    return np.array([one.error for one in rounds])
+
+
+def noise_error(one: Round) -> float:
+    """What receiver noise alone adds to the error: sigma_0^2 r/(r beta)^2."""
+    return 1 / (len(one.opening.devices) * one.report.alignment_coefficient**2)
+
+
+def messages(devices: int, entries: int, norm: float, index: int) -> NDArray[np.float32]:
+    """Gaussian directions of that norm, [devices, entries]."""
+    values = np.random.default_rng([2024, index]).standard_normal((devices, entries))
+    return np.asarray(norm * values / np.linalg.norm(values, axis=1, keepdims=True), dtype=np.float32)
+
+
+def _send(cell: Cell, opening: Opening, index: int) -> Round:
+    import torch
+
+    devices = len(opening.devices)
+    values = messages(devices, cell.bound.entries, cell.bound.rms, index)
+    opening.link.send(Batch(torch.from_numpy(values), torch.ones(devices)), slice(0, devices))
+    reception = opening.link.close()
+    missed = reception.mean.numpy().astype(np.float64) - values.astype(np.float64).mean(axis=0)
+    return Round(float(missed @ missed) * devices / cell.bound.rms**2, reception.report, opening)

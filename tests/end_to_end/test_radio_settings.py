@@ -1,0 +1,502 @@
+"""Everything the radio does is had by settings alone, from `airfl run` and `airfl budget`, and charged as by hand."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.io import savemat
+
+import airfl.simulation
+from airfl.budget import Budget, link_budget
+from airfl.cell import build_cell, noise_multiplier, open_round
+from airfl.config import Settings
+from airfl.server import mean_weights
+from airfl.simulation import Run, run
+from airfl.streams import Purpose, Streams
+from airfl.tasks.models import MODELS
+from channels.placement import Placement
+from tests.conftest import DEMO, ROOT, SMALL, small_settings
+
+Trace = dict[str, NDArray[Any]]
+DIMENSION = MODELS["mlp"].parameters  # 25,450 = 50 x 509
+FEW = "scheme.ratio=0.05"  # 1,272 entries
+
+RAYLEIGH, TAPPED, PHYSICAL = "channel.fading=rayleigh", "channel.fading=tapped-line", "channel.units=physical"
+MMSE = ("csi.estimation=mmse", "csi.pilot_snr_db=60.0")
+WAVEFORM = ("grid.waveform=true", "grid.subcarriers=60")
+TRUNCATED = "power.policy=truncated-inversion"
+
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "jakes within a round": (
+        RAYLEIGH,
+        "channel.variation=jakes",
+        "channel.speed_m_s=30.0",
+        "channel.coherence=symbol",
+        "grid.subcarriers=64",
+    ),
+    "rician, constant": ("channel.fading=rician", "channel.rician_k=5.0", "channel.variation=constant"),
+    "nakagami": ("channel.fading=nakagami", "channel.nakagami_m=2.0", "power.policy=cao"),
+    "fixed, cotaf": ("channel.fading=fixed", "power.policy=cotaf", "power.threshold=0.1"),
+    "tdl-a, antennas": ("channel.fading=tdl-a", "channel.speed_m_s=3.0", "antennas.count=2", "grid.subcarriers=64"),
+    "tapped line, moving": (
+        TAPPED,
+        "channel.variation=jakes",
+        "channel.speed_m_s=30.0",
+        "channel.coherence=slot",
+        "grid.subcarriers=24",
+        "grid.packing=iq",
+    ),
+    "disc": (PHYSICAL, RAYLEIGH, "topology.kind=disc", "scheme.name=fedavg"),
+    "annulus, log-distance": (
+        PHYSICAL,
+        RAYLEIGH,
+        "topology.kind=annulus",
+        "topology.min_distance_m=50.0",
+        "topology.path_loss=log-distance",
+        "topology.shadowing_std_db=6.0",
+        "power.tx_power_dbm=[10.0, 23.0]",
+        "grid.downlink=true",
+    ),
+    "coordinates": (
+        PHYSICAL,
+        RAYLEIGH,
+        "topology.kind=coordinates",
+        f"topology.coordinates={[[20.0 + x, 30.0] for x in range(100)]}",
+        "topology.los=nlos",
+    ),
+    "interference, exact grid, used": (
+        "channel.interference_to_noise_db=3.0",
+        "grid.prefix=normal",
+        "grid.resource_blocks=100",
+        "grid.used=[[0, 99], [200, 299]]",
+    ),
+    "mmse, quantile": (RAYLEIGH, *MMSE, "csi.pilots=2", "privacy.csi_error=quantile"),
+    "ls, tapped line": (TAPPED, "csi.estimation=ls", "csi.pilot_snr_db=60.0", "grid.subcarriers=64"),
+    "unbounded": (RAYLEIGH, *MMSE, "privacy.csi_error=unbounded"),
+    "ageing, feedback, phase": (
+        RAYLEIGH,
+        "channel.speed_m_s=3.0",
+        "csi.delay_s=0.002",
+        "csi.phase_bits=4",
+        "csi.gain_bits=5",
+        "csi.phase_std_rad=0.2",
+    ),
+    "timing and frequency": (
+        TAPPED,
+        "csi.timing_offset_s=1e-5",
+        "csi.frequency_offset_hz=100.0",
+        "grid.subcarriers=64",
+    ),
+    "peak, back off": ("power.peak_db=3.0", "power.strict=true"),
+    "peak, clip": (TAPPED, "power.peak_db=-20.0", "power.peak=clip", "grid.packing=iq"),
+    "truncated, participation": (RAYLEIGH, TRUNCATED, "power.participation=0.7", "power.divide_by=expected"),
+    "truncated over fades": (
+        RAYLEIGH,
+        TRUNCATED,
+        "power.threshold=0.3",
+        "power.average_over=fading",
+        "power.divide_by=active",
+    ),
+    "full inversion to a coefficient": (
+        "power.policy=full-inversion",
+        "power.coefficient=1.5",
+        "power.divide_by=active",
+        "power.limit=transmit_power",
+    ),
+    "per subcarrier, antennas": (TAPPED, "power.policy=per-subcarrier", "grid.subcarriers=24", "antennas.count=4"),
+    "per subcarrier, truncated": (
+        TAPPED,
+        "power.policy=per-subcarrier-truncated",
+        "power.threshold=0.3",
+        "grid.subcarriers=64",
+        "power.divide_by=active",
+    ),
+    "64 antennas": (RAYLEIGH, "antennas.count=64"),
+    "antennas, sum": (RAYLEIGH, "antennas.count=4", "antennas.combining=sum"),
+    "gain threshold": ("selection.kind=threshold", "selection.min_gain=0.07", "grid.downlink=true"),
+    "nobody above the threshold": ("selection.kind=threshold", "selection.min_gain=0.2", "grid.downlink=true"),
+    "best k": ("selection.kind=best-k", "selection.candidates=50", *MMSE),
+    "proportional fair": ("selection.kind=proportional-fair",),
+    "energy budget": ("selection.kind=energy-budget", "selection.energy_budget=1.2e7"),
+    "waveform": (*WAVEFORM, TAPPED, "grid.clip_db=4.0", "csi.frequency_offset_hz=100.0"),
+    # At the edges of what is valid.
+    "one device of one": ("run.devices=1", "run.selected=1", "privacy.delta=0.1"),
+    "everybody": ("run.devices=8", "run.selected=8"),
+    "one entry, iq": ("scheme.ratio=1e-9", "grid.packing=iq"),
+    "one subcarrier": ("grid.subcarriers=1", TAPPED, "csi.timing_offset_s=1e-6"),
+    "one subcarrier, waveform": ("grid.subcarriers=1", "grid.waveform=true"),
+    "more subcarriers than entries": ("grid.subcarriers=3300", TAPPED, "scheme.ratio=0.01"),
+    "odd entries, iq": ("scheme.ratio=0.05003", "grid.packing=iq", *WAVEFORM[:1], "grid.subcarriers=64"),
+    "odd entries, iq, clip": ("scheme.ratio=0.05003", "grid.packing=iq", "power.peak_db=-20.0", "power.peak=clip"),
+    "weights by samples": ("server.weights=samples", "task.partition=dirichlet", "power.policy=cao"),
+    "no noise": ("channel.noise=false", RAYLEIGH, *MMSE, "privacy.csi_error=unbounded", "grid.packing=iq"),
+}
+SILENT = {
+    "truncated-inversion": "power.divide_by=active",
+    "cotaf": "power.divide_by=selected",
+    "per-subcarrier-truncated": "power.divide_by=active",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _data_once() -> Iterator[None]:
+    """The images are read once."""
+    with pytest.MonkeyPatch.context() as patch:
+        load = functools.cache(airfl.simulation.load_dataset)
+        patch.setattr(airfl.simulation, "load_dataset", lambda name, folders: load(name))
+        yield
+
+
+def radio_settings(*overrides: str) -> Settings:
+    return small_settings("run.evaluate_every=2", "local.steps=1", FEW, *overrides)
+
+
+def recorded(done: Run) -> Trace:
+    """What is in the file, without xarray's second for each opening."""
+    with h5py.File(done.path) as file:
+        return {name: item[...] for name, item in file.items()}
+
+
+def budget_of_rounds(settings: Settings, samples: NDArray[np.int64] | None = None) -> dict[str, list[Any]]:
+    """The radio side of a run, under the names of its trace. samples: of every device, where they are weights."""
+    weights = np.ones(settings.run.devices) if samples is None else mean_weights("samples", samples)
+    cell = build_cell(settings, DIMENSION, weights)
+    memory, rounds = cell.memory, []
+    for index in range(settings.run.rounds):
+        opening = open_round(cell, index, memory)
+        memory, report, heard = opening.memory, opening.link.at_bound(), opening.broadcast
+        rounds.append(
+            {
+                "alignment_coefficient": report.alignment_coefficient,
+                "power_bound_binding": report.power_bound_binding,
+                "privacy_bound_binding": report.privacy_bound_binding,
+                "noise_multiplier": noise_multiplier(cell, report),
+                "resource_elements": report.use.resource_elements,
+                "ofdm_symbols": report.use.ofdm_symbols,
+                "latency_s": report.use.air_time_s,
+                "pilot_elements": report.pilot_elements,
+                "heard": report.devices.active.sum(),
+                "downlink_elements": heard.resource_elements if heard else 0,
+                "downlink_latency_s": heard.air_time_s if heard else 0.0,
+                "downlink_energy_j": heard.energy if heard else 0.0,
+            }
+        )
+    return {name: [one[name] for one in rounds] for name in rounds[0]}
+
+
+def assert_agree(settings: Settings, budget: Budget, trace: Trace) -> None:
+    """Round for round and in their sums; nothing in the aggregate that is not finite."""
+    samples = trace["device_samples"] if settings.server.weights == "samples" else None
+    for name, expected in budget_of_rounds(settings, samples).items():
+        np.testing.assert_array_equal(trace[name], expected, err_msg=name)
+    np.testing.assert_array_equal(budget.alignment_coefficient, trace["alignment_coefficient"])
+    assert budget.noise_multiplier_min == trace["noise_multiplier"].min()
+    for name in ("resource_elements", "pilot_elements", "downlink_elements"):
+        assert getattr(budget, name) == trace[name].sum()
+    assert budget.air_time_s == pytest.approx((trace["latency_s"] + trace["downlink_latency_s"]).sum(), rel=1e-12)
+    selected, silent = (trace["device_id"] >= 0).sum(), (trace["active"] == 0).sum()
+    assert budget.silent_share == silent / max(selected, 1)
+    for name in ("aggregation_error", "noise_std", "interference_std", "energy_j", "clipped_share"):
+        assert np.isfinite(trace[name]).all(), name
+    assert np.isfinite(trace["test_loss"][-1])
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_run_is_finite_and_its_budget_agrees_round_for_round(variant: str) -> None:
+    settings = radio_settings(*VARIANTS[variant])
+    done = run(settings)
+    assert bool(done.parameters.isfinite().all())
+    assert_agree(settings, link_budget(settings), recorded(done))
+
+
+@pytest.mark.parametrize("policy", SILENT)
+@pytest.mark.parametrize("fading", ["exponential", "tapped-line"])
+def test_a_round_in_which_all_are_silent(policy: str, fading: str) -> None:
+    settings = radio_settings(
+        f"power.policy={policy}", "power.threshold=1e12", f"channel.fading={fading}", SILENT[policy], "run.rounds=1"
+    )
+    done = run(settings)
+    trace = recorded(done)
+    assert_agree(settings, link_budget(settings), trace)
+    assert trace["heard"][0] == 0
+    assert trace["energy_j"][0] == trace["transmit_energy_j"].sum() == 0
+    assert (trace["active"] == 0).all()
+
+
+@pytest.mark.parametrize("policy", ["pfels", "full-inversion", "cao", "per-subcarrier", "truncated-inversion", "cotaf"])
+def test_a_poisson_round_of_nobody_goes_through_every_policy(policy: str) -> None:
+    """Round 4 of this seed is empty: 20 devices, each with probability 1/20."""
+    settings = radio_settings(
+        f"power.policy={policy}", "selection.kind=poisson", "run.devices=20", "run.selected=1", "run.rounds=5"
+    )
+    budget = budget_of_rounds(settings)
+    assert budget["heard"][4] == 0
+    assert all(np.isfinite(budget["alignment_coefficient"]))
+    if policy == "pfels":
+        assert_agree(settings, link_budget(settings), recorded(run(settings)))
+
+
+def test_the_trace_opens_in_xarray_with_what_the_radio_adds() -> None:
+    settings = radio_settings(
+        PHYSICAL,
+        TAPPED,
+        "topology.kind=disc",
+        "grid.waveform=true",
+        "grid.subcarriers=60",
+        "grid.downlink=true",
+        "csi.estimation=mmse",
+        "trace.signals=true",
+    )
+    with run(settings).trace() as opened:
+        trace = opened.load()
+    per_round = {
+        "pilot_elements": "1",
+        "downlink_elements": "1",
+        "downlink_latency_s": "s",
+        "downlink_energy_j": "J",
+        "interference_std": "1",
+        "clipped_share": "1",
+        "papr_db": "dB",
+        "waveform_clipped_share": "1",
+        "energy_j": "J",
+    }
+    for name, units in per_round.items():
+        assert trace[name].dims == ("round",), name
+        assert trace[name].attrs["units"] == units, name
+        assert np.isfinite(trace[name]).all(), name
+    assert {trace[name].attrs["units"] for name in ("device_power_limit", "power_limit", "transmit_energy_j")} == {"J"}
+    for name, units in (("device_distance_m", "m"), ("device_path_loss_db", "dB")):
+        assert trace[name].dims == ("population",)
+        assert trace[name].attrs["units"] == units
+    # Default heights: the base station 10 m, the devices 1.5 m.
+    assert trace["device_distance_m"].min() >= math.hypot(10, 8.5)
+    assert trace["device_distance_m"].max() <= math.hypot(250, 8.5)
+    response = trace["channel_response"]
+    assert response.dims == ("round", "slot", "symbol", "subcarrier", "antenna")
+    assert response.shape == (2, 8, 1, 60, 1)
+    # A tapped line has power 1: 8 devices x 60 subcarriers at their path gains, within a factor of 2.
+    gain = 10 ** (-trace["device_path_loss_db"].values[trace["device_id"].values[0]] / 10)
+    power = (np.abs(response.values[0]) ** 2).mean(axis=(1, 2, 3)) / gain
+    assert 0.5 < power.mean() < 2
+    assert "device_distance_m" not in recorded(run(radio_settings("run.rounds=1")))
+
+
+def full_power(*overrides: str) -> Settings:
+    """One device with 20 dBm and a channel of -100 dB, whose updates all reach their bound."""
+    return small_settings(
+        PHYSICAL,
+        "channel.fading=fixed",
+        "channel.mean_gain=1e-5",
+        "power.tx_power_dbm=20.0",
+        "power.policy=full-inversion",
+        "run.devices=1",
+        "run.selected=1",
+        "privacy.delta=0.1",
+        "privacy.epsilon=inf",
+        "local.clip_norm=1e-3",
+        *overrides,
+    )
+
+
+@pytest.mark.parametrize(
+    ("symbols", "overrides"),
+    [
+        (50, ("scheme.name=wfl-p", "grid.subcarriers=509")),
+        (25, ("scheme.name=wfl-p", "grid.subcarriers=509", "grid.packing=iq")),
+        (50, ("scheme.name=wfl-p", "grid.subcarriers=1018", "grid.used=[[100, 608]]")),
+        (50, ("scheme.name=wfl-p", "grid.subcarriers=509", "grid.spacing_hz=60000.0")),
+        (25, ("scheme.ratio=0.5", "grid.subcarriers=509", "power.limit=transmit_power")),
+    ],
+)
+def test_energy_is_power_times_air_time(symbols: int, overrides: tuple[str, ...]) -> None:
+    """Full inversion by one device takes all it may: 0.1 W for as long as it sends."""
+    settings = full_power(*overrides)
+    budget = link_budget(settings)
+    symbol_s = 15 / (14 * settings.grid.spacing_hz)
+    assert budget.air_time_s == pytest.approx(2 * symbols * symbol_s, rel=1e-12)
+    assert budget.energy_j == pytest.approx(0.1 * budget.air_time_s, rel=1e-9)
+    assert budget.units == "J"
+    if settings.scheme.name == "wfl-p":  # a masked update reaches its bound on average only
+        trace = recorded(run(settings))
+        assert trace["energy_j"].sum() == pytest.approx(0.1 * budget.air_time_s, rel=1e-5)
+        assert trace["device_power_limit"][0] == pytest.approx(0.1 * symbols * symbol_s, rel=1e-12)
+
+
+def only_pilots(*overrides: str) -> tuple[Settings, Budget]:
+    """All 100 devices are listened to, none is chosen."""
+    settings = radio_settings("selection.kind=threshold", "selection.min_gain=1e3", "csi.estimation=ls", *overrides)
+    return settings, link_budget(settings)
+
+
+def test_pilots_are_charged_by_hand() -> None:
+    """3 pilots on each of 64 subcarriers, at 10 dB over sigma0^2 = 1; two rounds."""
+    _, budget = only_pilots(TAPPED, "grid.subcarriers=64", "csi.pilots=3", "csi.pilot_snr_db=10.0")
+    assert budget.pilot_elements == 2 * 100 * 3 * 64
+    assert budget.resource_elements == budget.pilot_elements + 2 * 1272
+    assert budget.energy_j == pytest.approx(budget.pilot_elements * 10.0, rel=1e-12)
+
+
+def test_a_pilot_is_as_strong_as_the_data_unless_it_is_said() -> None:
+    """P_i/d each: in J, 0.2 W over 60 subcarriers for a symbol of 71.4 us."""
+    settings, budget = only_pilots(PHYSICAL, "power.tx_power_dbm=23.0", "grid.subcarriers=60", RAYLEIGH)
+    by_hand = 2 * 100 * 10**-0.7 / 60 * 1e-3 / 14
+    assert budget.energy_j == pytest.approx(by_hand, rel=1e-9)
+    assert recorded(run(settings))["energy_j"].sum() == pytest.approx(by_hand, rel=1e-9)
+    settings, budget = only_pilots(RAYLEIGH)
+    limits = recorded(run(settings))["device_power_limit"]
+    assert budget.energy_j == pytest.approx(2 * limits.sum() / DIMENSION, rel=1e-9)
+
+
+def test_a_broadcast_is_charged_by_hand() -> None:
+    """40 dB over a gain of 0.02 is an SNR of 4: log2(5) bits an element for model, seed, beta and 8 x 7 bits."""
+    budget = link_budget(
+        radio_settings(
+            "grid.downlink=true",
+            "grid.downlink_snr_db=40.0",
+            "channel.fading=fixed",
+            "csi.phase_bits=3",
+            "csi.gain_bits=4",
+            "run.rounds=1",
+        )
+    )
+    elements = math.ceil((32 * DIMENSION + 64 + 32 + 8 * 7) / math.log2(5))
+    assert budget.downlink_elements == elements
+    assert budget.downlink_air_time_s == pytest.approx(math.ceil(elements / 3300) * 1e-3 / 14, rel=1e-12)
+    assert budget.air_time_s == pytest.approx(budget.downlink_air_time_s + 1e-3 / 14, rel=1e-12)
+    assert budget.downlink_energy_j == pytest.approx(elements * 1e4, rel=1e-12)
+
+
+def test_a_broadcast_is_for_the_weakest_of_those_who_take_part() -> None:
+    trace = recorded(run(radio_settings("grid.downlink=true", RAYLEIGH)))
+    weakest = (np.abs(trace["channel_gain"].astype(complex)) ** 2).min(axis=1)
+    by_hand = (32 * DIMENSION + 96) / np.log2(1 + 1e5 * weakest)
+    np.testing.assert_allclose(trace["downlink_elements"], by_hand, rtol=1e-5)
+    nobody = link_budget(radio_settings("grid.downlink=true", "selection.kind=threshold", "selection.min_gain=0.2"))
+    assert (nobody.downlink_elements, nobody.downlink_energy_j, nobody.downlink_air_time_s) == (0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "samples", "rate_hz"),
+    [
+        # 7,635 entries on 1,200 subcarriers: 7 symbols of 2048 + 144 samples, the first with 16 more (TS 38.211).
+        (("grid.resource_blocks=100",), 7 * 2192 + 16, 30.72e6),
+        # 15 symbols: those of numbers 0, 7 and 14 have the longer prefix.
+        (("grid.resource_blocks=44",), 15 * 2192 + 3 * 16, 30.72e6),
+        # At 60 kHz the longer prefix comes every 28 symbols; 16 samples at 30.72 MHz are 64 at four times it.
+        (("grid.resource_blocks=20", "grid.spacing_hz=60000.0"), 32 * 2192 + 2 * 64, 4 * 30.72e6),
+        (("grid.resource_blocks=20", "grid.spacing_hz=60000.0", "grid.prefix=extended"), 32 * 2560, 4 * 30.72e6),
+    ],
+)
+def test_air_time_of_a_numerology_is_exact(overrides: tuple[str, ...], samples: int, rate_hz: float) -> None:
+    budget = link_budget(radio_settings("scheme.ratio=0.3", "run.rounds=1", "grid.prefix=normal", *overrides))
+    assert budget.air_time_s == pytest.approx(samples / rate_hz, rel=1e-12)
+
+
+# 60 subcarriers take an FFT of 64: samples of 1/960 kHz, 5 of them in the prefix. 4 taps one sample apart.
+SAMPLE_S = 1 / 960e3
+UNBOUNDED = ("channel.min_gain=1e-12", "channel.max_gain=1e6")
+LINE = (TAPPED, "channel.taps=4", f"channel.delay_spread_s={SAMPLE_S * math.sqrt(15 / 12)!r}", *UNBOUNDED)
+LATE = f"csi.timing_offset_s={4 * SAMPLE_S!r}"
+
+
+@pytest.mark.parametrize("packing", ["real", "iq"])
+@pytest.mark.parametrize("paths", [(), LINE, (LATE,), (*LINE, LATE)], ids=["flat", "line", "late", "line, late"])
+def test_the_waveform_is_the_model_per_subcarrier(
+    paths: tuple[str, ...], packing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To 1e-5 of what is received, delays and offsets in whole samples: 3 of the line and 2 late are the prefix."""
+    draw = Streams.device_uniforms
+
+    def whole(self: Streams, purpose: Purpose, *address: object) -> NDArray[np.float64]:
+        uniforms = draw(self, purpose, *address)  # type: ignore[arg-type]
+        return np.floor(3 * uniforms) / 4 if purpose is Purpose.TIMING else uniforms
+
+    monkeypatch.setattr(Streams, "device_uniforms", whole)
+    if TAPPED not in paths:  # over a flat channel only the model draws a place, and only with an offset
+        monkeypatch.setattr("airfl.uplinks.analog._placement", lambda terms, shape: Placement(terms.frame, 0))
+    common = (*paths, f"grid.packing={packing}", "grid.subcarriers=60", "trace.signals=true", "scheme.ratio=0.0501")
+    model, made = (recorded(run(radio_settings(*common, f"grid.waveform={way}"))) for way in ("false", "true"))
+    received = slice(0, 1275 if packing == "real" else 638)
+    for first, second in zip(model["rx_symbols"], made["rx_symbols"], strict=True):
+        level = np.sqrt(np.mean(np.abs(first[received]) ** 2))
+        assert np.abs(first - second)[received].max() < 1e-5 * level
+    np.testing.assert_allclose(made["energy_j"], model["energy_j"], rtol=1e-5)
+    assert np.isnan(model["papr_db"]).all()
+    assert (made["papr_db"] > 3).all()
+
+
+def test_one_tap_too_late_and_the_waveform_says_otherwise() -> None:
+    """The model knows of no interference between symbols: a line of 9 samples in a prefix of 5."""
+    spread = f"channel.delay_spread_s={3 * SAMPLE_S * math.sqrt(15 / 12)!r}"
+    common = (*LINE, spread, "grid.subcarriers=60", "trace.signals=true", "channel.noise=false")
+    model, made = (recorded(run(radio_settings(*common, f"grid.waveform={way}"))) for way in ("false", "true"))
+    error = np.abs(model["rx_symbols"] - made["rx_symbols"]).max() / np.abs(model["rx_symbols"]).max()
+    assert 1e-3 < error < 1
+
+
+def test_peaks_and_clipping_of_the_waveform_are_reported() -> None:
+    plain, clipped = (
+        recorded(run(radio_settings(*WAVEFORM, *more, "run.rounds=1"))) for more in ((), ("grid.clip_db=3.0",))
+    )
+    # 60 equal phases would peak 60 times above their mean.
+    assert 3 < plain["papr_db"][0] <= 10 * math.log10(60)
+    assert plain["papr_db"] == clipped["papr_db"]
+    assert plain["waveform_clipped_share"] == 0
+    assert 0 < clipped["waveform_clipped_share"][0] < 0.3
+    assert 0.5 < clipped["energy_j"][0] / plain["energy_j"][0] < 1
+    one = recorded(run(radio_settings("grid.waveform=true", "grid.subcarriers=1", "scheme.ratio=0.001")))
+    np.testing.assert_allclose(one["papr_db"], 0, atol=1e-9)
+
+
+def command(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "airfl", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def test_the_command_line_takes_them_all(tmp_path: Path) -> None:
+    gains = 0.02 * np.random.default_rng(0).standard_normal((2, 100, 2, 2)).view(complex)[..., 0]
+    with h5py.File(tmp_path / "gains.h5", "w") as file:
+        file["measured/gains"] = gains
+    savemat(tmp_path / "gains.mat", {"gains": gains})
+    replay = ("channel.fading=replay", "antennas.count=2")
+    rows = {
+        "umi": (PHYSICAL, "topology.kind=disc", "channel.fading=umi", "grid.subcarriers=24"),
+        "line": (TAPPED, "power.policy=per-subcarrier"),
+        "h5": (*replay, f"channel.replay_file={tmp_path / 'gains.h5'}"),
+        "mat": (*replay, f"channel.replay_file={tmp_path / 'gains.mat'}", "channel.replay_variable=gains"),
+    }
+    started = {name: command("budget", DEMO, *SMALL, FEW, *more, "--json") for name, more in rows.items()}
+    done = {name: process.communicate() for name, process in started.items()}
+    assert {name: (started[name].returncode, done[name][1]) for name in rows} == dict.fromkeys(rows, (0, ""))
+    figures = {name: json.loads(output) for name, (output, _) in done.items()}
+    assert figures["umi"]["units"] == "J"
+    assert 0 < figures["umi"]["energy_j"] < 100 * 0.2
+    assert figures["line"]["units"] == "normalised"
+    assert figures["h5"] == figures["mat"]
+    assert figures["mat"]["energy_j"] == pytest.approx(link_budget(small_settings(FEW, *rows["mat"])).energy_j)
+
+    ran = command("run", DEMO, *SMALL, FEW, *rows["h5"], "--out", tmp_path / "run")
+    _, errors = ran.communicate()
+    assert ran.returncode == 0, errors
+    with h5py.File(tmp_path / "run" / "trace.h5") as trace:
+        ids = trace["device_id"][...]
+        np.testing.assert_allclose(trace["channel_gain"][...], np.take_along_axis(gains[..., 0], ids, 1), rtol=1e-6)
+        assert trace["resource_elements"][...].sum() == figures["h5"]["resource_elements"]

@@ -1,0 +1,423 @@
+"""How strongly a device is observed, in the three readings of imperfect channel knowledge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.special import j0
+
+from airfl.cell import build_cell, noise_multiplier, open_round
+from airfl.config import Settings
+from airfl.privacy.gaussian import gaussian_epsilon
+from airfl.privacy.ledger import PrivacyLedger
+from airfl.stages import Batch
+from airfl.streams import Streams
+from airfl.uplinks import Terms
+from airfl.uplinks.control import Control, PowerControl
+from airfl.uplinks.protection import largest_amplitude
+from airfl.uplinks.uplink import PilotCost
+from channels.antennas import combine
+from channels.csi import IMPAIRMENTS, ChannelState, CsiParameters, Knowledge, impair, perfect_knowledge
+from channels.frame import Frame
+from channels.grid import Packing
+from channels.power import POLICIES, PolicyParameters
+from tests.conftest import small_settings
+
+Array = NDArray[np.float64]
+
+POWER = 0.49  # E|h|^2
+READINGS = ("realised", "quantile", "unbounded")
+
+
+def gaussian(generator: np.random.Generator, *shape: int) -> NDArray[np.complex128]:
+    pairs = generator.standard_normal((*shape, 2)) * math.sqrt(0.5)
+    return np.asarray(pairs[..., 0] + 1j * pairs[..., 1])
+
+
+def frame_of(coefficients: int) -> Frame:
+    return Frame(np.arange(coefficients) * 15e3, elements=4 * coefficients, symbol_s=1 / 14e3, symbols_per_block=4)
+
+
+def known(devices: int, coefficients: int, seed: int = 0, **parameters: Any) -> Knowledge:
+    """Channels CN(0, POWER), independent over devices and subcarriers, and what these impairments leave known; the
+    noise on one pilot is half of POWER."""
+    generator = np.random.default_rng(seed)
+    h = math.sqrt(POWER) * gaussian(generator, devices, 1, 1, coefficients)
+    perfect = perfect_knowledge(ChannelState(h), np.full(devices, POWER), np.full(devices, POWER / 2))
+
+    def draw(count: int) -> Array:
+        return generator.random((devices, count))
+
+    return impair(perfect, CsiParameters(**parameters), frame_of(coefficients), dict.fromkeys(IMPAIRMENTS, draw))
+
+
+def controlled(
+    knowledge: Knowledge, policy: str = "pfels", **control: Any
+) -> tuple[NDArray[np.complexfloating], Control]:
+    """True effective channels, and how everybody sends: limits that differ from device to device."""
+    frame = frame_of(knowledge.state.response.shape[3])
+    devices = len(knowledge.mean_power)
+    terms = Terms(
+        knowledge=knowledge,
+        frame=frame,
+        power_limits=np.linspace(1, 3, devices) if devices else np.zeros(0),
+        rms_norms=np.ones(devices),
+        peak_norms=np.ones(devices),
+        entries=frame.elements,
+        dimension=frame.elements,
+        divisor=float(devices),
+        fades=None,
+        pilots=PilotCost(0, np.zeros(devices)),
+        energy_unit=1.0,
+        streams=Streams(0),
+        round_index=0,
+        device="cpu",
+        record=False,
+    )
+    settled = PowerControl(policy, PolicyParameters(), "round_energy", 1.0, **control).of_round(terms)
+    return combine(settled.combiner, knowledge.state.response), settled
+
+
+# --- exact knowledge ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packing", ["real", "iq"])
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize(("policy", "coefficients"), [("pfels", 1), ("pfels", 5), ("full-inversion", 3), ("cotaf", 2)])
+def test_what_is_known_exactly_is_observed_with_beta(
+    policy: str, coefficients: int, reading: Any, packing: Packing
+) -> None:
+    knowledge = known(6, coefficients)
+    gains, control = controlled(knowledge, policy)
+    assert control.plan.active.all()
+    largest = largest_amplitude(gains, control, knowledge, packing, reading, tail=0.01)
+    assert largest == pytest.approx(float(control.plan.coefficient.max()), rel=1e-12)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_of_many_coefficients_the_largest_counts(reading: Any) -> None:
+    """Inversion subcarrier by subcarrier: not the mean of beta, nor its root mean square."""
+    knowledge = known(5, 16)
+    gains, control = controlled(knowledge, "per-subcarrier")
+    beta = control.plan.coefficient
+    assert beta.max() > 1.5 * np.sqrt((beta**2).mean())
+    largest = largest_amplitude(gains, control, knowledge, "real", reading, tail=0.01)
+    assert largest == pytest.approx(float(beta.max()), rel=1e-12)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_under_optimal_static_power_weak_devices_arrive_with_less(reading: Any) -> None:
+    """Beta where a device inverts; where all send at full power nobody is observed with as much."""
+    knowledge = known(4, 1)
+    gains, control = controlled(knowledge, "cao")
+    arriving = np.abs(gains * control.precoders).max()
+    assert largest_amplitude(gains, control, knowledge, "real", reading, 0.01) == pytest.approx(arriving, rel=1e-12)
+    assert arriving <= float(control.plan.coefficient[0, 0]) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("packing", ["real", "iq"])
+def test_a_turned_exact_channel_is_observed_with_beta_at_most(packing: Packing) -> None:
+    """Residual phase on an exact estimate: |h/hhat| = 1, so beta bounds it before the fact; under I/Q it is beta."""
+    knowledge = known(3, 1, phase_std_rad=0.8)
+    gains, control = controlled(knowledge)
+    beta = float(control.plan.coefficient[0, 0])
+    for reading in ("quantile", "unbounded"):
+        assert largest_amplitude(gains, control, knowledge, packing, reading, 0.01) == pytest.approx(beta, rel=1e-12)
+    realised = largest_amplitude(gains, control, knowledge, packing, "realised", 0.01)
+    turned = np.angle(gains * control.precoders)[:, 0, 0]
+    assert realised == pytest.approx(beta * (np.abs(np.cos(turned)).max() if packing == "real" else 1.0), rel=1e-12)
+
+
+# --- realised -------------------------------------------------------------------------------------------------------
+
+UNKNOWN = ("csi.estimation=mmse", "csi.pilot_snr_db=3", "csi.phase_std_rad=0.4", "csi.timing_offset_s=2e-6")
+SYSTEMS = {
+    "flat": ("channel.fading=rayleigh",),
+    "offset": ("channel.fading=rayleigh", "csi.timing_offset_s=4e-6"),
+    "tapped line": ("channel.fading=tapped-line", "channel.delay_spread_s=1e-5"),
+    "per subcarrier": ("channel.fading=tapped-line", "channel.delay_spread_s=1e-5", "power.policy=per-subcarrier"),
+    "truncated": (
+        "channel.fading=tapped-line",
+        "channel.delay_spread_s=1e-5",
+        "power.policy=per-subcarrier-truncated",
+        "power.threshold=0.5",
+    ),
+    "three antennas": ("channel.fading=tapped-line", "channel.delay_spread_s=1e-5", "antennas.count=3"),
+    "moving": ("channel.fading=tapped-line", "channel.speed_m_s=40", "channel.coherence=symbol", "csi.delay_s=1e-3"),
+}
+
+
+def system(*overrides: str) -> Settings:
+    return small_settings(
+        "run.devices=3",
+        "run.selected=3",
+        "scheme.name=wfl-p",
+        "grid.subcarriers=4",
+        "channel.mean_gain=0.7",
+        "channel.min_gain=1e-6",
+        "channel.max_gain=1e6",
+        *overrides,
+    )
+
+
+@pytest.mark.parametrize("packing", ["real", "iq"])
+@pytest.mark.parametrize("name", list(SYSTEMS))
+def test_realised_is_what_a_unit_message_arrives_with(name: str, packing: str) -> None:
+    """Brute force: every device alone sends 1 on every element in turn, without noise; the largest number received (a
+    modulus under I/Q). 10 entries on 4 subcarriers leave coefficients of the last symbol on which nothing falls."""
+    overrides = (*UNKNOWN, *SYSTEMS[name], f"grid.packing={packing}")
+    quiet = build_cell(system(*overrides, "channel.noise=false", "trace.signals=true"), 10, np.ones(3))
+    largest = 0.0
+    for device in range(3):
+        for element in range(quiet.frame.elements):
+            messages = torch.zeros(3, 10)
+            messages[device, element if packing == "real" else 2 * element] = 1.0
+            link = open_round(quiet, 0, quiet.memory).link
+            link.send(Batch(messages, torch.ones(3)), slice(0, 3))
+            signals = link.close().signals
+            assert signals is not None
+            largest = max(largest, float(np.abs(signals.rx).max()))
+    cell = build_cell(system(*overrides, "channel.noise_std=1.7"), 10, np.ones(3))
+    report = open_round(cell, 0, cell.memory).link.at_bound()
+    # Beta follows sigma_0 here, as limits are given over it.
+    assert report.protection == pytest.approx(1.7 / (1.7 * largest), rel=1e-5)
+    assert noise_multiplier(cell, report) == pytest.approx(report.protection / cell.bound.peak)
+    if name != "flat":  # what is unknown moved it
+        assert report.protection != pytest.approx(1.7 / report.alignment_coefficient, rel=1e-3)
+
+
+def test_coefficients_on_which_nothing_falls_do_not_count() -> None:
+    knowledge = known(1, 4, estimation="mmse")
+    gains, control = controlled(knowledge)
+    whole = largest_amplitude(gains, control, knowledge, "real", "realised", 0.0)
+    worst = np.abs((gains * control.precoders).real)[0, 0].argmax()
+    weights = control.weights.copy()
+    weights[0, worst] = 0
+    masked = Control(**{**vars(control), "weights": weights})
+    rest = np.delete(np.abs((gains * control.precoders).real)[0, 0], worst).max()
+    assert rest < whole
+    assert largest_amplitude(gains, masked, knowledge, "real", "realised", 0.0) == pytest.approx(rest, rel=1e-12)
+    strongest = control.plan.amplitudes[0, 0].argmax()  # the weakest estimate has the largest quantile
+    weights = control.weights.copy()
+    weights[0, strongest] = 0
+    masked = Control(**{**vars(control), "weights": weights})
+    bounds = [largest_amplitude(gains, one, knowledge, "real", "quantile", 0.1) for one in (masked, control)]
+    assert bounds[0] < bounds[1]
+
+
+# --- quantile -------------------------------------------------------------------------------------------------------
+
+AGEING = {"doppler_hz": 100.0, "delay_s": 3e-3}  # J0(2 pi 0.3) = 0.29
+PASSED_ZERO = {"doppler_hz": 100.0, "delay_s": 5e-3}  # J0(pi) = -0.30
+ROUNDS, TAIL = 1500, 0.1
+
+
+def rounds_of(knowledge: Knowledge, devices: int) -> Iterator[Knowledge]:
+    for t in range(ROUNDS):
+        yield knowledge.take(np.arange(t * devices, (t + 1) * devices))
+
+
+def chances(knowledge: Knowledge, control: Control, bound: float, packing: str) -> Array:
+    """Exact probability given hhat that each contribution |b (s |hhat| + e)| (its real part) exceeds a bound, with
+    slope s and e ~ CN(0, error variance)."""
+    assert knowledge.error_variance is not None
+    middle = knowledge.slope[:, None, None] * np.abs(control.estimate) * control.plan.amplitudes
+    spread = np.sqrt(knowledge.error_variance / 2)[:, None, None] * control.plan.amplitudes
+    if packing == "real":
+        return np.asarray(stats.norm.sf((bound - middle) / spread) + stats.norm.cdf((-bound - middle) / spread))
+    return np.asarray(stats.ncx2.sf((bound / spread) ** 2, 2, (middle / spread) ** 2))
+
+
+@pytest.mark.parametrize("packing", ["real", "iq"])
+@pytest.mark.parametrize(
+    ("devices", "coefficients", "parameters"),
+    [
+        (1, 1, {"estimation": "mmse"}),
+        (4, 1, {"estimation": "ls", "pilots": 3}),
+        (1, 1, {"estimation": "mmse", **AGEING}),
+        (1, 1, PASSED_ZERO),
+        (2, 6, {"estimation": "mmse", "pilots": 2}),
+    ],
+)
+def test_a_quantile_is_exceeded_as_often_as_the_error_says(
+    devices: int, coefficients: int, parameters: dict[str, Any], packing: Packing
+) -> None:
+    """n = 1,500 rounds, tail 0.1. How often the realised amplitude exceeds the quantile: within 5 standard deviations
+    of the sum of its exact chances given hhat. These never exceed the tail and are not absurdly below it: from half of
+    it (one device, real part: the other sign hardly ever happens) to a hundredth (the weakest of twelve decides)."""
+    whole = known(ROUNDS * devices, coefficients, seed=3, **parameters)
+    exceeded, chance = np.zeros(ROUNDS, dtype=bool), np.zeros(ROUNDS)
+    for t, knowledge in enumerate(rounds_of(whole, devices)):
+        gains, control = controlled(knowledge)
+        bound = largest_amplitude(gains, control, knowledge, packing, "quantile", TAIL)
+        exceeded[t] = largest_amplitude(gains, control, knowledge, packing, "realised", TAIL) > bound
+        each = chances(knowledge, control, bound, packing)
+        assert each.sum() <= TAIL * (1 + 1e-9)
+        chance[t] = 1 - np.prod(1 - each)
+    assert exceeded.mean() <= TAIL + 5 * math.sqrt(TAIL * (1 - TAIL) / ROUNDS)
+    assert abs(exceeded.sum() - chance.sum()) <= 5 * math.sqrt((chance * (1 - chance)).sum())
+    assert chance.mean() > TAIL / 100
+    if devices * coefficients == 1 and packing == "real":
+        assert chance.mean() > 0.45 * TAIL
+
+
+@pytest.mark.parametrize("packing", ["real", "iq"])
+def test_a_quantile_holds_over_correlated_coefficients(packing: Packing) -> None:
+    """An aged channel of 2 devices and 6 subcarriers, whose innovation has the channel's own delays: n = 1,500 rounds
+    exceed a quantile at 0.1 no more often, by 5 standard deviations of the binomial, and no less often than the
+    likeliest element by itself."""
+    whole = known(ROUNDS * 2, 6, seed=4, estimation="mmse", **AGEING)
+    exceeded, likeliest = np.zeros(ROUNDS), np.zeros(ROUNDS)
+    for t, knowledge in enumerate(rounds_of(whole, 2)):
+        gains, control = controlled(knowledge, "per-subcarrier")
+        bound = largest_amplitude(gains, control, knowledge, packing, "quantile", TAIL)
+        exceeded[t] = largest_amplitude(gains, control, knowledge, packing, "realised", TAIL) > bound
+        each = chances(knowledge, control, bound, packing)
+        assert each.sum() <= TAIL * (1 + 1e-9)
+        likeliest[t] = each.max()
+    spread = 5 * math.sqrt(TAIL * (1 - TAIL) / ROUNDS)
+    assert likeliest.mean() - spread / 2 <= exceeded.mean() <= TAIL + spread
+    assert exceeded.sum() > 0
+
+
+def test_a_smaller_tail_asks_for_more() -> None:
+    knowledge = known(3, 2, estimation="mmse")
+    gains, control = controlled(knowledge)
+    for packing in ("real", "iq"):
+        bounds = [
+            largest_amplitude(gains, control, knowledge, packing, "quantile", tail) for tail in (0.5, 1e-3, 1e-12)
+        ]
+        assert bounds[0] < bounds[1] < bounds[2] < math.inf
+    lifted = largest_amplitude(gains, control, knowledge, "real", "quantile", 0.1, least_gain=0.3)
+    plain = largest_amplitude(gains, control, knowledge, "real", "quantile", 0.1)
+    assert lifted == pytest.approx(plain + 0.3 * float(control.plan.amplitudes.max()), rel=1e-9)
+
+
+@pytest.mark.parametrize("least", ["channel.min_gain=0.5", "channel.min_gain=1e-6"])
+def test_fades_that_are_lifted_keep_within_the_quantile(least: str) -> None:
+    """Half of all fades clipped up to 0.5, which no Gaussian law knows of: 600 rounds at 0.2 a round."""
+    share = 0.2
+    overrides = ("csi.estimation=mmse", "csi.pilot_snr_db=10", "privacy.csi_error=quantile", "channel.fading=rayleigh")
+    settings = system(*overrides, least, "run.rounds=1", f"privacy.delta={2 * share}")
+    cell = build_cell(settings, 8, np.ones(3))
+    exceeded = []
+    for t in range(600):
+        opening = open_round(cell, t, cell.memory)
+        scale, estimate = opening.link.at_bound().devices.transmit_scale, opening.estimate.gains
+        observed = np.abs((opening.channel.gains * estimate.conj() / np.abs(estimate)).real) * scale
+        exceeded.append(observed.max() > 1 / opening.link.at_bound().protection)
+    assert np.mean(exceeded) <= share + 5 * math.sqrt(share * (1 - share) / 600)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "slope", "variance"),
+    [
+        (("csi.estimation=mmse", "csi.pilots=2", "csi.pilot_snr_db=0"), 1.0, 0.5),
+        (("csi.estimation=ls", "csi.pilots=2", "csi.pilot_snr_db=0"), 0.5, 0.5),
+        (
+            ("csi.delay_s=2e-3", "channel.speed_m_s=30", "channel.carrier_hz=299792458"),
+            float(j0(2 * math.pi * 0.06)),
+            1 - float(j0(2 * math.pi * 0.06)) ** 2,
+        ),
+    ],
+)
+@pytest.mark.parametrize("packing", ["real", "iq"])
+def test_half_of_delta_pays_for_the_quantiles_of_all_rounds(
+    overrides: tuple[str, ...], slope: float, variance: float, packing: str
+) -> None:
+    """delta/2 over T = 5 rounds, r = 3 devices: by hand, at E|h|^2 = 1; the ledger composes with what is left."""
+    unit = ("channel.fading=rayleigh", f"channel.mean_gain={math.sqrt(math.pi) / 2!r}", "channel.min_gain=1e-9")
+    settings = system(*overrides, *unit, "privacy.csi_error=quantile", "privacy.delta=0.01", "run.rounds=5")
+    settings = settings.resolved(grid={"packing": packing})
+    cell = build_cell(settings, 8, np.ones(3))
+    opening = open_round(cell, 2, cell.memory)
+    report = opening.link.at_bound()
+    beta, known_gains = report.alignment_coefficient, np.abs(opening.estimate.gains)
+    each = 0.005 / 5 / 3
+    if packing == "real":
+        width = stats.norm.isf(each / 2) * math.sqrt(variance / 2)
+    else:
+        width = math.sqrt(-math.log(each) * variance)  # |e|^2 is exponential
+    bound = beta * (abs(slope) + (width + 1e-9) / known_gains.min())
+    assert 1 / report.protection == pytest.approx(bound, rel=1e-6)
+    multiplier = noise_multiplier(cell, report)
+    ledger = PrivacyLedger("by_channel", 3, 3, settings.delta, settings.csi_tail)
+    assert settings.csi_tail == 0.005
+    figures = ledger.record(multiplier, compose=True, devices=np.arange(3))
+    assert figures.epsilon == pytest.approx(gaussian_epsilon(0.005, 2 / multiplier), rel=1e-9)
+    assert figures.epsilon_round == pytest.approx(figures.epsilon, rel=1e-9)
+
+
+# --- no bound at all ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packing", ["real", "iq"])
+def test_without_a_bound_nothing_protects(packing: Packing) -> None:
+    """An error with Gaussian tails, read as "unbounded"; and one of which no law is known, read as a quantile."""
+    for parameters in ({"estimation": "mmse"}, {"estimation": "ls"}, AGEING):
+        knowledge = known(3, 2, **parameters)
+        gains, control = controlled(knowledge)
+        assert largest_amplitude(gains, control, knowledge, packing, "unbounded", 0.1) == math.inf
+        assert largest_amplitude(gains, control, knowledge, packing, "quantile", 0.1) < math.inf
+    for parameters in ({"gain_bits": 3}, {"estimation": "mmse", "phase_std_rad": 0.1}):
+        knowledge = known(3, 2, **parameters)
+        gains, control = controlled(knowledge)
+        for reading in ("quantile", "unbounded"):
+            assert largest_amplitude(gains, control, knowledge, packing, reading, 0.1) == math.inf
+        assert largest_amplitude(gains, control, knowledge, packing, "realised", 0.1) < math.inf
+
+    settings = system("csi.estimation=mmse", "privacy.csi_error=unbounded")
+    cell = build_cell(settings, 8, np.ones(3))
+    report = open_round(cell, 0, cell.memory).link.at_bound()
+    assert report.protection == 0
+    ledger = PrivacyLedger("without_replacement", 3, 3, 1e-3)
+    figures = ledger.record(noise_multiplier(cell, report), compose=True)
+    assert figures.epsilon == figures.epsilon_round == math.inf
+
+
+def test_without_noise_nothing_protects_either() -> None:
+    cell = build_cell(system("channel.noise=false"), 8, np.ones(3))
+    assert open_round(cell, 0, cell.memory).link.at_bound().protection == 0
+
+
+def test_interference_protects_nobody() -> None:
+    reports = []
+    for level in ("channel.interference_to_noise_db=20", "channel.noise=true"):
+        cell = build_cell(system(level), 8, np.ones(3))
+        reports.append(open_round(cell, 0, cell.memory).link.at_bound())
+    assert reports[0].interference_std == pytest.approx(10 * reports[0].noise_std)
+    assert reports[0].protection == reports[1].protection
+
+
+# --- nobody ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("policy", list(POLICIES))
+def test_with_nobody_selected_the_privacy_bound_stands(policy: str, reading: Any) -> None:
+    """A random sample that came out empty is decoded as any other, with beta at its bound."""
+    knowledge = known(2, 1, estimation="mmse").take(np.array([], dtype=np.int64))
+    gains, control = controlled(knowledge, policy, privacy_bound=0.7, divide_by="active")
+    assert gains.shape == (0, 1, 1)
+    assert largest_amplitude(gains, control, knowledge, "real", reading, 0.1) == 0.7
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_with_everybody_silent_nothing_is_observed(reading: Any) -> None:
+    knowledge = known(4, 2)
+    gains, control = controlled(knowledge)
+    silent = Control(
+        **{
+            **vars(control),
+            "plan": type(control.plan)(0 * control.plan.amplitudes, control.plan.coefficient, False, False),
+            "precoders": 0 * control.precoders,
+        }
+    )
+    assert largest_amplitude(gains, silent, knowledge, "real", reading, 0.1) == 0

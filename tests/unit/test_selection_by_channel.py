@@ -1,0 +1,500 @@
+"""Selection by what the channel is, or has cost: the rules, what they take, and what the ledger makes of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy import stats
+
+from airfl.budget import link_budget
+from airfl.cell import Cell, Opening, build_cell, noise_multiplier, open_round, round_costs
+from airfl.config import Settings
+from airfl.errors import UserError
+from airfl.privacy.composition import OwnRounds
+from airfl.privacy.gaussian import gaussian_epsilon
+from airfl.privacy.ledger import PrivacyLedger
+from airfl.round import Record, State, World, run_round
+from airfl.selection import SELECTIONS, Candidates, Limits
+from airfl.simulation import build_world
+from airfl.stages import Batch
+from tests.conftest import small_settings
+
+Array = NDArray[np.float64]
+
+UNBOUNDED_RAYLEIGH = (
+    "channel.fading=rayleigh",
+    f"channel.mean_gain={math.sqrt(math.pi) / 2!r}",
+    "channel.min_gain=1e-12",
+    "channel.max_gain=1e12",
+)
+
+
+def candidates(gains: list[float], **others: list[float]) -> Candidates:
+    """Candidates 10, 11, ... with these gains; rates, spent, costs and mean rates as given, or 1, 0, 1, 1."""
+    count = len(gains)
+    values = {"rates": [1.0] * count, "mean_rates": [1.0] * count, "spent": [0.0] * count, "costs": [1.0] * count}
+    arrays = {name: np.array(value, dtype=np.float64) for name, value in (values | others).items()}
+    return Candidates(ids=np.arange(10, 10 + count), gains=np.array(gains, dtype=np.float64), **arrays)
+
+
+def chosen(kind: str, given: Candidates, limits: Limits, seed: int = 0) -> list[int]:
+    among = SELECTIONS[kind].among
+    assert among is not None
+    rows = among(given, limits, np.random.default_rng(seed))
+    assert rows.dtype == np.int64
+    assert np.all(np.diff(rows) > 0)
+    return [int(row) for row in rows]
+
+
+def subsets_are_equally_likely(kind: str, given: Candidates, limits: Limits, eligible: list[int]) -> bool:
+    """n = 3,000 choices over all subsets of the eligible: chi-square below its 99.99% point."""
+    found = [tuple(chosen(kind, given, limits, seed)) for seed in range(3000)]
+    possible = list(itertools.combinations(eligible, limits.selected))
+    assert set(found) <= set(possible)
+    return bool(stats.chisquare([found.count(one) for one in possible]).pvalue > 1e-4)
+
+
+def cell_of(*overrides: str, entries: int = 20) -> Cell:
+    settings = small_settings("run.devices=12", "run.selected=3", "scheme.ratio=1.0", *UNBOUNDED_RAYLEIGH, *overrides)
+    return build_cell(settings, entries, np.ones(settings.run.devices))
+
+
+def rounds_of(cell: Cell, count: int) -> list[Opening]:
+    memory, openings = cell.memory, []
+    for t in range(count):
+        openings.append(open_round(cell, t, memory))
+        memory = openings[-1].memory
+    return openings
+
+
+def everybodys_gains(cell: Cell, t: int) -> Array:
+    """|hhat| of the whole population, flat channels."""
+    ids = np.arange(cell.settings.run.devices)
+    knowledge = cell.radio.know(t, ids, cell.frame, cell.power_limits / cell.dimension)
+    return np.abs(knowledge.estimate.gains)
+
+
+def records_of(settings: Settings) -> tuple[World, list[Record]]:
+    """A whole run, round by round, without a trace."""
+    world = build_world(settings, torch.device("cpu"))
+    state, records = State(0, world.model.initial(), world.cell.memory), []
+    for _ in range(settings.run.rounds):
+        state, record = run_round(world, state)
+        records.append(record)
+    return world, records
+
+
+# --- gain threshold and best k --------------------------------------------------------------------------------------
+
+
+def test_threshold_takes_r_at_random_of_those_above() -> None:
+    given = candidates([0.1, 0.5, 0.2, 0.9, 0.499, 0.7, 0.5])
+    assert subsets_are_equally_likely("threshold", given, Limits(2, min_gain=0.5), [1, 3, 5, 6])
+
+
+def test_threshold_takes_all_where_they_are_fewer() -> None:
+    given = candidates([0.1, 0.5, 0.2, 0.9])
+    assert chosen("threshold", given, Limits(3, min_gain=0.5)) == [1, 3]
+    assert chosen("threshold", given, Limits(3, min_gain=1.0)) == []
+    assert chosen("threshold", candidates([]), Limits(3, min_gain=1.0)) == []
+
+
+def test_best_k_takes_the_largest_gains() -> None:
+    given = candidates([0.1, 0.5, 0.2, 0.9, 0.3])
+    assert chosen("best-k", given, Limits(2)) == [1, 3]
+    assert chosen("best-k", given, Limits(4)) == [1, 2, 3, 4]
+    assert chosen("best-k", given, Limits(9)) == [0, 1, 2, 3, 4]
+
+
+def test_best_k_breaks_ties_at_random() -> None:
+    given = candidates([0.5, 0.5, 0.1, 0.5, 0.5])
+    assert subsets_are_equally_likely("best-k", given, Limits(2), [0, 1, 3, 4])
+
+
+@pytest.mark.parametrize("antennas", [1, 3])
+@pytest.mark.parametrize("fading", ["rayleigh", "tapped-line"])
+def test_in_a_round_the_estimated_gains_choose(fading: str, antennas: int) -> None:
+    """Root mean square of |hhat| over antennas and elements, under estimation error: of all candidates, by hand."""
+    radio = (f"channel.fading={fading}", f"antennas.count={antennas}", "grid.subcarriers=5", "csi.estimation=mmse")
+    noisy = ("csi.pilot_snr_db=0", "selection.min_gain=0.8")
+    best, above = (cell_of(*radio, *noisy, f"selection.kind={kind}") for kind in ("best-k", "threshold"))
+    for t in range(5):
+        ids = np.arange(12)
+        knowledge = best.radio.know(t, ids, best.frame, best.power_limits / best.dimension)
+        known = np.sqrt((np.abs(knowledge.estimate.response) ** 2).mean(axis=(1, 2, 3)))
+        true = np.sqrt((np.abs(knowledge.state.response) ** 2).mean(axis=(1, 2, 3)))
+        assert not np.array_equal(known.argsort(), true.argsort())
+        opening = open_round(best, t, best.memory)
+        np.testing.assert_array_equal(opening.devices, np.sort(known.argsort()[-3:]))
+        np.testing.assert_array_equal(opening.estimate.response, knowledge.estimate.response[opening.devices])
+        taken = open_round(above, t, above.memory).devices
+        strong = np.flatnonzero(known >= 0.8)
+        assert set(taken) <= set(strong)
+        assert len(taken) == min(3, len(strong))
+
+
+# --- proportional fair ----------------------------------------------------------------------------------------------
+
+
+def test_proportional_fair_takes_the_largest_rate_over_mean_rate() -> None:
+    given = candidates([0.0] * 4, rates=[4.0, 1.0, 3.0, 2.0], mean_rates=[8.0, 1.0, 2.0, 1.0])
+    assert chosen("proportional-fair", given, Limits(1)) == [3]
+    assert chosen("proportional-fair", given, Limits(2)) == [2, 3]
+    # Whoever was never served comes first, the larger rate before the smaller.
+    given = candidates([0.0] * 4, rates=[4.0, 1.0, 3.0, 2.0], mean_rates=[1e-3, 0.0, 1e-3, 0.0])
+    assert chosen("proportional-fair", given, Limits(1)) == [3]
+    assert chosen("proportional-fair", given, Limits(3)) == [0, 1, 3]
+
+
+def test_mean_rates_of_three_rounds_by_hand(tmp_path: Path) -> None:
+    """R <- (1 - 1/W) R + rate/W for those served, (1 - 1/W) R for the others, rate = log2(1 + |h|^2 P/(d sigma0^2)).
+
+    Two of three devices, W = 4, 7 dB (5.0119), so that the rates of gains 1, 2, .5 are 2.5878, 4.3963, 1.1705.
+    """
+    path = tmp_path / "gains.h5"
+    gains = np.array([[1.0, 2.0, 0.5], [0.5, 1.0, 2.0], [2.0, 0.5, 1.0]])
+    with h5py.File(path, "w") as file:
+        file["h"] = gains * np.exp(1j)
+    cell = cell_of(
+        "run.devices=3",
+        "run.selected=2",
+        "run.rounds=3",
+        "selection.kind=proportional-fair",
+        "selection.window=4",
+        "power.max_snr_db=7",
+        "channel.noise_std=3",
+        "channel.fading=replay",
+        f"channel.replay_file={path}",
+    )
+    rate = {gain: math.log2(1 + gain**2 * 10**0.7) for gain in (0.5, 1.0, 2.0)}
+    assert rate[1.0] == pytest.approx(2.5878, abs=5e-5)
+    memory = cell.memory
+    np.testing.assert_array_equal(memory.mean_rate, [0, 0, 0])
+    # Nobody was served: the two largest rates. Then device 2, never served, and of 0 and 1 the larger ratio,
+    # 1.17/0.49 against 2.59/0.82. Last, 4.40/0.36, 1.17/1.27, 2.59/1.10.
+    expected = np.zeros(3)
+    for t, served in enumerate(([0, 1], [1, 2], [0, 2])):
+        opening = open_round(cell, t, memory)
+        np.testing.assert_array_equal(opening.devices, served)
+        expected = 0.75 * expected
+        for device in served:
+            expected[device] += rate[gains[t, device]] / 4
+        memory = opening.memory
+        np.testing.assert_allclose(memory.mean_rate, expected, rtol=1e-12)
+        assert memory.spent is None
+
+
+@pytest.mark.parametrize("snr", ["power.max_snr_db=-15", "power.max_snr_db=[-25.0, -5.0]"])
+def test_in_the_long_run_shares_are_nearly_equal_and_at_ones_own_peaks(snr: str) -> None:
+    """8 devices, 2 a round, W = 100, 1,200 rounds after 300. Rates are nearly proportional to |h|^2 at such SNR, so
+    that a device competes by |h|^2 over its own mean: shares of 1/4 within 5 binomial standard errors and 10% of it
+    (strong devices have flatter rates), whether mean SNR are equal or 20 dB apart. Served at the upper quarter of its
+    fades, a device sees 1 + ln 4 = 2.39 times its mean power; the average that follows it costs a little."""
+    cell = cell_of("run.devices=8", "run.selected=2", "selection.kind=proportional-fair", snr)
+    snrs = cell.power_limits / cell.dimension
+    assert (snrs.max() / snrs.min() > 5) == ("[" in snr)
+    count, power = np.zeros(8), np.zeros(8)
+    for opening in rounds_of(cell, 1500)[300:]:
+        count[opening.devices] += 1
+        power[opening.devices] += np.abs(opening.channel.gains) ** 2
+    shares = count / 1200
+    assert shares.sum() == pytest.approx(2)
+    assert np.all(np.abs(shares - 0.25) < 5 * math.sqrt(0.25 * 0.75 / 1200) + 0.025)
+    assert np.all(power / count > 1.9)
+    assert np.all(power / count < 2.7)
+    if "[" in snr:  # by gain times power alone the strong ones would be served nearly always
+        greedy = np.zeros(8)
+        for t in range(300):
+            greedy[np.argsort(everybodys_gains(cell, t) ** 2 * snrs)[-2:]] += 1
+        assert greedy.min() < 0.05 * 300
+
+
+# --- energy budget --------------------------------------------------------------------------------------------------
+
+
+def test_energy_budget_takes_those_it_still_covers() -> None:
+    given = candidates([0.0] * 5, spent=[9.0, 8.0, 0.0, 7.5, 10.0], costs=[1.0, 2.5, 10.5, 2.0, 0.5])
+    assert chosen("energy-budget", given, Limits(3, energy_budget=10.0)) == [0, 3]
+    given = candidates([0.0] * 6, spent=[0.0, 5.0, 0.0, 0.0, 5.0, 0.0], costs=[5.0] * 6)
+    assert subsets_are_equally_likely("energy-budget", given, Limits(2, energy_budget=5.0), [0, 2, 3, 5])
+
+
+BUDGET = (
+    "run.devices=10",
+    "run.selected=4",
+    "run.rounds=8",
+    "run.evaluate_every=8",
+    "scheme.ratio=1.0",
+    "privacy.epsilon=1e6",
+    "selection.kind=energy-budget",
+    "power.max_snr_db=10",
+    "local.steps=1",
+)
+PILOTS = ("csi.estimation=mmse", "csi.pilots=2", "csi.pilot_snr_db=45")
+
+
+@pytest.mark.parametrize(("allowed", "pilots"), [(2.8e5, ()), (3.5e5, PILOTS)])
+def test_a_budget_is_never_exceeded_and_the_link_budget_rests_the_same_devices(
+    allowed: float, pilots: tuple[str, ...]
+) -> None:
+    """Over a whole run; beta follows the weakest of the round, so devices spend differently, and rest at last."""
+    settings = small_settings(*BUDGET, *pilots, f"selection.energy_budget={allowed}")
+    cell = build_cell(settings, 25_450, np.ones(10))
+    openings = rounds_of(cell, 8)
+    _, records = records_of(settings)
+    spent, could_spend = np.zeros(10), np.zeros(10)
+    for opening, record in zip(openings, records, strict=True):
+        taken, energy = record["device_id"], record["transmit_energy_j"]
+        np.testing.assert_array_equal(taken, opening.devices)
+        at_bound = opening.link.at_bound().devices.energy
+        assert np.all(energy <= at_bound * (1 + 1e-5))
+        spent[taken] += energy
+        could_spend[taken] += at_bound
+        assert opening.memory.spent is not None
+        np.testing.assert_allclose(opening.memory.spent, could_spend, rtol=1e-12)
+        assert could_spend.max() <= allowed
+        if pilots:
+            assert np.all(energy > 2 * 10**4.5)
+    assert spent.max() <= allowed
+    assert sum(record["energy_j"] for record in records) == pytest.approx(spent.sum())
+    sizes = [len(opening.devices) for opening in openings]
+    assert sizes[0] == 4
+    assert min(sizes) < 4
+    budget = link_budget(settings)
+    np.testing.assert_allclose(
+        budget.round_energy, [opening.link.at_bound().devices.energy.sum() for opening in openings]
+    )
+
+
+def test_a_budget_that_covers_nobody_any_more_lets_everybody_rest() -> None:
+    """In the end nobody is selected, and nothing is spent or received."""
+    everybody = ("run.devices=3", "run.selected=3", "privacy.epsilon=1e6")
+    enough = float(round_costs(cell_of(*everybody)).max())
+    cell = cell_of(*everybody, "selection.kind=energy-budget", f"selection.energy_budget={enough!r}")
+    openings = rounds_of(cell, 60)
+    assert len(openings[0].devices) == 3
+    assert len(openings[-1].devices) == 0
+    reception = openings[-1].link.close()
+    assert not reception.mean.any()
+    assert reception.report.devices.energy.sum() == 0
+
+
+def test_a_budget_below_one_round_is_refused() -> None:
+    """A round may take P_i and its pilots; with one device's limit, 20 entries at 10 dB: 200, and 2 pilots at 20 dB."""
+    common = ("selection.kind=energy-budget", "power.max_snr_db=10")
+    cell = cell_of(*common, "selection.energy_budget=201")
+    assert len(open_round(cell, 0, cell.memory).devices) == 3
+    with pytest.raises(UserError, match=r"selection\.energy_budget: 199 does not cover"):
+        cell_of(*common, "selection.energy_budget=199")
+    pilots = ("csi.estimation=ls", "csi.pilots=2", "csi.pilot_snr_db=20")
+    np.testing.assert_allclose(round_costs(cell_of(*common, *pilots, "selection.energy_budget=401")), 400)
+    with pytest.raises(UserError, match=r"selection\.energy_budget: 399 does not cover"):
+        cell_of(*common, *pilots, "selection.energy_budget=399")
+
+
+def test_a_budget_holds_where_limits_are_on_the_mean_over_fades() -> None:
+    """There a single round may take more than P_i, and what it may take is what has to be covered."""
+    fading = ("power.policy=truncated-inversion", "power.threshold=0.1", "power.average_over=fading")
+    loose = ("power.max_snr_db=20", "privacy.epsilon=1e6")
+    cell = cell_of("selection.kind=energy-budget", "selection.energy_budget=3e4", *loose, *fading)
+    openings = rounds_of(cell, 60)
+    assert max(opening.link.at_bound().devices.energy.max(initial=0) for opening in openings) > 20 * 100
+    for opening in openings:
+        assert opening.memory.spent is not None
+        assert opening.memory.spent.max() <= 3e4
+
+
+# --- candidates and their pilots ------------------------------------------------------------------------------------
+
+
+def test_candidates_are_drawn_uniformly_and_the_choice_is_among_them() -> None:
+    """Best 1 of 4 candidates of 12: everybody is it equally often, n = 1,200 rounds, within 5 standard errors; the
+    best of all 12 would be a candidate in a third of them."""
+    cell = cell_of("run.selected=1", "selection.kind=best-k", "selection.candidates=4")
+    counts, best = np.zeros(12), 0
+    for t in range(1200):
+        (device,) = open_round(cell, t, cell.memory).devices
+        counts[device] += 1
+        best += int(everybodys_gains(cell, t).argmax() == device) if t < 300 else 0
+    assert np.all(np.abs(counts / 1200 - 1 / 12) < 5 * math.sqrt(1 / 12 * 11 / 12 / 1200))
+    assert abs(best / 300 - 1 / 3) < 5 * math.sqrt(2 / 9 / 300)
+
+
+def test_candidates_do_not_move_anybodys_fade() -> None:
+    """A device has the channel that it has where it is drawn blindly, and its estimate."""
+    noisy = ("csi.estimation=mmse", "csi.pilot_snr_db=5", "run.selected=12")
+    blind = cell_of(*noisy)
+    everybody = open_round(blind, 0, blind.memory)
+    for kind in ("best-k", "proportional-fair"):
+        cell = cell_of(*noisy[:2], f"selection.kind={kind}", "selection.candidates=7")
+        opening = open_round(cell, 0, cell.memory)
+        np.testing.assert_array_equal(opening.channel.gains, everybody.channel.gains[opening.devices])
+        np.testing.assert_array_equal(opening.estimate.gains, everybody.estimate.gains[opening.devices])
+
+
+@pytest.mark.parametrize("fading", ["rayleigh", "tapped-line"])
+@pytest.mark.parametrize(("kind", "heard"), [("best-k", 7), ("threshold", 7), ("proportional-fair", 7), ("uniform", 3)])
+def test_all_candidates_are_charged_for_their_pilots(kind: str, heard: int, fading: str) -> None:
+    """2 pilots for each of 1 or 5 coefficients, 100 sigma0^2 each, of 7 candidates; the blind rule estimates its r."""
+    cell = cell_of(
+        f"selection.kind={kind}",
+        "selection.candidates=7",
+        "selection.min_gain=0.1",
+        f"channel.fading={fading}",
+        "grid.subcarriers=5",
+        "csi.estimation=mmse",
+        "csi.pilots=2",
+        "csi.pilot_snr_db=20",
+        "channel.noise_std=2",
+    )
+    opening = open_round(cell, 0, cell.memory)
+    report = opening.link.at_bound()
+    coefficients = 1 if fading == "rayleigh" else 5
+    selected = len(opening.devices)
+    assert selected == 3
+    assert report.pilot_elements == heard * 2 * coefficients
+    assert report.use.resource_elements == 20 + report.pilot_elements
+    each = 2 * coefficients * 100 * 4.0
+    assert report.energy_of_others == pytest.approx((heard - selected) * each)
+    opening.link.send(Batch(torch.zeros(3, 20), torch.ones(3)), slice(0, 3))
+    np.testing.assert_allclose(opening.link.close().report.devices.energy, each)
+
+
+def test_pilots_at_the_devices_own_power_are_charged_to_each() -> None:
+    """By default a pilot has the energy P_i/d, and limits differ."""
+    cell = cell_of("selection.kind=best-k", "csi.estimation=ls", "power.max_snr_db=[0.0, 20.0]")
+    opening = open_round(cell, 0, cell.memory)
+    opening.link.send(Batch(torch.zeros(3, 20), torch.ones(3)), slice(0, 3))
+    report = opening.link.close().report
+    np.testing.assert_allclose(report.devices.energy, cell.power_limits[opening.devices] / 20)
+    assert report.energy_of_others == pytest.approx(np.delete(cell.power_limits, opening.devices).sum() / 20)
+
+
+def test_energy_of_others_is_in_the_rounds_energy_but_in_nobodys() -> None:
+    settings = small_settings("selection.kind=best-k", "selection.candidates=30", *PILOTS, "local.steps=1")
+    for record in records_of(settings)[1]:
+        others = record["energy_j"] - record["transmit_energy_j"].sum()
+        assert others == pytest.approx((30 - 8) * 2 * 10**4.5, rel=1e-6)
+        assert record["pilot_elements"] == 60
+
+
+def test_the_mean_is_over_those_that_were_selected() -> None:
+    """A threshold that fewer than r pass: what they send is divided by how many they are."""
+    cell = cell_of("run.selected=12", "selection.kind=threshold", "selection.min_gain=0.9", "channel.noise=false")
+    opening = open_round(cell, 0, cell.memory)
+    count = len(opening.devices)
+    assert 1 < count < 12
+    np.testing.assert_array_equal(opening.devices, np.flatnonzero(everybodys_gains(cell, 0) >= 0.9))
+    messages = torch.arange(count * 20, dtype=torch.float32).reshape(count, 20)
+    opening.link.send(Batch(messages, torch.ones(count)), slice(0, count))
+    torch.testing.assert_close(opening.link.close().mean, messages.mean(dim=0))
+
+
+# --- nobody ---------------------------------------------------------------------------------------------------------
+
+NOBODY = ("selection.kind=threshold", "selection.min_gain=5", "run.devices=20", "run.selected=4", "local.steps=1")
+
+
+@pytest.mark.parametrize("scheme", ["pfels", "wfl-p", "wfl-pdp", "fedavg"])
+def test_with_nobody_above_the_threshold_the_model_stays(scheme: str) -> None:
+    """Parameters to the bit, no energy but the candidates' pilots, nobody heard."""
+    settings = small_settings(*NOBODY, *PILOTS, f"scheme.name={scheme}")
+    world = build_world(settings, torch.device("cpu"))
+    state = State(0, world.model.initial(), world.cell.memory)
+    after, record = run_round(world, state)
+    assert torch.equal(after.parameters, state.parameters)
+    assert len(record["device_id"]) == 0
+    assert record["heard"] == 0
+    assert record["noise_std"] == 0
+    assert record["energy_j"] == pytest.approx(20 * 2 * 10**4.5)
+    assert record["pilot_elements"] == 40
+
+
+@pytest.mark.parametrize("scheme", ["pfels", "wfl-p", "wfl-pdp"])
+def test_where_nobody_takes_part_nobody_loses_privacy(scheme: str) -> None:
+    """By the channel, so that who took part tells nothing: two such rounds by themselves, and together."""
+    for record in records_of(small_settings(*NOBODY, f"scheme.name={scheme}"))[1]:
+        assert record["epsilon"] == 0
+        assert record["epsilon_round"] == 0
+
+
+def test_the_budget_of_rounds_in_which_nobody_takes_part() -> None:
+    budget = link_budget(small_settings(*NOBODY))
+    assert budget.energy_j == 0
+    assert budget.silent_share == 0
+
+
+# --- the ledger -----------------------------------------------------------------------------------------------------
+
+
+def test_own_rounds_compose_as_gaussians_and_the_worst_device_counts() -> None:
+    """mu^2 = sum over a device's own rounds of (2/multiplier)^2: device 1 in rounds 0 and 2, device 3 in round 1."""
+    own = OwnRounds(4)
+    assert own.epsilon(1e-3) == 0
+    own.compose(4.0, np.array([0, 1]))
+    own.compose(1.0, np.array([3]))
+    assert own.epsilon(1e-3) == pytest.approx(gaussian_epsilon(1e-3, 2.0), rel=1e-12)
+    own.compose(0.9, np.array([1, 2]))
+    assert own.epsilon(1e-3) == pytest.approx(gaussian_epsilon(1e-3, math.sqrt(0.25 + (2 / 0.9) ** 2)), rel=1e-12)
+    own.compose(3.0, np.array([], dtype=np.int64))
+    assert own.epsilon(1e-3) == pytest.approx(gaussian_epsilon(1e-3, math.sqrt(0.25 + (2 / 0.9) ** 2)), rel=1e-12)
+
+
+def test_the_ledger_by_channel_amplifies_nothing() -> None:
+    """The same rounds drawn blindly, 2 of 1,000 devices, cost less; by the channel each is paid in full."""
+    ledger = PrivacyLedger("by_channel", 2, 1000, 1e-3)
+    blind = PrivacyLedger("without_replacement", 2, 1000, 1e-3)
+    assert ledger.adjacency == "replace_one"
+    assert ledger.accountant == OwnRounds.name
+    figures = [ledger.record(8.0, compose=True, devices=np.array([7, t])) for t in range(100, 104)]
+    for t, figure in enumerate(figures, start=1):
+        assert figure.epsilon_round == pytest.approx(gaussian_epsilon(1e-3, 2 / 8.0), rel=1e-12)
+        assert figure.epsilon == pytest.approx(gaussian_epsilon(1e-3, 2 / 8.0 * math.sqrt(t)), rel=1e-12)
+    blindly = [blind.record(8.0, compose=True) for _ in range(4)]
+    assert blindly[-1].epsilon < figures[-1].epsilon / 2
+    # What was released without noise stays released.
+    assert ledger.record(0.0, compose=True, devices=np.array([1])).epsilon == math.inf
+    assert ledger.record(8.0, compose=True, devices=np.array([1])).epsilon == math.inf
+
+
+@pytest.mark.parametrize("kind", ["best-k", "threshold", "proportional-fair", "energy-budget"])
+def test_epsilon_of_a_run_is_that_of_its_worst_device(kind: str) -> None:
+    """From nothing but the record: who took part in which round, and at which noise multiplier."""
+    settings = small_settings(
+        f"selection.kind={kind}",
+        "selection.min_gain=0.02",
+        "selection.energy_budget=1e9",
+        "selection.candidates=12",
+        "run.devices=16",
+        "run.selected=3",
+        "run.rounds=6",
+        "scheme.name=wfl-p",
+        "local.steps=1",
+    )
+    world, records = records_of(settings)
+    assert world.ledger.sampling == "by_channel"
+    assert world.ledger.accountant == OwnRounds.name
+    squared = np.zeros(16)
+    for record in records:
+        multiplier = record["noise_multiplier"]
+        squared[record["device_id"]] += (2 / multiplier) ** 2
+        expected = gaussian_epsilon(settings.delta, math.sqrt(squared.max()))
+        assert record["epsilon"] == pytest.approx(expected, rel=1e-9)
+        assert record["epsilon_round"] == pytest.approx(gaussian_epsilon(settings.delta, 2 / multiplier), rel=1e-9)
+    assert len(np.unique(squared)) > 2
+
+
+def test_the_link_budget_counts_rounds_without_amplification() -> None:
+    settings = small_settings("selection.kind=best-k", "run.rounds=3", "scheme.name=wfl-p", "privacy.delta=0.01")
+    cell = build_cell(settings, 25_450, np.ones(100))
+    least = min(noise_multiplier(cell, opening.link.at_bound()) for opening in rounds_of(cell, 3))
+    budget = link_budget(settings)
+    assert budget.noise_multiplier_min == pytest.approx(least, rel=1e-12)
+    assert budget.epsilon_round_max == pytest.approx(gaussian_epsilon(0.01, 2 / least), rel=1e-9)
