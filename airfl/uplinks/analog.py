@@ -116,8 +116,9 @@ class _AnalogLink:
         plan, weights, pilots = control.plan, control.weights, terms.pilots
         decoded = float(np.sqrt((control.decoder**2 * weights).sum()))
         elements = uplink.grid.elements_for(terms.entries)
+        share = shares_as(terms.frame.weights, self._gains.shape[1:])
         largest = largest_amplitude(
-            self._gains,
+            self._gains * (share > 0),
             control,
             terms.knowledge,
             uplink.grid.packing,

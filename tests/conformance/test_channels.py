@@ -473,7 +473,8 @@ def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
 def test_an_impairment_is_present_and_charged(case: Case) -> None:
     """It moves the truth or what is known of it, and pilots cost elements and energy if and only if there are some."""
     cell, perfect = cell_of(case), cell_of(replace(case, overrides=("channel.fading=tapped-line",)))
-    assert IMPAIRMENTS[case.name].present(csi_parameters(cell.settings, grid_of(cell.settings)))
+    present = IMPAIRMENTS[case.name].present(csi_parameters(cell.settings, grid_of(cell.settings)))
+    assert present, f"say in NEEDS which settings bring the impairment {case.name!r} about"
     opening, plain = open_round(cell, 0, cell.memory), open_round(perfect, 0, perfect.memory)
     assert np.array_equal(opening.devices, plain.devices)
     truth, known = opening.channel.response, opening.estimate.response

@@ -421,3 +421,20 @@ def test_with_everybody_silent_nothing_is_observed(reading: Any) -> None:
         }
     )
     assert largest_amplitude(gains, silent, knowledge, "real", reading, 0.1) == 0
+
+
+def test_coefficients_that_no_entry_falls_on_do_not_count() -> None:
+    """Timing and carrier offsets give a coefficient to every subcarrier of the last symbol, of which one is in use: the
+    largest over the nine elements in use, 40 seeds."""
+    offsets = ("csi.timing_offset_s=3e-5", "csi.frequency_offset_hz=3000", "grid.subcarriers=4", "scheme.name=wfl-p")
+    larger = 0
+    for seed in range(40):
+        cell = build_cell(small_settings(*offsets, f"run.seed={seed}", "channel.fading=fixed"), 9, np.ones(100))
+        opening = open_round(cell, 0, cell.memory)
+        report = opening.link.at_bound()
+        turned = (opening.channel.response / opening.estimate.response)[:, 0].real * report.alignment_coefficient
+        assert turned.shape == (8, 3, 4)
+        used = np.abs(turned.reshape(8, 12)[:, :9]).max()
+        assert report.protection == pytest.approx(1 / used, rel=1e-6)
+        larger += np.abs(turned).max() > used * (1 + 1e-6)
+    assert larger > 0
