@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.trace.schema import NORMALISED
+
 if TYPE_CHECKING:
     import xarray
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One run in numbers. Energies and counts are sums over all rounds and devices; epsilons as in the trace."""
+    """One run in numbers. Energies and counts are sums over all rounds and devices; epsilons as in the trace; air time
+    includes the downlink where it is charged."""
 
     scheme: str
     seed: int
@@ -32,6 +35,7 @@ class Summary:
     epsilon_round: float
     epsilon: float
     epsilon_as_poisson: float
+    energy_units: str = NORMALISED
 
     @property
     def claim_holds(self) -> bool:
@@ -60,13 +64,14 @@ def summarise(dataset: xarray.Dataset) -> Summary:
         test_loss=_last(dataset["test_loss"].values),
         energy=float(dataset["energy_j"].sum()),
         resource_elements=_exact_sum(dataset["resource_elements"].values),
-        air_time_s=float(dataset["latency_s"].sum()),
+        air_time_s=float(dataset["latency_s"].sum() + dataset["downlink_latency_s"].sum()),
         uplink_bits=_exact_sum(dataset["uplink_bits"].values),
         delta=float(dataset["epsilon"].attrs["delta"]),
         epsilon_paper=_largest(dataset["epsilon_paper"].values),
         epsilon_round=_largest(dataset["epsilon_round"].values),
         epsilon=_last(dataset["epsilon"].values),
         epsilon_as_poisson=_last(dataset["epsilon_as_poisson"].values),
+        energy_units=str(dataset["energy_j"].attrs["units"]),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airfl.report.summary import Summary, figure, scientific
+from airfl.trace.schema import NORMALISED
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -51,8 +52,9 @@ COLUMNS = (
     Column("ε run as Poisson", "epsilon_as_poisson", lambda run: run.epsilon_as_poisson),
 )
 
+ENERGY_NOTES = {NORMALISED: "normalised, sum of ||x||^2", "J": "J, sum of power x air time"}
 NOTES = (
-    "energy: normalised, sum of ||x||^2 over devices and rounds (ideal link: at capacity). "
+    "energy: {energy} over devices and rounds (ideal link: at capacity). "
     "ε: claimed = the paper's own formula, for each round; one round and run = what holds, for the sampler that ran; "
     "as Poisson = the literature's convention. delta {delta:g}, client level, observer a third party."
 )
@@ -121,7 +123,9 @@ def notes(rows: Sequence[TableRow]) -> str:
     """What the columns mean."""
     seeds = len(rows[0].runs)
     averaged = f"Mean over {seeds} seeds, ± standard deviation. " if seeds > 1 else ""
-    return averaged + NOTES.format(delta=rows[0].runs[0].delta)
+    units = {run.energy_units for row in rows for run in row.runs}
+    energy = " or ".join(ENERGY_NOTES[unit] for unit in sorted(units, reverse=True))
+    return averaged + NOTES.format(energy=energy, delta=rows[0].runs[0].delta)
 
 
 def _markdown_line(texts: Sequence[str]) -> str:

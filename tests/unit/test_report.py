@@ -115,3 +115,25 @@ def test_a_figure_draws_a_single_point_and_an_ideal_link_by_itself(tmp_path: Pat
         assert line.get_marker() == "o"
         assert len(line.get_xdata()) == 1
     assert float(canvas.axes[1].lines[0].get_xdata()[0]) > 1e10  # its own energy, not a level
+
+
+def test_the_notes_say_in_which_units_energies_are() -> None:
+    physical = replace(PRIVATE, energy_units="J")
+    assert "energy: normalised, sum of ||x||^2 over" in markdown_table([TableRow("a", [PRIVATE])])
+    assert "energy: J, sum of power x air time over" in markdown_table([TableRow("a", [physical])])
+    both = markdown_table([TableRow("a", [PRIVATE]), TableRow("b", [physical])])
+    assert "||x||^2 or J, sum of" in both
+
+
+def test_a_charged_downlink_is_in_the_air_time() -> None:
+    ideal, charged = (run(small_settings(f"grid.downlink={flag}")) for flag in ("false", "true"))
+    with charged.trace() as trace:
+        downlink_s = float(trace["downlink_latency_s"].sum())
+    assert downlink_s > 0
+    assert charged.summary().air_time_s == pytest.approx(ideal.summary().air_time_s + downlink_s)
+
+
+def test_energies_in_joules_are_named_so(tmp_path: Path) -> None:
+    done = run(small_settings("channel.units=physical", "channel.mean_gain=1e-5"), tmp_path / "run")
+    assert done.summary().energy_units == "J"
+    assert read_curves("joules", [tmp_path / "run"]).energy_units == "J"
