@@ -83,7 +83,8 @@ class ChannelSettings(Section):
     noise_figure_db: NotNegative = Field(7.0, description="of the receiver, in physical units")
     temperature_k: Positive = Field(290.0, description="of the receiver, in physical units")
     interference_to_noise_db: Decibels | None = Field(
-        None, description="inter-cell interference over receiver noise; it never counts as privacy noise"
+        None,
+        description="inter-cell interference over sigma0^2; it stays without noise, and never counts as privacy noise",
     )
 
     @model_validator(mode="after")

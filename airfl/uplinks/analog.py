@@ -166,7 +166,7 @@ class _AnalogLink:
         """Standard deviation on an observed entry of what is neither signal nor receiver noise: other cells, and what
         offsets leak from one element to others."""
         knowledge, uplink = self._terms.knowledge, self._uplink
-        other_cells = interference_std(self._noise_std, uplink.interference_to_noise_db)
+        other_cells = interference_std(uplink.noise_std, uplink.interference_to_noise_db)
         if uplink.waveform is not None or not knowledge.leakage.any():  # a waveform has its leakage in it
             return other_cells
         # On each part of an element falls half of it, but for what keeps the phase of a real payload.

@@ -68,16 +68,10 @@ def test_compare_then_plot(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_ends_with_130_and_a_trace_of_the_rounds_that_were_done(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "airfl",
-        "run",
-        str(DEMO),
-        *SMALL,
-        "run.rounds=100000",
-        "run.evaluate_every=100000",
-    ]
+    # Whoever runs the tests in the background may have them ignore interrupts, which a child would inherit.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom airfl.cli import main; main()"
+    long = ("run.rounds=100000", "run.evaluate_every=100000")
+    command = [sys.executable, "-c", code, "run", str(DEMO), *SMALL, *long]
     with subprocess.Popen(
         [*command, "--out", str(tmp_path / "a")], stderr=subprocess.PIPE, text=True, cwd=ROOT
     ) as process:

@@ -438,3 +438,14 @@ def test_coefficients_that_no_entry_falls_on_do_not_count() -> None:
         assert report.protection == pytest.approx(1 / used, rel=1e-6)
         larger += np.abs(turned).max() > used * (1 + 1e-6)
     assert larger > 0
+
+
+def test_interference_stays_without_receiver_noise() -> None:
+    """At 3 dB over sigma_0^2 = 1, whether receiver noise is added or not; and it protects nobody."""
+    for noise in ("true", "false"):
+        settings = small_settings(f"channel.noise={noise}", "channel.interference_to_noise_db=3", "scheme.name=wfl-p")
+        cell = build_cell(settings, 20, np.ones(100))
+        report = open_round(cell, 0, cell.memory).link.at_bound()
+        on_the_sum = report.interference_std * settings.run.selected * report.alignment_coefficient
+        assert on_the_sum == pytest.approx(10**0.15)
+        assert (report.protection > 0) == (noise == "true")
