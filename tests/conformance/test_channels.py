@@ -367,6 +367,10 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
             assert leaked == pytest.approx(level / math.sqrt(2), rel=1e-5)
         assert 0.3 * level < leaked <= level * (1 + 1e-5)
         assert leaked / 2 < np.sqrt(np.mean(rest**2)) < 2 * leaked
+    elif (over_noise_db := cell.settings.channel.interference_to_noise_db) is not None:
+        # It stays without receiver noise; a standard deviation of n numbers within 5 standard errors.
+        level = cell.radio.noise_std * 10 ** (over_noise_db / 20)
+        assert abs(np.sqrt(np.mean(rest**2)) / level - 1) < 5 / math.sqrt(2 * len(rest))
     else:
         assert np.abs(rest).max(initial=0) <= 1e-5 * np.abs(expected).max(initial=0)
 
