@@ -62,6 +62,16 @@ def cell_of(devices: int, entries: int, *overrides: str, power: float = 1.0, noi
     return build_cell(settings, entries, np.ones(devices))
 
 
+def pfels(ratio: float, rescale: bool) -> tuple[str, ...]:
+    """Settings of a compressed scheme bound by power alone."""
+    return (
+        "scheme.name=pfels",
+        "privacy.epsilon=inf",
+        f"scheme.ratio={ratio}",
+        f"scheme.rescale={str(rescale).lower()}",
+    )
+
+
 def replayed(folder: Path, powers: Sequence[float]) -> tuple[str, ...]:
     """Settings that replay gains of these |h|^2 and of phases that differ, in one round."""
     gains = np.sqrt(powers) * np.exp(1j * np.arange(1, len(powers) + 1))
@@ -271,10 +281,7 @@ def test_law_5_estimation_error_end_to_end(
     cell = cell_of(
         devices,
         entries,
-        "scheme.name=pfels",
-        "privacy.epsilon=inf",
-        f"scheme.ratio={ratio}",
-        f"scheme.rescale={str(rescale).lower()}",
+        *pfels(ratio, rescale),
         f"grid.packing={packing}",
         f"csi.estimation={estimation}",
         f"csi.pilots={pilots}",
@@ -425,10 +432,7 @@ def test_law_8_noise_on_the_decoded_mean(ratio: float, rescale: bool, devices: i
     cell = cell_of(
         devices,
         entries,
-        "scheme.name=pfels",
-        "privacy.epsilon=inf",
-        f"scheme.ratio={ratio}",
-        f"scheme.rescale={str(rescale).lower()}",
+        *pfels(ratio, rescale),
         noise=noise,
     )
     updates = torch.randn(devices, entries, generator=torch.Generator().manual_seed(9))
