@@ -1,0 +1,204 @@
+"""What the suites over every entry of every table of `channels` and `airfl.selection` run: cases, cells and rounds.
+
+A line that is added to a table is tested as it is. Only an entry that does not run on the settings of all others says
+in `NEEDS` which ones it wants; a policy that reads a new parameter, in `READS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from airfl.cell import Cell, Opening, build_cell, open_round
+from airfl.errors import UserError
+from airfl.selection import SELECTIONS
+from airfl.stages import Batch
+from airfl.uplinks import Link, Reception, Terms
+from channels.antennas import COMBINERS
+from channels.csi import IMPAIRMENTS
+from channels.fading import FADING_LAWS, VARIATIONS
+from channels.power import POLICIES
+from channels.selective import SELECTIVE_MODELS
+from channels.topology import PATH_LOSS, PLACEMENTS
+from tests.conftest import small_settings
+
+Array = NDArray[np.float64]
+
+# 27 entries on 8 subcarriers: the last of 4 OFDM symbols is filled in part, and so is the last element under I/Q.
+DIMENSION = 27
+BASE = (
+    "run.devices=6",
+    "run.selected=3",
+    "run.rounds=4",
+    "scheme.name=wfl-p",
+    "grid.subcarriers=8",
+    "channel.mean_gain=0.7",
+    "channel.min_gain=1e-6",
+    "channel.max_gain=1e6",
+    "channel.delay_spread_s=1e-5",
+)
+PHYSICAL = ("channel.units=physical", "topology.kind=disc")
+MOVING = ("channel.speed_m_s=30", "channel.round_s=0.5")
+
+NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("variation", "jakes"): MOVING,
+    ("placement", "coordinates"): (f"topology.coordinates={[[20 + 10 * i, -35] for i in range(200)]}",),
+    ("impairment", "estimation"): ("csi.estimation=mmse",),
+    ("impairment", "feedback"): ("csi.phase_bits=3", "csi.gain_bits=4"),
+    ("impairment", "ageing"): (*MOVING, "csi.delay_s=1e-3"),
+    ("impairment", "phase"): ("csi.phase_std_rad=0.3",),
+    ("impairment", "timing"): ("csi.timing_offset_s=1e-5",),
+    ("impairment", "frequency"): ("csi.frequency_offset_hz=500",),
+    ("selection", "threshold"): ("selection.min_gain=0.3",),
+    ("selection", "energy-budget"): ("selection.energy_budget=1e9",),
+}
+READS: dict[str, tuple[str, ...]] = {
+    "threshold": ("power.threshold=0.4",),
+    "coefficient": ("power.coefficient=4.0",),
+    "average_over": ("power.average_over=fading", "power.threshold=0.4"),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """An entry of a table, and settings under which it runs."""
+
+    table: str
+    name: str
+    overrides: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.table}:{self.name}"
+
+    @property
+    def is_sionna(self) -> bool:
+        return self.table == "selective" and SELECTIVE_MODELS[self.name.split("/")[0]].needs_sionna
+
+
+def fading_cases() -> list[Case]:
+    flat = [
+        Case("flat", f"{law}/{way}", (f"channel.fading={law}", f"channel.variation={way}", *need("variation", way)))
+        for law in FADING_LAWS
+        for way in VARIATIONS
+    ]
+    selective = [
+        Case(
+            "selective",
+            f"{name}/{way}",
+            (
+                f"channel.fading={name}",
+                f"channel.variation={way}",
+                *need("variation", way),
+                *(PHYSICAL if model.needs_positions else ()),
+            ),
+        )
+        for name, model in SELECTIVE_MODELS.items()
+        for way in model.variations
+    ]
+    return flat + selective
+
+
+def policy_cases() -> list[Case]:
+    plain = [Case("policy", name, (f"power.policy={name}", "channel.fading=tapped-line")) for name in POLICIES]
+    reading = [
+        Case("policy", f"{name}/{field}", (f"power.policy={name}", "channel.fading=tapped-line", *reads(name, field)))
+        for name, entry in POLICIES.items()
+        for field in sorted(entry.reads)
+    ]
+    return plain + reading
+
+
+def other_cases() -> list[Case]:
+    rayleigh, selective = "channel.fading=rayleigh", "channel.fading=tapped-line"
+    return [
+        *(Case("placement", name, (rayleigh, *PHYSICAL, f"topology.kind={name}")) for name in PLACEMENTS),
+        *(Case("path loss", name, (rayleigh, *PHYSICAL, f"topology.path_loss={name}")) for name in PATH_LOSS),
+        *(Case("impairment", name, (selective,)) for name in IMPAIRMENTS),
+        *(Case("combiner", name, (selective, "antennas.count=3", f"antennas.combining={name}")) for name in COMBINERS),
+        *(Case("selection", name, (rayleigh, f"selection.kind={name}")) for name in SELECTIONS),
+    ]
+
+
+def need(table: str, name: str) -> tuple[str, ...]:
+    return NEEDS.get((table, name), ())
+
+
+def reads(name: str, field: str) -> tuple[str, ...]:
+    if field not in READS:
+        pytest.fail(
+            f"power policy {name!r} reads {field!r}: say in READS which settings give it a value", pytrace=False
+        )
+    return READS[field]
+
+
+# What no table has and every table meets: packing, time within a round, other cells, peak limits, the waveform.
+WAYS = [
+    Case("way", "iq", ("channel.fading=tapped-line", "grid.packing=iq")),
+    Case("way", "iq turned", ("channel.fading=tapped-line", "grid.packing=iq", "csi.phase_std_rad=0.5")),
+    Case("way", "iq turned flat", ("channel.fading=rayleigh", "grid.packing=iq", "csi.phase_std_rad=0.5")),
+    Case("way", "iq offset", ("channel.fading=rayleigh", "grid.packing=iq", "csi.frequency_offset_hz=3000")),
+    Case("way", "moving", ("channel.fading=tapped-line", "channel.coherence=symbol", *MOVING)),
+    Case("way", "interference", ("channel.fading=rayleigh", "channel.interference_to_noise_db=3")),
+    Case("way", "back-off", ("channel.fading=tapped-line", "power.peak_db=6")),
+    Case("way", "waveform", ("channel.fading=tapped-line", "grid.waveform=true")),
+    Case("way", "waveform iq", ("channel.fading=tapped-line", "grid.waveform=true", "grid.packing=iq")),
+]
+CASES = [
+    *fading_cases(),
+    *policy_cases(),
+    *(replace(case, overrides=(*case.overrides, *need(case.table, case.name))) for case in other_cases()),
+    *WAYS,
+]
+LIGHT = [case for case in CASES if not case.is_sionna]
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def cell_of(case: Case, *overrides: str, dimension: int = DIMENSION) -> Cell:
+    """The cell of a case; a clear failure where an entry does not run on everybody's settings."""
+    try:
+        settings = small_settings(*BASE, *case.overrides, *overrides)
+        return build_cell(settings, dimension, np.ones(settings.run.devices))
+    except UserError as error:
+        message = f"{case} does not run on the settings of all others ({error}): say in NEEDS what it takes"
+    pytest.fail(message, pytrace=False)
+
+
+class Kept:
+    """An uplink that keeps what it was opened with: a round can be opened again without drawing its channel again."""
+
+    def __init__(self, cell: Cell) -> None:
+        self._uplink = cell.recipe.uplink
+        self.cell = replace(cell, recipe=replace(cell.recipe, uplink=self))
+
+    def open(self, terms: Terms) -> Link:
+        self.terms = terms
+        return self._uplink.open(terms)
+
+    def again(self) -> Link:
+        return self._uplink.open(self.terms)
+
+
+def messages_of(opening: Opening, cell: Cell) -> torch.Tensor:
+    """Random messages at their bound; a device's own, whoever else is there."""
+    rows = [np.random.default_rng(int(device)).standard_normal(cell.bound.entries) for device in opening.devices]
+    values = torch.tensor(np.array(rows).reshape(len(rows), cell.bound.entries), dtype=torch.float32)
+    return values / values.norm(dim=1, keepdim=True).clamp_min(1e-30) * cell.bound.rms
+
+
+def send(link: Link, messages: torch.Tensor, chunk: int | None = None) -> Reception:
+    """All messages at once, or in chunks, a part of each in its scale."""
+    count = len(messages)
+    scale = torch.linspace(0.5, 2.0, count)
+    for start in range(0, count, chunk or max(count, 1)):
+        rows = slice(start, min(start + (chunk or count), count))
+        link.send(Batch(messages[rows] / scale[rows, None], scale[rows]), rows)
+    return link.close()
+
+
+def pass_through(cell: Cell, t: int = 0, chunk: int | None = None) -> tuple[Opening, Reception]:
+    opening = open_round(cell, t, cell.memory)
+    return opening, send(opening.link, messages_of(opening, cell), chunk)
