@@ -34,6 +34,12 @@ class Purpose(IntEnum):
     TIMING = 17
     FREQUENCY = 18
     CANDIDATES = 19
+    SNAPSHOT = 20
+    LOCAL_NOISE = 21
+    ROTATION = 22
+    PROJECTION = 23
+    BLOCK_ERRORS = 24
+    INITIAL_ROUND = 25
 
 
 class Streams:
@@ -68,6 +74,11 @@ class Streams:
             bits.state = start
             generator.random(out=uniforms[row])
         return uniforms
+
+    def device_generator(self, purpose: Purpose, round_index: int | None, device: int) -> np.random.Generator:
+        """The generator of one device's own stream; what it draws first is what `device_uniforms` draws."""
+        bits = np.random.Philox(key=self._key(purpose, round_index), counter=[0, 0, 0, int(device) + 1])
+        return np.random.Generator(bits)
 
     def torch_seed(self, purpose: Purpose) -> int:
         """A 32-bit seed for torch's CPU generator, which ignores higher bits: a hash, so that 5 and 5 + 2^32 differ."""

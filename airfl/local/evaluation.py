@@ -48,4 +48,4 @@ def _score(model: FlatModel, parameters: Tensor, task: Task, samples: Samples) -
         logits = model.outputs(parts, normalise(samples.inputs[start : start + BATCH], task.mean, task.std))
         right += int((logits.argmax(dim=1) == targets).sum())
         loss += float(F.cross_entropy(logits, targets, reduction="sum"))
-    return right / len(samples), loss / len(samples)
+    return right / len(samples), loss / len(samples) + float(model.penalty(parts))

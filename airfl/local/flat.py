@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from airfl.errors import UserError
@@ -33,3 +34,19 @@ class FlatModel:
         named = dict(zip(self.names, parameters, strict=True))
         logits: Tensor = torch.func.functional_call(self.module, named, (inputs,))
         return logits
+
+    def losses(self, parameters: tuple[Tensor, ...], inputs: Tensor, targets: Tensor) -> Tensor:
+        """Loss of each sample, [batch]: cross-entropy, and the model's own penalty of its parameters where it has one.
+
+        A module's `penalty()` is part of f(x; sample), so that the loss of a sample is the paper's whole function.
+        """
+        losses = F.cross_entropy(self.outputs(parameters, inputs), targets, reduction="none")
+        return losses + self.penalty(parameters)
+
+    def penalty(self, parameters: tuple[Tensor, ...]) -> Tensor:
+        """What the module adds to the loss of every sample, a number; 0 for most models."""
+        own = getattr(self.module, "penalty", None)
+        if own is None:
+            return parameters[0].new_zeros(())
+        found: Tensor = own(dict(zip(self.names, parameters, strict=True)))
+        return found

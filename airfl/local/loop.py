@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from airfl.local.flat import FlatModel
@@ -26,5 +25,5 @@ def train_alone(
     optimiser = torch.optim.SGD(parameters, lr=learning_rate, momentum=momentum)
     for inputs, targets in batches:
         optimiser.zero_grad()
-        torch.autograd.backward(F.cross_entropy(model.outputs(parameters, inputs), targets))
+        torch.autograd.backward(model.losses(parameters, inputs, targets).mean())
         optimiser.step()

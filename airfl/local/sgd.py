@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from airfl.local.flat import FlatModel
@@ -15,7 +14,12 @@ Step = Callable[[Parameters, Parameters, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 def normalise(inputs: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
-    """Raw bytes [..., channels, height, width] to floats of zero mean and unit deviation in each channel."""
+    """Raw bytes [..., channels, height, width] to floats of zero mean and unit deviation in each channel.
+
+    Without a mean (features, text) inputs are what the model takes, and stay as they are.
+    """
+    if not mean:
+        return inputs
     scaled = inputs.float() / 255
     if len(mean) == 1:
         return (scaled - mean[0]) / std[0]
@@ -32,7 +36,7 @@ def build_step(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]
     """
 
     def loss(parameters: Parameters, inputs: Tensor, targets: Tensor, present: Tensor) -> Tensor:
-        losses = F.cross_entropy(model.outputs(parameters, normalise(inputs, mean, std)), targets, reduction="none")
+        losses = model.losses(parameters, normalise(inputs, mean, std), targets)
         return (losses * present).sum() / present.sum().clamp(min=1)
 
     gradient = torch.func.vmap(torch.func.grad(loss))

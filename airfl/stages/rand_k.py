@@ -6,16 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from airfl.stages.masks import shared_coordinates
 from airfl.stages.stage import Batch, Coder, MessageBound
-from airfl.streams import Purpose, Streams
+from airfl.streams import Streams
 
 if TYPE_CHECKING:
     from torch import Tensor, device
-
-
-def kept_entries(ratio: float, dimension: int) -> int:
-    """k = floor(p d), at least 1. A p that is k/d written in decimals keeps k, whatever its last binary digit."""
-    return max(1, math.floor(ratio * dimension * (1 + 1e-12)))
 
 
 @dataclass(frozen=True)
@@ -43,9 +39,7 @@ class RandK:
         """Draw the mask omega of this round."""
         import torch
 
-        generator = streams.generator(Purpose.MASK, round_index)
-        coordinates = generator.choice(self.dimension, self.kept, replace=False, shuffle=False)
-        coordinates.sort()
+        coordinates = shared_coordinates(streams, round_index, self.dimension, self.kept)
         kept = torch.from_numpy(coordinates).to(device)
         gain = 1 / self.ratio if self.rescale else 1.0
 
