@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.cell import Cell, Opening, build_cell, noise_multiplier, open_round
+from airfl.cell import Cell, Opening, build_cell, build_ledger, noise_multiplier, open_round
 from airfl.config import Settings
-from airfl.privacy.ledger import PrivacyLedger
-from airfl.selection import SELECTIONS
+from airfl.schemes import nominal_samples
 from airfl.server import mean_weights
 from airfl.streams import Streams
 from airfl.tasks.models import MODELS
@@ -72,17 +71,19 @@ def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budge
 
     data_dir: as in `run`; only weights by sample counts need the data.
     """
-    cell = build_cell(settings, MODELS[settings.task.model].parameters, _weights(settings, data_dir))
+    dimension = MODELS[settings.task.model].parameters
+    cell = build_cell(settings, dimension, _weights(settings, data_dir), nominal_samples(settings))
+    settings = cell.settings
     rounds, memory = [], cell.memory
     for index in range(settings.run.rounds):
         opening = open_round(cell, index, memory)
-        rounds.append(_in_short(cell, opening))
+        rounds.append(_in_short(cell, opening, index + 1))
         memory = opening.memory
     multiplier = min(one.noise_multiplier for one in rounds)
     coefficient = np.array([one.alignment_coefficient for one in rounds])
     binding = np.array([one.privacy_bound_binding for one in rounds])
     energy = np.array([one.energy for one in rounds])
-    ledger = _ledger(cell)
+    ledger = build_ledger(cell)
     return Budget(
         scheme=settings.scheme.name,
         rounds=len(rounds),
@@ -126,7 +127,7 @@ class _Round:
     epsilon_paper: float
 
 
-def _in_short(cell: Cell, opening: Opening) -> _Round:
+def _in_short(cell: Cell, opening: Opening, rounds: int) -> _Round:
     claim, report = cell.recipe.claim, opening.link.at_bound()
     return _Round(
         noise_multiplier=noise_multiplier(cell, report),
@@ -138,19 +139,13 @@ def _in_short(cell: Cell, opening: Opening) -> _Round:
         downlink=opening.broadcast or Broadcast(0, 0, 0, 0.0, 0.0),
         devices=len(opening.devices),
         silent=int((report.devices.active == 0).sum()),
-        epsilon_paper=claim.epsilon(report) if claim else math.nan,
+        epsilon_paper=claim.epsilon(report, rounds) if claim else math.nan,
     )
 
 
 def _silent_share(rounds: Sequence[_Round]) -> float:
     """Of the devices selected, those that the power policy kept silent."""
     return sum(one.silent for one in rounds) / max(sum(one.devices for one in rounds), 1)
-
-
-def _ledger(cell: Cell) -> PrivacyLedger:
-    settings = cell.settings
-    sampling = SELECTIONS[settings.selection.kind].sampling
-    return PrivacyLedger(sampling, settings.run.selected, settings.run.devices, settings.delta, settings.csi_tail)
 
 
 def _weights(settings: Settings, data_dir: str | Path | None) -> NDArray[np.float64]:

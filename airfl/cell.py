@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from airfl.config import Settings
 from airfl.downlink import broadcast
 from airfl.errors import UserError
+from airfl.privacy.release import Ledger
 from airfl.radio import Radio, build_radio, check_radio, check_size, policy_parameters
-from airfl.schemes import scheme
-from airfl.schemes.recipe import Problem, Recipe
+from airfl.schemes import fitted, link_of, scheme
+from airfl.schemes.recipe import LinkKind, Problem, Recipe
 from airfl.selection import SELECTIONS, Candidates, Ids, Limits, Memory, select
 from airfl.stages import MessageBound, bound_after
 from airfl.streams import Purpose, Streams
@@ -35,19 +36,21 @@ Array = NDArray[np.float64]
 class Cell:
     """Population, radio and scheme, as they hold for all rounds.
 
-    dimension: d; bound: on one message; frame: its resource elements; power_limits: P_i over the radio's energy unit,
-    [N]; weights: of the mean, [N].
+    dimension: d; link: what carries the messages; bound: on one message; frame: its resource elements; power_limits:
+    P_i over the radio's energy unit, [N]; weights: of the mean, [N]; samples: of the device that has fewest.
     """
 
     settings: Settings
     streams: Streams
     radio: Radio
     dimension: int
+    link: LinkKind
     recipe: Recipe
     bound: MessageBound
     frame: Frame
     power_limits: Array
     weights: Array
+    samples: int
 
     @property
     def memory(self) -> Memory:
@@ -77,14 +80,19 @@ class Opening:
         return self.knowledge.estimate
 
 
-def build_cell(settings: Settings, dimension: int, weights: Array) -> Cell:
-    """The cell of these settings for a model of d = `dimension` parameters; weights: of the devices' updates, [N]."""
+def build_cell(settings: Settings, dimension: int, weights: Array, samples: int = 1) -> Cell:
+    """The cell of these settings for a model of d = `dimension` parameters; weights: of the devices' updates, [N];
+    samples: m, of the device that has fewest."""
+    settings = fitted(settings)
     check_radio(settings)
     streams = Streams(settings.run.seed)
-    recipe = scheme(settings.scheme.name).build(Problem(settings, dimension, float(weights.max())))
+    link = link_of(settings)
+    recipe = scheme(settings.scheme.name).build(Problem(settings, dimension, link, float(weights.max()), samples))
     bound = bound_after(recipe.stages, dimension)
+    _check_recipe(settings, recipe, bound, link)
     radio = build_radio(settings, streams)
-    frame = radio.frame(bound.entries)
+    # Orthogonal devices sit anywhere in the band, however short a message is.
+    frame = radio.frame(bound.entries if link == "analog" else max(bound.entries, 2 * radio.grid.used_subcarriers))
     hears = SELECTIONS[settings.selection.kind].hears
     rows = (settings.selection.candidates or settings.run.devices) if hears else settings.run.selected
     check_size(settings, bound.entries, rows, frame.blocks)
@@ -93,11 +101,13 @@ def build_cell(settings: Settings, dimension: int, weights: Array) -> Cell:
         streams=streams,
         radio=radio,
         dimension=dimension,
+        link=link,
         recipe=recipe,
         bound=bound,
         frame=frame,
         power_limits=radio.power_limits(dimension),
         weights=weights,
+        samples=samples,
     )
     _check_energy_budget(cell)
     return cell
@@ -117,6 +127,10 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
             power_limits=cell.power_limits[devices],
             rms_norms=cell.bound.rms * weights,
             peak_norms=cell.bound.peak * weights,
+            weights=weights,
+            message=cell.bound,
+            ids=devices,
+            element_power=_element_power(cell)[devices],
             entries=cell.bound.entries,
             dimension=cell.dimension,
             divisor=float(divisor),
@@ -138,11 +152,44 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
 
 
 def noise_multiplier(cell: Cell, report: LinkReport) -> float:
-    """Noise on an entry of the sum over the largest weighted contribution of one device; 0 without noise or bound, inf
-    where the channel left nobody to take part and nothing is released."""
+    """Noise over the largest contribution of one device, or of one record, in what is released; 0 without noise or
+    bound, inf where the channel left nobody to take part and nothing is released."""
     if SELECTIONS[cell.settings.selection.kind].among and not len(report.devices.energy):
         return float("inf")
-    return report.protection / (cell.bound.peak * float(cell.weights.max()))
+    return cell.recipe.release.noise_multiplier(cell.bound, float(cell.weights.max()), report)
+
+
+def build_ledger(cell: Cell) -> Ledger:
+    """The ledger of a run of this cell."""
+    secure = cell.link != "digital" or cell.settings.digital.secure_aggregation != "off"
+    return cell.recipe.release.ledger(cell.settings, secure)
+
+
+def _element_power(cell: Cell) -> Array:
+    """P_i/d, energy of a resource element over the energy unit, [N]; in physical units the transmit power on it."""
+    grid = cell.radio.grid
+    return cell.power_limits / (grid.elements_for(cell.dimension) if cell.radio.physical else cell.dimension)
+
+
+def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> None:
+    if recipe.public_data and not settings.task.public_samples:
+        raise UserError(
+            f"task.public_samples: scheme {settings.scheme.name!r} chooses coordinates on public data; give how many "
+            "training samples are public (given: 0)"
+        )
+    if bound.noise_std and SELECTIONS[settings.selection.kind].sampling == "poisson":
+        raise UserError(
+            f"selection.kind: devices of scheme {settings.scheme.name!r} bring the noise, so that its sum would tell "
+            'how many a Poisson sample has; take "uniform"'
+        )
+    backs_off = settings.power.peak_db is not None and settings.power.peak == "back-off"
+    if link == "analog" and np.isinf(bound.peak) and (backs_off or settings.power.strict):
+        raise UserError(
+            f"power.{'peak' if backs_off else 'strict'}: a message with the device's own noise has no largest norm to "
+            f"keep to (scheme {settings.scheme.name!r}); take {'power.peak = clip' if backs_off else 'false'}"
+        )
+    if link == "analog" and np.isinf(bound.rms):
+        raise UserError(f"scheme.link: messages of scheme {settings.scheme.name!r} have no bound to set a power by")
 
 
 def _select(cell: Cell, round_index: int, memory: Memory) -> tuple[Ids, Knowledge, Ids, Ids]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,15 +13,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airfl.cell import Cell, noise_multiplier, open_round
+from airfl.computation import Computation
 from airfl.errors import UserError
 from airfl.local.evaluation import Evaluation, evaluate
 from airfl.local.flat import FlatModel
-from airfl.local.trainer import LocalTrainer
-from airfl.privacy.ledger import PrivacyFigures, PrivacyLedger
+from airfl.local.work import Trainer
+from airfl.privacy.ledger import PrivacyFigures
+from airfl.privacy.release import Ledger
 from airfl.selection import Memory
-from airfl.server import averaging_step
-from airfl.stages import Batch, open_encoder
+from airfl.stages import Batch, Round, open_encoder
 from airfl.stages.clip import clip_factor
+from airfl.store import Store
 from airfl.tasks.task import Task
 from airfl.uplinks import Reception
 from channels.broadcast import Broadcast
@@ -30,23 +33,29 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class World:
-    """What stays from round to round: the radio side, the learning side, the ledger."""
+    """What stays from round to round: the radio side, the learning side, the ledger.
+
+    public_update(theta^t, t): what the server itself learns on public data, [d].
+    """
 
     cell: Cell
     task: Task
     model: FlatModel
-    trainer: LocalTrainer
-    ledger: PrivacyLedger
+    trainer: Trainer
+    ledger: Ledger
     device: torch.device
+    public_update: Callable[[Tensor, int], Tensor]
 
 
 @dataclass(frozen=True)
 class State:
-    """What a round hands to the next. parameters: theta^t, [d]; memory: of device selection."""
+    """What a round hands to the next. parameters: theta^t, [d]; memory: of device selection; store: what devices and
+    server keep, changed in place."""
 
     round_index: int
     parameters: Tensor
     memory: Memory = field(default_factory=Memory)
+    store: Store = field(default_factory=Store)
 
 
 def run_round(world: World, state: State) -> tuple[State, Record]:
@@ -57,38 +66,52 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
     opening = open_round(cell, t, state.memory, world.device)
     devices, link = opening.devices, opening.link
     weights = cell.weights[devices]
-    encoder = open_encoder(cell.recipe.stages, cell.streams, t, world.device)
+    encoder = open_encoder(
+        cell.recipe.stages,
+        Round(
+            streams=cell.streams,
+            index=t,
+            device=world.device,
+            devices=devices,
+            heard=link.heard,
+            store=state.store,
+            public_update=lambda: world.public_update(state.parameters, t),
+        ),
+    )
+    clip_norm = settings.local.update_bound if cell.recipe.local.clips_update else math.inf
 
     reference = torch.zeros_like(state.parameters)  # what an ideal link would deliver
     update_norms = np.zeros(len(devices))
     for chunk in chunks_of(len(devices), world.trainer.chunk):
-        updates = world.trainer.updates(state.parameters, devices[chunk], t)
+        updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store)
         norms = updates.norm(dim=1)
         check_finite(norms, devices[chunk], t)
-        clipped = clip_factor(norms, settings.local.update_bound)
+        clipped = clip_factor(norms, clip_norm)
         weight = updates.new_tensor(weights[chunk])
         reference += (weight * clipped) @ updates
         update_norms[chunk] = (norms * clipped).cpu().numpy()
 
-        message = encoder.encode(Batch(updates, torch.ones_like(norms), norms))
+        message = encoder.encode(Batch(updates, torch.ones_like(norms), norms, chunk))
         link.send(message.scaled(weight), chunk)
     reception = link.close()
 
     mean_update = encoder.decode(reception.mean)
-    parameters = averaging_step(state.parameters, mean_update, settings.server.learning_rate)
+    parameters = cell.recipe.server.step(state.parameters, mean_update, t, state.store)
 
     evaluated = (t + 1) % settings.run.evaluate_every == 0 or t + 1 == settings.run.rounds
     multiplier = noise_multiplier(cell, reception.report)
     privacy = world.ledger.record(multiplier, evaluated, devices)
     evaluation = evaluate(world.model, parameters, world.task) if evaluated else None
 
+    computation = Computation.of(settings.compute, world.trainer.evaluations(devices, t))
     reference /= settings.run.selected
     record = {
         **record_evaluation(evaluation),
         **record_reception(reception, cell.bound.entries),
         **record_downlink(opening.broadcast),
-        **record_privacy(cell, reception, privacy, multiplier),
-        "noise_std": reception.report.noise_std * encoder.noise_gain,
+        **record_privacy(cell, reception, privacy, multiplier, t + 1),
+        **computation.record(),
+        "noise_std": noise_std(cell, reception) * encoder.noise_gain,
         "interference_std": reception.report.interference_std * encoder.noise_gain,
         "aggregation_error": float((mean_update - reference).double().square().sum()),
         "device_id": devices,
@@ -100,7 +123,13 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
     if settings.trace.records_signals(t):
         everything = np.arange(cell.bound.entries)
         record["coordinates"] = everything if encoder.coordinates is None else encoder.coordinates
-    return State(t + 1, parameters, opening.memory), record
+    return State(t + 1, parameters, opening.memory, state.store), record
+
+
+def noise_std(cell: Cell, reception: Reception) -> float:
+    """On an entry of the mean message: the receiver's noise, and what the devices themselves have put on."""
+    report = reception.report
+    return math.hypot(report.noise_std, cell.bound.noise_std * report.own_noise_gain)
 
 
 def check_finite(norms: Tensor, devices: NDArray[np.int64], round_index: int) -> None:
@@ -158,11 +187,20 @@ def record_reception(reception: Reception, entries: int) -> Record:
         "bits": devices.bits,
         "active": devices.active,
         "snr_db": devices.snr_db,
+        "bits_on_air": devices.bits if devices.bits_on_air is None else devices.bits_on_air,
+        "rate": or_nan(devices.rate, devices.energy),
+        "device_air_time_s": or_nan(devices.air_time_s, devices.energy),
+        "block_error_rate": or_nan(devices.block_error_rate, devices.energy),
     }
     if reception.signals is not None:
         record["tx_symbols"], record["rx_symbols"] = reception.signals.tx, reception.signals.rx
         record["channel_response"] = reception.signals.response
     return record
+
+
+def or_nan(values: NDArray[np.float64] | None, like: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The values, nan for a link that has none."""
+    return np.full_like(like, np.nan) if values is None else values
 
 
 def record_downlink(broadcast: Broadcast | None) -> Record:
@@ -174,12 +212,12 @@ def record_downlink(broadcast: Broadcast | None) -> Record:
     }
 
 
-def record_privacy(cell: Cell, reception: Reception, privacy: PrivacyFigures, multiplier: float) -> Record:
-    """Claimed and tight figures side by side."""
+def record_privacy(cell: Cell, reception: Reception, privacy: PrivacyFigures, multiplier: float, rounds: int) -> Record:
+    """Claimed and tight figures side by side, after that many rounds."""
     claim = cell.recipe.claim
     return {
         "noise_multiplier": multiplier,
-        "epsilon_paper": claim.epsilon(reception.report) if claim else float("nan"),
+        "epsilon_paper": claim.epsilon(reception.report, rounds) if claim else float("nan"),
         "epsilon_round": privacy.epsilon_round,
         "epsilon": privacy.epsilon,
         "epsilon_as_poisson": privacy.epsilon_as_poisson,

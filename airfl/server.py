@@ -2,18 +2,73 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from airfl.local.schedule import learning_rate
+
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from airfl.config import Settings
+    from airfl.store import Store
 
-def averaging_step(parameters: Tensor, mean_update: Tensor, learning_rate: float) -> Tensor:
-    """theta^(t+1) = theta^t + eta_s Delta^t (PFELS algorithm 2, line 16, with a server learning rate)."""
-    return parameters + learning_rate * mean_update
+
+class ServerRule(Protocol):
+    """theta^t and the decoded mean update -> theta^(t+1)."""
+
+    def step(self, parameters: Tensor, mean_update: Tensor, round_index: int, store: Store) -> Tensor:
+        """parameters, mean_update: [d]; what the rule itself remembers is in store.server."""
+        ...
+
+
+@dataclass(frozen=True)
+class Averaging:
+    """theta + eta_s Delta (PFELS algorithm 2, line 16, with a server learning rate)."""
+
+    settings: Settings
+
+    def step(self, parameters: Tensor, mean_update: Tensor, round_index: int, store: Store) -> Tensor:
+        """See `ServerRule`."""
+        return parameters + learning_rate(self.settings.server, round_index) * mean_update
+
+
+@dataclass(frozen=True)
+class Descent:
+    """theta + eta_s eta Delta for a Delta that is minus the mean gradient: x - eta_t v (SoteriaFL algorithm 2, line 9).
+
+    The devices make no step of their own, so that local.learning_rate is the server's too.
+    """
+
+    settings: Settings
+
+    def step(self, parameters: Tensor, mean_update: Tensor, round_index: int, store: Store) -> Tensor:
+        """See `ServerRule`."""
+        local, server = self.settings.local, self.settings.server
+        return parameters + learning_rate(server, round_index) * learning_rate(local, round_index) * mean_update
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """u = beta_1 u + (1 - beta_1) Delta, v = beta_2 v + (1 - beta_2) u^2, theta + eta_g u/(sqrt(v) + kappa) (Fed-SPA
+    eq. 6), from u = 0, v = kappa^2."""
+
+    settings: Settings
+
+    def step(self, parameters: Tensor, mean_update: Tensor, round_index: int, store: Store) -> Tensor:
+        """See `ServerRule`; u and v are store.server's "u" and "v"."""
+        import torch
+
+        server = self.settings.server
+        u = store.server.get("u", torch.zeros_like(parameters))
+        v = store.server.get("v", torch.full_like(parameters, server.kappa**2))
+        u = server.beta1 * u + (1 - server.beta1) * mean_update
+        v = server.beta2 * v + (1 - server.beta2) * u**2
+        store.server["u"], store.server["v"] = u, v
+        return parameters + learning_rate(server, round_index) * u / (v.sqrt() + server.kappa)
 
 
 def mean_weights(kind: str, sizes: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from airfl.cell import Cell, build_cell
+from airfl.cell import Cell, build_cell, build_ledger
 from airfl.config import Settings, to_json
 from airfl.device import find_device
 from airfl.errors import UserError
 from airfl.local.flat import FlatModel
-from airfl.local.trainer import LocalTrainer
+from airfl.local.public import public_update
+from airfl.memory import check_store
 from airfl.output import TRACE_NAME, check_no_run
-from airfl.privacy.ledger import PrivacyLedger
 from airfl.report.summary import Summary, summarise
 from airfl.round import Record, State, World, run_round
 from airfl.schemes import scheme
-from airfl.selection import SELECTIONS, most_selected
+from airfl.selection import most_selected
 from airfl.server import mean_weights
 from airfl.streams import Streams
 from airfl.tasks import build_model
@@ -140,20 +140,17 @@ def build_world(settings: Settings, device: torch.device, folders: Sequence[Path
     streams = Streams(settings.run.seed)
     task = build_task(settings, load_dataset(settings.task.dataset, folders), streams).to(device)
     model = FlatModel(task.model)
-    weights = mean_weights(settings.server.weights, task.partition.sizes)
+    sizes = task.partition.sizes
+    cell = build_cell(settings, model.dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))
+    check_store(cell, sizes)
     return World(
-        cell=build_cell(settings, model.dimension, weights),
+        cell=cell,
         task=task,
         model=model,
-        trainer=LocalTrainer(settings, task, streams, device),
-        ledger=PrivacyLedger(
-            SELECTIONS[settings.selection.kind].sampling,
-            settings.run.selected,
-            settings.run.devices,
-            settings.delta,
-            settings.csi_tail,
-        ),
+        trainer=cell.recipe.local.build(cell.settings, task, streams, device),
+        ledger=build_ledger(cell),
         device=device,
+        public_update=public_update(cell.settings, task, streams, device),
     )
 
 
@@ -185,7 +182,7 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
     placed = cell.radio.drop
     if placed is not None:
         variables += PER_PLACED_DEVICE
-    if settings.trace.any_signals and entry.link == "analog":
+    if settings.trace.any_signals and cell.link == "analog":
         dimensions |= signal_dimensions(cell)
         variables += signal_variables(settings.grid.packing)
     ledger = world.ledger
@@ -198,7 +195,7 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
             "seed": settings.run.seed,
             "config": to_json(resolved.model_dump()),
             "paper": entry.paper,
-            "link": entry.link,
+            "link": cell.link,
             "device": str(world.device),
         },
         dimensions=dimensions,

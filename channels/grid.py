@@ -103,7 +103,7 @@ class OfdmaGrid:
             resource_elements=resource_elements,
             subcarriers=min(resource_elements, self.used_subcarriers),
             ofdm_symbols=symbols,
-            air_time_s=self._air_time_s(symbols),
+            air_time_s=self.air_time_s(symbols),
         )
 
     def frame(self, entries: int, symbols_per_block: int) -> Frame:
@@ -125,7 +125,8 @@ class OfdmaGrid:
             symbols_per_block=symbols_per_block,
         )
 
-    def _air_time_s(self, symbols: int) -> float:
+    def air_time_s(self, symbols: int) -> float:
+        """Of that many OFDM symbols."""
         return symbols * self.symbol_duration_s if self.numerology is None else self.numerology.air_time_s(symbols)
 
 

@@ -14,6 +14,7 @@ from airfl.tasks.datasets import DATASETS
 from airfl.tasks.models import MODELS
 from airfl.tasks.partition import PARTITIONS
 from channels.antennas import COMBINERS
+from channels.digital import ALLOCATIONS, ERROR_MODELS
 from channels.fading import FADING_LAWS
 from channels.fading.variation import VARIATIONS
 from channels.power import POLICIES
@@ -42,3 +43,5 @@ PlacementName = Annotated[str, *_in_table("topology", ["none", *PLACEMENTS])]
 PathLossName = Annotated[str, *_in_table("path loss", PATH_LOSS)]
 CombinerName = Annotated[str, *_in_table("combiner", COMBINERS)]
 PolicyName = Annotated[str, *_in_table("power policy", POLICIES)]
+AllocationName = Annotated[str, *_in_table("allocation", ALLOCATIONS)]
+ErrorModelName = Annotated[str, *_in_table("error model", ERROR_MODELS)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -18,6 +18,8 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Scale = Annotated[Positive, AfterValidator(_carried_by_single_precision)]
 Decibels = Annotated[float, Field(ge=-200, le=200, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+Fraction = Annotated[float, Field(gt=0, le=1)]
+Schedule = Literal["constant", "inverse-sqrt", "exponential"]
 
 
 class Section(BaseModel):

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from airfl.config.digital import DigitalSettings
 from airfl.config.json_numbers import MaybeInfinite
-from airfl.config.names import DatasetName, ModelName, PartitionName, SchemeName
+from airfl.config.names import DatasetName, ModelName, PartitionName
 from airfl.config.radio import (
     AntennaSettings,
     ChannelSettings,
@@ -22,7 +23,8 @@ from airfl.config.radio import (
     SelectionSettings,
     TopologySettings,
 )
-from airfl.config.section import Count, Positive, Scale, Section
+from airfl.config.scheme import SchemeSettings
+from airfl.config.section import Count, Fraction, NotNegative, Positive, Scale, Schedule, Section
 
 
 class RunSettings(Section):
@@ -62,6 +64,12 @@ class LocalSettings(Section):
     steps: int = Field(0, ge=0, description="tau, SGD steps")
     batch_size: Count = Field(10, description="samples a step; a pass's last batch may be smaller")
     learning_rate: Positive = Field(0.05, description="eta")
+    schedule: Schedule = Field(
+        "constant",
+        description="of eta over rounds: constant, inverse-sqrt (eta/sqrt(t + 1)), exponential (eta decay^t)",
+    )
+    decay: Fraction = Field(0.99, description="of schedule = exponential")
+    decay_every: Count = Field(1, description="rounds between decays of schedule = exponential")
     momentum: float = Field(0.0, ge=0, lt=1, description="0 at the start of every round")
     clip_norm: Scale | None = Field(None, description="C, bound on the l2 norm of an update")
     gradient_bound: Scale | None = Field(None, description="C1; instead of clip_norm: C = learning_rate x steps x C1")
@@ -97,18 +105,16 @@ class LocalSettings(Section):
         return self.learning_rate * self.steps * self.gradient_bound
 
 
-class SchemeSettings(Section):
-    """Which scheme, and how it compresses."""
-
-    name: SchemeName = Field("pfels", description="a name of `airfl schemes`")
-    ratio: float = Field(1.0, gt=0, le=1, description="p; k = floor(p d), at least 1; ignored by schemes that keep all")
-    rescale: bool = Field(False, description="divide the decoded update by p, which makes rand-k unbiased")
-
-
 class ServerSettings(Section):
     """What the server does with the decoded mean update."""
 
     learning_rate: Positive = Field(1.0, description="what the decoded mean update is multiplied by")
+    schedule: Schedule = Field("constant", description="of the server's learning rate; as local.schedule")
+    decay: Fraction = Field(0.99, description="of schedule = exponential")
+    decay_every: Count = Field(1, description="rounds between decays of schedule = exponential")
+    beta1: Annotated[float, Field(ge=0, lt=1)] = Field(0.9, description="beta_1 of Fed-SPA's server, eq. 6")
+    beta2: Annotated[float, Field(ge=0, lt=1)] = Field(0.99, description="beta_2 of Fed-SPA's server, eq. 6")
+    kappa: Positive = Field(1e-3, description="kappa of Fed-SPA's server, eq. 6")
     weights: Literal["equal", "samples"] = Field(
         "equal", description="of the mean: equal, or n_i over the population's mean sample count"
     )
@@ -133,6 +139,15 @@ class PrivacySettings(Section):
         if math.isnan(value):
             raise ValueError("a positive number or inf is wanted, not nan")
         return value
+
+
+class ComputeSettings(Section):
+    """What local computation costs: energy kappa f^2 a cycle, time 1/f a cycle (Yang, Chen, Saad, Hong, Shikh-Bahaei
+    2021, eq. 4 and 5; Burd and Brodersen 1996)."""
+
+    cycles_per_sample: NotNegative = Field(0.0, description="CPU cycles for one sample's gradient; 0 charges nothing")
+    frequency_hz: Positive = Field(1e9, description="f, of a device's processor")
+    capacitance: Positive = Field(1e-28, description="kappa, effective switched capacitance, J s^2 a cycle")
 
 
 class TraceSettings(Section):
@@ -168,7 +183,9 @@ class Settings(Section):
     antennas: AntennaSettings = AntennaSettings()
     power: PowerSettings = PowerSettings()
     grid: GridSettings = GridSettings()
+    digital: DigitalSettings = DigitalSettings()
     privacy: PrivacySettings = PrivacySettings()
+    compute: ComputeSettings = ComputeSettings()
     trace: TraceSettings = TraceSettings()
 
     @model_validator(mode="after")

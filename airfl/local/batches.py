@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from airfl.local.draws import distinct
 from airfl.streams import Purpose, Streams
 
 NOBODY = -1
@@ -24,6 +25,14 @@ class BatchRule:
         """SGD steps of devices with that many samples."""
         per_epoch = -(-sizes // self.batch_size)
         return self.epochs * per_epoch if self.epochs else np.full_like(sizes, self.steps)
+
+    def samples_of(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Samples that devices of that many go through in a round, those seen twice counted twice."""
+        if self.epochs:
+            return self.epochs * sizes
+        per_epoch = -(-sizes // self.batch_size)
+        passes, rest = np.divmod(self.steps, per_epoch)
+        return passes * sizes + np.minimum(rest * self.batch_size, sizes)
 
     def epochs_for(self, largest: int, smallest: int) -> int:
         """Passes over its data that any device may need."""
@@ -62,3 +71,26 @@ def plan_batches(
     row = np.arange(len(devices))[:, None, None]
     chosen = orders[row, epoch[..., None], np.minimum(position, largest - 1)]
     return np.where(valid, chosen, NOBODY)
+
+
+def independent_batches(
+    streams: Streams,
+    round_index: int,
+    devices: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    largest: int,
+    steps: int,
+    batch_size: int,
+) -> NDArray[np.int64]:
+    """min(batch_size, m_i) of a device's own samples without replacement, independently in every step.
+
+    What privacy amplification by sampling assumes (Fed-SPA theorem 1; SoteriaFL algorithm 3). [devices, steps, batch],
+    ascending within a batch, padded with -1 at its end. sizes: m_i of each of `devices`; largest: of any device in the
+    population, which makes the width that of every chunk.
+    """
+    plan = np.full((len(devices), steps, min(batch_size, largest)), NOBODY)
+    for row, (device, size) in enumerate(zip(devices.tolist(), sizes.tolist(), strict=True)):
+        own = min(batch_size, size)
+        generator = streams.device_generator(Purpose.BATCH, round_index, device)
+        plan[row, :, :own] = distinct(generator, size, steps, own)
+    return plan

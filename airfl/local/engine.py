@@ -1,7 +1,7 @@
 """How a chunk is computed.
 
 compiled: all devices at once, where a C++ compiler (on a GPU: Triton) is found and pays; eager: the same, not compiled;
-loop: one device after another, for large models on a CPU.
+loop: one device after another, for large models on a CPU and models that torch cannot compute in batches of devices.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from torch import nn
 
 from airfl.config import Settings
 from airfl.local.sgd import Step
+from airfl.tasks import check_engine
+from airfl.tasks.models import MODELS
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +50,15 @@ def choose_chunk(
 
 
 def choose_engine(settings: Settings, device: torch.device, dimension: int) -> str:
-    """`local.engine`; "auto" becomes "loop" for a large model on a CPU, and stays "auto" (a batched engine) else."""
-    if settings.local.engine == "auto" and device.type == "cpu" and dimension >= PARAMETERS_WORTH_A_LOOP:
-        return "loop"
-    return settings.local.engine
+    """`local.engine`; "auto" becomes "loop" for a large model on a CPU and for one that has no batched form anywhere.
+
+    Else it stays "auto" (a batched engine). UserError for an engine that cannot compute the model.
+    """
+    check_engine(settings)
+    if settings.local.engine != "auto":
+        return settings.local.engine
+    large = device.type == "cpu" and dimension >= PARAMETERS_WORTH_A_LOOP
+    return "loop" if large or not MODELS[settings.task.model].batched else "auto"
 
 
 def worth_compiling(engine: str, device: torch.device, batched_steps: int) -> bool:
@@ -65,14 +72,20 @@ def compiled(step: Step) -> Step:
     return torch.compile(step, dynamic=False, fullgraph=True)
 
 
+def _numbers(output: object) -> int:
+    """Numbers in a module's output: a tensor, or (of a recurrent layer) tuples of some."""
+    if isinstance(output, torch.Tensor):
+        return output.numel()
+    return sum(_numbers(part) for part in output) if isinstance(output, tuple | list) else 0
+
+
 def _activations(module: nn.Module, input_shape: tuple[int, ...]) -> int:
     """Numbers that a forward pass of one sample produces."""
     total = 0
 
     def count(_module: nn.Module, _inputs: object, output: object) -> None:
         nonlocal total
-        if isinstance(output, torch.Tensor):
-            total += output.numel()
+        total += _numbers(output)
 
     hooks = [part.register_forward_hook(count) for part in module.modules()]
     with torch.no_grad():

@@ -15,7 +15,9 @@ from airfl.local import engine as engines
 from airfl.local.batches import NOBODY, BatchRule, plan_batches
 from airfl.local.flat import FlatModel
 from airfl.local.loop import train_alone
+from airfl.local.schedule import learning_rate
 from airfl.local.sgd import Step, build_step, normalise
+from airfl.store import Store
 from airfl.streams import Streams
 from airfl.tasks.models import MODELS
 from airfl.tasks.task import Task
@@ -34,6 +36,7 @@ class LocalTrainer:
 
     def __init__(self, settings: Settings, task: Task, streams: Streams, device: torch.device) -> None:
         local = settings.local
+        self._settings = local
         self._task, self._streams, self._device = task, streams, device
         self._model = FlatModel(task.model)
         self._rule = BatchRule(local.epochs, local.steps, local.batch_size)
@@ -46,11 +49,16 @@ class LocalTrainer:
         self._step = build_step(self._model, task.mean, task.std)
         self.engine = wanted if wanted == "loop" else self._batched_engine(settings, wanted)
 
-    def updates(self, parameters: Tensor, devices: NDArray[np.int64], round_index: int) -> Tensor:
+    def evaluations(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.int64]:
+        """Samples whose gradient is computed by each device in a round, [devices]."""
+        return self._rule.samples_of(self._sizes[devices])
+
+    def updates(self, parameters: Tensor, devices: NDArray[np.int64], round_index: int, store: Store) -> Tensor:
         """Delta_i = theta_i - theta of at most `chunk` devices (PFELS algorithm 2, lines 6 to 11).
 
-        parameters: theta^t, [d]; returns [devices, d].
+        parameters: theta^t, [d]; returns [devices, d]. Nothing is kept in the store.
         """
+        self._learning_rate.fill_(learning_rate(self._settings, round_index))
         sizes = self._sizes[devices]
         plan = plan_batches(self._rule, self._streams, round_index, devices, sizes, int(self._sizes.max()))
         # A compiled step knows one chunk size: a smaller last chunk is filled up with devices that have no samples.

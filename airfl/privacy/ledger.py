@@ -36,11 +36,18 @@ class PrivacyLedger:
     """Takes the noise multiplier of every round, in order; composes when asked."""
 
     level = "client"
-    observer = "third_party"
 
-    def __init__(self, sampling: Sampling, selected: int, devices: int, delta: float, tail: float = 0.0) -> None:
+    def __init__(
+        self,
+        sampling: Sampling,
+        selected: int,
+        devices: int,
+        delta: float,
+        tail: float = 0.0,
+        observer: str = "third_party",
+    ) -> None:
         """tail: the part of delta that pays for the accountants' noise multipliers not being bounds for certain."""
-        self.sampling, self.delta = sampling, delta
+        self.sampling, self.delta, self.observer = sampling, delta, observer
         self._noise_delta = delta - tail
         self._own_rounds = OwnRounds(devices if sampling == "by_channel" else 0)
         self._selected, self._devices = selected, devices

@@ -5,17 +5,56 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from airfl.errors import UserError
 from airfl.schemes.names import SCHEME_NAMES
 
 if TYPE_CHECKING:
     from airfl.config.settings import Settings
-    from airfl.schemes.recipe import Scheme
+    from airfl.schemes.recipe import LinkKind, Scheme
 
 
 def scheme(name: str) -> Scheme:
     """The scheme of that name; every scheme's file holds it as SCHEME."""
     found: Scheme = import_module(SCHEME_NAMES[name]).SCHEME
     return found
+
+
+def link_of(settings: Settings) -> LinkKind:
+    """What carries the messages; UserError for a link that the scheme cannot use."""
+    wanted, entry = settings.scheme.link, scheme(settings.scheme.name)
+    if wanted == "auto":
+        return entry.link
+    if wanted not in entry.links:
+        raise UserError(
+            f"scheme.link: scheme {entry.name!r} cannot use a link that is {wanted!r} (allowed: "
+            f"{', '.join(entry.links)})"
+        )
+    return wanted
+
+
+def fitted(settings: Settings) -> Settings:
+    """The settings with the power policy that is part of the scheme, where it has one; UserError for another one.
+
+    A policy for flat channels becomes its version per coefficient over a selective one.
+    """
+    entry, power = scheme(settings.scheme.name), settings.power
+    if entry.policy is None:
+        return settings
+    from channels.selective import SELECTIVE_MODELS
+
+    own = [entry.policy]
+    if entry.policy == "truncated-inversion":
+        own.append("per-subcarrier-truncated")
+    selective = settings.channel.fading in SELECTIVE_MODELS
+    wanted = own[-1 if selective else 0] if power.policy == "pfels" else power.policy
+    if wanted not in own:
+        raise UserError(
+            f"power.policy: scheme {entry.name!r} has its own, {' or '.join(own)} (given: {power.policy!r}); leave it "
+            "out"
+        )
+    chosen = power.threshold or power.participation is not None or power.coefficient is not None
+    threshold = power.threshold if chosen else entry.threshold
+    return settings.resolved(power={"policy": wanted, "threshold": threshold})
 
 
 def check_recipe(settings: Settings) -> None:
@@ -25,4 +64,14 @@ def check_recipe(settings: Settings) -> None:
     from airfl.cell import build_cell
     from airfl.tasks.models import MODELS
 
-    build_cell(settings, MODELS[settings.task.model].parameters, np.ones(settings.run.devices))
+    dimension = MODELS[settings.task.model].parameters
+    build_cell(settings, dimension, np.ones(settings.run.devices), nominal_samples(settings))
+
+
+def nominal_samples(settings: Settings) -> int:
+    """Samples of a device if the training data is divided equally: known without reading it."""
+    from airfl.tasks.datasets import DATASETS
+
+    total = DATASETS[settings.task.dataset].training_samples
+    held = round(settings.task.validation_share * total) + settings.task.public_samples
+    return max((total - held) // settings.run.devices, 1)

@@ -5,8 +5,8 @@ privacy's doing. The link is free of errors, not of charge: see `IdealUplink`.
 """
 
 from airfl.schemes.recipe import Problem, Recipe, Scheme
+from airfl.server import Averaging
 from airfl.stages import Clip
-from airfl.uplinks import IdealUplink
 
 
 def build(problem: Problem) -> Recipe:
@@ -14,7 +14,8 @@ def build(problem: Problem) -> Recipe:
     settings = problem.settings
     return Recipe(
         stages=(Clip(settings.local.update_bound),),
-        uplink=IdealUplink(grid=problem.grid, noise_std=problem.link_noise_std),
+        uplink=problem.uplink(),
+        server=Averaging(settings),
     )
 
 
@@ -22,6 +23,6 @@ SCHEME = Scheme(
     name="fedavg",
     title="FedAvg, ideal link",
     paper="McMahan, Moore, Ramage, Hampson, Aguera y Arcas: Communication-efficient learning of deep networks (2017)",
-    link="ideal",
+    links=("ideal", "digital", "analog"),
     build=build,
 )

@@ -4,8 +4,35 @@ Names only, so that settings are validated without importing what a scheme needs
 """
 
 SCHEME_NAMES: dict[str, str] = {
-    "fedavg": "airfl.schemes.fedavg",
-    "pfels": "airfl.schemes.pfels",
-    "wfl-p": "airfl.schemes.wfl_p",
-    "wfl-pdp": "airfl.schemes.wfl_pdp",
+    name: f"airfl.schemes.{name.replace('-', '_')}"
+    for name in (
+        "fedavg",
+        # PFELS
+        "pfels",
+        "wfl-p",
+        "wfl-pdp",
+        "dp-fedavg",
+        # Fed-SMP
+        "fedavg-randk",
+        "fedavg-topk",
+        "fed-smp-randk",
+        "fed-smp-topk",
+        # Fed-SPA
+        "dp-fed",
+        "fed-spa",
+        "cpsgd",
+        # SoteriaFL
+        "cdp-sgd",
+        "soteriafl-gd",
+        "soteriafl-sgd",
+        "soteriafl-svrg",
+        "soteriafl-saga",
+        "ldp-sgd",
+        "ldp-svrg",
+        # From the field, to compare against
+        "cotaf",
+        "baa",
+        "obda",
+        "a-dsgd",
+    )
 }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
-from airfl.schemes.aligned import PAPER, aligned_uplink, privacy_factor, theorem_3_claim
+from airfl.schemes.aligned import PAPER, privacy_factor, theorem_3_claim
+from airfl.schemes.error_feedback import with_feedback
 from airfl.schemes.recipe import Problem, Recipe, Scheme
+from airfl.server import Averaging
 from airfl.stages import Clip, RandK, kept_entries
 
 
@@ -23,14 +25,18 @@ def build(problem: Problem) -> Recipe:
     # ||A Delta|| <= sqrt(p) C in every round, and not only on average (not in the paper).
     strict = (Clip(math.sqrt(rand_k.ratio) * clip_norm),) if settings.power.strict else ()
 
+    # Error feedback is named by the paper and left open: what is clipped or masked away is kept for later rounds.
+    stages = with_feedback(settings, (Clip(clip_norm), rand_k), problem.dimension)
+
     # Theorem 5, eq. 36: beta = min( min_i |h_i| sqrt(P_i)/(C sqrt(p)), epsilon/C_2 ); C sqrt(p) bounds the message.
     privacy_bound = settings.privacy.epsilon / privacy_factor(problem)
 
     return Recipe(
-        stages=(Clip(clip_norm), rand_k, *strict),
-        uplink=aligned_uplink(problem, privacy_bound),  # lines 12, 14 and 15 (eq. 11 to 13)
+        stages=(*stages, *strict),
+        uplink=problem.uplink(privacy_bound),  # lines 12, 14 and 15 (eq. 11 to 13)
+        server=Averaging(settings),  # line 16
         claim=theorem_3_claim(problem),
     )
 
 
-SCHEME = Scheme(name="pfels", title="PFELS", paper=PAPER, link="analog", build=build)
+SCHEME = Scheme(name="pfels", title="PFELS", paper=PAPER, links=("analog",), build=build)

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from airfl.config.settings import Settings
+from airfl.local.work import LocalSgd, LocalWork
+from airfl.privacy.release import ClientRelease, Release
 from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of
+from airfl.schemes.links import analog_uplink, digital_uplink, ideal_uplink
+from airfl.server import Averaging, ServerRule
 from airfl.stages.stage import Stage
 from airfl.uplinks.uplink import LinkReport, Uplink
 from channels.grid import OfdmaGrid
+
+LinkKind = Literal["analog", "digital", "ideal"]
 
 
 @dataclass(frozen=True)
 class Problem:
     """What a recipe is made for.
 
-    settings; dimension: d; largest_weight: the largest weight of a device in the mean (1 where all are equal).
+    settings; dimension: d; link: what carries the messages; largest_weight: the largest weight of a device in the mean
+    (1 where all are equal); samples: m, of the device that has fewest.
     """
 
     settings: Settings
     dimension: int
+    link: LinkKind
     largest_weight: float = 1.0
+    samples: int = 1
 
     @property
     def grid(self) -> OfdmaGrid:
@@ -39,30 +49,60 @@ class Problem:
         """What digital links are set against."""
         return link_noise_std_of(self.settings)
 
+    @property
+    def batch(self) -> int:
+        """b, samples of a mini-batch; m where the device that has fewest has no more."""
+        return min(self.settings.local.batch_size, self.samples)
+
+    def uplink(self, privacy_bound: float = math.inf) -> Uplink:
+        """What carries the messages; privacy_bound: the largest beta that privacy allows over an analog link."""
+        if self.link == "analog":
+            return analog_uplink(self.settings, privacy_bound)
+        return digital_uplink(self.settings) if self.link == "digital" else ideal_uplink(self.settings)
+
 
 @dataclass(frozen=True)
 class Claim:
-    """The privacy a paper claims, by its own formula. scope: of one round, or of the run up to a round."""
+    """The privacy a paper claims, by its own formula: (what the link did, rounds so far) -> epsilon. scope: of one
+    round, or of the run up to a round."""
 
-    epsilon: Callable[[LinkReport], float]
+    epsilon: Callable[[LinkReport, int], float]
     scope: Literal["round", "run"]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Encoder stages left to right, the uplink that carries what they make, what the paper claims of it."""
+    """What devices compute, encoder stages left to right, the uplink that carries what they make, what the server does
+    with it, what is released of whom, what the paper claims of it. public_data: coordinates are chosen on it."""
 
     stages: tuple[Stage, ...]
     uplink: Uplink
+    server: ServerRule
+    local: LocalWork = field(default_factory=LocalSgd)
+    release: Release = field(default_factory=ClientRelease)
     claim: Claim | None = None
+    public_data: bool = False
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """An entry of the table of schemes."""
+    """An entry of the table of schemes.
+
+    links: those that can carry it, the usual one first; policy: of its own for analog power control, where it has one.
+    """
 
     name: str
     title: str
     paper: str
-    link: Literal["analog", "digital", "ideal"]
+    links: tuple[LinkKind, ...]
     build: Callable[[Problem], Recipe]
+    policy: str | None = None
+    threshold: float = 0.0
+
+    @property
+    def link(self) -> LinkKind:
+        """The usual one."""
+        return self.links[0]
+
+
+__all__ = ["Averaging", "Claim", "LinkKind", "Problem", "Recipe", "Scheme"]

@@ -1,13 +1,15 @@
 """WFL-P: wireless federated learning without sparsification and without privacy (PFELS section 8.1, eq. 37)."""
 
-from airfl.schemes.aligned import PAPER, aligned_uplink
+from airfl.schemes.aligned import PAPER
 from airfl.schemes.recipe import Problem, Recipe, Scheme
+from airfl.server import Averaging
 from airfl.stages import Clip
 
 
 def build(problem: Problem) -> Recipe:
     """The whole update; beta = min_i |h_i| sqrt(P_i)/C."""
-    return Recipe(stages=(Clip(problem.settings.local.update_bound),), uplink=aligned_uplink(problem))
+    settings = problem.settings
+    return Recipe(stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings))
 
 
-SCHEME = Scheme(name="wfl-p", title="WFL-P", paper=PAPER, link="analog", build=build)
+SCHEME = Scheme(name="wfl-p", title="WFL-P", paper=PAPER, links=("analog",), build=build)

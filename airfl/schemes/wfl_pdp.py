@@ -1,7 +1,8 @@
 """WFL-PDP: wireless federated learning without sparsification, with the privacy bound (PFELS section 8.1, eq. 38)."""
 
-from airfl.schemes.aligned import PAPER, aligned_uplink, privacy_factor, theorem_3_claim
+from airfl.schemes.aligned import PAPER, privacy_factor, theorem_3_claim
 from airfl.schemes.recipe import Problem, Recipe, Scheme
+from airfl.server import Averaging
 from airfl.stages import Clip
 
 
@@ -10,9 +11,10 @@ def build(problem: Problem) -> Recipe:
     settings = problem.settings
     return Recipe(
         stages=(Clip(settings.local.update_bound),),
-        uplink=aligned_uplink(problem, settings.privacy.epsilon / privacy_factor(problem)),
+        uplink=problem.uplink(settings.privacy.epsilon / privacy_factor(problem)),
+        server=Averaging(settings),
         claim=theorem_3_claim(problem),
     )
 
 
-SCHEME = Scheme(name="wfl-pdp", title="WFL-PDP", paper=PAPER, link="analog", build=build)
+SCHEME = Scheme(name="wfl-pdp", title="WFL-PDP", paper=PAPER, links=("analog",), build=build)

@@ -1,18 +1,29 @@
 """Encoder stages: what is done to an update before it is sent, and undone after. One file each, chained in order."""
 
 from airfl.stages.clip import Clip
+from airfl.stages.feedback import ErrorFeedback, ShiftedCompression, shift_step
+from airfl.stages.gaussian_noise import GaussianNoise
 from airfl.stages.masks import kept_entries
-from airfl.stages.rand_k import RandK
-from airfl.stages.stage import Batch, Coder, MessageBound, Stage, bound_after, open_encoder
+from airfl.stages.rand_k import OwnRandK, RandK
+from airfl.stages.stage import Batch, Coder, MessageBound, Round, Stage, bound_after, open_encoder
+from airfl.stages.top_k import OwnTopK, PublicTopK
 
 __all__ = [
     "Batch",
     "Clip",
     "Coder",
+    "ErrorFeedback",
+    "GaussianNoise",
     "MessageBound",
+    "OwnRandK",
+    "OwnTopK",
+    "PublicTopK",
     "RandK",
+    "Round",
+    "ShiftedCompression",
     "Stage",
     "bound_after",
     "kept_entries",
     "open_encoder",
+    "shift_step",
 ]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airfl.stages.stage import Batch, Coder, MessageBound
-from airfl.streams import Streams
+from airfl.stages.stage import Batch, Coder, MessageBound, Round
 
 if TYPE_CHECKING:
-    from torch import Tensor, device
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -19,10 +18,15 @@ class Clip:
     limit: float
 
     def bound(self, before: MessageBound) -> MessageBound:
-        """Neither bound above the limit."""
-        return replace(before, peak=min(before.peak, self.limit), rms=min(before.rms, self.limit))
+        """No bound above the limit."""
+        return replace(
+            before,
+            peak=min(before.peak, self.limit),
+            rms=min(before.rms, self.limit),
+            sensitivity=min(before.sensitivity, self.limit),
+        )
 
-    def open(self, streams: Streams, round_index: int, device: device) -> Coder:
+    def open(self, opened: Round) -> Coder:
         """The same in every round."""
         return Coder(encode=self._encode, decode=lambda mean: mean)
 

@@ -1,30 +1,32 @@
-"""rand-k sparsification from a seed that server and devices share (PFELS eq. 9)."""
+"""rand-k sparsification: one mask for all devices from a shared seed, or one of each device's own."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airfl.stages.masks import shared_coordinates
-from airfl.stages.stage import Batch, Coder, MessageBound
-from airfl.streams import Streams
+from airfl.stages.masks import own_coordinates, shared_coordinates
+from airfl.stages.stage import Batch, Coder, MessageBound, Round
 
 if TYPE_CHECKING:
-    from torch import Tensor, device
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
 class RandK:
-    """A^t: the same k of d coordinates for all devices of a round, every subset equally likely; decoded by A^T.
+    """A^t: the same k of d coordinates for all devices of a round, every subset equally likely; decoded by A^T (PFELS
+    eq. 9).
 
     rescale divides the decoded update by p = k/d: unbiased, at 1/p times the noise. Without it the estimate is p times
-    the mean (lemma 1). The kept coordinates are in ascending order, so that k = d is the identity.
+    the mean (lemma 1). amplify multiplies by d/k before sending instead (Fed-SMP algorithm 2, line 46), so that a clip
+    after it sees the rescaled message. The kept coordinates are in ascending order, so that k = d is the identity.
     """
 
     dimension: int
     kept: int
-    rescale: bool
+    rescale: bool = False
+    amplify: bool = False
 
     @property
     def ratio(self) -> float:
@@ -33,20 +35,75 @@ class RandK:
 
     def bound(self, before: MessageBound) -> MessageBound:
         """A masked vector may keep its whole norm; its mean square is p times that (lemma 5, eq. 34)."""
-        return MessageBound(self.kept, before.peak, before.rms * math.sqrt(self.ratio))
+        gain = 1 / self.ratio if self.amplify else 1.0
+        return replace(
+            before,
+            entries=self.kept,
+            peak=before.peak * gain,
+            rms=before.rms * gain * math.sqrt(self.ratio),
+            sensitivity=before.sensitivity * gain,
+        )
 
-    def open(self, streams: Streams, round_index: int, device: device) -> Coder:
+    def open(self, opened: Round) -> Coder:
         """Draw the mask omega of this round."""
         import torch
 
-        coordinates = shared_coordinates(streams, round_index, self.dimension, self.kept)
-        kept = torch.from_numpy(coordinates).to(device)
-        gain = 1 / self.ratio if self.rescale else 1.0
+        coordinates = shared_coordinates(opened.streams, opened.index, self.dimension, self.kept)
+        kept = torch.from_numpy(coordinates).to(opened.device)
+        before = 1 / self.ratio if self.amplify else 1.0
+        after = 1 / self.ratio if self.rescale else 1.0
 
         def encode(batch: Batch) -> Batch:
-            return Batch(batch.values.index_select(1, kept), batch.scale)
+            return Batch(batch.values.index_select(1, kept), batch.scale * before, None, batch.rows, coordinates)
 
         def decode(mean: Tensor) -> Tensor:
-            return mean.new_zeros(self.dimension).index_copy_(0, kept, mean * gain if self.rescale else mean)
+            return mean.new_zeros(self.dimension).index_copy_(0, kept, mean * after if self.rescale else mean)
 
-        return Coder(encode=encode, decode=decode, noise_gain=gain, coordinates=coordinates)
+        def expand(messages: Tensor) -> Tensor:
+            whole = messages.new_zeros(len(messages), self.dimension)
+            return whole.index_copy_(1, kept, messages * after)
+
+        return Coder(encode, decode, noise_gain=after, coordinates=coordinates, expand=expand)
+
+
+@dataclass(frozen=True)
+class OwnRandK:
+    """C_i: each device's own k of d coordinates, drawn independently; the others are 0 in the message of length d.
+
+    rescale multiplies by d/k, which makes it unbiased with variance omega = d/k - 1 (SoteriaFL example 1; Fed-SPA eq.
+    5). The coordinates follow from a seed that the server knows, so that only k values are sent.
+    """
+
+    dimension: int
+    kept: int
+    rescale: bool = True
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        """k values are sent, d are added up."""
+        ratio = self.kept / self.dimension
+        gain = 1 / ratio if self.rescale else 1.0
+        return replace(
+            before,
+            values=self.kept,
+            peak=before.peak * gain,
+            rms=before.rms * gain * math.sqrt(ratio),
+            sensitivity=before.sensitivity * gain,
+        )
+
+    def open(self, opened: Round) -> Coder:
+        """A device's mask is drawn when it encodes."""
+        import torch
+
+        gain = self.dimension / self.kept if self.rescale else 1.0
+
+        def encode(batch: Batch) -> Batch:
+            if self.kept == self.dimension:
+                return batch
+            masked = torch.zeros_like(batch.values)
+            for row, device in enumerate(opened.devices[batch.rows].tolist()):
+                own = own_coordinates(opened.streams, opened.index, device, self.dimension, self.kept)
+                kept = torch.from_numpy(own).to(opened.device)
+                masked[row, kept] = batch.values[row, kept] * gain
+            return Batch(masked, batch.scale, rows=batch.rows)
+
+        return Coder(encode, decode=lambda mean: mean)

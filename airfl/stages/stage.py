@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from airfl.store import Kept, Store
 from airfl.streams import Streams
 
 if TYPE_CHECKING:
     from torch import Tensor, device
+
+Ids = NDArray[np.int64]
+
+BITS_PER_VALUE = 32
 
 
 @dataclass(frozen=True)
@@ -21,30 +27,83 @@ class Batch:
 
     values: [chunk, m]; scale: [chunk]. A factor for a whole device (a clip, a weight) goes into `scale`, so that no
     stage copies the values for it and the superposition applies all factors in its one pass. known_norms: l2 norms of
-    the rows of values, [chunk], where somebody has computed them already.
+    the rows of values, [chunk], where somebody has computed them already; rows: which devices of the round they are;
+    coordinates: of the update that the values belong to, [m], None for all d.
     """
 
     values: Tensor
     scale: Tensor
     known_norms: Tensor | None = None
+    rows: slice = field(default_factory=lambda: slice(None))
+    coordinates: NDArray[np.int64] | None = None
 
     @property
     def norms(self) -> Tensor:
         """l2 norms of the rows of values, [chunk]."""
         return self.values.norm(dim=1) if self.known_norms is None else self.known_norms
 
+    @property
+    def messages(self) -> Tensor:
+        """The messages themselves, scale applied, [chunk, m]."""
+        return self.values * self.scale.unsqueeze(1)
+
     def scaled(self, factors: Tensor) -> Batch:
         """Every message times its factor, [chunk]."""
         return replace(self, scale=self.scale * factors)
 
+    def of(self, messages: Tensor) -> Batch:
+        """The same devices and coordinates with other messages, [chunk, m], scale 1."""
+        return replace(self, values=messages, scale=self.scale.new_ones(len(messages)), known_norms=None)
+
 
 @dataclass(frozen=True)
 class MessageBound:
-    """Known of a message before training: its length m, its l2 norm <= peak, sqrt(E norm^2) <= rms."""
+    """Known of a message before training.
+
+    entries: its length m as it is added up; peak: its l2 norm <= peak; rms: sqrt(E norm^2) <= rms. sensitivity: how far
+    a device's data moves it, in l2 norm; noise_std: of the Gaussian noise that the device itself has put on an entry.
+    values: numbers a device sends (fewer than m where each has coordinates of its own), -1 for m; value_bits: bits of
+    each on a digital link; side_bits: what else a message needs there, such as the names of its coordinates. kept: what
+    a device keeps between rounds for it.
+    """
 
     entries: int
     peak: float
     rms: float
+    sensitivity: float = math.inf
+    noise_std: float = 0.0
+    values: int = -1
+    value_bits: float = BITS_PER_VALUE
+    side_bits: int = 0
+    kept: tuple[Kept, ...] = ()
+
+    @property
+    def sent_values(self) -> int:
+        """Numbers that a device sends."""
+        return self.entries if self.values < 0 else self.values
+
+    @property
+    def payload_bits(self) -> int:
+        """Bits of a message on a digital link."""
+        return math.ceil(self.sent_values * self.value_bits) + self.side_bits
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a stage is opened with.
+
+    index: t; devices: S^t, [r]; heard: whose messages will arrive, [r], known before training since it depends on the
+    channel alone; store: what devices and server keep; public_update: the server's own update of theta^t on public
+    data, [d], computed when asked for.
+    """
+
+    streams: Streams
+    index: int
+    device: device
+    devices: Ids
+    heard: NDArray[np.bool_]
+    store: Store
+    public_update: Callable[[], Tensor]
 
 
 @dataclass(frozen=True)
@@ -53,13 +112,15 @@ class Coder:
 
     encode: chunk of messages -> chunk of messages; decode: the mean message [m_after] -> [m_before]; noise_gain: what
     decode multiplies noise on an entry by; coordinates: the entries of the update that are sent, where the stage
-    chooses them.
+    chooses them for all devices. expand: what single messages stand for, [chunk, m_after] -> [chunk, m_before], None
+    where they stand for themselves.
     """
 
     encode: Callable[[Batch], Batch]
     decode: Callable[[Tensor], Tensor]
     noise_gain: float = 1.0
     coordinates: NDArray[np.int64] | None = None
+    expand: Callable[[Tensor], Tensor] | None = None
 
 
 class Stage(Protocol):
@@ -69,22 +130,22 @@ class Stage(Protocol):
         """What is known of the message after this stage, given what is known before it."""
         ...
 
-    def open(self, streams: Streams, round_index: int, device: device) -> Coder:
+    def open(self, opened: Round) -> Coder:
         """The stage in round t: what server and devices share (a mask) is drawn here."""
         ...
 
 
 def bound_after(stages: Sequence[Stage], dimension: int) -> MessageBound:
     """The bound on the message that leaves the last stage; an update as trained has none."""
-    bound = MessageBound(dimension, float("inf"), float("inf"))
+    bound = MessageBound(dimension, math.inf, math.inf)
     for stage in stages:
         bound = stage.bound(bound)
     return bound
 
 
-def open_encoder(stages: Sequence[Stage], streams: Streams, round_index: int, device: device) -> Coder:
+def open_encoder(stages: Sequence[Stage], opened: Round) -> Coder:
     """All stages of a round as one: encode left to right, decode right to left."""
-    coders = [stage.open(streams, round_index, device) for stage in stages]
+    coders = [stage.open(opened) for stage in stages]
 
     def encode(batch: Batch) -> Batch:
         for coder in coders:
@@ -96,10 +157,16 @@ def open_encoder(stages: Sequence[Stage], streams: Streams, round_index: int, de
             mean = coder.decode(mean)
         return mean
 
+    def expand(messages: Tensor) -> Tensor:
+        for coder in reversed(coders):
+            messages = messages if coder.expand is None else coder.expand(messages)
+        return messages
+
     chosen = [coder.coordinates for coder in coders if coder.coordinates is not None]
     return Coder(
         encode=encode,
         decode=decode,
         noise_gain=float(np.prod([coder.noise_gain for coder in coders])),
         coordinates=chosen[0] if chosen else None,
+        expand=expand,
     )

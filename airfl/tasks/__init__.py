@@ -24,7 +24,10 @@ def build_model(name: str) -> nn.Module:
 
 
 def check_fit(settings: Settings) -> None:
-    """UserError if the model does not take the data set's inputs; needs neither data nor torch."""
+    """UserError if the model does not take the data set's inputs, or its engine not the model.
+
+    Needs neither data nor torch.
+    """
     from airfl.errors import UserError
     from airfl.tasks.datasets import DATASETS
     from airfl.tasks.models import MODELS
@@ -37,4 +40,18 @@ def check_fit(settings: Settings) -> None:
             f"task.model: {settings.task.model!r} takes inputs of shape {model.input_shape} in {model.classes} "
             f"classes, data set {settings.task.dataset!r} has {data.input_shape} in {data.classes} "
             f"(fitting: {', '.join(fitting)})"
+        )
+    check_engine(settings)
+
+
+def check_engine(settings: Settings) -> None:
+    """UserError if `local.engine` is one that cannot compute the model; needs neither data nor torch."""
+    from airfl.errors import UserError
+    from airfl.tasks.models import MODELS
+
+    engine, model = settings.local.engine, settings.task.model
+    if engine in ("compiled", "eager") and not MODELS[model].batched:
+        raise UserError(
+            f"local.engine: {engine!r} computes many devices at once, which torch cannot do for model {model!r}; "
+            "'auto' and 'loop' are possible"
         )

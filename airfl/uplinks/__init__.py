@@ -1,7 +1,19 @@
 """Uplinks: what carries the messages of a round. Each is opened with the channel, fed chunks of devices, and closed."""
 
 from airfl.uplinks.analog import AnalogUplink
+from airfl.uplinks.digital import DigitalUplink
 from airfl.uplinks.ideal import IdealUplink
 from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Signals, Terms, Uplink
 
-__all__ = ["AnalogUplink", "DeviceUse", "IdealUplink", "Link", "LinkReport", "Reception", "Signals", "Terms", "Uplink"]
+__all__ = [
+    "AnalogUplink",
+    "DeviceUse",
+    "DigitalUplink",
+    "IdealUplink",
+    "Link",
+    "LinkReport",
+    "Reception",
+    "Signals",
+    "Terms",
+    "Uplink",
+]

@@ -22,6 +22,7 @@ from channels.units import linear_to_db
 from channels.waveform_channel import WaveformChannel
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
     from channels.waveform import Waveform
@@ -61,6 +62,11 @@ class _AnalogLink:
         self._received: Array = np.zeros(len(self._gains))
         self._clipped = 0
         self._sent: list[np.ndarray] = []
+
+    @property
+    def heard(self) -> NDArray[np.bool_]:
+        """Who sends anything: the policy keeps the others silent."""
+        return self._control.plan.active
 
     @cached_property
     def _channel(self) -> MultipleAccessChannel | WaveformChannel:
@@ -133,6 +139,7 @@ class _AnalogLink:
             power_bound_binding=plan.power_bound_binding,
             privacy_bound_binding=plan.privacy_bound_binding,
             protection=self._noise_std / largest if largest else np.inf,
+            **self._own_noise(largest, share),
             use=uplink.grid.occupy(elements + pilots.resource_elements),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(plan.mean_square_amplitudes(weights)),
@@ -146,6 +153,20 @@ class _AnalogLink:
             clipped_share=self._clipped / max(elements * len(energy), 1),
             **self._waveform_figures(),
         )
+
+    def _own_noise(self, largest: float, share: Array) -> dict[str, float]:
+        """What becomes of noise that the devices put on their messages; least over the coefficients in use."""
+        control = self._control
+        effective = self._gains * control.precoders
+        observed = effective.real if self._uplink.grid.packing == "real" else np.abs(effective)
+        amplitudes = observed * self._terms.weights[:, None, None]
+        power = np.broadcast_to((amplitudes**2).sum(axis=0), share.shape)
+        used = share > 0
+        arriving = control.decoder**2 * (amplitudes**2).sum(axis=0)
+        return {
+            "noisy_devices": float(power[used].min()) / largest**2 if largest and used.any() else 0.0,
+            "own_noise_gain": float(np.sqrt((arriving * control.weights).sum())),
+        }
 
     def _waveform_figures(self) -> dict[str, float]:
         """Of what was sent as a waveform; nothing for a link budget."""

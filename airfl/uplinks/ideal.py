@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.stages.stage import Batch
-from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Terms
+from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms
 from channels.digital import capacity_cost
 from channels.grid import OfdmaGrid
 from channels.units import linear_to_db
@@ -17,12 +18,10 @@ from channels.units import linear_to_db
 if TYPE_CHECKING:
     from torch import Tensor
 
-BITS_PER_VALUE = 32
-
 
 @dataclass(frozen=True)
 class IdealUplink:
-    """32 bits a value at log2(1 + |h_i|^2 P_i/(d sigma_0^2)) bits a resource element, with energy P_i/d each."""
+    """The message's bits at log2(1 + |h_i|^2 P_i/(d sigma_0^2)) bits a resource element, with energy P_i/d each."""
 
     grid: OfdmaGrid
     noise_std: float
@@ -39,14 +38,19 @@ class _IdealLink:
         # Capacity at the mean power gain: over antennas added up, over elements the mean.
         power = np.abs(terms.knowledge.state.response).astype(np.float64) ** 2
         self._gains = np.sqrt(power.sum(axis=1).mean(axis=(1, 2)))
-        self._element_power = terms.power_limits / terms.dimension
-        bits = BITS_PER_VALUE * terms.entries
+        self._element_power = terms.element_power
+        bits = terms.message.payload_bits
         try:
             self._cost = capacity_cost(bits, self._gains, self._element_power, uplink.noise_std)
         except OverflowError as error:
             raise UserError(
                 f"power.max_snr_db: round {terms.round_index} of the ideal link: {error}; raise it"
             ) from None
+
+    @property
+    def heard(self) -> NDArray[np.bool_]:
+        """Everybody."""
+        return np.ones(len(self._gains), dtype=np.bool_)
 
     def send(self, batch: Batch, devices: slice) -> None:
         """Add a chunk up."""
@@ -71,6 +75,8 @@ class _IdealLink:
             power_bound_binding=False,
             privacy_bound_binding=False,
             protection=0.0,
+            noisy_devices=float((self._terms.weights**2).sum()),
+            own_noise_gain=own_noise_gain(self._terms.weights, self._terms.divisor),
             use=self._uplink.grid.occupy(int(cost.resource_elements.sum()) + pilots.resource_elements),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(self._element_power),
@@ -82,3 +88,8 @@ class _IdealLink:
             pilot_elements=pilots.resource_elements,
             energy_of_others=pilots.energy_of_others,
         )
+
+
+def own_noise_gain(weights: Array, divisor: float) -> float:
+    """sqrt(sum w_i^2)/divisor: what the devices' own noise is multiplied by on an entry of the mean."""
+    return float(np.sqrt((weights**2).sum())) / divisor if divisor else 0.0

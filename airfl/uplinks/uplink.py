@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.stages.stage import Batch
+from airfl.stages.stage import Batch, MessageBound
 from airfl.streams import Streams
 from channels.csi import Knowledge, Response
 from channels.fading import FadeStatistics
@@ -38,11 +38,12 @@ class Terms:
     """What an uplink is opened with: the channel of the round and what is known of the messages to come.
 
     knowledge: the channel as it is and as it is known; frame: the resource elements of the message; power_limits: P_i;
-    rms_norms: sqrt(E||m_i||^2) bounds; peak_norms: bounds on ||m_i|| in any round; weights included, all [r]. entries:
-    m; dimension: d; divisor: what the sum is divided by to give the mean (r, or qN under Poisson sampling); fades: of
-    the fading law, where they are known; energy_unit: energy of a resource element of unit power (1 in normalised
-    units, the symbol duration in physical ones); multipath: taps behind the response, where the waveform is modulated;
-    record: keep signals.
+    rms_norms: sqrt(E||m_i||^2) bounds; peak_norms: bounds on ||m_i|| in any round; weights included, all [r]. weights:
+    of the mean, [r]; message: what is known of one; entries: m; dimension: d; ids: of the devices, [r]; element_power:
+    transmit energy of a device on a resource element when it sends over the whole band, [r]; divisor: what the sum is
+    divided by to give the mean (r, or qN under Poisson sampling); fades: of the fading law, where they are known;
+    energy_unit: energy of a resource element of unit power (1 in normalised units, the symbol duration in physical
+    ones); multipath: taps behind the response, where the waveform is modulated; record: keep signals.
     """
 
     knowledge: Knowledge
@@ -50,6 +51,10 @@ class Terms:
     power_limits: Array
     rms_norms: Array
     peak_norms: Array
+    weights: Array
+    message: MessageBound
+    ids: NDArray[np.int64]
+    element_power: Array
     entries: int
     dimension: int
     divisor: float
@@ -65,13 +70,19 @@ class Terms:
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """Per selected device, [r]: alpha_i, transmit energy, bits, whether it took part, its own receive SNR in dB."""
+    """Per selected device, [r]: alpha_i, transmit energy, bits of the message, whether it took part, its own receive
+    SNR in dB. On a digital link: bits a resource element, air time, error rate of a block, bits on the air with those
+    sent again; nan and 0 elsewhere."""
 
     transmit_scale: Array
     energy: Array
     bits: NDArray[np.int64]
     active: NDArray[np.int8]
     snr_db: Array
+    rate: Array | None = None
+    air_time_s: Array | None = None
+    block_error_rate: Array | None = None
+    bits_on_air: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +102,10 @@ class LinkReport:
     noise_std: of the receiver noise that really was on an entry of the mean message (root mean square over entries);
     interference_std: of everything else on it, which protects nobody; alignment_coefficient: beta (nan where there is
     none, the largest over a selective channel); binding: which bounds set it; protection: sigma_0 over the largest
-    amplitude with which a unit of anybody's message is observed, 0 where nothing protects; use: pilots included;
+    amplitude with which a unit of anybody's message is observed, 0 where nothing protects; noisy_devices: sum of (w_i
+    a_i)^2 over the largest a^2, a_i the amplitudes of those that are heard: by its root the devices' own noise on the
+    sum exceeds one device's, at least; own_noise_gain: by it a device's own noise on an entry becomes noise on an entry
+    of the mean (root mean square); use: pilots included;
     energy_of_others: pilots of candidates that were not selected; clipped_share: of the entries, cut to the peak limit;
     papr_db: largest peak-to-average power ratio of an OFDM symbol, nan where no waveform is made.
     """
@@ -103,6 +117,8 @@ class LinkReport:
     protection: float
     use: GridUse
     devices: DeviceUse
+    noisy_devices: float = 0.0
+    own_noise_gain: float = 0.0
     interference_std: float = 0.0
     pilot_elements: int = 0
     energy_of_others: float = 0.0
@@ -123,6 +139,11 @@ class Reception:
 
 class Link(Protocol):
     """An open uplink."""
+
+    @property
+    def heard(self) -> NDArray[np.bool_]:
+        """Whose messages arrive, [r]: it follows from the channel, and is known before anybody trains."""
+        ...
 
     def send(self, batch: Batch, devices: slice) -> None:
         """Messages of one chunk; `devices` says which rows of the round they are."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from airfl.tasks.datasets import DATASETS, find_dataset, load_dataset
 from airfl.tasks.downloads.sources import DOWNLOADS, NOT_DOWNLOADABLE
 from airfl.tasks.models import MODELS
 from tests.conftest import ROOT
+
+SAMPLES = ("fashion-mnist-sample", "a9a-sample")  # kept with the code
 
 
 @pytest.mark.parametrize("name", DATASETS)
@@ -24,7 +27,7 @@ def test_a_model_fits_it(name: str) -> None:
     assert any((model.input_shape, model.classes) == (entry.input_shape, entry.classes) for model in MODELS.values())
 
 
-@pytest.mark.parametrize("name", [name for name in DATASETS if name != "fashion-mnist-sample"])
+@pytest.mark.parametrize("name", [name for name in DATASETS if name not in SAMPLES])
 def test_it_can_be_downloaded_to_where_it_is_looked_for(name: str) -> None:
     """Or it is said why not."""
     assert (name in DOWNLOADS) != (name in NOT_DOWNLOADABLE)
@@ -33,8 +36,20 @@ def test_it_can_be_downloaded_to_where_it_is_looked_for(name: str) -> None:
         assert any(place.split("/")[0] == folders[0] for place in DATASETS[name].folders)
 
 
-def test_the_sample_is_as_its_entry_says() -> None:
-    raw, entry = load_dataset("fashion-mnist-sample", [ROOT / "data"]), DATASETS["fashion-mnist-sample"]
+@pytest.mark.parametrize("name", DATASETS)
+def test_its_entry_is_consistent(name: str) -> None:
+    entry = DATASETS[name]
+    assert entry.folders[0].split("/")[0] == name
+    assert entry.training_samples > 0
+    assert len(entry.input_shape) == {"pixels": 3, "features": 1, "text": 1}[entry.kind]
+    assert entry.cached == (name not in SAMPLES)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_sample_is_as_its_entry_says(name: str) -> None:
+    raw, entry = load_dataset(name, [ROOT / "data"]), DATASETS[name]
     assert raw.train_inputs.shape[1:] == raw.test_inputs.shape[1:] == entry.input_shape
+    assert raw.train_inputs.dtype == raw.test_inputs.dtype == np.uint8
     assert raw.classes == entry.classes
-    assert len(raw.mean) == len(raw.std) == entry.input_shape[0]
+    assert len(raw.train_targets) == entry.training_samples
+    assert len(raw.mean) == len(raw.std) == (entry.input_shape[0] if entry.kind == "pixels" else 0)

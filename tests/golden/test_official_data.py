@@ -1,7 +1,8 @@
 """Loaders against the official files, through AIRFL_DATA: published figures, and the files' bytes decoded here anew.
 
 CIFAR-10 (Krizhevsky 2009), MNIST (LeCun, Cortes, Burges) with QMNIST's writers (Yadav and Bottou 2019), a part of
-LEAF's FEMNIST (Caldas et al. 2018), Fashion-MNIST as Debian packs it. What is not there is skipped.
+LEAF's FEMNIST (Caldas et al. 2018), a9a (UCI Adult), Shakespeare's plays, Fashion-MNIST as Debian packs it. What is
+not there is skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import pytest
 from airfl.config import Settings, load_settings
 from airfl.errors import UserError
 from airfl.streams import Streams
-from airfl.tasks.datasets import femnist, find_dataset, load_dataset
+from airfl.tasks.datasets import DATASETS, femnist, find_dataset, load_dataset, shakespeare_plays
+from airfl.tasks.datasets.formats.characters import UNKNOWN, encode
 from airfl.tasks.datasets.mnist import files as mnist_files
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.division import divide
@@ -62,6 +64,19 @@ def check_shapes(raw: RawData, train: int, test: int, shape: tuple[int, ...], cl
     assert (raw.test_inputs.min(), raw.test_inputs.max()) == (0, 255)
     assert raw.classes == classes
     assert set(np.unique(raw.train_targets)) == set(range(classes))
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_what_is_there_is_as_its_entry_says(name: str) -> None:
+    """Of LEAF's data sets it may be a part."""
+    place_of(name)
+    raw, entry = load_dataset(name, [DATA]), DATASETS[name]
+    assert raw.train_inputs.shape[1:] == entry.input_shape
+    assert raw.classes == entry.classes
+    assert len(raw.train_targets) == entry.training_samples or name in ("femnist", "shakespeare")
+    assert len(raw.train_targets) <= entry.training_samples
+    assert len(raw.mean) == (entry.input_shape[0] if entry.kind == "pixels" else 0)
+    assert (raw.train_writers is not None) <= bool(entry.writers)
 
 
 # --- MNIST
@@ -317,6 +332,100 @@ def test_without_writers_femnist_keeps_its_whole_test_part(characters: RawData) 
     division = divide(pfels(1000, "task.partition=iid"), characters, Streams(0))
     assert division.test is None
     assert division.partition.sizes.tolist() == [54] * 1000
+
+
+# --- a9a
+
+
+def test_a9a_is_what_its_files_hold() -> None:
+    """Counts of the data set's page; the first, a middle and the last row read anew; the sample is its beginning."""
+    folder = place_of("a9a")
+    raw, sample = load_dataset("a9a", [DATA]), load_dataset("a9a-sample", [ROOT / "data"])
+    parts = [
+        ("a9a", raw.train_inputs, raw.train_targets, 32_561, 7_841, 123),
+        ("a9a.t", raw.test_inputs, raw.test_targets, 16_281, 3_846, 122),
+    ]
+    for name, inputs, targets, rows, positive, highest in parts:
+        assert (inputs.shape, inputs.dtype, targets.dtype) == ((rows, 123), np.uint8, np.int64)
+        assert (int(targets.sum()), int(np.flatnonzero(inputs.any(axis=0)).max()) + 1) == (positive, highest)
+        assert set(np.unique(inputs)) == {0, 1}
+        lines = content_of(folder, name).decode().splitlines()
+        assert len(lines) == rows
+        for row in (0, 12_345, rows - 1):
+            label, *features = lines[row].split()
+            assert targets[row] == {"-1": 0, "+1": 1}[label]
+            assert [f"{index + 1}:1" for index in np.flatnonzero(inputs[row])] == features
+    assert raw.classes == 2
+    assert (raw.mean, raw.std) == ((), ())
+    np.testing.assert_array_equal(raw.train_inputs[:2_000], sample.train_inputs)
+    np.testing.assert_array_equal(raw.train_targets[:2_000], sample.train_targets)
+    np.testing.assert_array_equal(raw.test_inputs[:1_000], sample.test_inputs)
+    np.testing.assert_array_equal(raw.test_targets[:1_000], sample.test_targets)
+
+
+# --- Shakespeare
+
+
+@pytest.fixture(scope="module")
+def plays() -> RawData:
+    folder = place_of("shakespeare-plays")
+    if len(shakespeare_plays.files(folder)) != 42:
+        pytest.skip("other texts than those these figures are of")
+    return load_dataset("shakespeare-plays", [DATA])
+
+
+def test_plays_counts(plays: RawData) -> None:
+    assert plays.train_writers is not None
+    assert plays.test_writers is not None
+    assert (plays.train_inputs.shape, plays.test_inputs.shape) == ((652_703, 80), (153_398, 80))
+    train, test = np.bincount(plays.train_writers), np.bincount(plays.test_writers)
+    # LEAF has 715 with two lines (Fed-SMP section VII-A), of the one-volume edition.
+    assert (len(train), len(test)) == (828, 828)
+    assert (train.min(), test.min()) == (49, 1)
+    # The alphabet suffices but for a few characters of typing errors and accents.
+    assert (plays.train_inputs == UNKNOWN).mean() < 1e-5
+    assert plays.train_targets.max() <= UNKNOWN
+    # 65 MB of windows, 13 MB of what follows them and whose they are.
+    total = sum(part.nbytes for part in vars(plays).values() if isinstance(part, np.ndarray))
+    assert total == (652_703 + 153_398) * (80 + 8 + 8)
+
+
+def test_plays_windows_are_their_speakers(plays: RawData) -> None:
+    """Every window of every speaker is one of what this speaker says, and none of testing reaches into training."""
+    assert plays.train_writers is not None
+    assert plays.test_writers is not None
+    for writer, text in enumerate(shakespeare_plays.speakers_texts(place_of("shakespeare-plays"))):
+        ids, cut = encode(text), len(text) - len(text) // 5
+        for inputs, targets, writers, begin, end in [
+            (plays.train_inputs, plays.train_targets, plays.train_writers, 0, cut),
+            (plays.test_inputs, plays.test_targets, plays.test_writers, cut, len(text)),
+        ]:
+            first, behind = np.searchsorted(writers, [writer, writer + 1])
+            starts = np.arange(begin, end - 80, 5)
+            assert behind - first == len(starts)
+            np.testing.assert_array_equal(inputs[first:behind], ids[starts[:, None] + np.arange(80)])
+            np.testing.assert_array_equal(targets[first:behind], ids[starts + 80])
+
+
+def test_plays_are_cut_where_they_should_be(plays: RawData) -> None:
+    """Two speeches that everybody knows, whole, and no directions or headings in anybody's."""
+    texts = list(shakespeare_plays.speakers_texts(place_of("shakespeare-plays")))
+    [hamlet] = [text for text in texts if "To be, or not to be,--that is the question" in text]
+    assert "Devoutly to be wish'd. To die,--to sleep;-- To sleep! perchance to dream:--ay, there's the rub;" in hamlet
+    assert "Be all my sins remember'd. I humbly thank you; well, well, well." in hamlet
+    assert "How does your honour for this many a day?" not in hamlet
+    assert sum(text.count("[") + text.count("{") + text.count("Exeunt") for text in texts) == 0
+    assert sum(text.count("SCENE") + text.count("ACT ") for text in texts) == 0
+
+
+def test_plays_by_writer(plays: RawData) -> None:
+    rule = ["task.dataset=shakespeare-plays", "task.model=lstm", "task.partition=writer", "local.engine=auto"]
+    division = divide(small_settings(*rule, "run.devices=715", "run.selected=10"), plays, Streams(0))
+    assert division.partition.writers is not None
+    assert division.test is not None
+    assert plays.test_writers is not None
+    assert len(set(division.partition.writers.tolist())) == 715
+    assert set(plays.test_writers[division.test]) == set(division.partition.writers.tolist())
 
 
 # --- Fashion-MNIST

@@ -17,6 +17,7 @@ from airfl.local.engine import compiler_found
 from airfl.local.flat import FlatModel
 from airfl.local.sgd import build_step, normalise
 from airfl.local.trainer import LocalTrainer
+from airfl.store import Store
 from airfl.streams import Streams
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.task import Task, build_task
@@ -96,7 +97,7 @@ def reference(task: Task, length: dict[str, int], start: Tensor) -> Tensor:
 def chunked_updates(trainer: LocalTrainer, start: Tensor) -> Tensor:
     """The chosen devices' updates, chunk by chunk."""
     chunks = [CHOSEN[first : first + trainer.chunk] for first in range(0, len(CHOSEN), trainer.chunk)]
-    return torch.cat([trainer.updates(start, chunk, ROUND) for chunk in chunks])
+    return torch.cat([trainer.updates(start, chunk, ROUND, Store()) for chunk in chunks])
 
 
 def test_the_devices_are_unequal(tasks: dict[str, Task]) -> None:
@@ -131,11 +132,11 @@ def test_training_changes_neither_the_global_model_nor_the_next_call(
     task, start = tasks["mlp"], global_model(tasks["mlp"])
     before, built = start.clone(), FlatModel(task.model).initial()
     trainer = LocalTrainer(settings_of("mlp", EPOCHS, chunk, engine), task, STREAMS, CPU)
-    first = trainer.updates(start, CHOSEN[:chunk], ROUND)
+    first = trainer.updates(start, CHOSEN[:chunk], ROUND, Store())
     assert torch.equal(start, before)
     assert torch.equal(FlatModel(task.model).initial(), built)
-    assert torch.equal(trainer.updates(start, CHOSEN[:chunk], ROUND), first)
-    assert not torch.equal(trainer.updates(start, CHOSEN[:chunk], ROUND + 1), first)
+    assert torch.equal(trainer.updates(start, CHOSEN[:chunk], ROUND, Store()), first)
+    assert not torch.equal(trainer.updates(start, CHOSEN[:chunk], ROUND + 1, Store()), first)
 
 
 def test_padding_has_no_say(tasks: dict[str, Task]) -> None:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from airfl.tasks import build_model
+from airfl.errors import UserError
+from airfl.local.engine import _activations, choose_chunk, choose_engine
+from airfl.local.flat import FlatModel
+from airfl.tasks import build_model, check_engine, check_fit
+from airfl.tasks.models import MODELS
 from airfl.tasks.models.resnet18 import GroupNorm
+from tests.conftest import small_settings
+
+CPU = torch.device("cpu")
 
 
 def shapes(model: nn.Module, kind: type[nn.Module]) -> list[tuple[int, ...]]:
@@ -94,3 +102,134 @@ def test_the_other_papers_models() -> None:
     assert shapes(build_model("cnn-fashion"), nn.Linear) == [(512, 3136), (10, 512)]
     assert shapes(build_model("mlp-sigmoid"), nn.Linear) == [(64, 784), (10, 64)]
     assert any(isinstance(module, nn.Sigmoid) for module in build_model("mlp-sigmoid").modules())
+    assert shapes(build_model("cnn-svhn"), nn.Conv2d) == [(64, 3, 5, 5), (128, 64, 5, 5)]
+    assert shapes(build_model("cnn-svhn"), nn.Linear) == [(384, 8192), (192, 384), (10, 192)]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_takes_what_its_data_set_gives(name: str) -> None:
+    """Bytes where inputs are not pixels; exact counts."""
+    entry, module = MODELS[name], build_model(name)
+    assert sum(parameter.numel() for parameter in module.parameters()) == entry.parameters
+    pixels = len(entry.input_shape) == 3
+    inputs = torch.zeros(3, *entry.input_shape, dtype=torch.float32 if pixels else torch.uint8)
+    logits = module(inputs)
+    assert (logits.shape, logits.dtype) == ((3, entry.classes), torch.float32)
+    assert _activations(module, entry.input_shape) >= entry.classes
+    # vmap knows no recurrent layers.
+    assert entry.batched == (not any(isinstance(part, nn.RNNBase) for part in module.modules()))
+
+
+# --- Next characters
+
+
+def test_the_lstm_is_two_layers_of_256_on_an_embedding_of_8() -> None:
+    model = build_model("lstm")
+    assert shapes(model, nn.Embedding) == [(90, 8)]
+    assert shapes(model, nn.Linear) == [(90, 256)]
+    [lstm] = [part for part in model.modules() if isinstance(part, nn.LSTM)]
+    assert (lstm.input_size, lstm.hidden_size, lstm.num_layers, lstm.bidirectional) == (8, 256, 2, False)
+
+
+def test_the_lstm_tells_the_next_character_from_all_before() -> None:
+    """Against the cells' equations step by step; the first character matters, and so does the order."""
+    model = build_model("lstm")
+    [lstm] = [part for part in model.modules() if isinstance(part, nn.LSTM)]
+    text = torch.randint(90, (2, 80), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    named = dict(model.named_parameters())
+    steps = F.embedding(text.long(), named["embedding.weight"])
+    for layer in range(lstm.num_layers):
+        hidden = cell = torch.zeros(2, 256)
+        outputs = []
+        for step in steps.unbind(dim=1):
+            gates = F.linear(step, *(getattr(lstm, f"{kind}_ih_l{layer}") for kind in ("weight", "bias")))
+            gates = gates + F.linear(hidden, *(getattr(lstm, f"{kind}_hh_l{layer}") for kind in ("weight", "bias")))
+            enter, forget, new, out = gates.chunk(4, dim=1)
+            cell = forget.sigmoid() * cell + enter.sigmoid() * new.tanh()
+            hidden = out.sigmoid() * cell.tanh()
+            outputs.append(hidden)
+        steps = torch.stack(outputs, dim=1)
+    expected = F.linear(steps[:, -1], named["dense.weight"], named["dense.bias"])
+    torch.testing.assert_close(model(text), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_the_lstm_is_computed_under_the_parameters_it_is_given() -> None:
+    """Recurrent layers hold their weights twice: a flat view must replace both, and gradients must reach it."""
+    module, other = build_model("lstm"), build_model("lstm")
+    model, text = FlatModel(module), torch.arange(80, dtype=torch.uint8).repeat(4, 1)
+    vector = FlatModel(other).initial().requires_grad_()
+    losses = model.losses(model.split(vector), text, torch.tensor([1, 2, 3, 4]))
+    torch.testing.assert_close(losses, F.cross_entropy(other(text), torch.tensor([1, 2, 3, 4]), reduction="none"))
+    losses.sum().backward()
+    assert vector.grad is not None
+    assert all(part.abs().sum() > 0 for part in model.split(vector.grad))
+
+
+def lstm_settings(engine: str) -> list[str]:
+    return ["task.dataset=shakespeare-plays", "task.model=lstm", f"local.engine={engine}"]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_lstm_is_always_computed_in_a_loop(device: str) -> None:
+    settings = small_settings(*lstm_settings("auto"))
+    check_fit(settings)
+    for engine in ("auto", "loop"):
+        chosen = choose_engine(small_settings(*lstm_settings(engine)), torch.device(device), 822_570)
+        assert chosen == "loop"
+        assert choose_chunk(settings, chosen, build_model("lstm"), 822_570, (80,)) == 1
+    small = small_settings("local.engine=auto")
+    assert choose_engine(small, torch.device(device), 25_450) == "auto"
+
+
+@pytest.mark.parametrize("engine", ["eager", "compiled"])
+def test_a_batched_engine_for_the_lstm_is_refused(engine: str) -> None:
+    settings = small_settings(*lstm_settings(engine))
+    for check in (check_engine, check_fit, lambda given: choose_engine(given, CPU, 822_570)):
+        with pytest.raises(UserError) as caught:
+            check(settings)
+        line = str(caught.value)
+        assert line.startswith(f"local.engine: {engine!r}")
+        assert "'lstm'" in line
+        assert "\n" not in line
+    check_engine(small_settings(f"local.engine={engine}"))
+
+
+def test_a_model_must_take_what_the_data_set_has() -> None:
+    with pytest.raises(UserError, match=r"'mlp' takes inputs of shape \(1, 28, 28\).*\(123,\) in 2.*fitting: logistic"):
+        check_fit(small_settings("task.dataset=a9a"))
+
+
+def test_activations_of_recurrent_layers_are_counted() -> None:
+    """Embedding 80 x 8; 80 x 256 outputs beside two layers' last states; 90 logits, of the dense layer and of all."""
+    assert _activations(build_model("lstm"), (80,)) == 80 * 8 + 80 * 256 + 2 * 2 * 256 + 90 + 90
+    assert _activations(build_model("mlp"), (1, 28, 28)) == 784 + 32 + 32 + 10 + 10
+
+
+# --- Logistic regression
+
+
+def test_logistic_regression_has_the_papers_loss_and_gradient() -> None:
+    """SoteriaFL appendix A.1: log(1 + exp(-b a.x)) + 0.2 sum x^2 / (1 + x^2), and its derivative by hand."""
+    model = FlatModel(build_model("logistic"))
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(123, generator=generator).requires_grad_()
+    a = torch.randint(2, (50, 123), dtype=torch.uint8, generator=generator)
+    targets = torch.randint(2, (50,), generator=generator)
+    losses = model.losses(model.split(x), a, targets)
+    margins = (2 * targets - 1) * (a.double() @ x.detach().double())
+    penalty = 0.2 * (x.detach().double() ** 2 / (1 + x.detach().double() ** 2)).sum()
+    torch.testing.assert_close(losses.double(), torch.log1p(torch.exp(-margins)) + penalty, atol=1e-4, rtol=1e-4)
+
+    losses.sum().backward()
+    slopes = -(2 * targets - 1) / (1 + torch.exp(margins))
+    regular = 0.2 * 2 * x.detach().double() / (1 + x.detach().double() ** 2) ** 2
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad.double(), slopes @ a.double() + 50 * regular, atol=1e-3, rtol=1e-4)
+
+
+def test_logistic_regression_begins_at_log_2_and_can_be_batched() -> None:
+    model = FlatModel(build_model("logistic"))
+    assert model.initial().tolist() == [0] * 123
+    a, targets = torch.ones(2, 7, 123, dtype=torch.uint8), torch.ones(2, 7, dtype=torch.long)
+    losses = torch.func.vmap(lambda x, a, b: model.losses((x,), a, b))(torch.zeros(2, 123), a, targets)
+    torch.testing.assert_close(losses, torch.full((2, 7), 2.0).log())

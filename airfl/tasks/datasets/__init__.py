@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Literal, Protocol, cast
 
 from airfl.errors import UserError
 from airfl.tasks.datasets.raw import RawData
@@ -25,21 +25,27 @@ class Loader(Protocol):
         ...
 
 
+Kind = Literal["pixels", "features", "text"]
+
+
 @dataclass(frozen=True)
 class DatasetEntry:
     """A data set.
 
     home: the module with its `files` and `load`; folders: where it may lie below a data folder, its own name first;
-    input_shape: of one input; writers: what names the writer of each sample, empty where nothing does; cached: decoded
-    arrays are kept.
+    input_shape: of one input; training_samples: how many there are for training, for checks before data is read (of
+    LEAF's data sets the nine tenths or four fifths of the complete one: a copy may have fewer); kind: what inputs are;
+    writers: what names the writer of each sample, empty where nothing does; cached: decoded arrays are kept.
     """
 
     home: str
     folders: tuple[str, ...]
     input_shape: tuple[int, ...]
     classes: int
+    training_samples: int
     text: str
     writers: str = ""
+    kind: Kind = "pixels"
     cached: bool = True
 
     @property
@@ -54,6 +60,7 @@ DATASETS: dict[str, DatasetEntry] = {
         ("fashion-mnist-sample",),
         (1, 28, 28),
         10,
+        10_000,
         "10,000 + 2,000 images of Fashion-MNIST, kept with the code",
         cached=False,
     ),
@@ -62,6 +69,7 @@ DATASETS: dict[str, DatasetEntry] = {
         ("fashion-mnist", "FashionMNIST/raw"),
         (1, 28, 28),
         10,
+        60_000,
         "60,000 + 10,000 pictures of clothes, idx files",
     ),
     "mnist": DatasetEntry(
@@ -69,6 +77,7 @@ DATASETS: dict[str, DatasetEntry] = {
         ("mnist", "MNIST/raw"),
         (1, 28, 28),
         10,
+        60_000,
         "60,000 + 10,000 digits, idx files; by 539 writers with QMNIST's label files",
         writers="QMNIST's label files",
     ),
@@ -83,6 +92,7 @@ DATASETS: dict[str, DatasetEntry] = {
         ),
         (3, 32, 32),
         10,
+        50_000,
         "50,000 + 10,000 colour pictures, binary or pickled batches",
     ),
     "femnist": DatasetEntry(
@@ -90,8 +100,64 @@ DATASETS: dict[str, DatasetEntry] = {
         ("femnist",),
         (1, 28, 28),
         62,
+        736_065,
         "characters by writer, LEAF's JSON or a compact npz",
         writers="its own files",
+    ),
+    "svhn": DatasetEntry(
+        "svhn",
+        ("svhn", "SVHN"),
+        (3, 32, 32),
+        10,
+        73_257,
+        "73,257 + 26,032 digits of house numbers, .mat files",
+    ),
+    "svhn-extra": DatasetEntry(
+        "svhn_extra",
+        ("svhn-extra", "svhn", "SVHN"),
+        (3, 32, 32),
+        10,
+        604_388,
+        "the same with its 531,131 additional digits, 604,388 + 26,032 (Fed-SMP)",
+    ),
+    "a9a-sample": DatasetEntry(
+        "a9a_sample",
+        ("a9a-sample",),
+        (123,),
+        2,
+        2_000,
+        "2,000 + 1,000 rows of a9a, kept with the code",
+        kind="features",
+        cached=False,
+    ),
+    "a9a": DatasetEntry(
+        "a9a",
+        ("a9a",),
+        (123,),
+        2,
+        32_561,
+        "32,561 + 16,281 people by 123 features that are 0 or 1, LIBSVM text",
+        kind="features",
+    ),
+    "shakespeare": DatasetEntry(
+        "shakespeare",
+        ("shakespeare",),
+        (80,),
+        90,
+        3_380_926,
+        "80 characters and the next one by speaker, LEAF's JSON",
+        writers="its own files",
+        kind="text",
+    ),
+    "shakespeare-plays": DatasetEntry(
+        "shakespeare_plays",
+        ("shakespeare-plays", "shakespeare"),
+        (80,),
+        90,
+        652_703,
+        "the same from plain texts of the plays, every fifth position",
+        writers="its own files",
+        kind="text",
     ),
 }
 

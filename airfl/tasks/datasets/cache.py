@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
 import os
 import shutil
 import tempfile
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
 from airfl.tasks.datasets.raw import RawData
@@ -33,6 +35,20 @@ def cache_folder() -> Path:
     """AIRFL_CACHE, else the user's cache folder of this system."""
     named = os.environ.get("AIRFL_CACHE")
     return Path(named) if named else user_cache_path("airfl")
+
+
+def scratch(shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """An array of zeros, for a loader to decode into: on a nameless file in the cache folder, so that a large data set
+    need not fit into memory; in memory where no such file can be had.
+    """
+    try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=cache_folder()) as file:
+            # Reserved first: a full disk must be met here and not in the middle of a write to memory.
+            os.posix_fallocate(file.fileno(), 0, math.prod(shape))
+            return np.memmap(file, dtype=np.uint8, mode="r+", shape=shape)
+    except (OSError, AttributeError):  # AttributeError: a system without posix_fallocate
+        return np.zeros(shape, dtype=np.uint8)
 
 
 def cached(name: str, files: Sequence[Path], load: Callable[[], RawData]) -> RawData:

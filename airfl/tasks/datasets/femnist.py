@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
-from airfl.tasks.datasets.formats.leaf import json_files, read_users
+from airfl.tasks.datasets.formats.leaf import json_files, read_users, split_files
 from airfl.tasks.datasets.formats.npz import read_npz
 from airfl.tasks.datasets.raw import LARGEST_BYTE, RawData, channel_statistics
 
@@ -41,11 +41,8 @@ def files(folder: Path) -> list[Path]:
     if (folder / COMPACT).is_file():
         return [folder / COMPACT]
     for place in (folder, folder / "data"):
-        train, test = json_files(place / "train"), json_files(place / "test")
-        if bool(train) != bool(test):
-            raise UserError(f"{place}: JSON files in train/ and in test/ are wanted, one of the two has none")
-        if train:
-            return [*train, *test]
+        if split := split_files(place):
+            return split
         if unsplit := json_files(place / "all_data"):
             return unsplit
     return []

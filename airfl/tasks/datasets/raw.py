@@ -15,9 +15,10 @@ SAMPLES_AT_ONCE = 1000
 class RawData:
     """A data set.
 
-    inputs: [n, channels, height, width], uint8 (0..255), possibly memory-mapped; targets: [n], int64 class labels;
-    mean, std: of each channel of an input scaled to [0, 1], for normalisation; train_writers, test_writers: [n], who
-    made each sample, where the source says so (test_writers only where test samples are of the training writers).
+    inputs: uint8, possibly memory-mapped: pixels [n, channels, height, width] (0..255), features [n, features] or
+    characters' ids [n, length]; targets: [n], int64 class labels; mean, std: of each channel of an input scaled to
+    [0, 1], for normalisation, empty where inputs are not pixels; train_writers, test_writers: [n], who made each
+    sample, where the source says so (test_writers only where test samples are of the training writers).
     """
 
     train_inputs: NDArray[np.uint8]

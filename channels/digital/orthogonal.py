@@ -1,4 +1,4 @@
-"""Digital links over orthogonal resource elements."""
+"""Error-free messages at capacity, each device on resource elements of its own: what that costs."""
 
 from dataclasses import dataclass
 
@@ -28,11 +28,16 @@ def capacity_cost(bits: int, gains: Array, element_power: Array, noise_std: floa
     """
     rate = np.log1p(gains**2 * element_power / noise_std**2) / np.log(2.0)
     wanted = np.ceil(bits / np.maximum(rate, np.finfo(float).tiny))
-    if wanted.sum() > LARGEST_COUNT:
-        raise OverflowError(f"{wanted.sum():.2g} resource elements would be needed, more than can be counted")
+    check_count(wanted.sum())
     elements = wanted.astype(np.int64)
     return OrthogonalCost(
         bits=np.full(len(gains), bits, dtype=np.int64),
         resource_elements=elements,
         energy=elements * element_power,
     )
+
+
+def check_count(elements: float) -> None:
+    """OverflowError for more resource elements than a 64-bit integer counts."""
+    if elements > LARGEST_COUNT:
+        raise OverflowError(f"{elements:.2g} resource elements would be needed, more than can be counted")

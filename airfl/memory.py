@@ -1,0 +1,39 @@
+"""How much a run keeps for its devices, said before it starts."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.cell import Cell
+from airfl.errors import UserError
+
+log = logging.getLogger(__name__)
+
+LARGEST_SHARE = 0.7
+
+
+def store_bytes(cell: Cell, samples: int) -> tuple[int, int]:
+    """Bytes of a device that has so many samples, and the most devices that can have taken part by the end."""
+    kept = (*cell.recipe.local.kept(cell.dimension, samples), *cell.bound.kept)
+    run = cell.settings.run
+    return sum(one.nbytes for one in kept), min(run.devices, run.selected * run.rounds)
+
+
+def check_store(cell: Cell, sizes: NDArray[np.int64]) -> None:
+    """Say what devices keep; UserError, with the figure, where the machine has no room for it."""
+    each, devices = store_bytes(cell, int(sizes.max(initial=1)))
+    if not each:
+        return
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    total = each * devices
+    text = f"{devices:,} devices keep {each / 1e6:,.3g} MB each between rounds, {total / 1e9:,.3g} GB"
+    if total > LARGEST_SHARE * memory:
+        raise UserError(
+            f"scheme.name: {cell.settings.scheme.name!r}: {text} of {memory / 1e9:,.3g} GB; take fewer devices or "
+            "rounds (run.devices, run.rounds), fewer samples a device, or a smaller model"
+        )
+    log.info("%s at most", text)

@@ -1,0 +1,71 @@
+"""cpSGD: quantised messages with binomial noise, added up as whole numbers (Agarwal et al. 2018; Fed-SPA section 5)."""
+
+from __future__ import annotations
+
+from airfl.errors import UserError
+from airfl.privacy.binomial import Quantised, cpsgd_epsilon, cpsgd_smallest_trials, rotated_bound
+from airfl.privacy.binomial_ledger import BinomialRelease
+from airfl.schemes.recipe import Claim, Problem, Recipe, Scheme
+from airfl.server import Averaging
+from airfl.stages import Clip, Stage
+from airfl.stages.quantise import BinomialNoise, StochasticQuantise
+from airfl.stages.rotation import Rotation
+
+
+def build(problem: Problem) -> Recipe:
+    """Clip to D = C, rotate if asked for, quantise to k levels in [-X, X], add Bin(m, 1/2), add up."""
+    settings = problem.settings
+    scheme, clip_norm = settings.scheme, settings.local.update_bound
+    if settings.server.weights != "equal":
+        raise UserError(
+            f"server.weights: cpsgd adds whole numbers up, each device alike (given: {settings.server.weights!r}); "
+            'take "equal"'
+        )
+    rotation = Rotation(problem.dimension)
+    entries = rotation.padded if scheme.rotation else problem.dimension
+    limit = scheme.quantiser_bound or (
+        rotated_bound(clip_norm, settings.run.selected, entries, settings.delta) if scheme.rotation else clip_norm
+    )
+    message = Quantised(scheme.levels, limit, clip_norm, entries)
+    trials = trials_of_a_device(problem, message)
+    rotated: tuple[Stage, ...] = (rotation,) if scheme.rotation else ()
+    return Recipe(
+        stages=(Clip(clip_norm), *rotated, StochasticQuantise(scheme.levels, limit), BinomialNoise(trials)),
+        uplink=problem.uplink(),
+        server=Averaging(settings),
+        release=BinomialRelease(message, trials),
+        claim=claim(problem, message, trials),
+    )
+
+
+def trials_of_a_device(problem: Problem, message: Quantised) -> int:
+    """m: given, or the fewest with a guarantee where all r are heard. UserError for fewer than that."""
+    run, given = problem.settings.run, problem.settings.scheme.trials
+    rate = run.selected / run.devices
+    needed = -(-cpsgd_smallest_trials(message, rate, run.rounds, problem.settings.delta) // run.selected)
+    if given is not None and given < needed:
+        raise UserError(
+            f"scheme.trials: binomial noise of {given:,} trials a device has no guarantee; with {message.levels} "
+            f"levels and {run.selected} devices a round {needed:,} are needed"
+        )
+    return needed if given is None else given
+
+
+def claim(problem: Problem, message: Quantised, trials: int) -> Claim:
+    """The paper's own accounting, everybody heard."""
+    run = problem.settings.run
+    rate, all_trials = run.selected / run.devices, trials * run.selected
+    return Claim(
+        epsilon=lambda report, rounds: cpsgd_epsilon(message, all_trials, rate, rounds, problem.settings.delta),
+        scope="run",
+    )
+
+
+SCHEME = Scheme(
+    name="cpsgd",
+    title="cpSGD",
+    paper="Agarwal, Suresh, Yu, Kumar, McMahan: cpSGD: communication-efficient and differentially-private distributed "
+    "SGD (2018)",
+    links=("digital", "ideal"),
+    build=build,
+)

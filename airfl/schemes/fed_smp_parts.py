@@ -1,0 +1,47 @@
+"""What the schemes of Fed-SMP share: the paper, the noise of a device, the claim of theorem 1."""
+
+from __future__ import annotations
+
+import math
+
+from airfl.errors import UserError
+from airfl.privacy.fed_smp import theorem_1_epsilon, theorem_1_noise_multiplier
+from airfl.schemes.recipe import Claim, Problem
+
+PAPER = (
+    "Hu, Guo, Gong: Federated learning with sparsified model perturbation: improving accuracy under client-level "
+    "differential privacy (Fed-SMP)"
+)
+
+
+def noise_multiplier(problem: Problem) -> float:
+    """sigma: given, or what theorem 1 asks for at privacy.epsilon after all rounds (0 where that is inf)."""
+    settings = problem.settings
+    if settings.scheme.noise_multiplier is not None:
+        return settings.scheme.noise_multiplier
+    epsilon = settings.privacy.epsilon
+    if math.isinf(epsilon):
+        return 0.0
+    if epsilon >= 2 * math.log(1 / settings.delta):
+        raise UserError(
+            f"privacy.epsilon: {epsilon:g} lies outside theorem 1 of Fed-SMP, which needs epsilon < 2 log(1/delta) = "
+            f"{2 * math.log(1 / settings.delta):.4g}; give scheme.noise_multiplier"
+        )
+    run = settings.run
+    return theorem_1_noise_multiplier(epsilon, run.selected / run.devices, run.rounds, settings.delta)
+
+
+def noise_std(problem: Problem) -> float:
+    """C sigma / sqrt(r), of one device on an entry: C sigma on the sum (algorithm 1, line 22)."""
+    settings = problem.settings
+    return settings.local.update_bound * noise_multiplier(problem) / math.sqrt(settings.run.selected)
+
+
+def theorem_1_claim(problem: Problem) -> Claim:
+    """Theorem 1, solved for epsilon after so many rounds."""
+    settings, sigma = problem.settings, noise_multiplier(problem)
+    rate = settings.run.selected / settings.run.devices
+    return Claim(
+        epsilon=lambda report, rounds: theorem_1_epsilon(sigma, rate, rounds, settings.delta) if sigma else math.inf,
+        scope="run",
+    )

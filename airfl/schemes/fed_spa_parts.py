@@ -1,0 +1,68 @@
+"""What Fed-SPA and DP-Fed share: the paper, local steps under noise, the claim of theorem 1."""
+
+from __future__ import annotations
+
+import math
+
+from airfl.local.work import PerturbedSgd
+from airfl.privacy.fed_spa import theorem_1_epsilon, theorem_1_noise
+from airfl.privacy.record import Event
+from airfl.privacy.release import RecordRelease
+from airfl.schemes.recipe import Claim, Problem
+
+PAPER = (
+    "Hu, Gong, Guo: Federated learning with sparsification-amplified privacy and adaptive optimization (Fed-SPA, 2021)"
+)
+
+
+def local_steps(problem: Problem) -> int:
+    """tau, of the device that has fewest samples."""
+    local = problem.settings.local
+    return local.steps or local.epochs * -(-problem.samples // local.batch_size)
+
+
+def participations(problem: Problem, rounds: int) -> float:
+    """I_i in the mean: rounds r/N."""
+    run = problem.settings.run
+    return rounds * run.selected / run.devices
+
+
+def noise_multiplier(problem: Problem) -> float:
+    """sigma B/(c sqrt(k)), c = G/sqrt(d): given, or what theorem 1 asks for at privacy.epsilon after all rounds."""
+    settings = problem.settings
+    if settings.scheme.noise_multiplier is not None:
+        return settings.scheme.noise_multiplier
+    if math.isinf(settings.privacy.epsilon):
+        return 0.0
+    return theorem_1_noise(
+        settings.privacy.epsilon,
+        sampling_rate=problem.batch / problem.samples,
+        participations=participations(problem, settings.run.rounds),
+        steps=local_steps(problem),
+        delta=settings.delta,
+    )
+
+
+def perturbed_sgd(problem: Problem, kept: int) -> PerturbedSgd:
+    """Local SGD with clipped and perturbed gradients on k coordinates (eq. 5)."""
+    return PerturbedSgd(kept, noise_multiplier(problem), problem.settings.scheme.coordinate_clip)
+
+
+def record_release(problem: Problem) -> RecordRelease:
+    """tau mini-batches of B of m records a participation; a record moves a masked gradient by c sqrt(k)/B at most."""
+    multiplier = noise_multiplier(problem)
+    return RecordRelease((Event(multiplier, problem.batch, problem.samples, local_steps(problem)),))
+
+
+def theorem_1_claim(problem: Problem) -> Claim:
+    """Theorem 1 with the mean number of participations so far."""
+    multiplier, rate = noise_multiplier(problem), problem.batch / problem.samples
+    steps, delta = local_steps(problem), problem.settings.delta
+    return Claim(
+        epsilon=lambda report, rounds: (
+            theorem_1_epsilon(multiplier, rate, participations(problem, rounds), steps, delta)
+            if multiplier
+            else math.inf
+        ),
+        scope="run",
+    )

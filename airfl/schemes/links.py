@@ -1,0 +1,71 @@
+"""The uplinks of the settings."""
+
+from __future__ import annotations
+
+import math
+
+from airfl.config.settings import Settings
+from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of, policy_parameters, settings_of, waveform_of
+from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink
+from airfl.uplinks.control import PowerControl
+from channels.digital import DigitalParameters, check_digital
+
+
+def analog_uplink(settings: Settings, privacy_bound: float = math.inf) -> AnalogUplink:
+    """All devices at once, aligned to the largest beta within power and `privacy_bound`; other policies than the
+    paper's (power.policy) keep to the same bounds."""
+    power, run = settings.power, settings.run
+    noise_std = noise_std_of(settings)
+    control = PowerControl(
+        policy=power.policy,
+        parameters=policy_parameters(settings),
+        limit=settings.power_limit,
+        noise_std=noise_std,
+        privacy_bound=privacy_bound,
+        divide_by=power.divide_by,
+        combining=settings.antennas.combining,
+        strict=power.strict,
+        peak_db=power.peak_db,
+        peak=power.peak,
+    )
+    return AnalogUplink(
+        grid=grid_of(settings),
+        control=control,
+        noise_std=noise_std,
+        noise=settings.channel.noise,
+        interference_to_noise_db=settings.channel.interference_to_noise_db,
+        waveform=waveform_of(settings),
+        csi_error=settings.privacy.csi_error,
+        tail=settings.csi_tail / run.rounds,
+        least_gain=settings.channel.min_gain if settings.channel.units == "normalised" else 0.0,
+    )
+
+
+def digital_uplink(settings: Settings) -> DigitalUplink:
+    """Orthogonal OFDMA with the rate and error model of the settings."""
+    digital = settings.digital
+    parameters = DigitalParameters(
+        allocation=digital.allocation,
+        error_model=digital.error_model,
+        gap_db=digital.gap_db,
+        target_error=digital.target_error,
+        block_elements=digital.block_elements,
+        transmissions=digital.transmissions,
+        table=digital.mcs_table,
+    )
+    with settings_of("digital"):
+        check_digital(parameters)
+    return DigitalUplink(
+        grid=grid_of(settings),
+        parameters=parameters,
+        noise_std=link_noise_std_of(settings),
+        concentrate=digital.power == "total",
+        deadline_s=digital.deadline_s,
+        secure_aggregation=digital.secure_aggregation,
+        divide_by_heard=settings.power.divide_by == "active",
+    )
+
+
+def ideal_uplink(settings: Settings) -> IdealUplink:
+    """Error-free and orthogonal, charged at capacity."""
+    return IdealUplink(grid=grid_of(settings), noise_std=link_noise_std_of(settings))

@@ -1,0 +1,155 @@
+"""SoteriaFL's framework (algorithm 2): gradient estimator, perturbation, compression direct or shifted, descent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from airfl.errors import UserError
+from airfl.local.work import Estimator, GradientEstimate
+from airfl.privacy.record import Event, variance_reduced_events
+from airfl.privacy.release import RecordRelease
+from airfl.privacy.soteriafl import noise_std as theorem_2_noise_std
+from airfl.privacy.soteriafl import theorem_2_epsilon
+from airfl.schemes.recipe import Claim, Problem, Recipe, Scheme
+from airfl.server import Descent
+from airfl.stages import OwnRandK, ShiftedCompression, Stage, kept_entries, shift_step
+
+PAPER = (
+    "Li, Zhao, Li, Chi: SoteriaFL: a unified framework for private federated learning with communication compression "
+    "(2022)"
+)
+VARIANCE_REDUCED = ("svrg", "saga")
+
+
+def build_with(estimator: Estimator, compression: str) -> Callable[[Problem], Recipe]:
+    """compression: "none", "direct" (algorithm 1) or "shifted" (algorithm 2)."""
+
+    def build(problem: Problem) -> Recipe:
+        settings = problem.settings
+        _check(problem, estimator)
+        return Recipe(
+            local=local_work(problem, estimator),  # algorithm 3, lines 3 to 12
+            stages=compressor(problem, compression),  # algorithm 2, lines 5 and 6
+            uplink=problem.uplink(),
+            server=Descent(settings),  # lines 8 and 9
+            release=RecordRelease(events(problem, estimator)),
+            claim=theorem_2_claim(problem, estimator),
+        )
+
+    return build
+
+
+def local_work(problem: Problem, estimator: Estimator) -> GradientEstimate:
+    """g_i = g~_i + xi_i."""
+    scheme = problem.settings.scheme
+    return GradientEstimate(
+        estimator=estimator,
+        clip_norm=None if math.isinf(scheme.gradient_clip) else scheme.gradient_clip,
+        clip=scheme.clip,
+        refresh=problem.batch / problem.samples if scheme.refresh is None else scheme.refresh,
+        noise_std=noise_std(problem, estimator),
+    )
+
+
+def compressor(problem: Problem, compression: str) -> tuple[Stage, ...]:
+    """C_i^t: d/k rand_k of each device's own, omega = d/k - 1 (example 1)."""
+    settings, dimension = problem.settings, problem.dimension
+    kept = kept_entries(settings.scheme.ratio, dimension)
+    rand_k = OwnRandK(dimension, kept, rescale=True)
+    if compression == "none":
+        return ()
+    if compression == "direct":
+        return (rand_k,)
+    gamma = settings.scheme.gamma
+    return (
+        ShiftedCompression(
+            rand_k,
+            gamma=shift_step(dimension / kept - 1) if gamma is None else gamma,
+            participation=settings.run.selected / settings.run.devices,
+            dimension=dimension,
+            over_heard=settings.power.divide_by == "active",
+        ),
+    )
+
+
+def noise_std(problem: Problem, estimator: Estimator) -> float:
+    """sigma_p: given by scheme.noise_multiplier, or by theorem 2 at privacy.epsilon after all rounds (eq. 4).
+
+    The multiplier is noise over the largest share G/b (gd: G/m) of one record in the mean gradient.
+    """
+    settings = problem.settings
+    scheme, clip = settings.scheme, settings.scheme.gradient_clip
+    if scheme.noise_multiplier is not None:
+        batch = problem.samples if estimator == "gd" else problem.batch
+        return scheme.noise_multiplier * clip / batch if scheme.noise_multiplier else 0.0
+    if math.isinf(settings.privacy.epsilon):
+        return 0.0
+    return theorem_2_noise_std(
+        settings.privacy.epsilon,
+        estimator=estimator,
+        clip_norm=clip,
+        rounds=settings.run.rounds,
+        samples=problem.samples,
+        delta=settings.delta,
+        constant=scheme.noise_constant,
+    )
+
+
+def events(problem: Problem, estimator: Estimator) -> tuple[Event, ...]:
+    """One participation: b of m records are drawn, every gradient is bounded by G; none where nothing is bounded.
+
+    Clipping the mini-batch's mean (scheme.clip = batch) lets one record move it by 2G: the noise over G counts then.
+    """
+    scheme, samples = problem.settings.scheme, problem.samples
+    std, clip = noise_std(problem, estimator), scheme.gradient_clip
+    batch = samples if estimator == "gd" else problem.batch
+    if not std or math.isinf(clip):
+        return (Event(0.0, batch, samples),)
+    if scheme.clip == "batch":
+        # A snapshot's or a table's gradient has every record in it, whatever batch is drawn.
+        return (Event(std / clip, samples if estimator in VARIANCE_REDUCED else batch, samples),)
+    if estimator in VARIANCE_REDUCED:
+        return variance_reduced_events(std, clip, batch, samples)
+    return (Event(std * batch / clip, batch, samples),)
+
+
+def theorem_2_claim(problem: Problem, estimator: Estimator) -> Claim:
+    """Theorem 2 solved for epsilon after so many rounds, each device in all of them."""
+    settings, std = problem.settings, noise_std(problem, estimator)
+    run, clip = settings.run, settings.scheme.gradient_clip
+
+    def epsilon(report: object, rounds: int) -> float:
+        if not std or math.isinf(clip):
+            return math.inf
+        return theorem_2_epsilon(
+            std,
+            estimator=estimator,
+            clip_norm=clip,
+            rounds=rounds * run.selected / run.devices,
+            samples=problem.samples,
+            delta=settings.delta,
+            constant=settings.scheme.noise_constant,
+        )
+
+    return Claim(epsilon=epsilon, scope="run")
+
+
+def scheme(name: str, title: str, estimator: Estimator, compression: str) -> Scheme:
+    """An entry of the table."""
+    return Scheme(
+        name=name, title=title, paper=PAPER, links=("digital", "ideal"), build=build_with(estimator, compression)
+    )
+
+
+def _check(problem: Problem, estimator: Estimator) -> None:
+    scheme = problem.settings.scheme
+    if (
+        math.isinf(scheme.gradient_clip)
+        and scheme.noise_multiplier != 0
+        and math.isfinite(problem.settings.privacy.epsilon)
+    ):
+        raise UserError(
+            "scheme.gradient_clip: without a bound on gradients no noise protects; give a number, or "
+            "scheme.noise_multiplier = 0.0"
+        )

@@ -1,0 +1,48 @@
+"""Gaussian noise that a device puts on its own message."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from airfl.stages.stage import Batch, Coder, MessageBound, Round
+from airfl.streams import Purpose
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """m -> m + N(0, std^2 I) (Fed-SMP algorithm 1, line 22; algorithm 2, line 51).
+
+    A device's noise is drawn for all d = `dimension` coordinates of the update and indexed by those that are sent, so
+    that a coordinate has the same noise whatever the mask is: one draw a coordinate, whoever else is kept.
+    """
+
+    std: float
+    dimension: int
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        """Noise has no largest value; it moves the mean square, and not what data does to the message."""
+        return replace(
+            before,
+            peak=math.inf if self.std else before.peak,
+            rms=math.hypot(before.rms, self.std * math.sqrt(before.entries)),
+            noise_std=math.hypot(before.noise_std, self.std),
+        )
+
+    def open(self, opened: Round) -> Coder:
+        """A device's noise is drawn when it encodes."""
+        import torch
+
+        def encode(batch: Batch) -> Batch:
+            if not self.std:
+                return batch
+            noise = np.empty(batch.values.shape, dtype=np.float32)
+            for row, device in enumerate(opened.devices[batch.rows].tolist()):
+                generator = opened.streams.device_generator(Purpose.PRIVACY_NOISE, opened.index, device)
+                drawn = generator.standard_normal(self.dimension, dtype=np.float32)
+                noise[row] = drawn if batch.coordinates is None else drawn[batch.coordinates]
+            return batch.of(batch.messages + self.std * torch.from_numpy(noise).to(batch.values))
+
+        return Coder(encode, decode=lambda mean: mean)

@@ -1,0 +1,83 @@
+"""top-k sparsification: the largest coordinates of each device's own update, or those of an update on public data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airfl.stages.stage import Batch, Coder, MessageBound, Round
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class OwnTopK:
+    """Each device's k coordinates of largest magnitude (Fed-SMP eq. 6); their names go along, which tell of its data.
+
+    Of equal magnitudes the lower coordinate is kept. The message has length d, zeros elsewhere.
+    """
+
+    dimension: int
+    kept: int
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        """No bound shrinks: a vector may have no more than k entries."""
+        return replace(before, values=self.kept, side_bits=before.side_bits + subset_bits(self.dimension, self.kept))
+
+    def open(self, opened: Round) -> Coder:
+        """The same in every round."""
+        return Coder(self._encode, decode=lambda mean: mean)
+
+    def _encode(self, batch: Batch) -> Batch:
+        if self.kept == self.dimension:
+            return batch
+        kept = largest(batch.values.abs(), self.kept)
+        sparse = batch.values.new_zeros(batch.values.shape).scatter_(1, kept, batch.values.gather(1, kept))
+        return Batch(sparse, batch.scale, rows=batch.rows)
+
+
+@dataclass(frozen=True)
+class PublicTopK:
+    """The k coordinates in which the server's own update on public data is largest, the same for all devices (Fed-SMP
+    algorithm 2, lines 24 to 33): they tell nothing of anybody's data."""
+
+    dimension: int
+    kept: int
+
+    def bound(self, before: MessageBound) -> MessageBound:
+        """A masked vector may keep its whole norm, in the mean too: the mask follows what updates have in common."""
+        return replace(before, entries=self.kept)
+
+    def open(self, opened: Round) -> Coder:
+        """The server trains on public data from theta^t."""
+        kept = largest(opened.public_update().abs().unsqueeze(0), self.kept)[0].sort().values
+        coordinates = kept.cpu().numpy().astype(np.int64)
+
+        def encode(batch: Batch) -> Batch:
+            return Batch(batch.values.index_select(1, kept), batch.scale, None, batch.rows, coordinates)
+
+        def decode(mean: Tensor) -> Tensor:
+            return mean.new_zeros(self.dimension).index_copy_(0, kept, mean)
+
+        def expand(messages: Tensor) -> Tensor:
+            return messages.new_zeros(len(messages), self.dimension).index_copy_(1, kept, messages)
+
+        return Coder(encode, decode, coordinates=coordinates, expand=expand)
+
+
+def largest(magnitudes: Tensor, kept: int) -> Tensor:
+    """Positions of the k largest of each row, [rows, d] -> [rows, k]; of equal ones those that come first."""
+    return magnitudes.sort(dim=1, descending=True, stable=True).indices[:, :kept]
+
+
+def subset_bits(dimension: int, kept: int) -> int:
+    """ceil(log2 C(d, k)): bits that name k of d coordinates."""
+    logs = math.lgamma(dimension + 1) - math.lgamma(kept + 1) - math.lgamma(dimension - kept + 1)
+    bits = logs / math.log(2)
+    if dimension > 2000:
+        return math.ceil(bits * (1 - 1e-12))
+    return (math.comb(dimension, kept) - 1).bit_length()

@@ -1,0 +1,172 @@
+"""The digital uplink: every device its own subcarriers, coded bits, block errors, retransmissions, a deadline."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.errors import UserError
+from airfl.stages.stage import Batch
+from airfl.streams import Purpose
+from airfl.uplinks.ideal import own_noise_gain
+from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms
+from channels.csi import Response
+from channels.digital import DigitalOutcome, DigitalParameters, DigitalTask, send
+from channels.grid import GridUse, OfdmaGrid
+from channels.units import linear_to_db
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SecureAggregation = Literal["assumed", "counted", "off"]
+
+KEY_BITS = SHARE_BITS = 256
+
+
+@dataclass(frozen=True)
+class DigitalUplink:
+    """Orthogonal OFDMA. noise_std: root of the noise energy on an element; concentrate: a device's power goes into its
+    own subcarriers; secure_aggregation: whether the server sees the sum only, and whether that is charged;
+    divide_by_heard: the sum is divided by those that were heard, not by all that were selected."""
+
+    grid: OfdmaGrid
+    parameters: DigitalParameters
+    noise_std: float
+    concentrate: bool = True
+    deadline_s: float = math.inf
+    secure_aggregation: SecureAggregation = "assumed"
+    divide_by_heard: bool = False
+
+    def open(self, terms: Terms) -> Link:
+        """Rates, errors and retransmissions follow from the channel and the length of the messages: all is known here.
+        UserError where the link is too weak to be counted."""
+        return _DigitalLink(self, terms)
+
+
+class _DigitalLink:
+    def __init__(self, uplink: DigitalUplink, terms: Terms) -> None:
+        self._uplink, self._terms = uplink, terms
+        self._sum: Tensor | None = None
+        knowledge = terms.knowledge
+        self._power = _power_gains(knowledge.state.response)
+        devices = len(self._power)
+        bits = message_bits(terms, devices, uplink.secure_aggregation)
+        subcarriers = uplink.grid.used_subcarriers
+        self._bits = np.full(devices, bits, dtype=np.int64)
+        task = DigitalTask(
+            bits=self._bits,
+            known=_power_gains(knowledge.estimate.response),
+            true=self._power,
+            symbol_energy=terms.element_power * min(subcarriers, uplink.grid.elements_for(terms.dimension)),
+            noise_energy=uplink.noise_std**2,
+            subcarriers=subcarriers,
+            concentrate=uplink.concentrate,
+            deadline_symbols=uplink.deadline_s / uplink.grid.mean_symbol_s,
+            parameters=uplink.parameters,
+            uniforms=self._uniforms,
+        )
+        try:
+            self._outcome: DigitalOutcome = send(task)
+        except OverflowError as error:
+            raise UserError(
+                f"digital.error_model: round {terms.round_index}: {error}; raise power.max_snr_db or give a "
+                "digital.deadline_s"
+            ) from None
+
+    @property
+    def heard(self) -> NDArray[np.bool_]:
+        """Whose message came through in time."""
+        return self._outcome.heard
+
+    def send(self, batch: Batch, devices: slice) -> None:
+        """Add up what arrives of a chunk."""
+        arrives = batch.scale * batch.scale.new_tensor(self.heard[devices])
+        part = arrives @ batch.values
+        self._sum = part if self._sum is None else self._sum.add_(part)
+
+    def close(self) -> Reception:
+        """The mean of what arrived, exactly."""
+        import torch
+
+        total = torch.zeros(self._terms.entries, device=self._terms.device) if self._sum is None else self._sum
+        mean = total / self._divisor if self._divisor else total  # nobody was heard: nothing is learned
+        return Reception(mean=mean, receive_snr_db=float("inf"), report=self._report)
+
+    def at_bound(self) -> LinkReport:
+        """What sending takes does not depend on what is in the messages."""
+        return self._report
+
+    @cached_property
+    def _report(self) -> LinkReport:
+        terms, outcome, grid = self._terms, self._outcome, self._uplink.grid
+        pilots = terms.pilots
+        heard = terms.weights[outcome.heard]
+        return LinkReport(
+            noise_std=0.0,
+            alignment_coefficient=float("nan"),
+            power_bound_binding=False,
+            privacy_bound_binding=False,
+            protection=0.0,
+            noisy_devices=1.0 if self._uplink.secure_aggregation == "off" else float((heard**2).sum()),
+            own_noise_gain=own_noise_gain(heard, self._divisor),
+            use=self._use(),
+            devices=DeviceUse(
+                transmit_scale=np.sqrt(terms.element_power),
+                energy=outcome.energy * terms.energy_unit + pilots.energy,
+                bits=self._bits,
+                active=outcome.heard.astype(np.int8),
+                snr_db=linear_to_db(self._power.mean(axis=1) * terms.element_power / self._uplink.noise_std**2),
+                rate=outcome.rate,
+                air_time_s=outcome.symbols * grid.mean_symbol_s,
+                block_error_rate=outcome.block_error_rate,
+                bits_on_air=outcome.bits_on_air,
+            ),
+            pilot_elements=pilots.resource_elements,
+            energy_of_others=pilots.energy_of_others,
+        )
+
+    def _use(self) -> GridUse:
+        """Elements add up; the round ends with the device that is through last."""
+        grid, pilots = self._uplink.grid, self._terms.pilots.resource_elements
+        elements = int(self._outcome.resource_elements.sum())
+        first = grid.occupy(pilots)
+        symbols = int(self._outcome.air_time_symbols) + first.ofdm_symbols
+        return GridUse(
+            resource_elements=elements + pilots,
+            subcarriers=min(int(self._outcome.subcarriers.sum()), grid.used_subcarriers),
+            ofdm_symbols=symbols,
+            air_time_s=grid.air_time_s(symbols),
+        )
+
+    @property
+    def _divisor(self) -> float:
+        return float(self.heard.sum()) if self._uplink.divide_by_heard else self._terms.divisor
+
+    def _uniforms(self, count: int) -> Array:
+        terms = self._terms
+        return terms.streams.device_uniforms(Purpose.BLOCK_ERRORS, terms.round_index, terms.ids, count)
+
+
+def message_bits(terms: Terms, devices: int, secure_aggregation: SecureAggregation) -> int:
+    """Bits a device sends: its values, what names their coordinates; with secure aggregation charged, every entry
+    modulo r times its range and the keys and shares of Bonawitz et al. 2017.
+
+    Their protocol has a client send 2 public keys, 2(r - 1) encrypted shares and r shares to unmask (section 7.1).
+    """
+    message = terms.message
+    if secure_aggregation != "counted":
+        return message.payload_bits
+    entry_bits = math.ceil(message.value_bits) + math.ceil(math.log2(max(devices, 1)))
+    keys = 2 * KEY_BITS + (2 * (devices - 1) + devices) * SHARE_BITS
+    return message.entries * entry_bits + keys
+
+
+def _power_gains(response: Response) -> Array:
+    """|h|^2, antennas combined by their maximum ratio, the mean over blocks, [devices, subcarriers or 1]."""
+    power = response.real.astype(np.float64) ** 2 + response.imag.astype(np.float64) ** 2
+    return np.asarray(power.sum(axis=1).mean(axis=1))

@@ -1,0 +1,35 @@
+"""Shannon rates with an efficiency gap; the only error is outage, where the channel is worse than it is believed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from channels.digital.elements import OwnElements
+from channels.digital.task import Array, Demand, DigitalTask
+from channels.units import db_to_linear
+
+# Two ways to compute the same gain are no outage.
+ROUNDING = 1e-12
+
+
+def capacity(task: DigitalTask, own: OwnElements) -> Demand:
+    """The mean over a device's subcarriers of log2(1 + SNR/gap) bits a resource element, from the known channel; lost,
+    after all of it was sent, where the true channel's mean of log2(1 + SNR), without the gap, is less."""
+    rate = own.mean(bits_per_element(own.known / db_to_linear(task.parameters.gap_db)))
+    outage = own.mean(bits_per_element(own.true)) < rate * (1 - ROUNDING)
+    bits = task.bits.astype(float)
+    sends = (bits > 0) & (rate > 0)
+    elements = np.where(sends, np.ceil(bits / np.where(sends, rate, 1.0)), 0.0)
+    lost = (bits > 0) & (outage | ~sends)
+    return Demand(
+        rate=rate,
+        resource_elements=elements,
+        bits_on_air=np.where(sends, bits, 0.0),
+        block_error_rate=lost.astype(float),
+        decoded=~lost,
+    )
+
+
+def bits_per_element(snr: Array) -> Array:
+    """log2(1 + SNR), of complex symbols."""
+    return np.asarray(np.log1p(snr) / np.log(2.0))

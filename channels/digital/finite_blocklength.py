@@ -1,0 +1,58 @@
+"""Rates and errors of blocks of finite length over the complex AWGN channel, by the normal approximation (Polyanskiy,
+Poor, Verdu 2010, theorem 54 and eq. 296), and repetition of blocks that fail."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from channels.digital.capacity import bits_per_element
+from channels.digital.elements import OwnElements
+from channels.digital.retransmission import retransmit
+from channels.digital.task import Array, Demand, DigitalTask
+
+
+def finite_blocklength(task: DigitalTask, own: OwnElements) -> Demand:
+    """Blocks of `block_elements` resource elements at the rate that the known channel allows at `target_error`; each
+    fails with the probability that the true channel then has, and is sent again, up to `transmissions`, by itself (no
+    combining). The last block is filled up.
+
+    Over a device's subcarriers, parallel channels with capacities C_k and dispersions V_k, C and V are the means.
+    """
+    asked = task.parameters
+    length = asked.block_elements
+    rate = normal_rate(*_moments(own, own.known), length, asked.target_error)
+    error = normal_error(*_moments(own, own.true), length, rate)
+    bits = task.bits.astype(float)
+    sends = (bits > 0) & (rate > 0)
+    blocks = np.where(sends, np.ceil(bits / np.where(sends, rate * length, 1.0)), 0.0)
+    error = np.where(sends, error, bits > 0)
+    failure = np.repeat(error[:, None], asked.transmissions, axis=1)
+    sent, wrong = retransmit(blocks, failure, task.uniforms(asked.transmissions))
+    return Demand(
+        rate=rate,
+        resource_elements=sent * length,
+        bits_on_air=bits * sent / np.maximum(blocks, 1.0),
+        block_error_rate=error,
+        decoded=(wrong == 0) & (sends | (bits == 0)),
+    )
+
+
+def normal_rate(capacity: Array, dispersion: Array, length: int, error: float) -> Array:
+    """R = C - sqrt(V/n) Q^-1(eps) + log2(n)/(2n), bits a complex symbol, within 0 and C (where the approximation leaves
+    these, at SNRs too low for the length, it says nothing)."""
+    rate = capacity + np.sqrt(dispersion / length) * ndtri(error) + np.log2(length) / (2 * length)
+    return np.asarray(np.clip(rate, 0.0, capacity))
+
+
+def normal_error(capacity: Array, dispersion: Array, length: int, rate: Array) -> Array:
+    """eps of the same equation, at rate R: Q((C - R + log2(n)/(2n)) / sqrt(V/n)); 1 where nothing is received."""
+    margin = rate - capacity - np.log2(length) / (2 * length)
+    spread = np.sqrt(dispersion / length)
+    return np.asarray(np.where(capacity > 0, ndtr(margin / np.where(spread > 0, spread, 1.0)), 1.0))
+
+
+def _moments(own: OwnElements, snr: Array) -> tuple[Array, Array]:
+    """C in bits and V = (1 - 1/(1 + SNR)^2) log2(e)^2 in bits^2 a complex symbol, [devices]."""
+    dispersion = snr * (snr + 2) / (snr + 1) ** 2 / np.log(2.0) ** 2
+    return own.mean(bits_per_element(snr)), own.mean(dispersion)

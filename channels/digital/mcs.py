@@ -1,0 +1,77 @@
+"""Modulation and coding schemes of an OFDM uplink, and the sizes of its transport and code blocks (TS 38.214)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from channels.digital.task import Array, Counts
+
+# Clause 6.1.4.1: without transform precoding, PUSCH has the tables of PDSCH, 5.1.3.1-1 and -2.
+# (bits a symbol, code rate x 1024), by MCS index.
+MCS_TABLES: dict[int, tuple[tuple[int, float], ...]] = {
+    1: (
+        *((2, rate) for rate in (120, 157, 193, 251, 308, 379, 449, 526, 602, 679)),
+        *((4, rate) for rate in (340, 378, 434, 490, 553, 616, 658)),
+        *((6, rate) for rate in (438, 466, 517, 567, 616, 666, 719, 772, 822, 873, 910, 948)),
+    ),
+    2: (
+        *((2, rate) for rate in (120, 193, 308, 449, 602)),
+        *((4, rate) for rate in (378, 434, 490, 553, 616, 658)),
+        *((6, rate) for rate in (466, 517, 567, 616, 666, 719, 772, 822, 873)),
+        *((8, rate) for rate in (682.5, 711, 754, 797, 841, 885, 916.5, 948)),
+    ),
+}
+
+# Table 5.1.3.2-1: sizes of transport blocks of up to 3824 bits.
+SMALL_BLOCKS = np.array(
+    [
+        *(*range(24, 193, 8), *range(208, 385, 16), *range(408, 553, 24), *range(576, 769, 32)),
+        *(808, 848, 888, 928, 984, 1032, 1064, *range(1128, 1353, 32), *range(1416, 1929, 64)),
+        *(*range(2024, 2281, 64), *range(2408, 2857, 64), 2976, 3104, 3240, 3368, 3496, 3624, 3752, 3824),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class TransportBlocks:
+    """bits: payload of a transport block; code_blocks: in it; code_block_bits: of each of these, checks included."""
+
+    bits: Counts
+    code_blocks: Counts
+    code_block_bits: Counts
+
+
+def mcs_rate(mcs: Counts, table: int = 1) -> Array:
+    """Bits a resource element that carries data: bits a symbol times code rate, by MCS index (38.214, 5.1.3.1)."""
+    return np.asarray(bits_per_symbol(mcs, table) * code_rate(mcs, table))
+
+
+def bits_per_symbol(mcs: Counts, table: int) -> Counts:
+    """Q_m, by MCS index."""
+    return np.array([order for order, _ in MCS_TABLES[table]])[mcs]
+
+
+def code_rate(mcs: Counts, table: int) -> Array:
+    """R, by MCS index."""
+    return np.array([rate / 1024 for _, rate in MCS_TABLES[table]])[mcs]
+
+
+def transport_blocks(elements: Counts, mcs: Counts, table: int) -> TransportBlocks:
+    """Sizes for `elements` resource elements that carry data, one layer (38.214, clause 5.1.3.2; segmentation and
+    checks of 38.212, clauses 5.2.2 and 6.2.1). Any shapes that broadcast."""
+    rate = code_rate(mcs, table)
+    wanted = np.maximum(elements * mcs_rate(mcs, table), 1.0)
+    step = 2.0 ** np.maximum(np.floor(np.log2(wanted)) - 6, 3)
+    small = np.maximum(step * np.floor(wanted / step), 24)
+    step = 2.0 ** (np.floor(np.log2(np.maximum(wanted - 24, 1.0))) - 5)
+    large = np.maximum(step * np.floor((wanted - 24) / step + 0.5), 3840)
+    is_small = wanted <= 3824
+    most = np.where(rate <= 0.25, 3816, np.where(large > 8424, 8424, np.inf))
+    code_blocks = np.where(is_small, 1, np.maximum(np.ceil((large + 24) / most), 1)).astype(np.int64)
+    eighth = np.ceil((large + 24) / (8 * code_blocks)).astype(np.int64)
+    listed = SMALL_BLOCKS[np.minimum(np.searchsorted(SMALL_BLOCKS, small), len(SMALL_BLOCKS) - 1)]
+    bits = np.where(is_small, listed, 8 * code_blocks * eighth - 24)
+    checks = np.where(bits > 3824, 24, 16)
+    return TransportBlocks(bits, code_blocks, (bits + checks) // code_blocks + np.where(code_blocks > 1, 24, 0))

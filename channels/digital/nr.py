@@ -1,0 +1,81 @@
+"""5G NR: link adaptation, transport blocks, block errors from Sionna's tables, HARQ with chase combining."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from channels.digital.elements import OwnElements
+from channels.digital.mcs import transport_blocks
+from channels.digital.nr_tables import error_table, nr_block_error_rate
+from channels.digital.retransmission import retransmit
+from channels.digital.task import Array, Counts, Demand, DigitalTask
+
+SLOT_SYMBOLS, DATA_SYMBOLS = 14, 13
+"""One symbol of a slot is pilots (DMRS)."""
+LEAST_SUBCARRIERS = 12
+"""Of a transport block of one slot: a resource block. On fewer subcarriers a block takes several slots."""
+
+
+def nr(task: DigitalTask, own: OwnElements) -> Demand:
+    """Whole transport blocks, each over all of a device's subcarriers for a slot (or as many as make one resource
+    block's elements); the last one is filled up.
+
+    The MCS has the largest transport block among those whose first transmission fails, by the known channel, with
+    probability `target_error` at most (the lowest in the table where none does). A block that fails is sent again whole
+    and combined with what was received: the effective SINR of transmission j is j times the first's, and a block that
+    fails in j fails in all before. When to repeat costs no time: other blocks are sent meanwhile.
+    """
+    asked = task.parameters
+    table = error_table(asked.table)
+    slots = -(-LEAST_SUBCARRIERS // own.subcarriers)
+    data = DATA_SYMBOLS * slots * own.subcarriers
+    choice = _adapt(own, data, asked.table, asked.target_error)
+    sizes = transport_blocks(data, table.indices[choice], asked.table)
+    sinr = effective_sinr(own, own.true, table.betas[choice])
+    times = np.arange(1, asked.transmissions + 1)
+    code_block = nr_block_error_rate(
+        table.indices[choice][:, None], sinr[:, None] * times, sizes.code_block_bits[:, None], asked.table
+    )
+    error = _any_of(code_block, sizes.code_blocks[:, None])
+    bits = task.bits.astype(float)
+    sends = (bits > 0) & (own.mean(own.known) > 0)
+    error = np.where(sends[:, None], error, (bits > 0)[:, None])
+    # Given that it failed before: P_j/P_(j-1). Sampled curves may rise by a hair.
+    before = np.concatenate([np.ones((len(bits), 1)), error[:, :-1]], axis=1)
+    failure = np.minimum(error / np.where(before > 0, before, 1.0), 1.0)
+    blocks = np.where(sends, np.ceil(bits / sizes.bits), 0.0)
+    sent, wrong = retransmit(blocks, failure, task.uniforms(asked.transmissions))
+    elements = SLOT_SYMBOLS * slots * own.subcarriers
+    return Demand(
+        rate=np.where(own.mean(own.known) > 0, sizes.bits / elements, 0.0),
+        resource_elements=sent * elements,
+        bits_on_air=bits * sent / np.maximum(blocks, 1.0),
+        block_error_rate=error[:, 0],
+        decoded=(wrong == 0) & (sends | (bits == 0)),
+    )
+
+
+def effective_sinr(own: OwnElements, snr: Array, betas: Array) -> Array:
+    """Exponential effective SINR over each device's own subcarriers: -beta log mean exp(-SNR/beta).
+
+    snr: [n]; betas: [..., devices] -> [..., devices].
+    """
+    least = own.least(snr)
+    above = snr - np.repeat(least, own.counts)  # the smallest taken out, so that no exponential is 0 throughout
+    mean = own.mean(np.exp(-above / np.repeat(betas, own.counts, axis=-1)))
+    return np.asarray(least - betas * np.log(mean))
+
+
+def _adapt(own: OwnElements, data: Counts, table: int, target: float) -> Counts:
+    """Row in the error table of every device's MCS, [devices]."""
+    entry = error_table(table)
+    schemes = entry.indices[:, None]
+    sizes = transport_blocks(data, schemes, table)
+    sinr = effective_sinr(own, own.known, np.repeat(entry.betas[:, None], len(data), axis=1))
+    error = _any_of(nr_block_error_rate(schemes, sinr, sizes.code_block_bits, table), sizes.code_blocks)
+    return np.asarray(np.where(error <= target, sizes.bits, 0).argmax(axis=0))
+
+
+def _any_of(rate: Array, count: Counts) -> Array:
+    """That at least one of so many fails."""
+    return np.asarray(-np.expm1(count * np.log1p(-np.minimum(rate, 1 - 1e-16))))

@@ -1,0 +1,267 @@
+"""What devices keep of what they could not send: nothing is lost, and the server's shift is that of the devices."""
+
+import copy
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from airfl.stages.clip import Clip
+from airfl.stages.feedback import ErrorFeedback, ShiftedCompression, shift_step
+from airfl.stages.rand_k import OwnRandK, RandK
+from airfl.stages.stage import Batch, MessageBound, Round, Stage
+from airfl.stages.top_k import OwnTopK, PublicTopK
+from airfl.store import Kept, Store
+from airfl.streams import Streams
+
+N, D = 6, 8  # devices of the population, entries of an update
+Mask = NDArray[np.bool_]
+
+
+def opened(index: int, devices: list[int], store: Store, heard: list[int] | None = None) -> Round:
+    """Round `index` with these devices; heard: those of them whose messages arrive, None for all."""
+    arrived = np.isin(devices, devices if heard is None else heard)
+    public = torch.arange(D) * 1.0
+    return Round(Streams(2), index, torch.device("cpu"), np.array(devices), arrived, store, lambda: public)
+
+
+def whole_numbers(index: int, devices: int) -> Tensor:
+    """Updates whose sums are exact, [devices, d]."""
+    return torch.from_numpy(np.random.default_rng(index).integers(-50, 50, (devices, D))).float()
+
+
+def normal(index: int, devices: int) -> Tensor:
+    """Updates, [devices, d], float64."""
+    return torch.from_numpy(np.random.default_rng(index).standard_normal((devices, D)))
+
+
+def plan(index: int) -> tuple[list[int], list[int]]:
+    """Devices of a round and those that are heard: 4 of 6, of whom one or two are lost; nobody in round 5."""
+    generator = np.random.default_rng(100 + index)
+    devices = generator.choice(N, 4, replace=False).tolist()
+    return devices, devices[: 2 + index % 2] if index != 5 else []
+
+
+def delivered(stage: Stage, message: Batch, coordinates: NDArray[np.int64] | None) -> Tensor:
+    """Messages as vectors of length d, without the help of `expand`."""
+    if coordinates is None:
+        return message.messages
+    vectors = torch.zeros(len(message.values), D)
+    vectors[:, torch.from_numpy(coordinates)] = message.messages
+    return vectors
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [RandK(D, 3), OwnTopK(D, 2), PublicTopK(D, 3), OwnRandK(D, 3, rescale=False)],
+    ids=lambda x: type(x).__name__,
+)
+def test_what_is_not_delivered_is_kept(inner: Stage) -> None:
+    """12 rounds: of every device, what arrived and what it keeps are the sum of its updates, to the last bit."""
+    stage, store = ErrorFeedback((inner,), D), Store()
+    updated, arrived = torch.zeros(N, D), torch.zeros(N, D)
+    for index in range(12):
+        devices, heard = plan(index)
+        coder = stage.open(opened(index, devices, store, heard))
+        updates = whole_numbers(index, len(devices))
+        message = coder.encode(Batch(updates, torch.tensor([1.0, 0.5, 2.0, 1.0])))
+        vectors = delivered(inner, message, coder.coordinates)
+        for row, device in enumerate(devices):
+            updated[device] += updates[row] * (1.0, 0.5, 2.0, 1.0)[row]
+            arrived[device] += vectors[row] * (device in heard)
+    kept = store.read_all("error", np.arange(N), torch.zeros(D))
+    assert torch.equal(arrived + kept, updated)
+    assert torch.count_nonzero(arrived) > N
+    assert torch.count_nonzero(kept) > N
+
+
+def test_the_memory_is_sent_with_the_next_update() -> None:
+    store, stage = Store(), ErrorFeedback((OwnTopK(D, 1),), D)
+    update = torch.tensor([[5.0, 4.0, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
+    messages = [
+        stage.open(opened(index, [0], store)).encode(Batch(value, torch.ones(1))).messages[0]
+        for index, value in enumerate([update, torch.zeros(1, D), torch.zeros(1, D), torch.zeros(1, D)])
+    ]
+    assert torch.equal(torch.stack(messages), torch.diag(torch.tensor([5.0, 4.0, 3.0, 0.0] + [0.0] * 4))[:4])
+
+
+def test_who_is_silent_keeps_everything() -> None:
+    store, stage = Store(), ErrorFeedback((RandK(D, 3),), D)
+    for index in range(3):
+        updates = whole_numbers(index, 2)
+        coder = stage.open(opened(index, [1, 4], store, heard=[1]))
+        coder.encode(Batch(updates, torch.ones(2)))
+    assert torch.equal(store.rows["error"][4], sum(whole_numbers(index, 2)[1] for index in range(3)))
+    assert set(store.rows["error"]) == {1, 4}
+    assert torch.count_nonzero(store.rows["error"][1][torch.from_numpy(coder.coordinates)]) == 0
+
+
+def test_messages_of_several_stages_are_expanded() -> None:
+    """A clip takes of what is sent, and that is kept too: 3 of 5 with a limit of half the norm."""
+    store, stage = Store(), ErrorFeedback((RandK(D, D), Clip(2.5)), D)
+    update = torch.zeros(1, D)
+    update[0, :2] = torch.tensor([3.0, 4.0])
+    message = stage.open(opened(0, [0], store)).encode(Batch(update, torch.ones(1)))
+    torch.testing.assert_close(message.messages, update / 2)
+    torch.testing.assert_close(store.rows["error"][0], update[0] / 2)
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        ErrorFeedback((RandK(D, 3),), D),
+        ErrorFeedback((OwnTopK(D, 3),), D),
+        ShiftedCompression(OwnRandK(D, 3), 0.3, 4 / N, D),
+        ShiftedCompression(RandK(D, 3, rescale=True), 0.3, 4 / N, D),
+    ],
+    ids=["error-rand", "error-top", "shift-own", "shift-shared"],
+)
+@pytest.mark.parametrize("chunk", [1, 3])
+def test_in_chunks_as_in_one(stage: Stage, chunk: int) -> None:
+    stores = [Store(), Store()]
+    for index in range(4):
+        devices, heard = plan(index)
+        updates = normal(index, 4)
+        coders = [stage.open(opened(index, devices, store, heard)) for store in stores]
+        whole = coders[0].encode(Batch(updates, torch.ones(4))).messages
+        rows = [slice(start, min(start + chunk, 4)) for start in range(0, 4, chunk)]
+        parts = [coders[1].encode(Batch(updates[row], torch.ones(row.stop - row.start), rows=row)) for row in rows]
+        torch.testing.assert_close(torch.cat([part.messages for part in parts]), whole)
+        assert [part.rows for part in parts] == rows
+        torch.testing.assert_close(*(coder.decode(whole.mean(dim=0)) for coder in coders))
+    for name, kept in stores[0].rows.items():
+        for device, value in kept.items():
+            torch.testing.assert_close(stores[1].rows[name][device], value)
+
+
+def test_the_store_is_not_a_view_of_the_updates() -> None:
+    for stage in (ErrorFeedback((RandK(D, 3),), D), ShiftedCompression(OwnRandK(D, D), 1.0, 1.0, D)):
+        store, updates = Store(), normal(0, 2)
+        stage.open(opened(0, [0, 1], store, heard=[0, 1])).encode(Batch(updates, torch.ones(2)))
+        before = copy.deepcopy(store.rows)
+        updates.zero_()
+        for name, kept in store.rows.items():
+            for device, value in kept.items():
+                assert torch.equal(value, before[name][device])
+                assert value.untyped_storage().nbytes() == value.nbytes
+
+
+@pytest.mark.parametrize("compressor", [OwnRandK(D, 3), RandK(D, 3, rescale=True), OwnTopK(D, 2)])
+def test_without_a_step_it_is_direct_compression(compressor: Stage) -> None:
+    store = Store()
+    for index in range(3):
+        devices, heard = plan(index)
+        updates, scale = normal(index, 4), torch.tensor([1.0, 2.0, 0.5, 3.0])
+        round_ = opened(index, devices, store, heard)
+        direct = compressor.open(round_)
+        shifted = ShiftedCompression(compressor, 0.0, 4 / N, D).open(round_)
+        messages = direct.encode(Batch(updates, scale)).messages
+        torch.testing.assert_close(shifted.encode(Batch(updates, scale)).messages, messages)
+        assert torch.equal(shifted.decode(messages.mean(dim=0)), direct.decode(messages.mean(dim=0)))
+        assert shifted.noise_gain == direct.noise_gain
+        assert shifted.coordinates is direct.coordinates or np.array_equal(shifted.coordinates, direct.coordinates)
+    assert not store.rows
+    assert not store.server
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("identity", [OwnRandK(D, D), RandK(D, D, rescale=True)])
+def test_of_the_identity_the_plain_mean_is_left(identity: Stage, gamma: float) -> None:
+    """Full participation, 6 rounds (SoteriaFL becomes SGD)."""
+    stage, store = ShiftedCompression(identity, gamma, 1.0, D), Store()
+    for index in range(6):
+        updates, scale = normal(index, N), torch.linspace(0.5, 2.0, N, dtype=torch.float64)
+        coder = stage.open(opened(index, list(range(N)), store))
+        message = coder.encode(Batch(updates, scale))
+        wanted = (updates * scale[:, None]).mean(dim=0)
+        torch.testing.assert_close(coder.decode(message.messages.mean(dim=0)), wanted)
+
+
+@pytest.mark.parametrize("over_heard", [False, True])
+@pytest.mark.parametrize("everybody", [False, True])
+@pytest.mark.parametrize("compressor", [OwnRandK(D, 3), RandK(D, 3, rescale=True)], ids=["own", "shared"])
+def test_the_servers_shift_is_the_mean_of_the_devices(compressor: Stage, everybody: bool, over_heard: bool) -> None:
+    """Over all N, in each of 8 rounds, with lost devices; whichever number the uplink divides by."""
+    store, gamma = Store(), shift_step(D / 3 - 1)
+    stage = ShiftedCompression(compressor, gamma, 1.0 if everybody else 4 / N, D, over_heard)
+    for index in range(5):
+        devices, heard = plan(index)
+        if everybody:
+            devices = [*devices, *(device for device in range(N) if device not in devices)]
+        coder = stage.open(opened(index, devices, store, heard))
+        messages = coder.encode(Batch(normal(index, len(devices)), torch.ones(len(devices)))).messages
+        there = torch.from_numpy(np.isin(devices, heard)).double()
+        shift = store.server.get("shift", torch.zeros(D, dtype=torch.float64))
+        mean = (there @ messages) / (there.sum() if over_heard else len(devices))
+        torch.testing.assert_close(coder.decode(mean), shift + compressor_decode(compressor, coder.coordinates, mean))
+        rows = store.read_all("shift", np.arange(N), torch.zeros(D, dtype=torch.float64))
+        torch.testing.assert_close(store.server["shift"], rows.mean(dim=0))
+    assert torch.count_nonzero(rows) > N
+
+
+def compressor_decode(compressor: Stage, coordinates: NDArray[np.int64] | None, mean: Tensor) -> Tensor:
+    """What a mean message stands for, of length d."""
+    if coordinates is None:
+        return mean
+    whole = mean.new_zeros(D)
+    whole[torch.from_numpy(coordinates)] = mean * D / len(coordinates)
+    return whole
+
+
+def test_who_is_not_heard_leaves_its_shift() -> None:
+    store, stage = Store(), ShiftedCompression(OwnRandK(D, D), 0.5, 1.0, D)
+    stage.open(opened(0, [0, 1], store)).encode(Batch(normal(0, 2), torch.ones(2)))
+    before = store.rows["shift"][1].clone()
+    stage.open(opened(1, [0, 1], store, heard=[0])).encode(Batch(normal(1, 2), torch.ones(2)))
+    assert torch.equal(store.rows["shift"][1], before)
+    torch.testing.assert_close(store.rows["shift"][0], 0.25 * normal(0, 2)[0] + 0.5 * normal(1, 2)[0])
+
+
+def test_a_sample_of_devices_is_unbiased() -> None:
+    """After 4 rounds with shifts of all sizes: over all pairs of 6, s + mean(g_i - s_i) is the mean of the g_i."""
+    store, stage = Store(), ShiftedCompression(OwnRandK(D, D), 0.4, 2 / N, D)
+    for index in range(4):
+        coder = stage.open(opened(index, [index, index + 2], store))
+        coder.decode(coder.encode(Batch(normal(index, 2), torch.ones(2))).messages.mean(dim=0))
+    gradients, decoded = normal(9, N), []
+    for pair in combinations(range(N), 2):
+        coder = stage.open(opened(4, list(pair), copy.deepcopy(store)))
+        messages = coder.encode(Batch(gradients[list(pair)], torch.ones(2))).messages
+        decoded.append(coder.decode(messages.mean(dim=0)))
+    torch.testing.assert_close(torch.stack(decoded).mean(dim=0), gradients.mean(dim=0))
+
+
+def test_shifts_learn_a_gradient_that_stays() -> None:
+    """Compressed by OwnRandK, s_i -> g_i: the error of s + mean(v_i) falls with the rounds, that of direct stays."""
+    gradients = normal(0, N)
+    errors = {}
+    for gamma in (0.0, shift_step(1.0)):
+        store = Store()
+        for index in range(60):
+            coder = ShiftedCompression(OwnRandK(D, 4), gamma, 1.0, D).open(opened(index, list(range(N)), store))
+            decoded = coder.decode(coder.encode(Batch(gradients, torch.ones(N))).messages.mean(dim=0))
+        errors[gamma] = float((decoded - gradients.mean(dim=0)).norm())
+    assert errors[shift_step(1.0)] < 1e-6 * errors[0.0]
+
+
+@pytest.mark.parametrize(("omega", "gamma"), [(0.0, 0.5**0.5), (1.0, (3 / 16) ** 0.5), (19.0, (39 / 16_000) ** 0.5)])
+def test_shift_step(omega: float, gamma: float) -> None:
+    assert shift_step(omega) == pytest.approx(gamma)
+
+
+def test_bounds_of_the_messages() -> None:
+    """What is kept comes on top: nothing is known of the norm, unless a clip follows."""
+    inf = float("inf")
+    before = MessageBound(D, 2.0, 1.0, 0.5, kept=(Kept("snapshot", 3),))
+    error = ErrorFeedback((RandK(D, 3),), D).bound(before)
+    assert (error.entries, error.peak, error.rms, error.sensitivity) == (3, inf, inf, inf)
+    assert error.kept == (Kept("snapshot", 3), Kept("error", D))
+    assert error.kept[1].nbytes == 4 * D
+    clipped = ErrorFeedback((OwnTopK(D, 3), Clip(0.25)), D).bound(before)
+    assert (clipped.entries, clipped.sent_values, clipped.peak, clipped.sensitivity) == (D, 3, 0.25, 0.25)
+    shifted = ShiftedCompression(OwnRandK(D, 4), 0.5, 1.0, D).bound(before)
+    assert (shifted.entries, shifted.sent_values, shifted.peak, shifted.sensitivity) == (D, 4, inf, 1.0)
+    assert shifted.kept == (Kept("snapshot", 3), Kept("shift", D))

@@ -1,0 +1,188 @@
+"""The projection of A-DSGD: its matrix, its thresholds, its place among the stages."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+from airfl.stages.projection import (
+    Projection,
+    Projector,
+    draw_projector,
+    least_risk_threshold,
+    minimax_threshold,
+    recover,
+    soft_threshold,
+    transform_length,
+)
+from airfl.stages.stage import Batch, MessageBound, Round, open_encoder
+from airfl.stages.top_k import OwnTopK
+from airfl.store import Store
+from airfl.streams import Streams
+
+CPU = torch.device("cpu")
+
+
+def opened(devices: int = 2, index: int = 0) -> Round:
+    """Round `index` of devices 0, 1, ..."""
+    return Round(
+        streams=Streams(0),
+        index=index,
+        device=CPU,
+        devices=np.arange(devices),
+        heard=np.ones(devices, dtype=bool),
+        store=Store(),
+        public_update=lambda: torch.zeros(0),
+    )
+
+
+def matrix(projector: Projector) -> Tensor:
+    """A, [s, d]."""
+    return projector.project(torch.eye(projector.dimension, dtype=torch.float64)).T
+
+
+def draw(dimension: int, measurements: int, index: int = 0) -> Projector:
+    """A of a round."""
+    return draw_projector(Streams(0), index, dimension, measurements, CPU)
+
+
+@pytest.mark.parametrize(("d", "s"), [(8, 5), (9, 4), (10, 10), (7, 7), (1, 1), (2, 1), (15, 1), (7, 6), (14, 12)])
+def test_rows_are_orthogonal_and_columns_are_cut_from_them(d: int, s: int) -> None:
+    """For n = d, A A' = (n/s) I; else A is d columns of such a matrix, and no longer than that."""
+    projector = draw(d, s)
+    A, n = matrix(projector), projector.length
+    assert A.shape == (s, d)
+    torch.testing.assert_close(projector.back(torch.eye(s, dtype=torch.float64)).T, A.T)
+    if n == d:
+        torch.testing.assert_close(A @ A.T, n / s * torch.eye(s, dtype=torch.float64))
+    assert torch.linalg.matrix_norm(A, 2) <= math.sqrt(n / s) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("d", "s", "n"), [(25_450, 1000, 25_600), (25_450, 25_450, 25_450), (1000, 999, 1000)])
+def test_the_transform_has_a_fast_length(d: int, s: int, n: int) -> None:
+    assert transform_length(d, s) == n
+    assert Projection(d, s).gain == pytest.approx(math.sqrt(n / s))
+
+
+def test_a_round_has_one_matrix_and_the_next_another() -> None:
+    A = [matrix(draw(12, 5, index)) for index in (0, 0, 1)]
+    assert torch.equal(A[0], A[1])
+    assert not torch.allclose(A[0], A[2])
+    vectors = torch.randn(2, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    message = Projection(12, 5).open(opened()).encode(Batch(vectors, torch.ones(2))).messages
+    torch.testing.assert_close(message, vectors @ A[0].T)
+
+
+def test_encoding_is_linear_and_keeps_the_devices() -> None:
+    generator = torch.Generator().manual_seed(0)
+    first, second = torch.randn(2, 3, 50, generator=generator, dtype=torch.float64)
+    coder = Projection(50, 20).open(opened(5))
+    rows, scale = slice(1, 4), torch.tensor([2.0, 0.5, 3.0], dtype=torch.float64)
+
+    def encode(values: Tensor) -> Tensor:
+        batch = coder.encode(Batch(values, scale, values.norm(dim=1), rows, np.arange(50)))
+        assert batch.rows == rows
+        assert batch.coordinates is None
+        torch.testing.assert_close(batch.norms, batch.values.norm(dim=1))
+        return batch.messages
+
+    torch.testing.assert_close(encode(first + 2 * second), encode(first) + 2 * encode(second))
+    torch.testing.assert_close(encode(first)[1], coder.encode(Batch(0.5 * first[1:2], torch.ones(1))).messages[0])
+
+
+def test_a_chunk_is_encoded_as_the_whole() -> None:
+    updates = torch.randn(4, 30, generator=torch.Generator().manual_seed(0))
+    coder = Projection(30, 10).open(opened(4))
+    whole = coder.encode(Batch(updates, torch.ones(4))).messages
+    parts = [coder.encode(Batch(updates[i : i + 1], torch.ones(1), rows=slice(i, i + 1))).messages for i in range(4)]
+    torch.testing.assert_close(torch.cat(parts), whole)
+
+
+def test_nothing_comes_out_of_nothing() -> None:
+    for s in (1, 7, 20):
+        assert torch.equal(Projection(20, s).open(opened()).decode(torch.zeros(s)), torch.zeros(20))
+
+
+@pytest.mark.parametrize("d", [1, 6, 7, 1000])
+def test_as_many_measurements_as_entries_recover_everything(d: int) -> None:
+    """No threshold is applied: the mean of dense messages comes back, and noise as it is."""
+    updates = torch.randn(3, d, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    coder = Projection(d, d).open(opened(3))
+    messages = coder.encode(Batch(updates, torch.ones(3, dtype=torch.float64))).messages
+    torch.testing.assert_close(messages.norm(dim=1), updates.norm(dim=1))
+    torch.testing.assert_close(coder.decode(messages.mean(dim=0)), updates.mean(dim=0))
+
+
+def test_one_measurement_is_no_error() -> None:
+    coder = Projection(40, 1).open(opened())
+    assert torch.isfinite(coder.decode(torch.tensor([3.0]))).all()
+
+
+def test_bounds_of_the_message() -> None:
+    """n = 32 for d = 31, s = 8: a factor of 2 at worst, and none in the mean."""
+    before = MessageBound(31, 3.0, 2.0, sensitivity=1.5, noise_std=0.5, values=4, side_bits=15)
+    after = Projection(31, 8).bound(before)
+    assert (after.entries, after.sent_values, after.payload_bits) == (8, 8, 256)
+    assert (after.peak, after.rms, after.sensitivity, after.noise_std) == (6.0, 2.0, 3.0, 1.0)
+
+
+def test_the_noise_gain_is_that_of_the_transpose() -> None:
+    """tr(A A') = d, from unit columns on average; n = 400 matrices, 5 standard errors."""
+    energies = [float(matrix(draw(7, 3, index)).square().sum()) / 7 for index in range(400)]
+    assert abs(np.mean(energies) - 1) < 5 * np.std(energies) / math.sqrt(400)
+    assert Projection(7, 3).open(opened()).noise_gain == 1
+
+
+def test_single_messages_are_expanded_by_recovering_each() -> None:
+    updates = torch.zeros(2, 400)
+    updates[0, 5], updates[1, 300] = 2.0, -3.0
+    encoder = open_encoder((OwnTopK(400, 1), Projection(400, 100)), opened())
+    batch = encoder.encode(Batch(updates, torch.ones(2)))
+    assert encoder.expand is not None
+    torch.testing.assert_close(encoder.expand(batch.messages), updates, atol=1e-4, rtol=0)
+
+
+def test_recovery_is_repeatable() -> None:
+    received = torch.randn(40, generator=torch.Generator().manual_seed(0))
+    decode = Projection(100, 40).open(opened()).decode
+    assert torch.equal(decode(received), decode(received.clone()))
+
+
+@pytest.mark.parametrize("ratio", [1e-4, 0.05, 0.1, 0.3, 0.5, 0.8, 0.95])
+def test_the_threshold_is_the_minimax_one(ratio: float) -> None:
+    """It is where rho(z) = (1 - (2/delta) q(z))/(1 + z^2 - 2 q(z)), q = (1 + z^2) Phi(-z) - z phi(z), is largest."""
+    z = np.linspace(0.01, 7, 70_001)
+    q = (1 + z * z) * stats.norm.cdf(-z) - z * stats.norm.pdf(z)
+    rho = (1 - 2 / ratio * q) / (1 + z * z - 2 * q)
+    assert minimax_threshold(ratio) == pytest.approx(z[np.argmax(rho)], abs=1e-3)
+
+
+def test_soft_threshold() -> None:
+    values = torch.tensor([-3.0, -1.0, -0.5, 0.0, 1.0, 2.5])
+    torch.testing.assert_close(soft_threshold(values, 1.0), torch.tensor([-2.0, 0.0, 0.0, 0.0, 0.0, 1.5]))
+    assert torch.equal(soft_threshold(values, 0.0), values)
+
+
+@pytest.mark.parametrize("variance", [0.0, 0.01, 0.3, 1.0, 50.0])
+def test_least_risk_threshold_is_the_best_of_all(variance: float) -> None:
+    """Against Stein's estimate -n v + 2 v #(|x| > t) + sum min(|x|, t)^2, written out for every candidate."""
+    x = np.random.default_rng(0).standard_t(2, 60)
+    candidates = [0.0, *np.abs(x)]
+    risks = [
+        -60 * variance + 2 * variance * np.sum(np.abs(x) > t) + np.sum(np.minimum(np.abs(x), t) ** 2)
+        for t in candidates
+    ]
+    found = least_risk_threshold(torch.from_numpy(x), variance)
+    assert found == candidates[int(np.argmin(risks))]
+
+
+def test_iterations_are_an_upper_limit() -> None:
+    projector = draw(2000, 600)
+    x = torch.zeros(2000)
+    x[:60] = torch.randn(60, generator=torch.Generator().manual_seed(0))
+    y = projector.project(x)
+    errors = [float((recover(projector, y, iterations) - x).norm() / x.norm()) for iterations in (2, 8, 30)]
+    assert errors[0] > 10 * errors[1] > 100 * errors[2]

@@ -1,0 +1,132 @@
+"""top-k sparsification, of each device's own update and of a public one; what naming coordinates costs."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from airfl.stages.stage import Batch, MessageBound, Round, bound_after
+from airfl.stages.top_k import OwnTopK, PublicTopK, largest, subset_bits
+from airfl.store import Store
+from airfl.streams import Streams
+
+CPU = torch.device("cpu")
+
+
+def opened(devices: int = 3, public: Tensor | None = None) -> Round:
+    """Round 0 of devices 0, 1, ... with the server's update on public data."""
+    update = torch.zeros(0) if public is None else public
+    heard = np.ones(devices, dtype=bool)
+    return Round(Streams(0), 0, CPU, np.arange(devices), heard, Store(), public_update=lambda: update)
+
+
+def normal(*shape: int) -> Tensor:
+    """Gaussian numbers, the same at every call."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("kept", [1, 7, 99, 100])
+def test_the_largest_of_each_device_are_kept(kept: int) -> None:
+    updates = normal(3, 100)
+    order = np.argsort(-np.abs(updates.numpy()), axis=1, kind="stable")
+    wanted = np.zeros((3, 100), dtype=np.float32)
+    np.put_along_axis(wanted, order[:, :kept], np.take_along_axis(updates.numpy(), order[:, :kept], 1), 1)
+    batch = OwnTopK(100, kept).open(opened()).encode(Batch(updates, torch.tensor([1.0, 2.0, 0.5])))
+    np.testing.assert_array_equal(batch.values.numpy(), wanted)
+    np.testing.assert_array_equal(batch.scale.numpy(), [1.0, 2.0, 0.5])
+
+
+def test_of_equal_magnitudes_the_first_are_kept() -> None:
+    updates = torch.tensor([[1.0, -2.0, 2.0, 0.5, -2.0, 2.0], [0.0] * 6])
+    messages = OwnTopK(6, 3).open(opened(2)).encode(Batch(updates, torch.ones(2))).messages
+    assert torch.equal(messages, torch.tensor([[0.0, -2.0, 2.0, 0.0, -2.0, 0.0], [0.0] * 6]))
+    np.testing.assert_array_equal(largest(torch.ones(2, 40), 3).numpy(), [[0, 1, 2], [0, 1, 2]])
+
+
+def test_norms_are_those_of_what_is_kept() -> None:
+    updates = normal(2, 20)
+    batch = OwnTopK(20, 5).open(opened(4)).encode(Batch(updates, torch.ones(2), updates.norm(dim=1), slice(2, 4)))
+    torch.testing.assert_close(batch.norms, batch.values.norm(dim=1))
+    assert batch.rows == slice(2, 4)
+    assert not torch.equal(batch.values, updates)
+
+
+def test_everything_kept_is_the_identity() -> None:
+    updates = normal(2, 20)
+    coder = OwnTopK(20, 20).open(opened())
+    assert torch.equal(coder.encode(Batch(updates, torch.ones(2))).values, updates)
+    assert torch.equal(coder.decode(updates[0]), updates[0])
+
+
+def test_a_public_mask_is_the_same_for_everybody() -> None:
+    updates, public = normal(3, 30), normal(31)[1:]
+    coder = PublicTopK(30, 6).open(opened(public=public))
+    wanted = np.sort(np.argsort(-np.abs(public.numpy()), kind="stable")[:6])
+    np.testing.assert_array_equal(coder.coordinates, wanted)
+    batch = coder.encode(Batch(updates, torch.full((3,), 2.0), updates.norm(dim=1), slice(0, 3)))
+    np.testing.assert_array_equal(batch.coordinates, wanted)
+    assert batch.rows == slice(0, 3)
+    assert torch.equal(batch.messages, 2 * updates[:, torch.from_numpy(wanted)])
+    torch.testing.assert_close(batch.norms, batch.values.norm(dim=1))
+
+
+def test_a_public_mask_is_undone() -> None:
+    updates = normal(3, 30)
+    coder = PublicTopK(30, 6).open(opened(public=normal(31)[1:]))
+    messages = coder.encode(Batch(updates, torch.ones(3))).messages
+    there = torch.zeros(30)
+    there[torch.from_numpy(coder.coordinates)] = 1.0
+    assert coder.expand is not None
+    assert torch.equal(coder.expand(messages), updates * there)
+    torch.testing.assert_close(coder.decode(messages.mean(dim=0)), updates.mean(dim=0) * there)
+    assert coder.noise_gain == 1
+
+
+def test_ties_of_a_public_update_keep_the_first() -> None:
+    coder = PublicTopK(6, 3).open(opened(public=torch.tensor([0.0, 1.0, -1.0, 0.0, 1.0, 1.0])))
+    np.testing.assert_array_equal(coder.coordinates, [1, 2, 4])
+
+
+def test_bounds_of_the_messages() -> None:
+    own = bound_after((OwnTopK(10, 3),), 10)
+    assert (own.entries, own.sent_values, own.side_bits, own.payload_bits) == (10, 3, 7, 3 * 32 + 7)
+    before = MessageBound(10, 2.0, 1.0, 0.5, side_bits=4)
+    after = OwnTopK(10, 3).bound(before)
+    assert (after.peak, after.rms, after.sensitivity, after.side_bits) == (2.0, 1.0, 0.5, 11)
+    public = PublicTopK(10, 3).bound(before)
+    assert (public.entries, public.sent_values, public.side_bits, public.payload_bits) == (3, 3, 4, 100)
+    assert (public.peak, public.rms, public.sensitivity) == (2.0, 1.0, 0.5)
+
+
+@pytest.mark.parametrize(("bits", "payload"), [(32, 320), (1, 10), (math.log2(3), 16), (2.5, 25)])
+def test_a_message_has_whole_bits(bits: float, payload: int) -> None:
+    assert MessageBound(10, 1.0, 1.0, value_bits=bits).payload_bits == payload
+    assert MessageBound(40, 1.0, 1.0, values=10, value_bits=bits, side_bits=7).payload_bits == payload + 7
+    assert MessageBound(40, 1.0, 1.0, values=0, side_bits=7).payload_bits == 7
+
+
+def exact_bits(dimension: int, kept: int) -> int:
+    """ceil(log2 C(d, k)) in whole numbers."""
+    return (math.comb(dimension, kept) - 1).bit_length()
+
+
+def test_subset_bits_of_small_dimensions() -> None:
+    for dimension in range(1, 70):
+        for kept in range(dimension + 1):
+            assert 2 ** subset_bits(dimension, kept) >= math.comb(dimension, kept)
+            assert subset_bits(dimension, kept) == exact_bits(dimension, kept)
+
+
+@pytest.mark.parametrize("dimension", [1999, 2000, 2001, 2048, 4096, 7850, 25_450])
+def test_subset_bits_of_mid_dimensions(dimension: int) -> None:
+    for kept in (0, 1, 2, 3, 10, 100, dimension // 10, dimension // 2, dimension - 2, dimension - 1, dimension):
+        assert subset_bits(dimension, kept) == exact_bits(dimension, kept)
+
+
+@pytest.mark.parametrize("dimension", [10**6, 2**20])
+@pytest.mark.parametrize("kept", [0, 1, 2, 1000, 10_000])
+def test_subset_bits_of_large_dimensions(dimension: int, kept: int) -> None:
+    assert abs(subset_bits(dimension, kept) - exact_bits(dimension, kept)) <= 1
+    assert subset_bits(dimension, dimension - kept) == subset_bits(dimension, kept)
