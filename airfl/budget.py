@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.cell import Cell, Opening, build_cell, build_ledger, noise_multiplier, open_round
+from airfl.cell import Cell, Opening, build_cell, build_ledger, noise_multiplier, open_round, paper_cost_mb
 from airfl.config import Settings
+from airfl.memory import store_bytes
 from airfl.schemes import nominal_samples
 from airfl.server import mean_weights
 from airfl.streams import Streams
@@ -33,8 +34,9 @@ class Budget:
     rounds; privacy_bound_binding_share: of the rounds; epsilon_paper, epsilon_round_max: of the largest round, claimed
     and tight for the sampler that runs; epsilon_round_max_as_poisson: the latter by the literature's convention.
     resource_elements, energy_j: of the uplink, pilots included; air_time_s: with the downlink where it is charged,
-    which is 0 where it is ideal; silent_share: of the selected devices; units: of energies. alignment_coefficient,
-    privacy_bound_binding, round_energy: of each round, [T].
+    which is 0 where it is ideal; silent_share: of the selected devices, those not heard; uplink_bits: of all messages;
+    paper_cost_mb: the papers' own figure; device_memory_bytes: what one device keeps between rounds; units: of
+    energies. alignment_coefficient, privacy_bound_binding, round_energy: of each round, [T].
     """
 
     scheme: str
@@ -56,6 +58,9 @@ class Budget:
     downlink_air_time_s: float
     downlink_energy_j: float
     silent_share: float
+    uplink_bits: int
+    paper_cost_mb: float
+    device_memory_bytes: int
     units: str
     alignment_coefficient: NDArray[np.float64] = field(repr=False)
     privacy_bound_binding: NDArray[np.bool_] = field(repr=False)
@@ -98,6 +103,9 @@ def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budge
         downlink_air_time_s=math.fsum(one.downlink.air_time_s for one in rounds),
         downlink_energy_j=math.fsum(one.downlink.energy for one in rounds),
         silent_share=_silent_share(rounds),
+        uplink_bits=sum(one.bits for one in rounds),
+        paper_cost_mb=paper_cost_mb(cell),
+        device_memory_bytes=store_bytes(cell, cell.samples)[0],
         units="J" if cell.radio.physical else NORMALISED,
         alignment_coefficient_median=float(np.median(coefficient)),
         privacy_bound_binding_share=float(binding.mean()),
@@ -124,6 +132,7 @@ class _Round:
     downlink: Broadcast
     devices: int
     silent: int
+    bits: int
     epsilon_paper: float
 
 
@@ -138,6 +147,7 @@ def _in_short(cell: Cell, opening: Opening, rounds: int) -> _Round:
         pilot_elements=report.pilot_elements,
         downlink=opening.broadcast or Broadcast(0, 0, 0, 0.0, 0.0),
         devices=len(opening.devices),
+        bits=int(report.devices.bits.sum()),
         silent=int((report.devices.active == 0).sum()),
         epsilon_paper=claim.epsilon(report, rounds) if claim else math.nan,
     )

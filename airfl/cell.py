@@ -159,6 +159,16 @@ def noise_multiplier(cell: Cell, report: LinkReport) -> float:
     return cell.recipe.release.noise_multiplier(cell.bound, float(cell.weights.max()), report)
 
 
+def paper_cost_mb(cell: Cell) -> float:
+    """The papers' "Cost (MB)" of a device: values x bits x T r/N, in 10^6 bytes (Fed-SPA section 5.2, Fed-SMP section
+    6.3). What names the coordinates is left out, as there; nan for an analog link."""
+    if cell.link == "analog":
+        return float("nan")
+    run = cell.settings.run
+    rounds = run.rounds * run.selected / run.devices
+    return cell.bound.sent_values * cell.bound.value_bits * rounds / 8e6
+
+
 def build_ledger(cell: Cell) -> Ledger:
     """The ledger of a run of this cell."""
     secure = cell.link != "digital" or cell.settings.digital.secure_aggregation != "off"

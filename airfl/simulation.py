@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from airfl.cell import Cell, build_cell, build_ledger
+from airfl.cell import Cell, build_cell, build_ledger, paper_cost_mb
 from airfl.config import Settings, to_json
 from airfl.device import find_device
 from airfl.errors import UserError
@@ -197,6 +197,7 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
             "paper": entry.paper,
             "link": cell.link,
             "device": str(world.device),
+            "paper_cost_mb": paper_cost_mb(cell),
         },
         dimensions=dimensions,
         variables=variables,

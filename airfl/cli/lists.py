@@ -18,7 +18,15 @@ def schemes(as_json: AsJson = False) -> None:
 
     entries = [scheme(name) for name in SCHEME_NAMES]
     listing = [
-        {"name": e.name, "title": e.title, "paper": e.paper, "link": e.link, "file": _file_of(e.name)} for e in entries
+        {
+            "name": e.name,
+            "title": e.title,
+            "paper": e.paper,
+            "link": e.link,
+            "links": list(e.links),
+            "file": _file_of(e.name),
+        }
+        for e in entries
     ]
     print_list(listing, as_json)
 

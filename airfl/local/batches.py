@@ -32,7 +32,7 @@ class BatchRule:
             return self.epochs * sizes
         per_epoch = -(-sizes // self.batch_size)
         passes, rest = np.divmod(self.steps, per_epoch)
-        return passes * sizes + np.minimum(rest * self.batch_size, sizes)
+        return np.asarray(passes * sizes + np.minimum(rest * self.batch_size, sizes), dtype=np.int64)
 
     def epochs_for(self, largest: int, smallest: int) -> int:
         """Passes over its data that any device may need."""

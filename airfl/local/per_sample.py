@@ -170,10 +170,7 @@ def looped_gradients(model: FlatModel) -> Gradients:
 
 
 def weighted_means(parts: Parts, weights: Tensor, bound: float) -> Tensor:
-    """sum_j weights_j g_j min(1, bound/||g_j||) of every device, [devices, d].
-
-    parts: g_j, one tensor [devices samples, *shape] a parameter; weights [devices, 1, samples].
-    """
+    """sum_j weights_j g_j min(1, bound/||g_j||), [devices, d]; g_j [devices n, *shape], weights [devices, 1, n]."""
     share = _factors(parts, bound).view(len(weights), 1, -1) * weights
     return torch.cat([share.bmm(part.reshape(*share.shape[::2], -1))[:, 0] for part in parts], dim=1)
 
@@ -187,7 +184,7 @@ def is_linear(model: FlatModel, inputs: Tensor, targets: Tensor) -> bool:
     weights = torch.ones(1, 1, len(targets), device=targets.device)
     try:
         found = layer_means(model, split, inputs, targets, weights, bound)
-    except RuntimeError:  # shapes that are not [n, features], or what comes out is changed in place
+    except (RuntimeError, KeyError):  # shapes that are not [n, features], outputs changed in place, layers not used
         return False
     wanted = weighted_means(batched_gradients(model)(split, inputs, targets), weights, bound)
     return torch.allclose(found, wanted, rtol=1e-3, atol=1e-8)
@@ -198,7 +195,7 @@ def layer_means(
 ) -> Tensor:
     """As `weighted_means`, for models of linear layers.
 
-    inputs [devices samples, *shape], targets [devices samples], weights [devices, 1, samples]. The gradient of a linear
+    inputs [devices samples, *shape], targets [devices samples], weights [devices, 1, n]. The gradient of a linear
     layer's weight is delta a' (slope of the loss by what comes out, times what goes in), so that its norm is
     ||delta|| ||a||, and no sample's gradient is ever written down (Goodfellow 2015, arXiv 1510.01799).
     """

@@ -65,7 +65,7 @@ class PerturbedTrainer:
         samples = min(self._rule.batch_size, int(self._sizes.max())) * len(devices)
         stride = -(-samples * self._model.dimension // MEDIAN_NUMBERS)  # 1 but for large models
         found = [
-            self._gradients.each(initial, self._initial_batch(device)).abs().flatten()[::stride].cpu().numpy()
+            self._gradients.each(initial, self._initial_batch(device)).flatten()[::stride].abs().cpu().numpy()
             for device in devices.tolist()
         ]
         return median_of(np.concatenate(found))

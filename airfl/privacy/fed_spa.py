@@ -15,7 +15,7 @@ def noise_over_share(noise_std: float, batch: int, coordinate_clip: float, kept:
     return noise_std * batch / (coordinate_clip * sqrt(kept))
 
 
-def theorem_1_epsilon(z: float, sampling_rate: float, participations: int, steps: int, delta: float) -> float:
+def theorem_1_epsilon(z: float, sampling_rate: float, participations: float, steps: int, delta: float) -> float:
     """min over alpha > 1 of a alpha + log(1/delta)/(alpha - 1), a = 7 q^2 I tau/z^2: a + 2 sqrt(a log(1/delta)).
 
     sampling_rate: q = B/m of a mini-batch; participations: I_i; steps: tau. The alpha that attains it rarely meets the
@@ -27,7 +27,7 @@ def theorem_1_epsilon(z: float, sampling_rate: float, participations: int, steps
     return a + 2 * sqrt(a * log(1 / delta))
 
 
-def theorem_1_noise(epsilon: float, sampling_rate: float, participations: int, steps: int, delta: float) -> float:
+def theorem_1_noise(epsilon: float, sampling_rate: float, participations: float, steps: int, delta: float) -> float:
     """z at which theorem 1 claims (epsilon, delta). Raises ValueError unless epsilon is above 0."""
     if not epsilon > 0:
         raise ValueError(f"epsilon = {epsilon:g} asks for noise without end: give one above 0")
@@ -35,7 +35,7 @@ def theorem_1_noise(epsilon: float, sampling_rate: float, participations: int, s
     return sqrt(7 * sampling_rate**2 * participations * steps) / root
 
 
-def alpha_condition_holds(z: float, sampling_rate: float, participations: int, steps: int, delta: float) -> bool:
+def alpha_condition_holds(z: float, sampling_rate: float, participations: float, steps: int, delta: float) -> bool:
     """Whether theorem 1 may be used with its best alpha: sigma'^2 >= 0.7 and
     alpha <= (2/3) sigma'^2 log(1/(q alpha (1 + sigma'^2))) + 1, sigma'^2 = sigma^2 B^2/(2 p G^2) = z^2/2.
 
@@ -47,5 +47,5 @@ def alpha_condition_holds(z: float, sampling_rate: float, participations: int, s
     return ratio >= 0.7 and alpha <= 2 / 3 * ratio * -log(sampling_rate * alpha * (1 + ratio)) + 1
 
 
-def _a(z: float, sampling_rate: float, participations: int, steps: int) -> float:
+def _a(z: float, sampling_rate: float, participations: float, steps: int) -> float:
     return 7 * sampling_rate**2 * participations * steps / z**2

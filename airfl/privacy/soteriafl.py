@@ -24,7 +24,7 @@ def noise_std(
     epsilon: float,
     estimator: Estimator,
     clip_norm: float,
-    rounds: int,
+    rounds: float,
     samples: int,
     delta: float,
     constant: float = PUBLIC_CODE,
@@ -42,7 +42,7 @@ def theorem_2_epsilon(
     noise: float,
     estimator: Estimator,
     clip_norm: float,
-    rounds: int,
+    rounds: float,
     samples: int,
     delta: float,
     constant: float = PUBLIC_CODE,
@@ -54,7 +54,7 @@ def theorem_2_epsilon(
 
 
 def _noise_times_epsilon(
-    estimator: Estimator, clip_norm: float, rounds: int, samples: int, delta: float, constant: float
+    estimator: Estimator, clip_norm: float, rounds: float, samples: int, delta: float, constant: float
 ) -> float:
     in_batch, in_all = gradient_bounds(estimator, clip_norm)
     return sqrt(constant * (in_batch**2 / 4 + in_all**2) * rounds * log(1 / delta)) / samples

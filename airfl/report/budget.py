@@ -44,6 +44,7 @@ def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
         ("resource elements", f"{budget.resource_elements:,}"),
         *_where_asked(budget),
         ("air time (s)", _seconds(budget.air_time_s)),
+        *_digital(budget),
         ("alignment coefficient β, median", figure(beta)),
         ("rounds in which the privacy bound sets β", f"{100 * budget.privacy_bound_binding_share:.1f}%"),
         ("noise over a device's largest contribution, least", figure(budget.noise_multiplier_min)),
@@ -51,6 +52,17 @@ def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
         ("ε of that round, tight, for the sampler that runs", figure(budget.epsilon_round_max)),
         ("ε of that round accounted as Poisson", figure(budget.epsilon_round_max_as_poisson)),
     ]
+
+
+def _digital(budget: Budget) -> list[tuple[str, str]]:
+    """Lines of a link that carries bits, and of devices that remember."""
+    lines = []
+    if budget.uplink_bits:
+        lines.append(("bits of all messages", scientific(budget.uplink_bits)))
+        lines.append(("the papers' cost of a device (MB)", figure(budget.paper_cost_mb)))
+    if budget.device_memory_bytes:
+        lines.append(("kept by a device between rounds (MB)", figure(budget.device_memory_bytes / 1e6)))
+    return lines
 
 
 def _where_asked(budget: Budget) -> list[tuple[str, str]]:

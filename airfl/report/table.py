@@ -41,22 +41,32 @@ def _count(value: float) -> str:
     return f"{value:,.0f}" if value < 1e7 else scientific(value)
 
 
+def _bits(value: float) -> str:
+    return scientific(value) if value else "-"
+
+
 COLUMNS = (
     Column("accuracy %", "test_accuracy", lambda run: run.test_accuracy, _percent, scatter=True),
     Column("energy", "energy", lambda run: run.energy, scientific),
     Column("resource elements", "resource_elements", lambda run: float(run.resource_elements), _count),
     Column("air time s", "air_time_s", lambda run: run.air_time_s, _seconds),
+    Column("bits", "uplink_bits", lambda run: float(run.uplink_bits), _bits),
     Column("ε claimed", "epsilon_paper", lambda run: run.epsilon_paper),
     Column("ε one round", "epsilon_round", lambda run: run.epsilon_round),
     Column("ε run", "epsilon", lambda run: run.epsilon),
     Column("ε run as Poisson", "epsilon_as_poisson", lambda run: run.epsilon_as_poisson),
 )
 
+SCOPES = {"round": "each round", "run": "the run", "none": ""}
+LEVELS = {
+    "client": "client level, observer a third party",
+    "record": "record level, observer the server",
+}
 ENERGY_NOTES = {NORMALISED: "normalised, sum of ||x||^2", "J": "J, sum of power x air time"}
 NOTES = (
     "energy: {energy} over devices and rounds (ideal link: at capacity). "
-    "ε: claimed = the paper's own formula, for each round; one round and run = what holds, for the sampler that ran; "
-    "as Poisson = the literature's convention. delta {delta:g}, client level, observer a third party."
+    "ε: claimed = the paper's own formula, for {scope}; one round and run = what holds, for the sampler that ran; "
+    "as Poisson = the literature's convention. delta {delta:g}, {level}."
 )
 
 
@@ -125,7 +135,24 @@ def notes(rows: Sequence[TableRow]) -> str:
     averaged = f"Mean over {seeds} seeds, ± standard deviation. " if seeds > 1 else ""
     units = {run.energy_units for row in rows for run in row.runs}
     energy = " or ".join(ENERGY_NOTES[unit] for unit in sorted(units, reverse=True))
-    return averaged + NOTES.format(energy=energy, delta=rows[0].runs[0].delta)
+    return averaged + NOTES.format(
+        energy=energy,
+        delta=rows[0].runs[0].delta,
+        scope=_of_rows(rows, "claim_scope", SCOPES),
+        level=_of_rows(rows, "level", LEVELS),
+    )
+
+
+def _of_rows(rows: Sequence[TableRow], name: str, texts: dict[str, str]) -> str:
+    """One text where all rows agree, else each with the schemes it is for."""
+    schemes: dict[str, list[str]] = {}
+    for run in (run for row in rows for run in row.runs):
+        text = texts[getattr(run, name)]
+        if text and run.scheme not in schemes.setdefault(text, []):
+            schemes[text].append(run.scheme)
+    if len(schemes) < 2:
+        return next(iter(schemes), next(iter(texts.values())))
+    return "; ".join(f"{text} ({', '.join(names)})" for text, names in schemes.items())
 
 
 def _markdown_line(texts: Sequence[str]) -> str:

@@ -90,8 +90,8 @@ class ShiftedCompression:
             shift = opened.store.server.get(SHIFT)
             shift = received.new_zeros(self.dimension) if shift is None else shift
             if self.gamma:
-                part = self.participation * (float(opened.heard.mean()) if self.over_heard else 1.0)
-                opened.store.server[SHIFT] = shift + self.gamma * part * received
+                share = float(opened.heard.sum()) / max(len(opened.heard), 1) if self.over_heard else 1.0
+                opened.store.server[SHIFT] = shift + self.gamma * self.participation * share * received
             return shift + received
 
         return replace(inner, encode=encode, decode=decode, expand=None)

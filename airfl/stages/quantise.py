@@ -74,8 +74,8 @@ class StochasticQuantise:
 class BinomialNoise:
     """m -> m + s (Bin(trials, 1/2) - trials/2) in every entry; the noise of r devices adds up to r trials.
 
-    scale: s = 1/j for a whole j, a fraction of the quantiser's step. It is not Gaussian: `noise_std` of the bound stays
-    what it was, and the privacy is that of airfl.privacy.binomial.
+    scale: s = 1/j for a whole j, a fraction of the quantiser's step. It is not Gaussian, though its deviation is in the
+    bound's `noise_std`: its privacy is that of airfl.privacy.binomial.
     """
 
     trials: int
@@ -93,6 +93,7 @@ class BinomialNoise:
             before,
             peak=before.peak + self.scale * self.trials / 2 * root,
             rms=hypot(before.rms, self.std * root),
+            noise_std=hypot(before.noise_std, self.std),
             value_bits=log2((2**before.value_bits - 1) / self.scale + self.trials + 1),
         )
 

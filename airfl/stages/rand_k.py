@@ -104,6 +104,6 @@ class OwnRandK:
                 own = own_coordinates(opened.streams, opened.index, device, self.dimension, self.kept)
                 kept = torch.from_numpy(own).to(opened.device)
                 masked[row, kept] = batch.values[row, kept] * gain
-            return Batch(masked, batch.scale, rows=batch.rows)
+            return replace(batch, values=masked, known_norms=None)
 
         return Coder(encode, decode=lambda mean: mean)

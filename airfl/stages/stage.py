@@ -61,10 +61,10 @@ class MessageBound:
     """Known of a message before training.
 
     entries: its length m as it is added up; peak: its l2 norm <= peak; rms: sqrt(E norm^2) <= rms. sensitivity: how far
-    a device's data moves it, in l2 norm; noise_std: of the Gaussian noise that the device itself has put on an entry.
-    values: numbers a device sends (fewer than m where each has coordinates of its own), -1 for m; value_bits: bits of
-    each on a digital link; side_bits: what else a message needs there, such as the names of its coordinates. kept: what
-    a device keeps between rounds for it.
+    a device's data moves it, in l2 norm; noise_std: of the noise that the device itself has put on an entry, Gaussian
+    unless its stage says otherwise. values: numbers a device sends (fewer than m where each has coordinates of its
+    own), -1 for m; value_bits: bits of each on a digital link; side_bits: what else a message needs there, such as the
+    names of its coordinates. kept: what a device keeps between rounds for it.
     """
 
     entries: int

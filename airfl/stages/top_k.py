@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+# Beyond that many factors a bit more or less is lost among the rest.
+EXACT_UP_TO = 2000
+
+
 @dataclass(frozen=True)
 class OwnTopK:
     """Each device's k coordinates of largest magnitude (Fed-SMP eq. 6); their names go along, which tell of its data.
@@ -37,7 +41,7 @@ class OwnTopK:
             return batch
         kept = largest(batch.values.abs(), self.kept)
         sparse = batch.values.new_zeros(batch.values.shape).scatter_(1, kept, batch.values.gather(1, kept))
-        return Batch(sparse, batch.scale, rows=batch.rows)
+        return replace(batch, values=sparse, known_norms=None)
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,7 @@ def largest(magnitudes: Tensor, kept: int) -> Tensor:
 
 def subset_bits(dimension: int, kept: int) -> int:
     """ceil(log2 C(d, k)): bits that name k of d coordinates."""
+    if min(kept, dimension - kept) <= EXACT_UP_TO:
+        return (math.comb(dimension, kept) - 1).bit_length()
     logs = math.lgamma(dimension + 1) - math.lgamma(kept + 1) - math.lgamma(dimension - kept + 1)
-    bits = logs / math.log(2)
-    if dimension > 2000:
-        return math.ceil(bits * (1 - 1e-12))
-    return (math.comb(dimension, kept) - 1).bit_length()
+    return math.ceil(logs / math.log(2))

@@ -122,7 +122,7 @@ class _DigitalLink:
                 active=outcome.heard.astype(np.int8),
                 snr_db=linear_to_db(self._power.mean(axis=1) * terms.element_power / self._uplink.noise_std**2),
                 rate=outcome.rate,
-                air_time_s=outcome.symbols * grid.mean_symbol_s,
+                air_time_s=np.asarray(outcome.symbols * grid.mean_symbol_s, dtype=np.float64),
                 block_error_rate=outcome.block_error_rate,
                 bits_on_air=outcome.bits_on_air,
             ),

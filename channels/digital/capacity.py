@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from channels.digital.elements import OwnElements
+from channels.digital.orthogonal import LEAST_RATE
 from channels.digital.task import Array, Demand, DigitalTask
 from channels.units import db_to_linear
 
@@ -18,7 +19,7 @@ def capacity(task: DigitalTask, own: OwnElements) -> Demand:
     rate = own.mean(bits_per_element(own.known / db_to_linear(task.parameters.gap_db)))
     outage = own.mean(bits_per_element(own.true)) < rate * (1 - ROUNDING)
     bits = task.bits.astype(float)
-    sends = (bits > 0) & (rate > 0)
+    sends = (bits > 0) & (rate > LEAST_RATE)
     elements = np.where(sends, np.ceil(bits / np.where(sends, rate, 1.0)), 0.0)
     lost = (bits > 0) & (outage | ~sends)
     return Demand(

@@ -39,8 +39,8 @@ class OwnElements:
         return np.cumsum(self.counts) - self.counts
 
 
-def own_elements(task: DigitalTask, subcarriers: Counts, turns: Counts) -> OwnElements:
-    """Elements of every device from its share and its turn."""
+def own_elements(task: DigitalTask, subcarriers: Counts) -> OwnElements:
+    """Elements of every device from its share."""
     energy = task.symbol_energy / (subcarriers if task.concentrate else task.subcarriers)
     per_gain = energy / task.noise_energy
     if task.known.shape[1] == 1:
@@ -48,7 +48,7 @@ def own_elements(task: DigitalTask, subcarriers: Counts, turns: Counts) -> OwnEl
         return OwnElements(subcarriers, energy, task.known[:, 0] * per_gain, task.true[:, 0] * per_gain, counts)
     owner = np.repeat(np.arange(len(subcarriers)), subcarriers)
     # Every turn uses the K subcarriers once, so its first lies at a multiple of K.
-    column = np.arange(len(owner)) - task.subcarriers * turns[owner]
+    column = np.arange(len(owner)) % task.subcarriers
     return OwnElements(
         subcarriers=subcarriers,
         energy=energy,

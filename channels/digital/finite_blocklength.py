@@ -3,11 +3,14 @@ Poor, Verdu 2010, theorem 54 and eq. 296), and repetition of blocks that fail.""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from channels.digital.capacity import bits_per_element
 from channels.digital.elements import OwnElements
+from channels.digital.orthogonal import LEAST_RATE
 from channels.digital.retransmission import retransmit
 from channels.digital.task import Array, Demand, DigitalTask
 
@@ -24,7 +27,7 @@ def finite_blocklength(task: DigitalTask, own: OwnElements) -> Demand:
     rate = normal_rate(*_moments(own, own.known), length, asked.target_error)
     error = normal_error(*_moments(own, own.true), length, rate)
     bits = task.bits.astype(float)
-    sends = (bits > 0) & (rate > 0)
+    sends = (bits > 0) & (rate > LEAST_RATE)
     blocks = np.where(sends, np.ceil(bits / np.where(sends, rate * length, 1.0)), 0.0)
     error = np.where(sends, error, bits > 0)
     failure = np.repeat(error[:, None], asked.transmissions, axis=1)
@@ -39,20 +42,27 @@ def finite_blocklength(task: DigitalTask, own: OwnElements) -> Demand:
 
 
 def normal_rate(capacity: Array, dispersion: Array, length: int, error: float) -> Array:
-    """R = C - sqrt(V/n) Q^-1(eps) + log2(n)/(2n), bits a complex symbol, within 0 and C (where the approximation leaves
-    these, at SNRs too low for the length, it says nothing)."""
-    rate = capacity + np.sqrt(dispersion / length) * ndtri(error) + np.log2(length) / (2 * length)
-    return np.asarray(np.clip(rate, 0.0, capacity))
+    """R = C - sqrt(V/n) Q^-1(eps) + log2(n)/(2n), bits a complex symbol, within 0 and C.
+
+    Where C is not above the last term, a few bits a block, the approximation says nothing: R = 0.
+    """
+    rate = capacity + np.sqrt(dispersion / length) * ndtri(error) + _third(length)
+    return np.asarray(np.where(capacity > _third(length), np.clip(rate, 0.0, capacity), 0.0))
 
 
 def normal_error(capacity: Array, dispersion: Array, length: int, rate: Array) -> Array:
-    """eps of the same equation, at rate R: Q((C - R + log2(n)/(2n)) / sqrt(V/n)); 1 where nothing is received."""
-    margin = rate - capacity - np.log2(length) / (2 * length)
-    spread = np.sqrt(dispersion / length)
-    return np.asarray(np.where(capacity > 0, ndtr(margin / np.where(spread > 0, spread, 1.0)), 1.0))
+    """eps of the same equation, at rate R: Q((C - R + log2(n)/(2n)) / sqrt(V/n)); 1 where C is not above the last
+    term."""
+    received = capacity > _third(length)
+    spread = np.where(received, np.sqrt(dispersion / length), 1.0)
+    return np.asarray(np.where(received, ndtr((rate - capacity - _third(length)) / spread), 1.0))
+
+
+def _third(length: int) -> float:
+    return math.log2(length) / (2 * length)
 
 
 def _moments(own: OwnElements, snr: Array) -> tuple[Array, Array]:
     """C in bits and V = (1 - 1/(1 + SNR)^2) log2(e)^2 in bits^2 a complex symbol, [devices]."""
-    dispersion = snr * (snr + 2) / (snr + 1) ** 2 / np.log(2.0) ** 2
+    dispersion = -np.expm1(-2 * np.log1p(snr)) / np.log(2.0) ** 2
     return own.mean(bits_per_element(snr)), own.mean(dispersion)

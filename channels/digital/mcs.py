@@ -34,6 +34,9 @@ SMALL_BLOCKS = np.array(
 )
 
 
+Whole = Counts | np.int64 | int
+
+
 @dataclass(frozen=True)
 class TransportBlocks:
     """bits: payload of a transport block; code_blocks: in it; code_block_bits: of each of these, checks included."""
@@ -43,22 +46,22 @@ class TransportBlocks:
     code_block_bits: Counts
 
 
-def mcs_rate(mcs: Counts, table: int = 1) -> Array:
+def mcs_rate(mcs: Whole, table: int = 1) -> Array:
     """Bits a resource element that carries data: bits a symbol times code rate, by MCS index (38.214, 5.1.3.1)."""
     return np.asarray(bits_per_symbol(mcs, table) * code_rate(mcs, table))
 
 
-def bits_per_symbol(mcs: Counts, table: int) -> Counts:
+def bits_per_symbol(mcs: Whole, table: int) -> Counts:
     """Q_m, by MCS index."""
     return np.array([order for order, _ in MCS_TABLES[table]])[mcs]
 
 
-def code_rate(mcs: Counts, table: int) -> Array:
+def code_rate(mcs: Whole, table: int) -> Array:
     """R, by MCS index."""
     return np.array([rate / 1024 for _, rate in MCS_TABLES[table]])[mcs]
 
 
-def transport_blocks(elements: Counts, mcs: Counts, table: int) -> TransportBlocks:
+def transport_blocks(elements: Whole, mcs: Whole, table: int) -> TransportBlocks:
     """Sizes for `elements` resource elements that carry data, one layer (38.214, clause 5.1.3.2; segmentation and
     checks of 38.212, clauses 5.2.2 and 6.2.1). Any shapes that broadcast."""
     rate = code_rate(mcs, table)

@@ -3,7 +3,8 @@
 The files are read as they lie in the package, which is not imported. The tables for PUSCH that Sionna 2 has are for
 transform precoding (its MCS tables are others); those for PDSCH are for the MCS tables of an OFDM uplink, and the code
 is the same. They are sampled every 1.6 or 1.8 dB, and a waterfall falls within one step; Sionna interpolates log10 of
-the rate, which is up to 1 dB from what its own codes do. Here Q^-1 of the rate is interpolated: within 0.3 dB.
+the rate, which is up to 1 dB from what its own codes do. Here Q^-1 of the rate is interpolated: within 0.2 dB of them
+at a rate of 0.5, within 0.5 dB at 0.1 (17 points); blocks of over 2,000 bits do better than the table, by about 0.5 dB.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from channels.digital.mcs import Whole
 from channels.digital.task import Array, Counts
 
 PDSCH = "1"
@@ -45,9 +47,7 @@ class ErrorTable:
         return np.arange(self.first, self.first + len(self.quantiles))
 
 
-def nr_block_error_rate(
-    mcs: Counts | int, sinr_linear: Array | float, block_bits: Counts | int, table: int = 1
-) -> Array:
+def nr_block_error_rate(mcs: Whole, sinr_linear: Array | float, block_bits: Whole, table: int = 1) -> Array:
     """Error rate of a code block of `block_bits` bits, checks included, at an (effective) SINR; shapes broadcast.
 
     Interpolated in dB and in log(size); a block longer than the longest in the table (2,000 bits) has its error rate,

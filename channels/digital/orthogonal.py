@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 LARGEST_COUNT = 2.0**62
+LEAST_RATE = 1e-280
+"""Bits a resource element; less is nothing (and what a message would take could not even be written down)."""
 
 
 @dataclass(frozen=True)

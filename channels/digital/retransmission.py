@@ -6,6 +6,8 @@ import numpy as np
 
 from channels.digital.task import Array
 
+EXACT = 2.0**40
+
 
 def retransmit(blocks: Array, failure: Array, uniforms: Array) -> tuple[Array, Array]:
     """Transmissions of all blocks together, and blocks still wrong after the last; both [devices].
@@ -20,6 +22,7 @@ def retransmit(blocks: Array, failure: Array, uniforms: Array) -> tuple[Array, A
     waiting, sent = blocks, np.zeros_like(blocks)
     for failing, uniform in zip(failure.T, uniforms.T, strict=True):
         sent = sent + waiting
-        # The quantile at 0 is -1 by convention.
-        waiting = np.clip(binom.ppf(uniform, waiting, failing), 0, waiting)
+        # The quantile at 0 is -1 by convention. Of more than can be drawn exactly, the mean fails.
+        drawn = binom.ppf(np.maximum(uniform, np.finfo(float).tiny), np.minimum(waiting, EXACT), failing)
+        waiting = np.where(waiting > EXACT, np.rint(waiting * failing), drawn)
     return sent, waiting

@@ -23,7 +23,7 @@ def send(task: DigitalTask) -> DigitalOutcome:
     """
     _check_gains(task)
     subcarriers, turns = allocate(task)
-    own = own_elements(task, subcarriers, turns)
+    own = own_elements(task, subcarriers)
     demand = ERROR_MODELS[task.parameters.error_model].send(task, own)
     wanted = np.ceil(demand.resource_elements / subcarriers)
     start, symbols = _on_air(wanted, turns, max(task.deadline_symbols, 0.0))

@@ -25,6 +25,7 @@ from tests.conformance.channel_cases import (
     policy_cases,
     send,
 )
+from tests.conftest import a_round
 
 Array = NDArray[np.float64]
 
@@ -81,7 +82,7 @@ def test_the_budget_is_the_mean_over_masks_and_starts(case: Case, packing: str) 
     sent = np.empty((rounds, 2))
     for t in range(rounds):
         opening = open_round(cell, t, cell.memory)
-        encoder = open_encoder(cell.recipe.stages, cell.streams, t, torch.device("cpu"))
+        encoder = open_encoder(cell.recipe.stages, a_round(cell.streams, t))
         batch = encoder.encode(Batch(updates, torch.ones(2)))
         opening.link.send(batch, slice(0, 2))
         sent[t] = opening.link.close().report.devices.energy

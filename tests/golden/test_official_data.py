@@ -140,7 +140,7 @@ def test_mnist_writers(mnist: RawData) -> None:
 def test_mnist_by_writer(mnist: RawData) -> None:
     """440 writers have at least 100 digits; the test digits are of others, so all of them are tested on."""
     writer_sizes(mnist)
-    rule = ["task.dataset=mnist", "task.partition=writer", "task.min_samples=100"]
+    rule = ["task.dataset=mnist", "task.partition=writer", "task.min_samples=100", "task.public_samples=0"]
     division = divide(small_settings(*rule, "run.devices=440"), mnist, Streams(0))
     assert division.test is None
     assert division.partition.sizes.min() >= 100

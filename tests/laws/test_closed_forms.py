@@ -28,7 +28,7 @@ from airfl.uplinks import Reception
 from channels.digital import capacity_cost
 from channels.draws import circular_gaussian
 from channels.fading import FADING_LAWS, LawParameters, flat_gains
-from tests.conftest import small_settings
+from tests.conftest import a_round, small_settings
 
 Array = NDArray[np.float64]
 
@@ -302,7 +302,7 @@ def test_law_5_estimation_error_end_to_end(
         known = np.abs(opening.estimate.gains) ** 2
         if (known < 0.1).any():
             continue
-        encoder = open_encoder(cell.recipe.stages, cell.streams, t, torch.device("cpu"))
+        encoder = open_encoder(cell.recipe.stages, a_round(cell.streams, t))
         opening.link.send(encoder.encode(Batch(torch.tensor(updates, dtype=torch.float32), torch.ones(4))), slice(0, 4))
         reception = opening.link.close()
         decoded = encoder.decode(reception.mean).double().numpy()
@@ -401,7 +401,7 @@ def test_law_8_receive_snr(ratio: float, packing: str, devices: int, noise: floa
         snr = {}
         for name, updates in (("equal", equal), ("orthogonal", rows)):
             opening = open_round(cell, t, cell.memory)
-            encoder = open_encoder(cell.recipe.stages, cell.streams, t, torch.device("cpu"))
+            encoder = open_encoder(cell.recipe.stages, a_round(cell.streams, t))
             ones = torch.ones(devices)
             opening.link.send(
                 encoder.encode(Batch(torch.tensor(updates, dtype=torch.float32), ones)), slice(0, devices)
@@ -437,7 +437,7 @@ def test_law_8_noise_on_the_decoded_mean(ratio: float, rescale: bool, devices: i
     )
     updates = torch.randn(devices, entries, generator=torch.Generator().manual_seed(9))
     opening = open_round(cell, 0, cell.memory)
-    encoder = open_encoder(cell.recipe.stages, cell.streams, 0, torch.device("cpu"))
+    encoder = open_encoder(cell.recipe.stages, a_round(cell.streams, 0))
     batch = encoder.encode(Batch(updates, torch.ones(devices)))
     opening.link.send(batch, slice(0, devices))
     reception = opening.link.close()

@@ -9,7 +9,7 @@ import pytest
 import xarray
 
 from airfl.simulation import run
-from tests.conftest import small_settings
+from tests.conftest import a_round, small_settings
 
 SIGNALS = ("trace.signals=true", "run.rounds=3")
 SCHEMES = ("pfels", "wfl-p", "wfl-pdp")
@@ -123,7 +123,7 @@ def test_a_device_with_one_heavy_coordinate_may_reach_p_over_ratio_but_not_when_
         bound = bound_after(stages, 10)
         assert bound.rms == pytest.approx(math.sqrt(0.4))
         for t in range(2000):
-            message = open_encoder(stages, Streams(0), t, torch.device("cpu")).encode(Batch(spike, torch.ones(1)))
+            message = open_encoder(stages, a_round(Streams(0), t)).encode(Batch(spike, torch.ones(1)))
             energies[name].append(float((message.values * message.scale[:, None]).square().sum()) / bound.rms**2)
     assert max(energies["loose"]) == pytest.approx(1 / 0.4)
     assert np.mean(energies["loose"]) == pytest.approx(1.0, abs=5 * math.sqrt(0.4 * 0.6 / 2000) / 0.4)

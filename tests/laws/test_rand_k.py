@@ -11,6 +11,7 @@ from scipy import stats
 
 from airfl.stages import Batch, RandK
 from airfl.streams import Streams
+from tests.conftest import a_round
 
 CPU = torch.device("cpu")
 X = torch.tensor([1.0, -2.0, 0.5, 3.0, 0.0, -0.25], dtype=torch.float64)
@@ -32,7 +33,7 @@ def through_all_masks(kept: int, rescale: bool) -> torch.Tensor:
     stage, results = RandK(len(X), kept, rescale), []
     for subset in combinations(range(len(X)), kept):
         with patch.object(Streams, "generator", return_value=GivenMask(subset)):
-            coder = stage.open(Streams(0), 0, CPU)
+            coder = stage.open(a_round(Streams(0), 0))
         results.append(coder.decode(coder.encode(Batch(X[None], torch.ones(1))).values[0]))
     assert len(results) == comb(len(X), kept)
     return torch.stack(results)
@@ -58,7 +59,7 @@ def test_rescaled_it_is_unbiased(kept: int) -> None:
 def test_masks_are_uniform_over_the_subsets() -> None:
     """n = 5,000 rounds over the 10 pairs of 5: chi-square below its 99.99% point."""
     stage, streams, n = RandK(5, 2, False), Streams(1), 5000
-    masks = [stage.open(streams, t, CPU).coordinates for t in range(n)]
+    masks = [stage.open(a_round(streams, t)).coordinates for t in range(n)]
     subsets, counts = np.unique(np.array(masks), axis=0, return_counts=True)
     np.testing.assert_array_equal(subsets, list(combinations(range(5), 2)))
     assert stats.chisquare(counts).pvalue > 1e-4
@@ -72,7 +73,7 @@ def test_large_masks_keep_every_coordinate_equally_often() -> None:
     dimension, kept, n = 20_000, 6_000, 300
     counts = np.zeros(dimension)
     for t in range(n):
-        coordinates = RandK(dimension, kept, False).open(Streams(1), t, CPU).coordinates
+        coordinates = RandK(dimension, kept, False).open(a_round(Streams(1), t)).coordinates
         assert coordinates is not None
         assert np.all(np.diff(coordinates) > 0)
         counts[coordinates] += 1

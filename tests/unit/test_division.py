@@ -59,6 +59,7 @@ def settings(*overrides: str, dataset: str = "femnist", devices: int = 8) -> Set
     return small_settings(
         f"task.dataset={dataset}",
         "task.partition=writer",
+        "task.public_samples=0",
         f"task.min_samples={MIN_SAMPLES}",
         f"run.devices={devices}",
         "run.selected=1",

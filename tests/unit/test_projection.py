@@ -1,6 +1,7 @@
 """The projection of A-DSGD: its matrix, its thresholds, its place among the stages."""
 
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -186,3 +187,18 @@ def test_iterations_are_an_upper_limit() -> None:
     y = projector.project(x)
     errors = [float((recover(projector, y, iterations) - x).norm() / x.norm()) for iterations in (2, 8, 30)]
     assert errors[0] > 10 * errors[1] > 100 * errors[2]
+
+
+@pytest.mark.parametrize(("noise", "most"), [(0.0, 30), (0.3, 14), (3.0, 4)])
+def test_recovery_stops_when_the_residual_no_longer_shrinks(noise: float, most: int) -> None:
+    projector, generator = draw(2000, 600), torch.Generator().manual_seed(0)
+    x = torch.zeros(2000)
+    x[:60] = torch.randn(60, generator=generator)
+    y = projector.project(x)
+    y = y + noise * y.square().mean().sqrt() * torch.randn(600, generator=generator)
+    with patch.object(Projector, "project", autospec=True, side_effect=Projector.project) as project:
+        recover(projector, y)
+    assert 2 <= project.call_count <= most
+    with patch.object(Projector, "project", autospec=True, side_effect=Projector.project) as project:
+        recover(projector, torch.zeros(600))
+    assert project.call_count == 2

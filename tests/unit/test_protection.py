@@ -17,7 +17,7 @@ from airfl.cell import build_cell, noise_multiplier, open_round
 from airfl.config import Settings
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger
-from airfl.stages import Batch
+from airfl.stages import Batch, MessageBound
 from airfl.streams import Streams
 from airfl.uplinks import Terms
 from airfl.uplinks.control import Control, PowerControl
@@ -70,6 +70,10 @@ def controlled(
         power_limits=np.linspace(1, 3, devices) if devices else np.zeros(0),
         rms_norms=np.ones(devices),
         peak_norms=np.ones(devices),
+        weights=np.ones(devices),
+        message=MessageBound(frame.elements, 1.0, 1.0),
+        ids=np.arange(devices),
+        element_power=np.ones(devices),
         entries=frame.elements,
         dimension=frame.elements,
         divisor=float(devices),

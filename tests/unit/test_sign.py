@@ -54,8 +54,8 @@ def test_how_long_an_update_is_does_not_matter() -> None:
     updates = torch.randn(3, 40, generator=torch.Generator().manual_seed(0))
     wanted = voted(SignMajority(40, 1.0), updates)
     assert torch.equal(voted(SignMajority(40, 1.0), updates * torch.tensor([[1e-3], [7.0], [1e5]])), wanted)
-    # Scales whose product with an entry is no longer a number above 0 included.
-    assert torch.equal(voted(SignMajority(40, 1.0), updates, torch.tensor([1e-42, 3.0, 1e30])), wanted)
+    # Scales whose product with an entry is rounded to 0 included.
+    assert torch.equal(voted(SignMajority(40, 1.0), 1e-4 * updates, torch.tensor([1e-42, 3.0, 1e30])), wanted)
 
 
 def test_the_channel_is_heard_through_noise_and_gain() -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from airfl.stages import Batch, Clip, RandK, Stage, bound_after, kept_entries, open_encoder
 from airfl.streams import Streams
+from tests.conftest import a_round
 
 STREAMS = Streams(9)
 CPU = torch.device("cpu")
@@ -16,7 +17,7 @@ CPU = torch.device("cpu")
 
 def encoded(stages: tuple[Stage, ...], updates: Tensor) -> Tensor:
     """The messages that leave the encoder in round 0, [devices, m]."""
-    batch = open_encoder(stages, STREAMS, 0, CPU).encode(Batch(updates, torch.ones(len(updates))))
+    batch = open_encoder(stages, a_round(STREAMS, 0)).encode(Batch(updates, torch.ones(len(updates))))
     return batch.scale[:, None] * batch.values
 
 
@@ -27,13 +28,13 @@ def test_clip_shortens_the_long_and_leaves_the_rest() -> None:
 
 
 def test_clip_counts_the_scale_a_message_comes_with() -> None:
-    coder = Clip(1.0).open(STREAMS, 0, CPU)
+    coder = Clip(1.0).open(a_round(STREAMS, 0))
     batch = coder.encode(Batch(torch.tensor([[3.0, 4.0], [3.0, 4.0]]), torch.tensor([0.1, 2.0])))
     torch.testing.assert_close(batch.scale, torch.tensor([0.1, 0.2]))
 
 
 def test_rand_k_sends_the_same_coordinates_of_every_device() -> None:
-    coder = RandK(dimension=8, kept=3, rescale=False).open(STREAMS, 0, CPU)
+    coder = RandK(dimension=8, kept=3, rescale=False).open(a_round(STREAMS, 0))
     assert coder.coordinates is not None
     assert np.all(np.diff(coder.coordinates) > 0)
     updates = torch.arange(16.0).reshape(2, 8)
@@ -43,7 +44,7 @@ def test_rand_k_sends_the_same_coordinates_of_every_device() -> None:
 
 @pytest.mark.parametrize(("rescale", "gain"), [(False, 1.0), (True, 8 / 3)])
 def test_rand_k_decodes_to_zero_outside_its_coordinates(rescale: bool, gain: float) -> None:
-    coder = RandK(dimension=8, kept=3, rescale=rescale).open(STREAMS, 0, CPU)
+    coder = RandK(dimension=8, kept=3, rescale=rescale).open(a_round(STREAMS, 0))
     assert coder.coordinates is not None
     decoded = coder.decode(torch.tensor([1.0, 2.0, 3.0]))
     wanted = torch.zeros(8)
@@ -54,7 +55,7 @@ def test_rand_k_decodes_to_zero_outside_its_coordinates(rescale: bool, gain: flo
 
 @pytest.mark.parametrize("rescale", [False, True])
 def test_rand_k_of_everything_is_the_identity(rescale: bool) -> None:
-    coder = RandK(dimension=8, kept=8, rescale=rescale).open(STREAMS, 0, CPU)
+    coder = RandK(dimension=8, kept=8, rescale=rescale).open(a_round(STREAMS, 0))
     np.testing.assert_array_equal(coder.coordinates, np.arange(8))
     updates = torch.randn(2, 8, generator=torch.Generator().manual_seed(0))
     assert torch.equal(coder.encode(Batch(updates, torch.ones(2))).values, updates)
@@ -64,9 +65,11 @@ def test_rand_k_of_everything_is_the_identity(rescale: bool) -> None:
 
 def test_rand_k_draws_anew_every_round() -> None:
     stage = RandK(dimension=1000, kept=10, rescale=False)
-    masks = {tuple(stage.open(Streams(seed), t, CPU).coordinates) for seed in (0, 1) for t in range(5)}  # type: ignore[arg-type]
+    masks = {tuple(stage.open(a_round(Streams(seed), t)).coordinates) for seed in (0, 1) for t in range(5)}  # type: ignore[arg-type]
     assert len(masks) == 10
-    np.testing.assert_array_equal(stage.open(STREAMS, 3, CPU).coordinates, stage.open(STREAMS, 3, CPU).coordinates)
+    np.testing.assert_array_equal(
+        stage.open(a_round(STREAMS, 3)).coordinates, stage.open(a_round(STREAMS, 3)).coordinates
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,7 +114,7 @@ def test_a_strict_clip_after_rand_k_holds_in_every_round() -> None:
     updates[0, :2], updates[1, 4], updates[2] = 3.0, 2.0, 0.01
     norms = []
     for t in range(60):
-        batch = open_encoder(stages, STREAMS, t, CPU).encode(Batch(updates, torch.ones(3)))
+        batch = open_encoder(stages, a_round(STREAMS, t)).encode(Batch(updates, torch.ones(3)))
         norms.append((batch.scale[:, None] * batch.values).norm(dim=1))
     longest = torch.stack(norms).amax(dim=0)
     torch.testing.assert_close(longest[:2], torch.full((2,), limit))
@@ -121,7 +124,7 @@ def test_a_strict_clip_after_rand_k_holds_in_every_round() -> None:
 def test_an_encoder_decodes_backwards() -> None:
     """rand-k of a rand-k: the mean message of 2 goes to 4, then to 8 entries."""
     stages = (RandK(8, 4, True), RandK(4, 2, True))
-    encoder = open_encoder(stages, STREAMS, 0, CPU)
+    encoder = open_encoder(stages, a_round(STREAMS, 0))
     updates = torch.arange(1.0, 9.0)[None]
     batch = encoder.encode(Batch(updates, torch.ones(1)))
     decoded = encoder.decode(batch.values[0])

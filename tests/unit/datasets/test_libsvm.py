@@ -12,11 +12,12 @@ from airfl.tasks.datasets import a9a, find_dataset, load_dataset
 from airfl.tasks.datasets.a9a_sample import load as load_sample
 from airfl.tasks.datasets.formats.libsvm import read_libsvm
 from tests.conftest import ROOT
-from tests.unit.datasets.support import PACKED, RNG, SUFFIXES, put, read_or_refused
+from tests.unit.datasets.support import PACKED, SUFFIXES, put, read_or_refused
 from tests.unit.datasets.test_sample import refusal
 
 SAMPLE = ROOT / "data" / "a9a-sample"
 ROWS = {"a9a": 30, "a9a.t": 12}
+RNG = np.random.default_rng(1)
 INPUTS = {name: (RNG.random((rows, 123)) < 0.1).astype(np.uint8) for name, rows in ROWS.items()}
 LABELS = {name: RNG.integers(0, 2, rows) for name, rows in ROWS.items()}
 

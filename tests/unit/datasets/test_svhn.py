@@ -14,12 +14,15 @@ import scipy.io
 
 from airfl.tasks.datasets import find_dataset, svhn, svhn_extra
 from airfl.tasks.datasets.formats.mat import Variable, read_mat
-from tests.unit.datasets.support import RNG, SUFFIXES, put, read_or_refused, same
+from tests.unit.datasets.support import SUFFIXES, put, read_or_refused, same
 from tests.unit.datasets.test_sample import refusal
 
 COUNTS = {svhn.TRAIN: 23, svhn.TEST: 11, svhn.EXTRA: 17}
 PARTS = {
-    name: (RNG.integers(0, 256, (32, 32, 3, count), dtype=np.uint8), RNG.integers(1, 11, (count, 1)).astype(np.uint8))
+    name: (
+        np.random.default_rng(count).integers(0, 256, (32, 32, 3, count), dtype=np.uint8),
+        (np.arange(count, dtype=np.uint8)[:, None] * 7 + count) % 10 + 1,
+    )
     for name, count in COUNTS.items()
 }
 
@@ -183,11 +186,12 @@ def element(kind: int, content: bytes) -> bytes:
     return struct.pack("<II", kind, len(content)) + content + bytes(-len(content) % 8)
 
 
-def matrix(shape: tuple[int, ...], announced: int, content: bytes = b"") -> bytes:
-    """An array X of bytes, of any shape and length that one likes to announce, packed."""
+def matrix(shape: tuple[int, ...], announced: int, content: bytes = b"", lost: int = 0) -> bytes:
+    """An array X of bytes, of any shape and length that one likes to announce, packed; its last bytes may be lost."""
     body = element(6, struct.pack("<II", 9, 0)) + element(5, struct.pack(f"<{len(shape)}i", *shape)) + element(1, b"X")
     body += struct.pack("<II", 2, announced) + content
     packed = zlib.compress(struct.pack("<II", 14, len(body)) + body)
+    packed = packed[: len(packed) - lost]
     return mat({})[:128] + struct.pack("<II", 15, len(packed)) + packed
 
 
@@ -195,6 +199,7 @@ def matrix(shape: tuple[int, ...], announced: int, content: bytes = b"") -> byte
     ("content", "says"),
     [
         (matrix((32, 32, 3, 23), 70_656, b"x" * 1000), "cut off"),
+        (matrix((32, 32, 3, 23), 70_656, bytes(70_656), lost=4), "cut off"),
         (matrix((32, 32, 3, 23), 4_000_000_000), "has 4,000,000,000 bytes"),
         (matrix((2**31 - 1,) * 4, 70_656), "X of shape"),
         (matrix((-32, -32, 3, 23), 70_656), "not a plain array"),
@@ -202,7 +207,7 @@ def matrix(shape: tuple[int, ...], announced: int, content: bytes = b"") -> byte
         (mat({})[:128] + struct.pack("<II", 14, 64) + struct.pack("<II", 6, 2**31) + bytes(56), "2,147,483,648 bytes"),
         (mat({})[:128] + struct.pack("<II", 9, 8) + bytes(8), "kind 9"),
     ],
-    ids=["cut", "more bytes", "a huge shape", "a negative shape", "longer", "a long name", "no array"],
+    ids=["cut", "no checksum", "more bytes", "a huge shape", "a negative shape", "longer", "a long name", "no array"],
 )
 def test_what_is_announced_is_not_believed(tmp_path: Path, content: bytes, says: str) -> None:
     house_numbers(tmp_path)

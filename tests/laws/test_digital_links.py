@@ -1,0 +1,285 @@
+"""Rates, errors and retransmissions of digital links against closed forms and direct computations."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from channels.digital import DigitalOutcome, DigitalParameters, DigitalTask, mcs_rate, nr_block_error_rate, send
+from channels.digital.mcs import transport_blocks
+from channels.digital.nr import effective_sinr
+from channels.digital.nr_tables import error_table
+from channels.digital.retransmission import retransmit
+
+Array = NDArray[np.float64]
+
+
+def carry(
+    known: Any, true: Any = None, *, bits: int = 1000, width: int = 1, seed: int = 0, **asked: Any
+) -> DigitalOutcome:
+    """A message of every device over a flat channel whose SNR is the gain, on `width` subcarriers each."""
+    snr = np.atleast_1d(np.asarray(known, dtype=np.float64))
+    devices = len(snr)
+    uniforms = np.random.default_rng(seed).random((devices, 30))
+    return send(
+        DigitalTask(
+            bits=np.full(devices, bits, dtype=np.int64),
+            known=snr[:, None],
+            true=snr[:, None] if true is None else np.broadcast_to(true, devices)[:, None].copy(),
+            symbol_energy=np.full(devices, float(width)),
+            noise_energy=1.0,
+            subcarriers=width * devices,
+            concentrate=True,
+            deadline_symbols=math.inf,
+            parameters=DigitalParameters(**asked),
+            uniforms=lambda count: uniforms[:, :count],
+        )
+    )
+
+
+def test_the_ergodic_rate_of_rayleigh_fading() -> None:
+    """e^(1/g) E1(1/g)/ln 2 = 2.9065 at g = 10; n = 40,000 fades, within 5 standard errors (0.03)."""
+    n, g = 40_000, 10.0
+    done = carry(np.random.default_rng(1).exponential(g, n))
+    expected = math.exp(1 / g) * special.exp1(1 / g) / math.log(2)
+    assert expected == pytest.approx(2.9065, abs=5e-5)
+    error = done.rate.std() / math.sqrt(n)
+    assert 5 * error < 0.04
+    assert abs(done.rate.mean() - expected) < 5 * error
+    assert done.heard.all()
+    np.testing.assert_array_equal(done.resource_elements, np.ceil(1000 / done.rate))
+
+
+@pytest.mark.parametrize("gap_db", [0.0, 3.0])
+def test_outage_where_the_channel_is_not_what_it_was_believed(gap_db: float) -> None:
+    """1 - exp(-(2^R - 1)/g) at rate R in Rayleigh fading, n = 20,000, within 5 standard errors; the message is paid
+    for all the same."""
+    n, g, believed = 20_000, 10.0, 8.0
+    done = carry(np.full(n, believed), np.random.default_rng(2).exponential(g, n), gap_db=gap_db)
+    rate = math.log2(1 + believed / 10 ** (gap_db / 10))
+    assert done.rate == pytest.approx(np.full(n, rate))
+    share = 1 - math.exp(-(2**rate - 1) / g)
+    assert abs(1 - done.heard.mean() - share) < 5 * math.sqrt(share * (1 - share) / n)
+    np.testing.assert_array_equal(done.block_error_rate, 1 - done.heard)
+    np.testing.assert_array_equal(done.energy, np.full(n, math.ceil(1000 / rate)))
+
+
+def test_the_finite_block_rate_is_that_of_two_real_channels() -> None:
+    """n complex symbols are 2n real ones of the same SNR: C = log2(1 + P)/2, V = P(P + 2)/(2 (P + 1)^2) log2(e)^2
+    (Polyanskiy, Poor, Verdu 2010, theorem 54)."""
+    for snr, length, error in [(1.0, 1000, 1e-3), (10.0, 100, 0.1), (0.3, 5000, 1e-6), (100.0, 50, 0.5)]:
+        capacity = math.log2(1 + snr) / 2
+        dispersion = snr * (snr + 2) / (2 * (snr + 1) ** 2) * math.log2(math.e) ** 2
+        real = 2 * length
+        bits = real * capacity - math.sqrt(real * dispersion) * stats.norm.isf(error) + math.log2(length) / 2
+        bits = min(bits, real * capacity)
+        done = carry([snr], error_model="finite-blocklength", block_elements=length, target_error=error)
+        assert done.rate[0] == pytest.approx(bits / length, rel=1e-10)
+        if error < 0.5:  # else the rate is capacity
+            assert done.block_error_rate[0] == pytest.approx(error, rel=1e-9)
+
+
+def test_long_blocks_reach_capacity_and_short_ones_less() -> None:
+    rates = [
+        carry([5.0], error_model="finite-blocklength", block_elements=n, target_error=1e-3).rate[0]
+        for n in (50, 500, 5000, 10**10)
+    ]
+    assert rates == sorted(rates)
+    assert rates[-1] == pytest.approx(math.log2(6), abs=1e-4)
+
+
+def test_the_finite_block_error_at_the_true_channel() -> None:
+    """By the equation directly, better and worse than believed; selective channels by their mean C and V."""
+    believed, length = 4.0, 400
+    for true in (3.0, 3.8, 4.0, 4.5):
+        done = carry([believed], [true], error_model="finite-blocklength", block_elements=length)
+        dispersion = (1 - 1 / (1 + true) ** 2) / math.log(2) ** 2
+        argument = (math.log2(1 + true) - done.rate[0] + math.log2(length) / (2 * length)) * math.sqrt(
+            length / dispersion
+        )
+        assert done.block_error_rate[0] == pytest.approx(stats.norm.sf(argument), rel=1e-9)
+    assert carry([believed], [0.0], error_model="finite-blocklength").block_error_rate[0] == 1
+    # Too little for a few bits in a block: nothing is sent.
+    assert not carry([1e-4], error_model="finite-blocklength").rate[0]
+
+
+def test_the_finite_block_moments_of_a_selective_channel() -> None:
+    gains = np.random.default_rng(3).exponential(5.0, (1, 24))
+    done = send(
+        DigitalTask(
+            np.array([1000]), gains, gains, np.array([24.0]), 1.0, 24, True, math.inf,
+            DigitalParameters(error_model="finite-blocklength", block_elements=200),
+            lambda count: np.full((1, count), 0.5),
+        )
+    )  # fmt: skip
+    dispersion = np.mean(gains * (gains + 2) / (gains + 1) ** 2) / math.log(2) ** 2
+    rate = np.mean(np.log2(1 + gains)) - math.sqrt(dispersion / 200) * stats.norm.isf(0.1) + math.log2(200) / 400
+    assert done.rate[0] == pytest.approx(rate, rel=1e-12)
+
+
+@pytest.mark.parametrize(("transmissions", "blocks", "failing"), [(1, 40, 0.3), (3, 40, 0.3), (30, 5, 0.5)])
+def test_blocks_are_sent_again_as_often_as_they_fail(transmissions: int, blocks: int, failing: float) -> None:
+    """Mean transmissions B (1 - p^J)/(1 - p), a message lost with 1 - (1 - p^J)^B; n = 20,000 messages, within 5
+    standard errors."""
+    n = 20_000
+    uniforms = np.random.default_rng(4).random((n, transmissions))
+    sent, wrong = retransmit(np.full(n, float(blocks)), np.full((n, transmissions), failing), uniforms)
+    mean = blocks * (1 - failing**transmissions) / (1 - failing)
+    assert abs(sent.mean() - mean) <= 5 * sent.std() / math.sqrt(n)
+    lost = 1 - (1 - failing**transmissions) ** blocks
+    assert abs((wrong > 0).mean() - lost) <= 5 * math.sqrt(lost * (1 - lost) / n) + 1e-12
+    assert abs(wrong.mean() - blocks * failing**transmissions) <= 5 * wrong.std() / math.sqrt(n) + 1e-5
+
+
+def test_binomial_numbers_by_inversion() -> None:
+    """Of one transmission, n = 50,000: the distribution itself, chi-squared p > 1e-4; and the ends."""
+    n, blocks, failing = 50_000, 6.0, 0.35
+    uniforms = np.random.default_rng(5).random((n, 1))
+    _, wrong = retransmit(np.full(n, blocks), np.full((n, 1), failing), uniforms)
+    counts = np.bincount(wrong.astype(int), minlength=7)
+    assert stats.chisquare(counts, n * stats.binom.pmf(np.arange(7), 6, failing)).pvalue > 1e-4
+    ends = retransmit(np.array([6.0, 6.0, 0.0, 2.0**50]), np.array([[0.3], [1.0], [0.5], [0.25]]), np.zeros((4, 1)))
+    assert ends[1].tolist() == [0, 6, 0, 2.0**48]
+    halved = retransmit(np.array([2.0**41 + 1]), np.full((1, 3), 0.3), np.full((1, 3), 0.5))[1]
+    assert halved[0] == pytest.approx(2.0**41 * 0.027, rel=1e-6)
+    # Far more than can be counted one by one: still within 5 standard deviations.
+    many = retransmit(np.full(9, 1e12), np.full((9, 1), 0.2), np.linspace(0.1, 0.9, 9)[:, None])[1]
+    assert (np.abs(many - 2e11) < 5 * math.sqrt(1.6e11)).all()
+    assert (np.diff(many) > 0).all()
+
+
+def test_every_transmission_is_charged() -> None:
+    """Finite blocks that fail with 0.1: n = 4,000 messages of 20 blocks, mean 1.111 transmissions a block."""
+    n = 4_000
+    done = carry(np.full(n, 3.0), bits=38_000, error_model="finite-blocklength")
+    blocks = math.ceil(38_000 / (1000 * done.rate[0]))
+    assert blocks == 20
+    sent = done.resource_elements / 1000
+    mean = blocks * (1 + 0.1 + 0.01 + 0.001)
+    assert abs(sent.mean() - mean) < 5 * sent.std() / math.sqrt(n)
+    np.testing.assert_allclose(done.bits_on_air, 38_000 * sent / blocks, atol=0.5)
+    np.testing.assert_allclose(done.energy, done.resource_elements)
+    for transmissions in (1, 4):
+        done = carry(np.full(n, 3.0), bits=38_000, error_model="finite-blocklength", transmissions=transmissions)
+        lost = 1 - (1 - 0.1**transmissions) ** blocks
+        assert abs(1 - done.heard.mean() - lost) < 5 * math.sqrt(lost * (1 - lost) / n)
+
+
+def test_combined_transmissions_fail_together() -> None:
+    """A block is lost where the error rate at 2, 3 times the SNR says so, not where a product does; n = 20,000 messages
+    of one block, within 5 standard errors; its expected transmissions are 1 + P_1 + P_2."""
+    n, believed, true = 20_000, 10 ** (0.1 * -1.5), 10 ** (0.1 * -6.8)
+    asked: dict[str, Any] = {"bits": 50, "width": 12, "error_model": "nr"}
+    chosen = carry([believed], **asked)
+    mcs = next(m for m in range(3, 29) if same_size(m, round(chosen.rate[0] * 168)))
+    size = int(transport_blocks(156, mcs, 1).code_block_bits)
+    error = nr_block_error_rate(mcs, true * np.arange(1.0, 4.0), size)
+    assert error[1] * (1 - error[1]) > 0.1
+    assert error[2] > 0.1
+    for transmissions in (1, 2, 3):
+        done = carry(np.full(n, believed), true, transmissions=transmissions, **asked)
+        lost = error[transmissions - 1]
+        assert abs(1 - done.heard.mean() - lost) <= 5 * math.sqrt(lost * (1 - lost) / n) + 1e-9
+        assert done.block_error_rate == pytest.approx(np.full(n, error[0]))
+        sent = done.resource_elements / 168
+        mean = 1 + error[: transmissions - 1].sum()
+        assert abs(sent.mean() - mean) <= 5 * sent.std() / math.sqrt(n) + 1e-6
+
+
+def same_size(mcs: int, bits: int) -> bool:
+    return int(transport_blocks(156, mcs, 1).bits) == bits
+
+
+@pytest.mark.parametrize("table", [1, 2])
+@pytest.mark.parametrize("width", [30, 300])
+def test_link_adaptation_takes_the_largest_block_within_the_target(table: int, width: int) -> None:
+    """By hand for 61 SNRs, transport blocks of 13 data symbols, of one code block and of some; the lowest MCS where
+    none will do."""
+    snr_db = np.linspace(-12, 28, 61)
+    done = carry(10 ** (snr_db / 10), width=width, bits=10**6, error_model="nr", table=table, target_error=0.05)
+    entry = error_table(table)
+    for snr, rate, error in zip(10 ** (snr_db / 10), done.rate, done.block_error_rate, strict=True):
+        best = (0.0, 1.0)
+        for mcs in entry.indices:
+            sizes = transport_blocks(13 * width, mcs, table)
+            code_block = nr_block_error_rate(mcs, snr, sizes.code_block_bits, table)
+            failing = 1 - (1 - code_block) ** sizes.code_blocks
+            if failing <= 0.05 and sizes.bits > best[0]:
+                best = (float(sizes.bits), float(failing))
+        if best[0]:
+            assert (rate * 14 * width, error) == pytest.approx(best, rel=1e-6, abs=1e-12)
+        else:
+            assert rate * 14 * width == float(transport_blocks(13 * width, entry.indices[0], table).bits)
+            assert error > 0.05
+    assert (np.diff(done.rate) >= 0).all()
+    assert done.rate[0] < done.rate[-1] < np.log2(1 + 10**2.8)
+
+
+def test_nr_stays_below_capacity_and_comes_near_it() -> None:
+    """Payload of a data element, at 10% first-transmission error, is 55 to 100% of log2(1 + SNR), 0 to 18 dB."""
+    snr = 10 ** (np.linspace(0, 18, 40) / 10)
+    done = carry(snr, width=100, bits=10**6, error_model="nr")
+    share = done.rate * 14 / 13 / np.log2(1 + snr)
+    assert (share < 1).all()
+    assert (share > 0.55).all()
+
+
+def test_few_subcarriers_make_a_resource_block_over_several_slots() -> None:
+    """156 data elements at least: 3 subcarriers take 4 slots, 5 take 3; a message of one block, whole slots."""
+    for width, slots in ((1, 12), (3, 4), (5, 3), (11, 2), (12, 1), (40, 1)):
+        done = carry([100.0], bits=1, width=width, error_model="nr")
+        assert done.symbols[0] == 14 * slots
+        assert done.resource_elements[0] == 14 * slots * width
+        sizes = transport_blocks(13 * slots * width, 28, 1)
+        assert done.rate[0] * 14 * slots * width <= sizes.bits
+
+
+def test_the_error_rate_falls_with_snr_and_rises_with_mcs() -> None:
+    """At sizes from 500 bits on, over 50 dB, and where another rate takes the place of another modulation (MCS 10, 17
+    in table 1), next to the same rate."""
+    snr = 10 ** (np.linspace(-15, 35, 200) / 10)
+    for table in (1, 2):
+        indices = error_table(table).indices
+        rates = nr_block_error_rate(indices[:, None], snr, 1000, table)
+        assert (np.diff(rates, axis=1) <= 0).all()
+        assert rates[:, 0] == pytest.approx(1)
+        assert (rates[:, -1] < 1e-9).all()
+        rising = mcs_rate(indices[1:], table) > mcs_rate(indices[:-1], table) * 1.02
+        middle = (rates > 0.01) & (rates < 0.99)
+        for row in np.flatnonzero(rising):
+            here = middle[row] & middle[row + 1]
+            assert (rates[row + 1, here] > rates[row, here]).all()
+
+
+def test_an_mcs_without_error_rates_is_refused() -> None:
+    for mcs, table in ((2, 1), (29, 1), (1, 2), (28, 2)):
+        with pytest.raises(ValueError, match=f"table {table}: error rates are known of"):
+            nr_block_error_rate(mcs, 1.0, 500, table)
+
+
+class Stretch:
+    """Elements of devices 0, 0, 0, 1, 1 as `effective_sinr` asks for them."""
+
+    counts = np.array([3, 2])
+
+    def mean(self, values: Array) -> Array:
+        return np.stack([values[..., :3].mean(axis=-1), values[..., 3:].mean(axis=-1)], axis=-1)
+
+    def least(self, values: Array) -> Array:
+        return np.array([values[:3].min(), values[3:].min()])
+
+
+def test_the_effective_sinr_by_its_definition() -> None:
+    snr = np.array([1.0, 2.0, 4.0, 3.0, 3.0])
+    own: Any = Stretch()
+    found = effective_sinr(own, snr, np.array([1.6, 5.0]))
+    assert found[0] == pytest.approx(
+        -1.6 * math.log((math.exp(-1 / 1.6) + math.exp(-2 / 1.6) + math.exp(-4 / 1.6)) / 3)
+    )
+    assert found[1] == pytest.approx(3.0)
+    # A large SNR underflows no exponential, and the mean is the limit of a large beta.
+    assert effective_sinr(own, 1e4 * snr, np.array([1.6, 1.6])) == pytest.approx([1e4 + 1.6 * math.log(3), 3e4])
+    assert effective_sinr(own, snr, np.array([1e6, 1e6])) == pytest.approx([7 / 3, 3], rel=1e-5)

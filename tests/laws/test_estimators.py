@@ -1,0 +1,124 @@
+"""What SoteriaFL's estimates are in expectation, and how independent mini-batches are drawn."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor, nn
+
+from airfl.config import Settings
+from airfl.local.batches import NOBODY, independent_batches
+from airfl.local.flat import FlatModel
+from airfl.local.per_sample import SampleGradients
+from airfl.local.work import Estimator, GradientEstimate
+from airfl.store import Store
+from airfl.streams import Purpose, Streams
+from airfl.tasks.partition import Partition
+from airfl.tasks.task import Samples, Task
+
+STREAMS, CPU = Streams(8), torch.device("cpu")
+ONLY = np.array([0])
+CLIP = 1.0
+N = 1000
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    """Twelve samples that every device has, and a linear model of 15 parameters."""
+    generator = torch.Generator().manual_seed(2)
+    train = Samples(torch.randn(12, 4, generator=generator), torch.randint(0, 3, (12,), generator=generator))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = nn.Linear(4, 3)
+    partition = Partition(np.tile(np.arange(12), N), 12 * np.arange(N + 1))
+    return Task(train, train, train, train, partition, (), (), model)
+
+
+def draws(task: Task, estimator: Estimator) -> tuple[Tensor, Tensor]:
+    """Estimates of all devices at x, with batches of 3 and a state made at other x, [N, d]; and the whole gradient."""
+    settings = Settings.model_validate(
+        {
+            "run": {"devices": N, "selected": N, "rounds": 1},
+            "local": {"steps": 1, "batch_size": 3, "clip_norm": 1.0},
+        }
+    )
+    trainer, store = GradientEstimate(estimator, CLIP, refresh=0.3).build(settings, task, STREAMS, CPU), Store()
+    for t in range(3):
+        trainer.updates(point(task, t), np.arange(N), t, store)
+    return -trainer.updates(point(task, 3), np.arange(N), 3, store).double(), whole_gradient(task, point(task, 3))
+
+
+def point(task: Task, number: int) -> Tensor:
+    """The initial parameters, moved."""
+    initial = FlatModel(task.model).initial()
+    return initial + 0.5 * torch.randn(initial.shape, generator=torch.Generator().manual_seed(number))
+
+
+def whole_gradient(task: Task, x: Tensor) -> Tensor:
+    """Mean of all clipped gradients at x, [d]."""
+    return SampleGradients.of(FlatModel(task.model), task).each(x, torch.arange(12), CLIP).double().mean(dim=0)
+
+
+@pytest.mark.parametrize("estimator", ["sgd", "svrg", "saga"])
+def test_estimates_are_unbiased(task: Task, estimator: Estimator) -> None:
+    """n = 1,000 devices with the same data: 15 entries within 5 standard errors of the whole (clipped) gradient."""
+    found, wanted = draws(task, estimator)
+    errors = found.std(dim=0) / np.sqrt(N)
+    assert float(errors.min()) > 1e-4
+    assert float(((found.mean(dim=0) - wanted).abs() / errors).max()) < 5
+
+
+def test_the_variance_of_sgd_is_that_of_sampling_without_replacement(task: Task) -> None:
+    """E||g~ - g||^2 = (m - b)/(b (m - 1)) (1/m) sum ||g_j - g||^2; n = 1,000, within 5 standard errors."""
+    n, m, b = N, 12, 3
+    found, whole = draws(task, "sgd")
+    gradients = SampleGradients.of(FlatModel(task.model), task)
+    single = gradients.each(point(task, 3), torch.arange(m), CLIP).double()
+    wanted = (m - b) / (b * (m - 1)) * float((single - whole).square().sum(dim=1).mean())
+    squares = (found - whole).square().sum(dim=1)
+    assert abs(float(squares.mean()) - wanted) < 5 * float(squares.std()) / np.sqrt(n)
+
+
+def test_snapshots_move_with_their_probability(task: Task) -> None:
+    """n = 2,000 rounds at p = 0.2: within 5 standard errors."""
+    n, p = 2000, 0.2
+    moved = np.mean([STREAMS.generator(Purpose.SNAPSHOT, t).random() < p for t in range(n)])
+    assert abs(moved - p) < 5 * np.sqrt(p * (1 - p) / n)
+
+
+def test_every_batch_is_equally_likely_and_batches_are_independent() -> None:
+    """10 subsets of 2 of 5 in n = 20,000 steps, and the 100 pairs of successive ones: chi-square p-value > 1e-4."""
+    n, subsets = 20_000, list(combinations(range(5), 2))
+    plan = independent_batches(STREAMS, 0, ONLY, np.array([5]), 7, n, 2)[0]
+    numbers = np.array([subsets.index((int(one), int(other))) for one, other in plan])
+    assert stats.chisquare(np.bincount(numbers, minlength=10)).pvalue > 1e-4
+    pairs = np.bincount(10 * numbers[0::2] + numbers[1::2], minlength=100)
+    assert stats.chisquare(pairs).pvalue > 1e-4
+
+
+def test_devices_draw_for_themselves() -> None:
+    """Whoever else is in the chunk, in whatever order, for however many steps; no sample twice in a batch."""
+    devices, sizes = np.array([3, 8, 9]), np.array([10, 2, 7])
+    together = independent_batches(STREAMS, 1, devices, sizes, 12, 6, 4)
+    assert together.shape == (3, 6, 4)
+    np.testing.assert_array_equal((together != NOBODY).sum(axis=2), np.minimum(sizes, 4)[:, None].repeat(6, axis=1))
+    assert np.all(together < sizes[:, None, None])
+    assert np.all(np.diff(together[0], axis=1) > 0)
+    for row, device in enumerate(devices):
+        alone = independent_batches(STREAMS, 1, devices[[row]], sizes[[row]], 12, 6, 4)
+        np.testing.assert_array_equal(alone[0], together[row])
+        longer = independent_batches(STREAMS, 1, devices[[row]], sizes[[row]], 12, 900, 4)
+        np.testing.assert_array_equal(longer[0, :6], together[row])
+        assert not np.array_equal(independent_batches(STREAMS, 2, ONLY + device, sizes[:1], 12, 6, 4), together[:1])
+    assert np.all(np.diff(together[1, :, :2], axis=1) == 1)
+    nobody = np.empty(0, dtype=np.int64)
+    assert independent_batches(STREAMS, 1, nobody, nobody, 12, 6, 4).shape == (0, 6, 4)
+
+
+def test_long_plans_are_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same numbers, however many are drawn at a time."""
+    wanted = independent_batches(STREAMS, 0, ONLY, np.array([50]), 50, 30, 5)
+    monkeypatch.setattr("airfl.local.draws.BLOCK", 350)
+    np.testing.assert_array_equal(independent_batches(STREAMS, 0, ONLY, np.array([50]), 50, 30, 5), wanted)

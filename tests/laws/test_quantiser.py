@@ -1,0 +1,137 @@
+"""Laws of cpSGD's message: rounding without bias, its variance, binomial noise, and how evenly a rotation spreads.
+
+n = 10,000 draws, unless said otherwise: one message of n equal entries, or n devices.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy import stats
+from torch import Tensor
+
+from airfl.privacy.binomial import rotated_bound
+from airfl.stages.quantise import BinomialNoise, StochasticQuantise
+from airfl.stages.rotation import Rotation
+from airfl.stages.stage import Batch, Round, Stage, open_encoder
+from airfl.store import Store
+from airfl.streams import Streams
+
+N = 10_000
+
+
+def opened(index: int = 0, devices: int = 1) -> Round:
+    ids, heard = np.arange(devices), np.ones(devices, dtype=bool)
+    return Round(Streams(7), index, torch.device("cpu"), ids, heard, Store(), lambda: torch.zeros(1))
+
+
+def encoded(stages: tuple[Stage, ...], values: Tensor) -> NDArray[np.float64]:
+    """Messages of these updates, [devices, m]."""
+    coder = open_encoder(stages, opened(devices=len(values)))
+    batch = Batch(values, torch.ones(len(values), dtype=values.dtype), rows=slice(0, len(values)))
+    return np.asarray(coder.encode(batch).messages.double().numpy())
+
+
+@pytest.mark.parametrize("levels", [2, 7, 64])
+@pytest.mark.parametrize("value", [-0.5, -0.311, 0.0, 0.02, 0.27, 0.499])
+def test_rounding_is_unbiased_with_its_variance(levels: int, value: float) -> None:
+    """Mean within 5 standard errors of x; the variance is (ceil - x)(x - floor) in steps, at most 1/4 of a step^2."""
+    stage = StochasticQuantise(levels, 0.5)
+    above = (value + 0.5) / stage.step
+    variance = (math.ceil(above) - above) * (above - math.floor(above))
+    drawn = encoded((stage,), torch.full((1, N), value, dtype=torch.float64))[0]
+    standard_error = math.sqrt(variance / N)
+    assert drawn.mean() == pytest.approx(value / stage.step, abs=5 * standard_error + 1e-9)
+    # A coin with bias p: Var of (b - p)^2 is p (1 - p) (1 - 2 p)^2, at most 1/16.
+    assert np.mean((drawn - value / stage.step) ** 2) == pytest.approx(variance, abs=5 * 0.25 / math.sqrt(N))
+    assert variance <= 0.25
+
+
+def test_error_of_a_whole_message() -> None:
+    """E||Q(x) - x||^2 = step^2 sum (ceil - x)(x - floor), over 10,000 devices with the same 20 entries."""
+    stage = StochasticQuantise(6, 1.0)
+    update = torch.from_numpy(np.random.default_rng(1).uniform(-1, 1, 20))
+    above = (update.numpy() + 1) / stage.step
+    wanted = stage.step**2 * ((np.ceil(above) - above) * (above - np.floor(above))).sum()
+    restored = encoded((stage,), update.repeat(N, 1)) * stage.step
+    errors = ((restored - update.numpy()) ** 2).sum(axis=1)
+    assert errors.mean() == pytest.approx(wanted, abs=5 * errors.std() / math.sqrt(N))
+    assert wanted <= 20 * stage.step**2 / 4
+    means = restored.mean(axis=0) - update.numpy()
+    assert np.all(np.abs(means) <= 5 * stage.step / 2 / math.sqrt(N))
+
+
+def test_roundings_of_entries_are_independent() -> None:
+    """Correlation of neighbouring entries and of two devices: 0 within 5/sqrt(n)."""
+    drawn = encoded((StochasticQuantise(2, 1.0),), torch.zeros(2, N))
+    assert abs(np.corrcoef(drawn[0, :-1], drawn[0, 1:])[0, 1]) < 5 / math.sqrt(N)
+    assert abs(np.corrcoef(drawn[0], drawn[1])[0, 1]) < 5 / math.sqrt(N)
+
+
+@pytest.mark.parametrize("trials", [1, 10, 500, 2**32])
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_binomial_noise(trials: int, scale: float) -> None:
+    """Mean 0 and variance s^2 m/4 within 5 standard errors (fourth moment at most 3 variances^2)."""
+    drawn = encoded((BinomialNoise(trials, scale),), torch.zeros(1, N))[0]
+    variance = scale**2 * trials / 4
+    assert drawn.mean() == pytest.approx(0, abs=5 * math.sqrt(variance / N))
+    assert np.mean(drawn**2) == pytest.approx(variance, rel=5 * math.sqrt(2 / N))
+    assert BinomialNoise(trials, scale).std == pytest.approx(math.sqrt(variance))
+
+
+def test_binomial_noise_has_its_law() -> None:
+    """Chi-square of m = 10 below its 99.99% point."""
+    counts = encoded((BinomialNoise(10),), torch.zeros(1, N))[0] + 5
+    seen = np.bincount(counts.astype(int), minlength=11)
+    wanted = N * stats.binom.pmf(np.arange(11), 10, 0.5)
+    pooled = np.array([seen[:2].sum(), *seen[2:9], seen[9:].sum()])
+    expected = np.array([wanted[:2].sum(), *wanted[2:9], wanted[9:].sum()])
+    assert stats.chisquare(pooled, expected).pvalue > 1e-4
+
+
+def test_noise_of_devices_adds_up() -> None:
+    """The sum over 40 devices is Bin(40 m): variance 40 m/4 within 5 standard errors over 10,000 entries."""
+    drawn = encoded((BinomialNoise(6),), torch.zeros(40, N)).sum(axis=0)
+    assert drawn.var() == pytest.approx(60, rel=5 * math.sqrt(2 / N))
+
+
+def test_rotation_flattens() -> None:
+    """A single coordinate becomes n entries of the same size; a random mask of signs makes the signs even."""
+    spike = torch.zeros(1, 1024)
+    spike[0, 37] = 1.0
+    rotated = encoded((Rotation(1024),), spike)[0]
+    np.testing.assert_allclose(np.abs(rotated), 1 / 32, rtol=1e-5)
+
+
+def test_rotated_entries_are_below_their_bound() -> None:
+    """200 rounds of 20 vectors each (half of equal entries, the worst for H alone): a fraction delta = 5% of rounds may
+    have an entry beyond the bound; at most 5% + 5 standard errors do, and the bound is no more than twice what is seen.
+    """
+    delta, dimension, devices, rounds = 0.05, 256, 20, 200
+    vectors = torch.from_numpy(np.random.default_rng(2).standard_normal((devices, dimension)))
+    vectors[:10] = 1.0
+    vectors /= vectors.norm(dim=1, keepdim=True)
+    bound = rotated_bound(1.0, devices, dimension, delta)
+    largest = []
+    for index in range(rounds):
+        coder = Rotation(dimension).open(opened(index, devices))
+        batch = Batch(vectors, torch.ones(devices, dtype=vectors.dtype), rows=slice(0, devices))
+        largest.append(float(coder.encode(batch).values.abs().max()))
+    share = np.mean(np.array(largest) > bound)
+    assert share <= delta + 5 * math.sqrt(delta * (1 - delta) / rounds)
+    assert max(largest) > bound / 2
+
+
+def test_rotation_is_unbiased_through_the_quantiser() -> None:
+    """Rotate, round to 4 levels, perturb, turn back: the mean over 10,000 devices is the update within 5 standard
+    errors; an entry's variance is at most step^2 (1/4 + m/4)."""
+    dimension, trials = 12, 9
+    update = torch.from_numpy(np.random.default_rng(3).standard_normal(dimension))
+    quantiser = StochasticQuantise(4, float(update.norm()))
+    stages = (Rotation(dimension), quantiser, BinomialNoise(trials))
+    messages = encoded(stages, update.repeat(N, 1))
+    decoded = open_encoder(stages, opened(devices=N)).decode(torch.from_numpy(messages.mean(axis=0)))
+    error = quantiser.step * math.sqrt((1 + trials) / 4 / N)
+    np.testing.assert_allclose(decoded.numpy(), update.numpy(), rtol=0, atol=5 * error)

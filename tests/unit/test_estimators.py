@@ -1,0 +1,439 @@
+"""Gradient estimates against gradients of single samples by plain autograd, on data of four unequal devices."""
+
+import copy
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from airfl.config import Settings
+from airfl.local import per_sample
+from airfl.local.batches import NOBODY, independent_batches
+from airfl.local.estimators import ROUNDS_BETWEEN_MEANS, GradientTrainer
+from airfl.local.flat import FlatModel
+from airfl.local.per_sample import Rows, SampleGradients
+from airfl.local.work import Estimator, GradientEstimate
+from airfl.store import Store
+from airfl.streams import Purpose, Streams
+from airfl.tasks.partition import Partition
+from airfl.tasks.task import Samples, Task
+
+STREAMS, CPU = Streams(5), torch.device("cpu")
+SIZES = np.array([5, 12, 20, 3])
+ALL = np.arange(4)
+BATCH = 4
+G = 2.0
+ESTIMATORS: tuple[Estimator, ...] = ("sgd", "gd", "svrg", "saga")
+
+
+def close(found: Tensor, wanted: Tensor) -> None:
+    """The same but for rounding of sums of numbers around 1."""
+    torch.testing.assert_close(found, wanted, rtol=0, atol=2e-6)
+
+
+class Penalised(nn.Module):
+    """A linear model with SoteriaFL's nonconvex penalty of its weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits [batch, 3]."""
+        logits: Tensor = self.layer(inputs.flatten(1))
+        return logits
+
+    def penalty(self, parameters: dict[str, Tensor]) -> Tensor:
+        """0.2 sum x^2/(1 + x^2)."""
+        squares = parameters["layer.weight"].square()
+        return 0.2 * (squares / (1 + squares)).sum()
+
+
+class Recurrent(nn.Module):
+    """An LSTM over the rows of an input, which vmap has no rule for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.out = nn.LSTM(3, 2, batch_first=True), nn.Linear(2, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits [batch, 3]."""
+        logits: Tensor = self.out(self.lstm(inputs[:, 0])[0][:, -1])
+        return logits
+
+
+class Tied(nn.Module):
+    """A linear layer that a sample goes through twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Logits [batch, 3]."""
+        logits: Tensor = self.layer(self.layer(inputs.flatten(1)).tanh())[:, :3]
+        return logits
+
+
+def build(name: str) -> nn.Module:
+    """Models small enough for a loop over samples; inputs are [1, 2, 3]."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        if name == "conv":
+            return nn.Sequential(nn.Conv2d(1, 2, 2), nn.Tanh(), nn.Flatten(), nn.Linear(4, 3))
+        if name == "linear":
+            return nn.Sequential(nn.Flatten(), nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))
+        return {"penalised": Penalised, "recurrent": Recurrent, "tied": Tied}[name]()
+
+
+def task_of(model: str) -> Task:
+    """Forty samples in a shuffled order, divided into `SIZES`."""
+    generator = torch.Generator().manual_seed(1)
+    inputs = 2 * torch.randn(40, 1, 2, 3, generator=generator)
+    train = Samples(inputs, torch.randint(0, 3, (40,), generator=generator))
+    indices = np.random.default_rng(0).permutation(40)
+    partition = Partition(indices, np.concatenate([[0], np.cumsum(SIZES)]))
+    return Task(train, train, train, train, partition, (), (), build(model))
+
+
+def settings_of(batch_size: int = BATCH, chunk: int = 0, **local: Any) -> Settings:
+    """Four devices, all selected."""
+    run = {"devices": 4, "selected": 4, "rounds": 1, "chunk": chunk}
+    given = {"steps": 1, "batch_size": batch_size, "clip_norm": 1.0, **local}
+    return Settings.model_validate({"run": run, "local": given})
+
+
+def trainer_of(task: Task, work: GradientEstimate, batch_size: int = BATCH, chunk: int = 0) -> GradientTrainer:
+    """Of four devices."""
+    trainer = work.build(settings_of(batch_size, chunk), task, STREAMS, CPU)
+    assert isinstance(trainer, GradientTrainer)
+    return trainer
+
+
+def point(task: Task, number: int) -> Tensor:
+    """x of a round: the initial parameters, moved."""
+    initial = FlatModel(task.model).initial()
+    return initial + 0.3 * torch.randn(initial.shape, generator=torch.Generator().manual_seed(number))
+
+
+def sample_gradient(task: Task, vector: Tensor, row: int, bound: float = math.inf) -> Tensor:
+    """Gradient of one sample's loss by plain autograd, clipped."""
+    module = copy.deepcopy(task.model)
+    nn.utils.vector_to_parameters(vector.clone(), module.parameters())
+    loss = F.cross_entropy(module(task.train.inputs[row : row + 1]), task.train.targets[row : row + 1])
+    if isinstance(module, Penalised):
+        loss = loss + module.penalty(dict(module.named_parameters()))
+    torch.autograd.backward(loss)
+    gradient = torch.cat([part.grad.reshape(-1) for part in module.parameters() if part.grad is not None])
+    return gradient * min(1.0, bound / float(gradient.norm()))
+
+
+def own_rows(task: Task, device: int) -> list[int]:
+    """A device's samples."""
+    partition = task.partition
+    return [int(row) for row in partition.indices[partition.offsets[device] : partition.offsets[device + 1]]]
+
+
+class Reference:
+    """Algorithm 3 word by word for one device, keeping points w and w_j instead of gradients at them."""
+
+    def __init__(self, task: Task, device: int, work: GradientEstimate) -> None:
+        self.task, self.device, self.work = task, device, work
+        self.rows = own_rows(task, device)
+        self.snapshot: Tensor | None = None
+        self.points: list[Tensor] = []
+
+    def mean(self, points: list[Tensor], rows: list[int]) -> Tensor:
+        """Mean over samples of the gradient of each at its own point."""
+        bound = self.work.clip_norm if self.work.clip == "sample" and self.work.clip_norm else math.inf
+        gradients = [sample_gradient(self.task, x, row, bound) for x, row in zip(points, rows, strict=True)]
+        return torch.stack(gradients).mean(dim=0)
+
+    def estimate(self, x: Tensor, round_index: int) -> Tensor:
+        """The estimate of a round; the state moves on."""
+        plan = independent_batches(STREAMS, round_index, ALL, SIZES, 20, 1, BATCH)[self.device, 0]
+        batch = plan[plan != NOBODY].tolist()
+        rows = [self.rows[j] for j in batch]
+        m, b = len(self.rows), len(batch)
+        if self.work.estimator == "gd":
+            found = self.mean([x] * m, self.rows)
+        elif self.work.estimator == "sgd":
+            found = self.mean([x] * b, rows)
+        elif self.work.estimator == "svrg":
+            w = x if self.snapshot is None else self.snapshot
+            found = self.mean([x] * b, rows) - self.mean([w] * b, rows) + self.mean([w] * m, self.rows)
+            coin = STREAMS.generator(Purpose.SNAPSHOT, round_index).random() < self.work.refresh
+            self.snapshot = x if coin else w
+        else:
+            self.points = self.points or [x] * m
+            at_table = self.mean([self.points[j] for j in batch], rows)
+            found = self.mean([x] * b, rows) - at_table + self.mean(self.points, self.rows)
+            for j in batch:
+                self.points[j] = x
+        if self.work.clip == "batch" and self.work.clip_norm:
+            found = found * min(1.0, self.work.clip_norm / float(found.norm()))
+        return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Sums of this size are slower on two threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def tasks() -> dict[str, Task]:
+    """The same data for every model."""
+    return {name: task_of(name) for name in ("linear", "conv", "penalised", "recurrent", "tied")}
+
+
+def run(trainer: GradientTrainer, task: Task, rounds: int, store: Store) -> list[Tensor]:
+    """Updates of all four devices in rounds with a moving x, chunk by chunk."""
+    found = []
+    for t in range(rounds):
+        chunks = [ALL[first : first + trainer.chunk] for first in range(0, 4, trainer.chunk)]
+        found.append(torch.cat([trainer.updates(point(task, t), chunk, t, store) for chunk in chunks]))
+    return found
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize(("clip_norm", "clip"), [(None, "sample"), (G, "sample"), (G, "batch")])
+@pytest.mark.parametrize("model", ["linear", "conv", "penalised"])
+def test_estimates_are_those_of_the_algorithm(
+    tasks: dict[str, Task], model: str, clip_norm: float | None, clip: Any, estimator: Estimator
+) -> None:
+    """Over four rounds, in which the snapshot moves and stays (coins of this seed: see the assertion)."""
+    coins = [STREAMS.generator(Purpose.SNAPSHOT, t).random() < 0.5 for t in range(3)]
+    assert len(set(coins)) == 2
+    task, work = tasks[model], GradientEstimate(estimator, clip_norm, clip, refresh=0.5)
+    references = [Reference(task, device, work) for device in range(4)]
+    trainer, store = trainer_of(task, work), Store()
+    assert (trainer.chunk, trainer.engine) == (4, "eager")
+    for t, updates in enumerate(run(trainer, task, 4, store)):
+        wanted = torch.stack([reference.estimate(point(task, t), t) for reference in references])
+        close(-updates, wanted)
+
+
+def test_the_clip_of_these_tests_bites_some_samples_and_not_all(tasks: dict[str, Task]) -> None:
+    """What the test above rests on."""
+    for model in ("linear", "conv", "penalised"):
+        norms = [float(sample_gradient(tasks[model], point(tasks[model], 0), row).norm()) for row in range(40)]
+        assert 5 < sum(norm > G for norm in norms) < 39
+
+
+def test_a_device_that_comes_later_starts_with_its_own_snapshot(tasks: dict[str, Task]) -> None:
+    """Devices of one chunk with different snapshots."""
+    task, work, store = tasks["linear"], GradientEstimate("svrg", G, refresh=0.0), Store()
+    trainer, references = trainer_of(task, work), [Reference(task, device, work) for device in range(4)]
+    for t, devices in enumerate(([0, 2], [1], [0, 1, 2, 3])):
+        updates = trainer.updates(point(task, t), np.array(devices), t, store)
+        wanted = torch.stack([references[device].estimate(point(task, t), t) for device in devices])
+        close(-updates, wanted)
+
+
+def test_whole_batches_without_a_clip_make_all_estimators_one(tasks: dict[str, Task]) -> None:
+    """b = m: SGD = SVRG = SAGA = GD in every round, wherever the snapshot is."""
+    task = tasks["linear"]
+    works = [GradientEstimate(estimator, None, refresh=0.5) for estimator in ESTIMATORS]
+    runs = [torch.stack(run(trainer_of(task, work, 20), task, 4, Store())) for work in works]
+    for found in runs:
+        close(found, runs[1])
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize("model", ["linear", "conv"])
+def test_a_device_does_not_depend_on_its_chunk(tasks: dict[str, Task], model: str, estimator: Estimator) -> None:
+    work = GradientEstimate(estimator, G, refresh=0.5, noise_std=0.1)
+    together, alone = (run(trainer_of(tasks[model], work, chunk=c), tasks[model], 3, Store()) for c in (4, 1))
+    for one, other in zip(together, alone, strict=True):
+        close(one, other)
+    assert trainer_of(tasks[model], work, chunk=1).engine == "loop"
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_the_same_seed_gives_the_same_run(tasks: dict[str, Task], estimator: Estimator) -> None:
+    """And neither x nor the model is changed by it."""
+    task, work = tasks["linear"], GradientEstimate(estimator, G, refresh=0.5, noise_std=0.1)
+    built, x = FlatModel(task.model).initial(), point(task, 0)
+    first, second = (torch.stack(run(trainer_of(task, work), task, 3, Store())) for _ in range(2))
+    assert torch.equal(first, second)
+    trainer_of(task, work).updates(x, ALL, 0, Store())
+    assert torch.equal(x, point(task, 0))
+    assert torch.equal(FlatModel(task.model).initial(), built)
+
+
+def test_noise_is_that_of_its_address_on_every_entry(tasks: dict[str, Task]) -> None:
+    """n = 4 devices x 43 entries x 40 rounds: mean and variance within 5 standard errors."""
+    task, std = tasks["linear"], 0.25
+    quiet, loud = (trainer_of(task, GradientEstimate("sgd", G, noise_std=s)) for s in (0.0, std))
+    noise = torch.stack([loud.updates(point(task, 0), ALL, t, Store()) for t in range(40)])
+    noise -= torch.stack([quiet.updates(point(task, 0), ALL, t, Store()) for t in range(40)])
+    n = noise.numel()
+    assert n == 4 * 43 * 40
+    assert abs(float(noise.mean())) < 5 * std / math.sqrt(n)
+    assert abs(float(noise.square().mean()) / std**2 - 1) < 5 * math.sqrt(2 / n)
+    drawn = STREAMS.device_generator(Purpose.PRIVACY_NOISE, 7, 2).standard_normal(43, dtype=np.float32)
+    np.testing.assert_allclose(noise[7, 2].numpy(), -std * drawn, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "clip", "bound"),
+    [("sgd", "sample", G), ("gd", "sample", G), ("svrg", "sample", 3 * G), ("saga", "sample", 3 * G)]
+    + [(estimator, "batch", G) for estimator in ESTIMATORS],
+)
+def test_estimates_keep_to_their_bounds(tasks: dict[str, Task], estimator: Estimator, clip: Any, bound: float) -> None:
+    """Inputs a hundred times as large, so that every gradient is clipped."""
+    task = tasks["linear"]
+    task = replace(task, train=Samples(100 * task.train.inputs, task.train.targets))
+    updates = torch.stack(run(trainer_of(task, GradientEstimate(estimator, G, clip, 0.5)), task, 3, Store()))
+    norms = updates.norm(dim=2)
+    assert 0.2 * G < float(norms.max()) <= bound * (1 + 1e-5)
+
+
+def test_replacing_a_sample_moves_a_mean_of_clipped_gradients_by_2g_over_b(tasks: dict[str, Task]) -> None:
+    """Of the last device, whose 3 samples are its batch; and the clipped batch gradient by more than that."""
+    task = tasks["linear"]
+    row, moved = own_rows(task, 3)[0], {}
+    inputs = task.train.inputs.clone()
+    inputs[row] *= -1000
+    other = replace(task, train=Samples(inputs, task.train.targets))
+    for clip in ("sample", "batch"):
+        work = GradientEstimate("sgd", 0.05, clip)
+        pair = [trainer_of(t, work).updates(point(task, 0), ALL[3:], 0, Store()) for t in (task, other)]
+        moved[clip] = float((pair[0] - pair[1]).norm())
+    assert moved["sample"] <= 2 * 0.05 / 3 * (1 + 1e-5)
+    assert 2 * 0.05 / 3 < moved["batch"] <= 2 * 0.05
+
+
+def test_the_coin_is_one_for_all_devices(tasks: dict[str, Task]) -> None:
+    """Whether they are in a chunk or not; probability 0 never moves a snapshot, 1 always."""
+    task = tasks["linear"]
+    for refresh in (0.0, 0.5, 1.0):
+        trainer, store = trainer_of(task, GradientEstimate("svrg", G, refresh=refresh), chunk=2), Store()
+        moves: list[bool] = []
+        run(trainer, task, 1, store)
+        for t in range(1, 12):
+            for chunk in (ALL[:2], ALL[2:]):
+                trainer.updates(point(task, t), chunk, t, store)
+            here = {bool(torch.equal(store.rows["snapshot"][device], point(task, t))) for device in range(4)}
+            assert len(here) == 1
+            moves += here
+        assert set(moves) == {0.0: {False}, 0.5: {False, True}, 1.0: {True}}[refresh]
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_what_is_kept_is_what_was_said(tasks: dict[str, Task], estimator: Estimator) -> None:
+    """Names and sizes, of the devices that took part and of nobody else."""
+    task, work, store = tasks["linear"], GradientEstimate(estimator, G, refresh=0.5), Store()
+    for t in range(3):
+        trainer_of(task, work).updates(point(task, t), ALL[1:3], t, store)
+    kept = {device: work.kept(43, int(SIZES[device])) for device in (1, 2)}
+    assert set(store.rows) == {one.name for one in kept[1]}
+    for name, rows in store.rows.items():
+        wanted = {device: next(one.numbers for one in own if one.name == name) for device, own in kept.items()}
+        assert {device: value.numel() for device, value in rows.items()} == wanted
+        assert all(value.untyped_storage().nbytes() == 4 * wanted[device] for device, value in rows.items())
+    assert store.nbytes == sum(one.nbytes for own in kept.values() for one in own)
+
+
+def test_the_mean_of_a_saga_table_stays_its_mean(tasks: dict[str, Task]) -> None:
+    """Brought up to date over rounds, and taken afresh in some: a wrong mean is mended there."""
+    task, store = tasks["linear"], Store()
+    trainer = trainer_of(task, GradientEstimate("saga", G))
+    for t in range(ROUNDS_BETWEEN_MEANS - 40, ROUNDS_BETWEEN_MEANS):
+        trainer.updates(point(task, t), ALL, t, store)
+    for device in range(4):
+        table, mean = store.rows["saga_table"][device], store.rows["saga_mean"][device]
+        close(mean, table.mean(dim=0))
+        mean += 1
+    trainer.updates(point(task, 0), ALL, ROUNDS_BETWEEN_MEANS, store)
+    for device in range(4):
+        close(store.rows["saga_mean"][device], store.rows["saga_table"][device].mean(dim=0))
+
+
+def test_evaluations_are_counted(tasks: dict[str, Task]) -> None:
+    task, b = tasks["linear"], np.minimum(SIZES, BATCH)
+    for estimator, first, later in (
+        ("sgd", b, b),
+        ("gd", SIZES, SIZES),
+        ("svrg", 2 * b + SIZES, 2 * b),
+        ("saga", b + SIZES, b),
+    ):
+        trainer, store = trainer_of(task, GradientEstimate(estimator, G)), Store()  # type: ignore[arg-type]
+        for t, wanted in enumerate((first, later)):
+            trainer.updates(point(task, t), ALL[:3], t, store)
+            np.testing.assert_array_equal(trainer.evaluations(ALL[:3], t), wanted[:3])
+        np.testing.assert_array_equal(trainer.evaluations(ALL, 2), later)
+
+
+def test_a_moving_snapshot_costs_a_whole_gradient(tasks: dict[str, Task]) -> None:
+    """Not in a device's first round, where x^t is the snapshot already."""
+    trainer, store = trainer_of(tasks["linear"], GradientEstimate("svrg", G, refresh=1.0)), Store()
+    for t in range(2):
+        trainer.updates(point(tasks["linear"], t), ALL, t, store)
+        np.testing.assert_array_equal(trainer.evaluations(ALL, t), 2 * np.minimum(SIZES, BATCH) + SIZES)
+
+
+@pytest.mark.parametrize(
+    ("model", "batched", "linear"),
+    [
+        ("linear", True, True),
+        ("conv", True, False),
+        ("penalised", True, False),
+        ("tied", True, False),
+        ("recurrent", False, False),
+    ],
+)
+def test_every_model_is_computed_in_a_way_that_holds_for_it(
+    tasks: dict[str, Task], model: str, batched: bool, linear: bool
+) -> None:
+    """Whichever it is, means, clipped and clamped, are those of single gradients."""
+    task, x = tasks[model], point(tasks[model], 0)
+    found = SampleGradients.of(FlatModel(task.model), task)
+    assert (found.batched, found.linear) == (batched, linear)
+    rows = own_rows(task, 1)
+    single = torch.stack([sample_gradient(task, x, row) for row in rows])
+    clipped = torch.stack([sample_gradient(task, x, row, G) for row in rows])
+    close(found.each(x, torch.tensor(rows)), single)
+    close(found.each(x, torch.tensor(rows), G), clipped)
+    close(found.mean(x, torch.tensor(rows)), single.mean(dim=0))
+    close(found.means(x, Rows.whole(task, ALL), G)[1], clipped.mean(dim=0))
+    clamped = single.clamp(-0.05, 0.05).mean(dim=0)
+    close(found.clamped_mean(x, torch.tensor(rows), 0.05), clamped)
+
+
+def test_slices_do_not_matter(tasks: dict[str, Task], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five samples at a time, and one."""
+    for model in ("conv", "linear"):
+        task, x = tasks[model], point(tasks[model], 0)
+        found, whole = SampleGradients.of(FlatModel(task.model), task), Rows.whole(task, ALL)
+
+        def all_of_it(found: SampleGradients = found, x: Tensor = x, whole: Rows = whole) -> list[Tensor]:
+            rows = torch.arange(40)
+            single = [found.each(x, rows, G), found.mean(x, rows)[None], found.clamped_mean(x, rows, 0.05)[None]]
+            return [*single, found.means(x, whole, G), found.means(x, whole)]
+
+        wanted = all_of_it()
+        for samples in (5, 1):
+            with monkeypatch.context() as patch:
+                for name in ("SLICE_SAMPLES", "MEAN_SAMPLES", "LAYER_SAMPLES"):
+                    patch.setattr(per_sample, name, samples)
+                for one, other in zip(all_of_it(), wanted, strict=True):
+                    close(one, other)
+
+
+def test_large_gradients_are_computed_in_slices_of_bounded_memory() -> None:
+    """At 1,663,370 parameters two samples' gradients take 3 x 2 x 6.7 MB, more than the 32 MiB of a slice."""
+    with torch.device("meta"):
+        model = FlatModel(nn.Linear(1_663_370, 1, bias=False))
+    found = SampleGradients(model, task_of("linear"), True, False, per_sample.batched_gradients(model))
+    assert found._slice == 1
