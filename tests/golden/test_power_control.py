@@ -42,7 +42,7 @@ def alignment_coefficient(epsilon: float, reading: LimitReading = "round_energy"
 
 def send(beta: float, packing: Packing) -> tuple[torch.Tensor, NDArray[np.float64]]:
     """Noise-free decoded update and the energies, for the mask of the example."""
-    clip, mask = Clip(CLIP_NORM).open(None, 0, torch.device("cpu")), given_mask()  # type: ignore[arg-type]
+    clip, mask = Clip(CLIP_NORM).open(a_round(Streams(0), 0)), given_mask()
     batch = mask.encode(clip.encode(Batch(UPDATES, torch.ones(SELECTED, dtype=torch.float64))))
     gains, precoders = GAINS * PHASES, invert_channel(GAINS * PHASES, beta)
     channel = MultipleAccessChannel(gains[:, None, None], precoders[:, None, None], packing)

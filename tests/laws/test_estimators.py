@@ -122,3 +122,10 @@ def test_long_plans_are_drawn_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None
     wanted = independent_batches(STREAMS, 0, ONLY, np.array([50]), 50, 30, 5)
     monkeypatch.setattr("airfl.local.draws.BLOCK", 350)
     np.testing.assert_array_equal(independent_batches(STREAMS, 0, ONLY, np.array([50]), 50, 30, 5), wanted)
+
+
+def test_of_many_samples_those_with_the_smallest_numbers_are_taken() -> None:
+    """Many of them: short stretches are sorted whole, and would not show it."""
+    plan = independent_batches(STREAMS, 4, ONLY + 2, np.array([3000]), 5000, 20, 1000)[0]
+    uniforms = STREAMS.device_generator(Purpose.BATCH, 4, 2).random((20, 3000))
+    np.testing.assert_array_equal(plan, np.sort(np.argsort(uniforms, axis=1)[:, :1000], axis=1))
