@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from airfl.privacy.pfels import theorem_3_factor
 from airfl.stages import Batch, Clip, RandK, bound_after
 from airfl.stages.stage import Coder
+from airfl.streams import Streams
 from channels.grid import Packing
 from channels.mac import MultipleAccessChannel
 from channels.power import LimitReading, align, invert_channel, power_limits, round_energy_limits
+from tests.conftest import a_round
 
 DEVICES, SELECTED, DIMENSION, KEPT = 10, 3, 8, 4
 CLIP_NORM = 0.1 * 5 * 1.0  # eta tau C_1
