@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from airfl.cell import Cell, Opening, build_cell, build_ledger, noise_multiplier, open_round, paper_cost_mb
 from airfl.config import Settings
 from airfl.memory import store_bytes
+from airfl.privacy.release import RecordRelease
 from airfl.schemes import nominal_samples
 from airfl.server import mean_weights
 from airfl.streams import Streams
@@ -74,10 +75,9 @@ class Budget:
 def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budget:
     """The budget of these settings; UserError where the scheme cannot be built from them.
 
-    data_dir: as in `run`; only weights by sample counts need the data.
+    data_dir: as in `run`; the data is read where weights, or the privacy of one record, hang on the devices' samples.
     """
-    dimension = MODELS[settings.task.model].parameters
-    cell = build_cell(settings, dimension, _weights(settings, data_dir), nominal_samples(settings))
+    cell = _build(settings, data_dir)
     settings = cell.settings
     rounds, memory = [], cell.memory
     for index in range(settings.run.rounds):
@@ -158,14 +158,17 @@ def _silent_share(rounds: Sequence[_Round]) -> float:
     return sum(one.silent for one in rounds) / max(sum(one.devices for one in rounds), 1)
 
 
-def _weights(settings: Settings, data_dir: str | Path | None) -> NDArray[np.float64]:
-    """Of the devices' updates, [N]."""
-    if settings.server.weights == "equal":
-        return np.ones(settings.run.devices)
+def _build(settings: Settings, data_dir: str | Path | None) -> Cell:
+    """The cell of a run. Devices that hold equally many samples are known without reading any."""
+    dimension, devices = MODELS[settings.task.model].parameters, settings.run.devices
+    cell = build_cell(settings, dimension, np.ones(devices), nominal_samples(settings))
+    unequal = settings.task.partition != "iid"
+    if settings.server.weights == "equal" and not (unequal and isinstance(cell.recipe.release, RecordRelease)):
+        return cell
 
     from airfl.tasks.datasets import data_folders, load_dataset
     from airfl.tasks.division import divide
 
     raw = load_dataset(settings.task.dataset, data_folders(data_dir))
-    division = divide(settings, raw, Streams(settings.run.seed))
-    return mean_weights(settings.server.weights, division.partition.sizes)
+    sizes = divide(settings, raw, Streams(settings.run.seed)).partition.sizes
+    return build_cell(settings, dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))
