@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 
 from airfl.config import Settings, load_settings
-from airfl.stages import Round
-from airfl.store import Store
-from airfl.streams import Streams
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "experiments" / "configs" / "demo.toml"
@@ -46,10 +41,3 @@ def demo() -> Path:
 def small_settings(*overrides: str) -> Settings:
     """The demo's settings, made small, with further overrides."""
     return load_settings(DEMO, [*SMALL, *overrides])
-
-
-def a_round(streams: Streams, index: int, devices: int = 100) -> Round:
-    """Round `index` of devices 0, 1, ..., all of whom are heard and who have kept nothing."""
-    everybody = np.arange(devices)
-    heard = np.ones(devices, dtype=np.bool_)
-    return Round(streams, index, torch.device("cpu"), everybody, heard, Store(), lambda: torch.zeros(1))

@@ -25,7 +25,7 @@ from tests.conformance.channel_cases import (
     policy_cases,
     send,
 )
-from tests.conftest import a_round
+from tests.rounds import a_round
 
 Array = NDArray[np.float64]
 

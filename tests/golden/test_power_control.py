@@ -14,7 +14,7 @@ from airfl.streams import Streams
 from channels.grid import Packing
 from channels.mac import MultipleAccessChannel
 from channels.power import LimitReading, align, invert_channel, power_limits, round_energy_limits
-from tests.conftest import a_round
+from tests.rounds import a_round
 
 DEVICES, SELECTED, DIMENSION, KEPT = 10, 3, 8, 4
 CLIP_NORM = 0.1 * 5 * 1.0  # eta tau C_1

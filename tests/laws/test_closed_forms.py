@@ -28,7 +28,8 @@ from airfl.uplinks import Reception
 from channels.digital import capacity_cost
 from channels.draws import circular_gaussian
 from channels.fading import FADING_LAWS, LawParameters, flat_gains
-from tests.conftest import a_round, small_settings
+from tests.conftest import small_settings
+from tests.rounds import a_round
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,8 @@ import pytest
 import xarray
 
 from airfl.simulation import run
-from tests.conftest import a_round, small_settings
+from tests.conftest import small_settings
+from tests.rounds import a_round
 
 SIGNALS = ("trace.signals=true", "run.rounds=3")
 SCHEMES = ("pfels", "wfl-p", "wfl-pdp")

@@ -11,7 +11,7 @@ from scipy import stats
 
 from airfl.stages import Batch, RandK
 from airfl.streams import Streams
-from tests.conftest import a_round
+from tests.rounds import a_round
 
 CPU = torch.device("cpu")
 X = torch.tensor([1.0, -2.0, 0.5, 3.0, 0.0, -0.25], dtype=torch.float64)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from airfl.stages import Batch, Clip, RandK, Stage, bound_after, kept_entries, open_encoder
 from airfl.streams import Streams
-from tests.conftest import a_round
+from tests.rounds import a_round
 
 STREAMS = Streams(9)
 CPU = torch.device("cpu")
