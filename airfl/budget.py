@@ -162,7 +162,7 @@ def _build(settings: Settings, data_dir: str | Path | None) -> Cell:
     """The cell of a run. Devices that hold equally many samples are known without reading any."""
     dimension, devices = MODELS[settings.task.model].parameters, settings.run.devices
     cell = build_cell(settings, dimension, np.ones(devices), nominal_samples(settings))
-    unequal = settings.task.partition != "iid"
+    unequal = settings.task.partition not in ("iid", "class")
     if settings.server.weights == "equal" and not (unequal and isinstance(cell.recipe.release, RecordRelease)):
         return cell
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from airfl.errors import UserError
 from airfl.privacy.binomial import Quantised, cpsgd_epsilon, cpsgd_smallest_trials, rotated_bound
 from airfl.privacy.binomial_ledger import BinomialRelease
@@ -26,7 +28,7 @@ def build(problem: Problem) -> Recipe:
     limit = scheme.quantiser_bound or (
         rotated_bound(clip_norm, settings.run.selected, entries, settings.delta) if scheme.rotation else clip_norm
     )
-    message = Quantised(scheme.levels, limit, clip_norm, entries)
+    message = Quantised(scheme.levels, limit, min(clip_norm, limit * math.sqrt(entries)), entries)
     trials = trials_of_a_device(problem, message)
     rotated: tuple[Stage, ...] = (rotation,) if scheme.rotation else ()
     return Recipe(

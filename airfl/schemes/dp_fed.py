@@ -8,7 +8,7 @@ from airfl.server import Averaging
 
 
 def build(problem: Problem) -> Recipe:
-    """tau steps with noise N(0, sigma^2 I_d), averaged (eq. 3). local.momentum is not used: the paper has none."""
+    """tau steps with noise N(0, sigma^2 I_d), averaged (eq. 3). local.momentum works on the perturbed gradients."""
     return Recipe(
         local=perturbed_sgd(problem, problem.dimension),
         stages=(),

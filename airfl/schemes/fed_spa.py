@@ -11,7 +11,7 @@ from airfl.stages import OwnRandK, kept_entries
 def build(problem: Problem) -> Recipe:
     """Each device trains k coordinates of its own; the server divides by a running root mean square.
 
-    local.momentum is not used: the paper has none.
+    The paper has no local.momentum; where it is set, it works on the perturbed gradients.
     """
     dimension = problem.dimension
     kept = kept_entries(problem.settings.scheme.ratio, dimension)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from airfl.errors import UserError
 from airfl.local.work import PerturbedSgd
 from airfl.privacy.fed_spa import theorem_1_epsilon, theorem_1_noise
 from airfl.privacy.record import Event
@@ -45,7 +46,13 @@ def noise_multiplier(problem: Problem) -> float:
 
 def perturbed_sgd(problem: Problem, kept: int) -> PerturbedSgd:
     """Local SGD with clipped and perturbed gradients on k coordinates (eq. 5)."""
-    return PerturbedSgd(kept, noise_multiplier(problem), problem.settings.scheme.coordinate_clip)
+    multiplier, clip = noise_multiplier(problem), problem.settings.scheme.coordinate_clip
+    if multiplier and clip is not None and math.isinf(clip):
+        raise UserError(
+            "scheme.coordinate_clip: without a bound on coordinates no noise protects (given: inf); give a number, or "
+            "scheme.noise_multiplier = 0.0"
+        )
+    return PerturbedSgd(kept, multiplier, clip)
 
 
 def record_release(problem: Problem) -> RecordRelease:

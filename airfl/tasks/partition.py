@@ -52,6 +52,17 @@ def iid(pool: Pool, generator: np.random.Generator) -> Partition:
     return Partition(pool.samples[order], np.arange(pool.devices + 1, dtype=np.int64) * share)
 
 
+def by_class(pool: Pool, generator: np.random.Generator) -> Partition:
+    """Equal shares of an order sorted by class, random within one; what does not divide is left out at random.
+
+    The harshest division there is: most devices see one class (SoteriaFL's public code divides so).
+    """
+    share = len(pool.samples) // pool.devices
+    order = generator.permutation(len(pool.samples))[: share * pool.devices]
+    order = order[np.argsort(pool.labels[order], kind="stable")]
+    return Partition(pool.samples[order], np.arange(pool.devices + 1, dtype=np.int64) * share)
+
+
 def dirichlet(pool: Pool, generator: np.random.Generator) -> Partition:
     """Each class is divided among the devices in proportions drawn from a symmetric Dirichlet(alpha) law.
 
@@ -78,7 +89,9 @@ def dirichlet(pool: Pool, generator: np.random.Generator) -> Partition:
 def by_writer(pool: Pool, generator: np.random.Generator) -> Partition:
     """One writer a device, the devices' writers drawn at random."""
     if pool.writers is None:
-        raise UserError("task.partition: this data set does not say who wrote what; iid and dirichlet are possible")
+        raise UserError(
+            "task.partition: this data set does not say who wrote what; iid, class and dirichlet are possible"
+        )
     names, place = np.unique(pool.writers, return_inverse=True)
     if len(names) < pool.devices:
         enough = f" with at least {pool.min_samples:,} samples" if pool.min_samples else ""
@@ -102,6 +115,7 @@ def _by_owner(samples: Indices, owner: Indices, devices: int) -> Partition:
 
 PARTITIONS: dict[str, Callable[[Pool, np.random.Generator], Partition]] = {
     "iid": iid,
+    "class": by_class,
     "dirichlet": dirichlet,
     "writer": by_writer,
 }

@@ -20,6 +20,7 @@ BAD = (
     ("scheme.name=dp-fedavg privacy.epsilon=50.0", r"privacy\.epsilon: 50 lies outside theorem 1 of Fed-SMP"),
     ("scheme.name=pfels scheme.error_feedback=true scheme.rescale=true", r"scheme\.error_feedback: "),
     ("scheme.name=ldp-sgd scheme.gradient_clip=inf", r"scheme\.gradient_clip: without a bound"),
+    ("scheme.name=fed-spa scheme.coordinate_clip=inf", r"scheme\.coordinate_clip: without a bound"),
     ("scheme.name=baa power.policy=cao", r"power\.policy: scheme 'baa' has its own"),
     ("scheme.name=dp-fedavg scheme.link=analog power.peak_db=10.0", r"power\.peak: a message with the device's own"),
     ("scheme.name=dp-fedavg scheme.link=analog power.strict=true", r"power\.strict: a message with the device's own"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from airfl.errors import UserError
-from airfl.tasks.partition import PARTITIONS, Partition, Pool, by_writer, dirichlet, iid
+from airfl.tasks.partition import PARTITIONS, Partition, Pool, by_class, by_writer, dirichlet, iid
 
 LABELS = np.arange(1000) % 10
 
@@ -55,6 +55,18 @@ def test_iid_shares_are_equal_and_leave_the_rest_out() -> None:
     partition = iid(pool(devices=30), np.random.default_rng(0))
     np.testing.assert_array_equal(partition.sizes, np.full(30, 33))
     assert len(partition.indices) == 990
+
+
+def test_shares_by_class_hold_one_class_each() -> None:
+    """100 samples of a class and 50 a device: nobody sees two; 30 devices of 33 leave ten samples out, at random."""
+    assert skew(by_class(pool(devices=20), np.random.default_rng(0))) == 1
+    uneven = [by_class(pool(devices=30), np.random.default_rng(seed)) for seed in (0, 1)]
+    for partition in uneven:
+        np.testing.assert_array_equal(partition.sizes, np.full(30, 33))
+        assert skew(partition) > 0.7
+        labels = LABELS[partition.indices // 3]
+        np.testing.assert_array_equal(labels, np.sort(labels))
+    assert set(uneven[0].indices) != set(uneven[1].indices)
 
 
 def test_iid_shares_are_random() -> None:

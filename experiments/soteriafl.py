@@ -1,0 +1,192 @@
+"""Figures 3 and 4 of the SoteriaFL paper once more: is shifted compression best per bit, none best per round?
+
+python experiments/soteriafl.py --out DIR [--data DIR] [--processes 2] [--table FILE]
+
+Rows, rounds and batches are those of experiments/configs/papers/soteriafl-a9a.toml and soteriafl-mnist.toml. Every
+scheme runs with each of the paper's seven step sizes and two seeds, and shows at every point the step size that is
+best there. Utility is that of the paper's theorems: the squared norm of the gradient of the whole objective, averaged
+over the rounds so far. "Per bit" stops everybody at the bits of the compressed runs: uncompressed schemes after a
+twentieth of the rounds. What has run is kept in DIR and not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import statistics
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from airfl.config import Row, Settings, load_rows, to_json
+from airfl.local.sgd import normalise
+from airfl.round import State, World, run_round
+from airfl.simulation import build_world
+from airfl.tasks.datasets import data_folders
+
+PAPERS = Path(__file__).resolve().parent / "configs" / "papers"
+LEVELS = {"soteriafl-a9a": (1, 5, 10), "soteriafl-mnist": (1,)}
+SCHEMES = ("LDP-SGD", "LDP-SVRG", "CDP-SGD", "SoteriaFL-SGD", "SoteriaFL-SVRG")
+UNCOMPRESSED = ("LDP-SGD", "LDP-SVRG")
+STEP_SIZES = (0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0)
+PARTITIONS = ("class", "iid")
+SEEDS = 2
+SAVING = 20  # d/k
+
+
+@dataclass(frozen=True)
+class Point:
+    """After so many rounds: mean of ||grad f||^2 over them, share of the test set classified rightly."""
+
+    rounds: int
+    utility: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The best step size at a point, and what it gives: mean over seeds, largest deviation of one from it."""
+
+    step_size: float
+    utility: float
+    spread: float
+    accuracy: float
+
+
+def main() -> None:
+    """Run what is missing, print the table, keep it where asked."""
+    parser = argparse.ArgumentParser(description="SoteriaFL's figures 3 and 4: utility per round and per bit.")
+    parser.add_argument("--out", type=Path, required=True, help="folder for what has run")
+    parser.add_argument("--data", type=Path, help="folder with a9a and MNIST (default: as in airfl run)")
+    parser.add_argument("--processes", type=int, default=2, help="runs at a time")
+    parser.add_argument("--table", type=Path, help="file for the table")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    jobs = [(*job, arguments.out, arguments.data) for job in all_jobs() if not kept(job, arguments.out).exists()]
+    with ProcessPoolExecutor(arguments.processes, multiprocessing.get_context("spawn")) as pool:
+        for done, _ in enumerate(pool.map(run, jobs), 1):
+            print(f"{done} of {len(jobs)}", end="\r", flush=True)
+    text = "\n\n".join(
+        table(name, partition, level, arguments.out)
+        for name, levels in LEVELS.items()
+        for partition in PARTITIONS
+        for level in levels
+    )
+    print(text)
+    if arguments.table:
+        arguments.table.write_text(text + "\n")
+
+
+Job = tuple[str, str, str, float, int]  # experiment, label of the row, partition, step size, seed
+
+
+def all_jobs() -> Iterator[Job]:
+    """Every run of the study."""
+    for name, levels in LEVELS.items():
+        for partition in PARTITIONS:
+            for level in levels:
+                for scheme in SCHEMES:
+                    for step_size in STEP_SIZES:
+                        for seed in range(SEEDS):
+                            yield name, f"{scheme}, eps = {level}", partition, step_size, seed
+
+
+def kept(job: Job, out: Path) -> Path:
+    """Where the points of a run are."""
+    name, label, partition, step_size, seed = job
+    return out / f"{name} {label} {partition} {step_size:g} {seed}.json"
+
+
+def run(job: tuple[str, str, str, float, int, Path, Path | None]) -> None:
+    """One run, its points written when it is through."""
+    name, label, partition, step_size, seed, out, data = job
+    torch.set_num_threads(1)
+    row = row_of(name, label)
+    settings = row.settings.resolved(
+        run={"seed": seed, "threads": 1, "evaluate_every": stride(row.settings)},
+        task={"partition": partition},
+        local={"learning_rate": step_size},
+    )
+    points = list(train(settings, data))
+    kept((name, label, partition, step_size, seed), out).write_text(to_json([asdict(point) for point in points]))
+
+
+def train(settings: Settings, data: Path | None) -> Iterator[Point]:
+    """All rounds; a point wherever the model is evaluated, with the gradient there."""
+    world = build_world(settings, torch.device("cpu"), data_folders(data))
+    state = State(0, world.model.initial(), world.cell.memory)
+    squares = [gradient_square(world, state.parameters)]
+    for rounds in range(1, settings.run.rounds + 1):
+        state, record = run_round(world, state)
+        if rounds % settings.run.evaluate_every == 0:
+            yield Point(rounds, statistics.fmean(squares), record["test_accuracy"])
+            squares.append(gradient_square(world, state.parameters))
+
+
+def gradient_square(world: World, parameters: torch.Tensor) -> float:
+    """||grad f||^2 of the objective over all training samples of all devices, regulariser included."""
+    point = parameters.detach().clone().requires_grad_()
+    parts, samples = world.model.split(point), world.task.train
+    rows = torch.from_numpy(world.task.partition.indices)
+    inputs = normalise(samples.inputs[rows], world.task.mean, world.task.std)
+    objective = world.model.losses(parts, inputs, samples.targets[rows]).mean()
+    (gradient,) = torch.autograd.grad(objective, point)
+    return float(gradient.square().sum())
+
+
+def stride(settings: Settings) -> int:
+    """Rounds between two points: a twentieth of all, less where that is none."""
+    return max(settings.run.rounds // SAVING, 1)
+
+
+def row_of(name: str, label: str) -> Row:
+    """A row of an experiment of the paper."""
+    return next(row for row in load_rows(PAPERS / f"{name}.toml") if row.label == label)
+
+
+def table(name: str, partition: str, level: int, out: Path) -> str:
+    """Markdown: each scheme after all rounds, and at the bits of the compressed ones."""
+    rounds = row_of(name, f"{SCHEMES[0]}, eps = {level}").settings.run.rounds
+    lines = [
+        f"{name}, ε = {level}, T = {rounds}, partition {partition!r}",
+        "",
+        "| scheme | per round: η | utility | accuracy % | per bit: rounds | η | utility | accuracy % |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for scheme in SCHEMES:
+        job = (name, f"{scheme}, eps = {level}", partition)
+        fair = max(rounds // SAVING, 1) if scheme in UNCOMPRESSED else rounds
+        whole, equal = best(job, rounds, out), best(job, fair, out)
+        lines.append(f"| {scheme} | {_text(whole)} | {fair} | {_text(equal)} |")
+    return "\n".join(lines)
+
+
+def best(job: tuple[str, str, str], rounds: int, out: Path) -> Cell:
+    """The step size of the smallest utility after so many rounds."""
+    return min((at(job, step_size, rounds, out) for step_size in STEP_SIZES), key=lambda cell: cell.utility)
+
+
+def at(job: tuple[str, str, str], step_size: float, rounds: int, out: Path) -> Cell:
+    """One step size after so many rounds."""
+    points = [_point(json.loads(kept((*job, step_size, seed), out).read_text()), rounds) for seed in range(SEEDS)]
+    utility = statistics.fmean(point.utility for point in points)
+    spread = max(abs(point.utility - utility) for point in points)
+    return Cell(step_size, utility, spread, statistics.fmean(point.accuracy for point in points))
+
+
+def _point(points: Sequence[dict[str, float]], rounds: int) -> Point:
+    """The last point at or before it."""
+    found = [Point(int(one["rounds"]), one["utility"], one["accuracy"]) for one in points]
+    return next(point for point in reversed(found) if point.rounds <= rounds)
+
+
+def _text(cell: Cell) -> str:
+    return f"{cell.step_size:g} | {cell.utility:.3g} ± {cell.spread:.1g} | {100 * cell.accuracy:.1f}"
+
+
+if __name__ == "__main__":
+    main()

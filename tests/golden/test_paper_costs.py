@@ -1,0 +1,95 @@
+"""The papers' "Cost (MB)" columns: values x bits x T r/n, what names the coordinates left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from airfl.cell import build_cell, paper_cost_mb
+from airfl.config import Settings, load_rows
+from airfl.schemes import nominal_samples
+from airfl.tasks.models import MODELS
+from tests.conftest import ROOT
+
+PAPERS = ROOT / "experiments" / "configs" / "papers"
+
+
+def costs(name: str, *overrides: str) -> dict[str, float]:
+    """Of every row of an experiment of the papers, by label."""
+    return {row.label: cost(row.settings) for row in load_rows(PAPERS / f"{name}.toml", overrides)}
+
+
+def cost(settings: Settings) -> float:
+    dimension, devices = MODELS[settings.task.model].parameters, settings.run.devices
+    return paper_cost_mb(build_cell(settings, dimension, np.ones(devices), nominal_samples(settings)))
+
+
+def check(found: Mapping[str, float], printed: Mapping[str, str]) -> None:
+    """Equal in all the digits that are printed."""
+    assert {label: f"{found[label]:.{len(value.split('.')[1])}f}" for label, value in printed.items()} == dict(printed)
+
+
+FED_SMP = {
+    "fed-smp-fashion-mnist": {
+        "0.001": "0.02",
+        "0.005": "0.10",
+        "0.01": "0.20",
+        "0.1": "2.00",
+        "0.2": "3.99",
+        "0.4": "7.98",
+        "0.8": "15.97",
+        "1": "19.96",
+    },
+    "fed-smp-svhn": {
+        "0.005": "0.21",
+        "0.01": "0.41",
+        "0.05": "2.06",
+        "0.1": "4.12",
+        "0.2": "8.24",
+        "0.4": "16.47",
+        "0.8": "32.94",
+        "1": "41.18",
+    },
+    "fed-smp-shakespeare": {
+        "0.005": "0.23",
+        "0.01": "0.46",
+        "0.05": "2.30",
+        "0.1": "4.60",
+        "0.2": "9.20",
+        "0.4": "18.41",
+        "0.8": "36.81",  # printed as 36.82, which is 0.8 of the rounded 46.02
+        "1": "46.02",
+    },
+}
+
+
+@pytest.mark.parametrize("name", FED_SMP)
+def test_fed_smp_tables_1_to_3(name: str) -> None:
+    found, whole = costs(name), FED_SMP[name]["1"]
+    schemes = ("Fed-SMP-randk", "Fed-SMP-topk", "FedAvg-randk", "FedAvg-topk")
+    rows = {
+        f"{scheme}, p = {ratio}": value for scheme in schemes for ratio, value in FED_SMP[name].items() if ratio != "1"
+    }
+    check(found, {**rows, "FedAvg": whole, "DP-FedAvg": whole})
+
+
+def test_fed_spa_table_1() -> None:
+    found = costs("fed-spa-mnist")
+    whole = dict.fromkeys(("FedAvg", "DP-Fed", "Fed-SPA, p = 1"), "0.3931")
+    check(found, {**whole, "Fed-SPA, p = 0.4": "0.1572", "Fed-SPA, p = 0.1": "0.0393", "Fed-SPA, p = 0.05": "0.0197"})
+
+
+def test_fed_spa_table_1_prints_ten_times_the_rounded_cost_of_cpsgd() -> None:
+    """1.5720 and 3.9310 are 0.1572 and 0.3931 times ten, since all devices take part; to four digits they are these."""
+    check(costs("fed-spa-mnist"), {"cpSGD, p = 0.4": "1.5725", "cpSGD, p = 1": "3.9312"})
+
+
+def test_fed_spa_table_2_is_of_100_rounds() -> None:
+    """Its text says 200, which would double every cost."""
+    found = costs("fed-spa-cifar10", "run.rounds=100")
+    whole = dict.fromkeys(("FedAvg", "DP-Fed", "Fed-SPA, p = 1"), "21.50")
+    check(found, {**whole, "Fed-SPA, p = 0.4": "8.60", "Fed-SPA, p = 0.1": "2.15"})
+    check(found, {"cpSGD, p = 0.4": "86.02", "cpSGD, p = 1": "215.04"})
+    assert costs("fed-spa-cifar10")["FedAvg"] == pytest.approx(2 * found["FedAvg"])
