@@ -67,7 +67,7 @@ def _of_writers_with(min_samples: int, pool: Indices, raw: RawData, dataset: str
         wanted = DATASETS[dataset].writers
         how = f"; get {wanted} with `airfl data get {dataset}`" if wanted else ""
         raise UserError(
-            f"task.partition: {dataset} as it is here does not say who wrote what: iid, class and dirichlet are possible{how}"
+            f"task.partition: {dataset} as it is here does not say who wrote what: other partitions are possible{how}"
         )
     known = [writers for writers in (raw.train_writers, raw.test_writers) if writers is not None]
     names, counts = np.unique(np.concatenate(known), return_counts=True)

@@ -90,7 +90,7 @@ def by_writer(pool: Pool, generator: np.random.Generator) -> Partition:
     """One writer a device, the devices' writers drawn at random."""
     if pool.writers is None:
         raise UserError(
-            "task.partition: this data set does not say who wrote what; iid, class and dirichlet are possible"
+            "task.partition: this data set does not say who wrote what; other partitions are possible"
         )
     names, place = np.unique(pool.writers, return_inverse=True)
     if len(names) < pool.devices:

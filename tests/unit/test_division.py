@@ -158,7 +158,7 @@ def test_unknown_writers_are_told_with_what_to_get(dataset: str) -> None:
         divide(settings(dataset=dataset), raw, Streams(0))
     line = str(caught.value)
     assert line.startswith(f"task.partition: {dataset} as it is here does not say who wrote what")
-    assert "iid, class and dirichlet are possible" in line
+    assert "other partitions are possible" in line
     assert "\n" not in line
     assert ("QMNIST's label files" in line) == (dataset == "mnist")
     assert (f"`airfl data get {dataset}`" in line) == bool(DATASETS[dataset].writers)
