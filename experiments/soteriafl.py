@@ -33,7 +33,7 @@ LEVELS = {"soteriafl-a9a": (1, 5, 10), "soteriafl-mnist": (1,)}
 SCHEMES = ("LDP-SGD", "LDP-SVRG", "CDP-SGD", "SoteriaFL-SGD", "SoteriaFL-SVRG")
 UNCOMPRESSED = ("LDP-SGD", "LDP-SVRG")
 STEP_SIZES = (0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0)
-PARTITIONS = ("class", "iid")
+PARTITIONS = {"soteriafl-a9a": ("class", "iid"), "soteriafl-mnist": ("class",)}
 SEEDS = 2
 SAVING = 20  # d/k
 
@@ -73,7 +73,7 @@ def main() -> None:
     text = "\n\n".join(
         table(name, partition, level, arguments.out)
         for name, levels in LEVELS.items()
-        for partition in PARTITIONS
+        for partition in PARTITIONS[name]
         for level in levels
     )
     print(text)
@@ -87,7 +87,7 @@ Job = tuple[str, str, str, float, int]  # experiment, label of the row, partitio
 def all_jobs() -> Iterator[Job]:
     """Every run of the study."""
     for name, levels in LEVELS.items():
-        for partition in PARTITIONS:
+        for partition in PARTITIONS[name]:
             for level in levels:
                 for scheme in SCHEMES:
                     for step_size in STEP_SIZES:

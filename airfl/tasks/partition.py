@@ -89,9 +89,7 @@ def dirichlet(pool: Pool, generator: np.random.Generator) -> Partition:
 def by_writer(pool: Pool, generator: np.random.Generator) -> Partition:
     """One writer a device, the devices' writers drawn at random."""
     if pool.writers is None:
-        raise UserError(
-            "task.partition: this data set does not say who wrote what; other partitions are possible"
-        )
+        raise UserError("task.partition: this data set does not say who wrote what; other partitions are possible")
     names, place = np.unique(pool.writers, return_inverse=True)
     if len(names) < pool.devices:
         enough = f" with at least {pool.min_samples:,} samples" if pool.min_samples else ""

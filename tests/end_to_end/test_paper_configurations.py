@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ PAPERS = sorted((ROOT / "experiments" / "configs" / "papers").glob("*.toml"))
 CIFAR10, FEMNIST = (
     ROOT / "experiments" / "configs" / "papers" / f"pfels-{name}.toml" for name in ("cifar10", "femnist")
 )
-DATA = Path(os.environ.get("AIRFL_DATA") or "/nowhere")
+FOLDERS = [Path(os.environ.get("AIRFL_DATA") or "/nowhere"), ROOT / "data"]
 
 
 @pytest.mark.parametrize("path", PAPERS, ids=lambda path: path.stem)
@@ -64,14 +65,14 @@ def test_they_say_what_section_8_1_says() -> None:
 
 def needs(dataset: str) -> pytest.MarkDecorator:
     """Skips where the official data is not at hand."""
-    there = bool(os.environ.get("AIRFL_DATA")) and find_dataset(dataset, [DATA]) is not None
+    there = find_dataset(dataset, FOLDERS) is not None
     return pytest.mark.skipif(not there, reason=f"AIRFL_DATA is unset or has no {dataset}")
 
 
 def small_world(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> World:
     """The world of the settings, evaluated on 500 samples: the models take a millisecond a sample."""
     monkeypatch.setattr(airfl.local.evaluation, "TRAINING_SAMPLES", 500)
-    world = build_world(settings, torch.device("cpu"), [DATA])
+    world = build_world(settings, torch.device("cpu"), FOLDERS)
     test = replace(world.task.test, inputs=world.task.test.inputs[:500], targets=world.task.test.targets[:500])
     return replace(world, task=replace(world.task, test=test))
 
@@ -120,4 +121,41 @@ def test_pfels_sends_what_the_budget_says(
 @pytest.mark.parametrize("path", [pytest.param(FEMNIST, marks=needs("femnist"))])
 def test_fewer_writers_than_devices_are_refused_with_their_number(path: Path) -> None:
     with pytest.raises(UserError, match=r"there are \d+ writers with at least 100 samples for run\.devices = 1,000"):
-        build_world(load_settings(path), torch.device("cpu"), [DATA])
+        build_world(load_settings(path), torch.device("cpu"), FOLDERS)
+
+
+# Fewer devices a round, or fewer steps, than in the file: their number is time, not kind. The plays stand in for LEAF's
+# Shakespeare, the sample in the repository for the whole of Fashion-MNIST.
+FIRST_ROUNDS: dict[str, tuple[Any, ...]] = {  # whose data, how many rounds, what is smaller
+    "fed-spa-mnist": ("mnist", 2, "run.selected=3", "local.steps=10"),
+    "fed-spa-cifar10": ("cifar10", 1, "run.selected=2", "local.steps=2"),
+    "soteriafl-a9a": ("a9a", 2),
+    "soteriafl-mnist": ("mnist", 2),
+    "fed-smp-fashion-mnist": ("fashion-mnist-sample", 1, "run.devices=400", "run.selected=2", "local.epochs=1"),
+    "fed-smp-shakespeare": (
+        "shakespeare-plays",
+        1,
+        "run.devices=20",
+        "run.selected=1",
+        "local.epochs=0",
+        "local.steps=2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=needs(FIRST_ROUNDS[name][0])) for name in FIRST_ROUNDS])
+def test_every_scheme_of_it_runs_its_first_rounds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of each scheme: everybody is heard, and the model moves and stays finite."""
+    dataset, rounds, *smaller = FIRST_ROUNDS[name]
+    rows = {row.settings.scheme.name: row for row in load_rows(PAPERS[0].with_stem(name), smaller)}
+    for row in rows.values():
+        settings = row.settings.resolved(task={"dataset": dataset})
+        world = small_world(settings, monkeypatch)
+        state = State(0, world.model.initial(), world.cell.memory)
+        for _ in range(rounds):
+            before = state.parameters
+            state, record = run_round(world, state)
+            assert record["heard"] == settings.run.selected
+            assert record["uplink_bits"] > 0
+            assert torch.isfinite(state.parameters).all()
+            assert (state.parameters != before).any()
