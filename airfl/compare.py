@@ -12,8 +12,8 @@ from airfl.config import Row
 from airfl.device import find_device
 from airfl.errors import UserError
 from airfl.output import ROWS_NAME, check_new
+from airfl.record import Record
 from airfl.report.summary import Summary
-from airfl.round import Record
 from airfl.simulation import run
 from airfl.streams import Streams
 from airfl.tasks.datasets import data_folders, load_dataset

@@ -20,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from airfl.round import Record
+from airfl.record import Record
 
 SECONDS_BETWEEN_LINES = 5.0
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,20 +14,16 @@ from torch import Tensor
 from airfl.cell import Cell, noise_multiplier, open_round
 from airfl.computation import Computation
 from airfl.errors import UserError
-from airfl.local.evaluation import Evaluation, evaluate
+from airfl.local.evaluation import evaluate
 from airfl.local.flat import FlatModel
 from airfl.local.work import Trainer
-from airfl.privacy.ledger import PrivacyFigures
 from airfl.privacy.release import Ledger
+from airfl.record import Record, noise_std, record_downlink, record_evaluation, record_privacy, record_reception
 from airfl.selection import Memory
 from airfl.stages import Batch, Round, open_encoder
 from airfl.stages.clip import clip_factor
 from airfl.store import Store
 from airfl.tasks.task import Task
-from airfl.uplinks import Reception
-from channels.broadcast import Broadcast
-
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -126,12 +121,6 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
     return State(t + 1, parameters, opening.memory, state.store), record
 
 
-def noise_std(cell: Cell, reception: Reception) -> float:
-    """On an entry of the mean message: the receiver's noise, and what the devices themselves have put on."""
-    report = reception.report
-    return math.hypot(report.noise_std, cell.bound.noise_std * report.own_noise_gain)
-
-
 def check_finite(norms: Tensor, devices: NDArray[np.int64], round_index: int) -> None:
     """UserError that names round and device if an update is not finite: it must not be averaged."""
     finite = torch.isfinite(norms).cpu().numpy()
@@ -146,79 +135,3 @@ def chunks_of(devices: int, size: int) -> Iterator[slice]:
     """Slices of at most `size` devices, in order."""
     for start in range(0, devices, size):
         yield slice(start, min(start + size, devices))
-
-
-def record_evaluation(evaluation: Evaluation | None) -> Record:
-    """Figures of the new model, nan where the round is not evaluated."""
-    nan = float("nan")
-    found = evaluation or Evaluation(nan, nan, nan, nan, nan)
-    return {
-        "test_accuracy": found.test_accuracy,
-        "test_loss": found.test_loss,
-        "train_loss": found.train_loss,
-        "validation_accuracy": found.validation_accuracy,
-        "validation_loss": found.validation_loss,
-    }
-
-
-def record_reception(reception: Reception, entries: int) -> Record:
-    """What the uplink did and what it cost."""
-    report = reception.report
-    use, devices = report.use, report.devices
-    record: Record = {
-        "alignment_coefficient": report.alignment_coefficient,
-        "power_bound_binding": report.power_bound_binding,
-        "privacy_bound_binding": report.privacy_bound_binding,
-        "receive_snr_db": reception.receive_snr_db,
-        "message_length": entries,
-        "resource_elements": use.resource_elements,
-        "subcarriers": use.subcarriers,
-        "ofdm_symbols": use.ofdm_symbols,
-        "pilot_elements": report.pilot_elements,
-        "latency_s": use.air_time_s,
-        "uplink_bits": int(devices.bits.sum()),
-        "energy_j": float(devices.energy.sum()) + report.energy_of_others,
-        "heard": int(devices.active.sum()),
-        "clipped_share": report.clipped_share,
-        "papr_db": report.papr_db,
-        "waveform_clipped_share": report.waveform_clipped_share,
-        "transmit_scale": devices.transmit_scale,
-        "transmit_energy_j": devices.energy,
-        "bits": devices.bits,
-        "active": devices.active,
-        "snr_db": devices.snr_db,
-        "bits_on_air": devices.bits if devices.bits_on_air is None else devices.bits_on_air,
-        "rate": or_nan(devices.rate, devices.energy),
-        "device_air_time_s": or_nan(devices.air_time_s, devices.energy),
-        "block_error_rate": or_nan(devices.block_error_rate, devices.energy),
-    }
-    if reception.signals is not None:
-        record["tx_symbols"], record["rx_symbols"] = reception.signals.tx, reception.signals.rx
-        record["channel_response"] = reception.signals.response
-    return record
-
-
-def or_nan(values: NDArray[np.float64] | None, like: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The values, nan for a link that has none."""
-    return np.full_like(like, np.nan) if values is None else values
-
-
-def record_downlink(broadcast: Broadcast | None) -> Record:
-    """What the broadcast took; nothing where the downlink is ideal."""
-    return {
-        "downlink_elements": broadcast.resource_elements if broadcast else 0,
-        "downlink_latency_s": broadcast.air_time_s if broadcast else 0.0,
-        "downlink_energy_j": broadcast.energy if broadcast else 0.0,
-    }
-
-
-def record_privacy(cell: Cell, reception: Reception, privacy: PrivacyFigures, multiplier: float, rounds: int) -> Record:
-    """Claimed and tight figures side by side, after that many rounds."""
-    claim = cell.recipe.claim
-    return {
-        "noise_multiplier": multiplier,
-        "epsilon_paper": claim.epsilon(reception.report, rounds) if claim else float("nan"),
-        "epsilon_round": privacy.epsilon_round,
-        "epsilon": privacy.epsilon,
-        "epsilon_as_poisson": privacy.epsilon_as_poisson,
-    }

@@ -21,8 +21,9 @@ from airfl.local.flat import FlatModel
 from airfl.local.public import public_update
 from airfl.memory import check_store
 from airfl.output import TRACE_NAME, check_no_run
+from airfl.record import Record
 from airfl.report.summary import Summary, summarise
-from airfl.round import Record, State, World, run_round
+from airfl.round import State, World, run_round
 from airfl.schemes import scheme
 from airfl.selection import most_selected
 from airfl.server import mean_weights

@@ -20,7 +20,8 @@ from airfl.errors import UserError
 from airfl.privacy.composition import OwnRounds
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger
-from airfl.round import Record, State, World, run_round
+from airfl.record import Record
+from airfl.round import State, World, run_round
 from airfl.selection import SELECTIONS, Candidates, Limits
 from airfl.simulation import build_world
 from airfl.stages import Batch
