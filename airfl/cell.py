@@ -147,7 +147,9 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
     if memory.spent is not None or memory.mean_rate is not None:
         energy = link.at_bound().devices.energy
         memory = memory.after(devices, _rates(cell, devices, knowledge), energy, settings.selection.window)
-    heard = broadcast(settings, radio, cell.dimension, knowledge) if settings.grid.downlink else None
+    heard = (
+        broadcast(settings, radio, cell.dimension, knowledge, cell.bound.mask_bits) if settings.grid.downlink else None
+    )
     return Opening(devices, knowledge, link, memory, heard)
 
 

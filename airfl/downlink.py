@@ -13,8 +13,11 @@ from channels.csi import Knowledge
 from channels.units import db_to_linear, subcarrier_power_w
 
 
-def broadcast(settings: Settings, radio: Radio, dimension: int, knowledge: Knowledge) -> Broadcast:
-    """What it takes at the capacity of the weakest selected device, over the uplink's reciprocal channel."""
+def broadcast(settings: Settings, radio: Radio, dimension: int, knowledge: Knowledge, mask_bits: int = 0) -> Broadcast:
+    """What it takes at the capacity of the weakest selected device, over the uplink's reciprocal channel.
+
+    mask_bits: names of coordinates that the server chose and no seed tells.
+    """
     grid, response = settings.grid, knowledge.state.response
     if radio.physical:
         element_power = float(subcarrier_power_w(grid.downlink_power_dbm, radio.grid.used_subcarriers))
@@ -28,7 +31,7 @@ def broadcast(settings: Settings, radio: Radio, dimension: int, knowledge: Knowl
     coefficients = int(np.prod(response.shape[2:]))
     feedback = len(response) * coefficients * (settings.csi.phase_bits + settings.csi.gain_bits)
     try:
-        bits = downlink_bits(dimension, feedback_bits=feedback)
+        bits = downlink_bits(dimension, feedback_bits=feedback + mask_bits)
         return broadcast_cost(bits, worst, radio.grid, element_power * radio.energy_unit)
     except OverflowError as error:
         key = "grid.downlink_power_dbm" if radio.physical else "grid.downlink_snr_db"

@@ -64,7 +64,8 @@ class MessageBound:
     a device's data moves it, in l2 norm; noise_std: of the noise that the device itself has put on an entry, Gaussian
     unless its stage says otherwise. values: numbers a device sends (fewer than m where each has coordinates of its
     own), -1 for m; value_bits: bits of each on a digital link; side_bits: what else a message needs there, such as the
-    names of its coordinates. kept: what a device keeps between rounds for it.
+    names of its coordinates; mask_bits: what the server sends down to name them. kept: what a device keeps between
+    rounds for it.
     """
 
     entries: int
@@ -75,6 +76,7 @@ class MessageBound:
     values: int = -1
     value_bits: float = BITS_PER_VALUE
     side_bits: int = 0
+    mask_bits: int = 0
     kept: tuple[Kept, ...] = ()
 
     @property

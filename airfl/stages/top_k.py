@@ -47,14 +47,14 @@ class OwnTopK:
 @dataclass(frozen=True)
 class PublicTopK:
     """The k coordinates in which the server's own update on public data is largest, the same for all devices (Fed-SMP
-    algorithm 2, lines 24 to 33): they tell nothing of anybody's data."""
+    algorithm 2, lines 24 to 33): they tell nothing of anybody's data. Their names go down, where that is charged."""
 
     dimension: int
     kept: int
 
     def bound(self, before: MessageBound) -> MessageBound:
         """A masked vector may keep its whole norm, in the mean too: the mask follows what updates have in common."""
-        return replace(before, entries=self.kept)
+        return replace(before, entries=self.kept, mask_bits=subset_bits(self.dimension, self.kept))
 
     def open(self, opened: Round) -> Coder:
         """The server trains on public data from theta^t."""

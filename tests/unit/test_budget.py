@@ -21,6 +21,7 @@ from airfl.report.budget import budget_table, draw_budget, plot_budget
 from airfl.schemes import scheme
 from airfl.schemes.names import SCHEME_NAMES
 from airfl.simulation import run
+from airfl.stages.top_k import subset_bits
 from channels.fading import FADING_LAWS
 from tests.conftest import DEMO, ROOT, small_settings
 
@@ -222,3 +223,14 @@ def test_a_scheme_that_cannot_be_built_is_refused_in_one_line() -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert "privacy.delta" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_mask_that_the_server_chose_goes_down_and_one_of_a_seed_does_not() -> None:
+    """ceil(log2 C(d, k)) bits on top of d values of 32, a seed and beta, at one rate: all gains are equal."""
+    common = ("grid.downlink=true", "channel.fading=fixed", "run.rounds=1")
+    seed, chosen = (
+        link_budget(budget_settings(f"scheme.name=fed-smp-{kind}", *common)).downlink_elements
+        for kind in ("randk", "topk")
+    )
+    bits = subset_bits(25450, 12725)
+    assert chosen / seed == pytest.approx(1 + bits / (32 * 25450 + 96), rel=1e-6)
