@@ -37,7 +37,8 @@ class Budget:
     resource_elements, energy_j: of the uplink, pilots included; air_time_s: with the downlink where it is charged,
     which is 0 where it is ideal; silent_share: of the selected devices, those not heard; uplink_bits: of all messages;
     paper_cost_mb: the papers' own figure; device_memory_bytes: what one device keeps between rounds; units: of
-    energies. alignment_coefficient, privacy_bound_binding, round_energy: of each round, [T].
+    energies; claim_scope: what epsilon_paper is of, a "round" or the "run" so far; level: whose data is protected, a
+    "client"'s or a "record"'s. alignment_coefficient, privacy_bound_binding, round_energy: of each round, [T].
     """
 
     scheme: str
@@ -63,6 +64,8 @@ class Budget:
     paper_cost_mb: float
     device_memory_bytes: int
     units: str
+    claim_scope: str
+    level: str
     alignment_coefficient: NDArray[np.float64] = field(repr=False)
     privacy_bound_binding: NDArray[np.bool_] = field(repr=False)
     round_energy: NDArray[np.float64] = field(repr=False)
@@ -107,6 +110,8 @@ def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budge
         paper_cost_mb=paper_cost_mb(cell),
         device_memory_bytes=store_bytes(cell, cell.samples)[0],
         units="J" if cell.radio.physical else NORMALISED,
+        claim_scope=cell.recipe.claim.scope if cell.recipe.claim else "round",
+        level=ledger.level,
         alignment_coefficient_median=float(np.median(coefficient)),
         privacy_bound_binding_share=float(binding.mean()),
         noise_multiplier_min=multiplier,

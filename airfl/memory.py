@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from airfl.cell import Cell
 from airfl.errors import UserError
+from airfl.report.summary import figure
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +31,10 @@ def check_store(cell: Cell, sizes: NDArray[np.int64]) -> None:
         return
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     total = each * devices
-    text = f"{devices:,} devices keep {each / 1e6:,.3g} MB each between rounds, {total / 1e9:,.3g} GB"
+    text = f"{devices:,} devices keep {figure(each / 1e6)} MB each between rounds, {figure(total / 1e9)} GB"
     if total > LARGEST_SHARE * memory:
         raise UserError(
-            f"scheme.name: {cell.settings.scheme.name!r}: {text} of {memory / 1e9:,.3g} GB; take fewer devices or "
+            f"scheme.name: {cell.settings.scheme.name!r}: {text} of {figure(memory / 1e9)} GB; take fewer devices or "
             "rounds (run.devices, run.rounds), fewer samples a device, or a smaller model"
         )
     log.info("%s at most", text)

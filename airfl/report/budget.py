@@ -36,6 +36,8 @@ def budget_table(budget: Budget, delta: float) -> Table:
 
 def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
     beta = budget.alignment_coefficient_median
+    whose = "device" if budget.level == "client" else budget.level
+    claimed = "the run" if budget.claim_scope == "run" else "a round, largest"
     return [
         ("parameters d", f"{budget.dimension:,}"),
         ("entries a round, k", f"{budget.entries_per_round:,}"),
@@ -47,9 +49,9 @@ def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
         *_digital(budget),
         ("alignment coefficient β, median", figure(beta)),
         ("rounds in which the privacy bound sets β", f"{100 * budget.privacy_bound_binding_share:.1f}%"),
-        ("noise over a device's largest contribution, least", figure(budget.noise_multiplier_min)),
-        (f"ε claimed for a round, largest (δ = {delta:g})", figure(budget.epsilon_paper)),
-        ("ε of that round, tight, for the sampler that runs", figure(budget.epsilon_round_max)),
+        (f"noise over a {whose}'s largest contribution, least", figure(budget.noise_multiplier_min)),
+        (f"ε claimed for {claimed} (δ = {delta:g})", figure(budget.epsilon_paper)),
+        ("ε of the worst round, tight, for the sampler that runs", figure(budget.epsilon_round_max)),
         ("ε of that round accounted as Poisson", figure(budget.epsilon_round_max_as_poisson)),
     ]
 

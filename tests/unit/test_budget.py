@@ -50,6 +50,8 @@ KEYS = [
     "paper_cost_mb",
     "device_memory_bytes",
     "units",
+    "claim_scope",
+    "level",
 ]
 VARIANTS = {
     "plain": (),
