@@ -33,7 +33,11 @@ LEVELS = {"soteriafl-a9a": (1, 5, 10), "soteriafl-mnist": (1,)}
 SCHEMES = ("LDP-SGD", "LDP-SVRG", "CDP-SGD", "SoteriaFL-SGD", "SoteriaFL-SVRG")
 UNCOMPRESSED = ("LDP-SGD", "LDP-SVRG")
 STEP_SIZES = (0.01, 0.03, 0.06, 0.1, 0.3, 0.6, 1.0)
-PARTITIONS = {"soteriafl-a9a": ("class", "iid"), "soteriafl-mnist": ("class",)}
+# How samples are divided, and what G bounds: the public code sorts by class and clips the mini-batch's mean.
+VARIANTS = {
+    "soteriafl-a9a": (("iid", "sample"), ("iid", "batch"), ("class", "sample"), ("class", "batch")),
+    "soteriafl-mnist": (("class", "sample"),),
+}
 SEEDS = 2
 SAVING = 20  # d/k
 
@@ -71,9 +75,9 @@ def main() -> None:
         for done, _ in enumerate(pool.map(run, jobs), 1):
             print(f"{done} of {len(jobs)}", end="\r", flush=True)
     text = "\n\n".join(
-        table(name, partition, level, arguments.out)
+        table(name, variant, level, arguments.out)
         for name, levels in LEVELS.items()
-        for partition in PARTITIONS[name]
+        for variant in VARIANTS[name]
         for level in levels
     )
     print(text)
@@ -81,38 +85,40 @@ def main() -> None:
         arguments.table.write_text(text + "\n")
 
 
-Job = tuple[str, str, str, float, int]  # experiment, label of the row, partition, step size, seed
+Variant = tuple[str, str]  # partition, scheme.clip
+Job = tuple[str, str, Variant, float, int]  # experiment, label of the row, variant, step size, seed
 
 
 def all_jobs() -> Iterator[Job]:
     """Every run of the study."""
     for name, levels in LEVELS.items():
-        for partition in PARTITIONS[name]:
+        for variant in VARIANTS[name]:
             for level in levels:
                 for scheme in SCHEMES:
                     for step_size in STEP_SIZES:
                         for seed in range(SEEDS):
-                            yield name, f"{scheme}, eps = {level}", partition, step_size, seed
+                            yield name, f"{scheme}, eps = {level}", variant, step_size, seed
 
 
 def kept(job: Job, out: Path) -> Path:
     """Where the points of a run are."""
-    name, label, partition, step_size, seed = job
-    return out / f"{name} {label} {partition} {step_size:g} {seed}.json"
+    name, label, variant, step_size, seed = job
+    return out / f"{name} {label} {' '.join(variant)} {step_size:g} {seed}.json"
 
 
-def run(job: tuple[str, str, str, float, int, Path, Path | None]) -> None:
+def run(job: tuple[str, str, Variant, float, int, Path, Path | None]) -> None:
     """One run, its points written when it is through."""
-    name, label, partition, step_size, seed, out, data = job
+    name, label, variant, step_size, seed, out, data = job
     torch.set_num_threads(1)
     row = row_of(name, label)
     settings = row.settings.resolved(
         run={"seed": seed, "threads": 1, "evaluate_every": stride(row.settings)},
-        task={"partition": partition},
+        task={"partition": variant[0]},
+        scheme={"clip": variant[1]},
         local={"learning_rate": step_size},
     )
     points = list(train(settings, data))
-    kept((name, label, partition, step_size, seed), out).write_text(to_json([asdict(point) for point in points]))
+    kept((name, label, variant, step_size, seed), out).write_text(to_json([asdict(point) for point in points]))
 
 
 def train(settings: Settings, data: Path | None) -> Iterator[Point]:
@@ -148,29 +154,29 @@ def row_of(name: str, label: str) -> Row:
     return next(row for row in load_rows(PAPERS / f"{name}.toml") if row.label == label)
 
 
-def table(name: str, partition: str, level: int, out: Path) -> str:
+def table(name: str, variant: Variant, level: int, out: Path) -> str:
     """Markdown: each scheme after all rounds, and at the bits of the compressed ones."""
     rounds = row_of(name, f"{SCHEMES[0]}, eps = {level}").settings.run.rounds
     lines = [
-        f"{name}, ε = {level}, T = {rounds}, partition {partition!r}",
+        f"{name}, ε = {level}, T = {rounds}, divided by {variant[0]}, every {variant[1]} clipped",
         "",
         "| scheme | per round: η | utility | accuracy % | per bit: rounds | η | utility | accuracy % |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for scheme in SCHEMES:
-        job = (name, f"{scheme}, eps = {level}", partition)
+        job = (name, f"{scheme}, eps = {level}", variant)
         fair = max(rounds // SAVING, 1) if scheme in UNCOMPRESSED else rounds
         whole, equal = best(job, rounds, out), best(job, fair, out)
         lines.append(f"| {scheme} | {_text(whole)} | {fair} | {_text(equal)} |")
     return "\n".join(lines)
 
 
-def best(job: tuple[str, str, str], rounds: int, out: Path) -> Cell:
+def best(job: tuple[str, str, Variant], rounds: int, out: Path) -> Cell:
     """The step size of the smallest utility after so many rounds."""
     return min((at(job, step_size, rounds, out) for step_size in STEP_SIZES), key=lambda cell: cell.utility)
 
 
-def at(job: tuple[str, str, str], step_size: float, rounds: int, out: Path) -> Cell:
+def at(job: tuple[str, str, Variant], step_size: float, rounds: int, out: Path) -> Cell:
     """One step size after so many rounds."""
     points = [_point(json.loads(kept((*job, step_size, seed), out).read_text()), rounds) for seed in range(SEEDS)]
     utility = statistics.fmean(point.utility for point in points)
