@@ -3,10 +3,11 @@
 python experiments/soteriafl.py --out DIR [--data DIR] [--processes 2] [--table FILE]
 
 Rows, rounds and batches are those of experiments/configs/papers/soteriafl-a9a.toml and soteriafl-mnist.toml. Every
-scheme runs with each of the paper's seven step sizes and two seeds, and shows at every point the step size that is
-best there. Utility is that of the paper's theorems: the squared norm of the gradient of the whole objective, averaged
-over the rounds so far. "Per bit" stops everybody at the bits of the compressed runs: uncompressed schemes after a
-twentieth of the rounds. What has run is kept in DIR and not run again.
+scheme runs with each of the paper's seven step sizes and two seeds, and shows the step size that is best there. Per
+round: utility as in the paper's theorems, the squared norm of the gradient of the whole objective, averaged over the
+run. Per bit: that squared norm itself where equally much was sent, uncompressed schemes after a twentieth of the
+rounds, compressed ones at the last point but one (an average would be mostly the start). Models are looked at twenty
+times a run. What has run is kept in DIR and not run again.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ VARIANTS = {
     "soteriafl-mnist": (("class", "sample"),),
 }
 SEEDS = 2
-SAVING = 20  # d/k
+POINTS = 20  # of a run, where it is looked at; d/k as well
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Cell:
-    """The best step size at a point, and what it gives: mean over seeds, largest deviation of one from it."""
+    """A step size and what it gives at a point: mean over seeds, largest deviation of one from it."""
 
     step_size: float
-    utility: float
+    rounds: int
+    gradient: float
     spread: float
     accuracy: float
 
@@ -146,7 +148,7 @@ def gradient_square(world: World, parameters: torch.Tensor) -> float:
 
 def stride(settings: Settings) -> int:
     """Rounds between two points: a twentieth of all, less where that is none."""
-    return max(settings.run.rounds // SAVING, 1)
+    return max(settings.run.rounds // POINTS, 1)
 
 
 def row_of(name: str, label: str) -> Row:
@@ -160,38 +162,46 @@ def table(name: str, variant: Variant, level: int, out: Path) -> str:
     lines = [
         f"{name}, ε = {level}, T = {rounds}, divided by {variant[0]}, every {variant[1]} clipped",
         "",
-        "| scheme | per round: η | utility | accuracy % | per bit: rounds | η | utility | accuracy % |",
+        "| scheme | per round: η | utility | accuracy % | per bit: rounds | η | gradient | accuracy % |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for scheme in SCHEMES:
         job = (name, f"{scheme}, eps = {level}", variant)
-        fair = max(rounds // SAVING, 1) if scheme in UNCOMPRESSED else rounds
-        whole, equal = best(job, rounds, out), best(job, fair, out)
-        lines.append(f"| {scheme} | {_text(whole)} | {fair} | {_text(equal)} |")
+        whole = min((over_the_run(job, step_size, out) for step_size in STEP_SIZES), key=lambda cell: cell.gradient)
+        place = 1 if scheme in UNCOMPRESSED else -1
+        equal = min((at(job, step_size, place, out) for step_size in STEP_SIZES), key=lambda cell: cell.gradient)
+        lines.append(f"| {scheme} | {_text(whole)} | {equal.rounds} | {_text(equal)} |")
     return "\n".join(lines)
 
 
-def best(job: tuple[str, str, Variant], rounds: int, out: Path) -> Cell:
-    """The step size of the smallest utility after so many rounds."""
-    return min((at(job, step_size, rounds, out) for step_size in STEP_SIZES), key=lambda cell: cell.utility)
+def over_the_run(job: tuple[str, str, Variant], step_size: float, out: Path) -> Cell:
+    """Utility after all rounds."""
+    last = [read(job, step_size, seed, out)[-1] for seed in range(SEEDS)]
+    return cell(step_size, last, [point.utility for point in last])
 
 
-def at(job: tuple[str, str, Variant], step_size: float, rounds: int, out: Path) -> Cell:
-    """One step size after so many rounds."""
-    points = [_point(json.loads(kept((*job, step_size, seed), out).read_text()), rounds) for seed in range(SEEDS)]
-    utility = statistics.fmean(point.utility for point in points)
-    spread = max(abs(point.utility - utility) for point in points)
-    return Cell(step_size, utility, spread, statistics.fmean(point.accuracy for point in points))
+def at(job: tuple[str, str, Variant], step_size: float, place: int, out: Path) -> Cell:
+    """The gradient at point 1, 2 ..., or -1 for the last but one, from the averages up to it and without it."""
+    runs = [read(job, step_size, seed, out) for seed in range(SEEDS)]
+    n = place if place > 0 else len(runs[0]) + place
+    squares = [(n + 1) * points[n].utility - n * points[n - 1].utility for points in runs]
+    return cell(step_size, [points[n - 1] for points in runs], squares)
 
 
-def _point(points: Sequence[dict[str, float]], rounds: int) -> Point:
-    """The last point at or before it."""
-    found = [Point(int(one["rounds"]), one["utility"], one["accuracy"]) for one in points]
-    return next(point for point in reversed(found) if point.rounds <= rounds)
+def cell(step_size: float, points: Sequence[Point], gradients: Sequence[float]) -> Cell:
+    """Mean and spread over seeds."""
+    mean = statistics.fmean(gradients)
+    spread = max(abs(gradient - mean) for gradient in gradients)
+    return Cell(step_size, points[0].rounds, mean, spread, statistics.fmean(point.accuracy for point in points))
 
 
-def _text(cell: Cell) -> str:
-    return f"{cell.step_size:g} | {cell.utility:.3g} ± {cell.spread:.1g} | {100 * cell.accuracy:.1f}"
+def read(job: tuple[str, str, Variant], step_size: float, seed: int, out: Path) -> list[Point]:
+    """The points of a run."""
+    return [Point(**point) for point in json.loads(kept((*job, step_size, seed), out).read_text())]
+
+
+def _text(found: Cell) -> str:
+    return f"{found.step_size:g} | {found.gradient:.2g} ± {found.spread:.1g} | {100 * found.accuracy:.1f}"
 
 
 if __name__ == "__main__":
