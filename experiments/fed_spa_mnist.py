@@ -1,9 +1,9 @@
 """Table 1 of the Fed-SPA paper once more: MNIST, best accuracy over 45 rounds, the paper's figures beside ours.
 
-python experiments/fed_spa_mnist.py --out DIR [--data DIR] [--processes 2]
+python experiments/fed_spa_mnist.py --out DIR [--data DIR] [--processes 2] [--table FILE]
 
-The rows are those of experiments/configs/papers/fed-spa-mnist.toml; a run that is finished in DIR is not run again. The
-table goes to experiments/tables/fed-spa-mnist.md, which says what differs and why.
+The rows are those of experiments/configs/papers/fed-spa-mnist.toml; a run that is finished in DIR is not run again, and
+all of them take two cores an hour. docs/schemes.md shows the table and says what differs and why.
 """
 
 from __future__ import annotations
