@@ -21,6 +21,7 @@ from airfl.local.batches import BatchRule, plan_batches
 from airfl.local.sgd import normalise
 from airfl.round import World, run_round
 from airfl.simulation import State, build_world
+from airfl.store import Store
 
 DEMO = Path(__file__).resolve().parents[1] / "configs" / "demo.toml"
 TURNS = 7
@@ -51,7 +52,7 @@ def train_selected(world: World) -> None:
     devices = torch.arange(world.cell.settings.run.selected).numpy()
     chunk = world.trainer.chunk
     for begin in range(0, len(devices), chunk):
-        world.trainer.updates(world.model.initial(), devices[begin : begin + chunk], 0)
+        world.trainer.updates(world.model.initial(), devices[begin : begin + chunk], 0, Store())
 
 
 def seconds(work: Callable[[], None], repeats: int) -> float:
