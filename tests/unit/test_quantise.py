@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 from torch import Tensor
 
+from airfl.privacy.binomial_ledger import BinomialRelease
+from airfl.schemes.cpsgd import build
+from airfl.schemes.recipe import Problem
 from airfl.stages.clip import Clip
 from airfl.stages.quantise import BinomialNoise, StochasticQuantise
 from airfl.stages.rand_k import RandK
@@ -16,6 +19,7 @@ from airfl.stages.rotation import Rotation, walsh_hadamard
 from airfl.stages.stage import Batch, MessageBound, Round, Stage, bound_after, open_encoder
 from airfl.store import Store
 from airfl.streams import Streams
+from tests.conftest import small_settings
 
 IDS = np.array([3, 8, 21, 40, 77])
 
@@ -244,3 +248,14 @@ def test_messages_stay_within_their_bounds(levels: int, trials: int) -> None:
     assert bound.rms**2 == pytest.approx(quantised.rms**2 + trials / 4 * 64)
     assert bound.noise_std == pytest.approx(math.sqrt(trials) / 2)
     assert bound.sensitivity == quantised.sensitivity
+
+
+@pytest.mark.parametrize(("clip_norm", "wanted"), [(1e6, 0.01 * math.sqrt(25450)), (0.5, 0.5)])
+def test_a_message_is_no_longer_than_its_quantisers_box(clip_norm: float, wanted: float) -> None:
+    """||X_i|| <= min(C, X sqrt(d)): what cpSGD accounts with when the box is the tighter of the two."""
+    settings = small_settings(
+        "scheme.name=cpsgd", "scheme.quantiser_bound=0.01", "scheme.levels=16", f"local.clip_norm={clip_norm}"
+    )
+    release = build(Problem(settings, 25450, "digital")).release
+    assert isinstance(release, BinomialRelease)
+    assert release.message.clip_norm == pytest.approx(wanted)
