@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from airfl.cell import Cell
 from airfl.local.evaluation import Evaluation
 from airfl.privacy.ledger import PrivacyFigures
-from airfl.uplinks import Reception
+from airfl.uplinks import LinkReport, Reception
 from channels.broadcast import Broadcast
+
+if TYPE_CHECKING:
+    from airfl.round import Exchange
 
 Record = dict[str, Any]
 
@@ -78,6 +81,28 @@ def or_nan(values: NDArray[np.float64] | None, like: NDArray[np.float64]) -> NDA
     return np.full_like(like, np.nan) if values is None else values
 
 
+def record_exchange(cell: Cell, exchanged: Exchange, round_index: int) -> Record:
+    """Who took part over which channels, what the links did and cost, how far the mean is from an ideal link's."""
+    opening, encoder, reception = exchanged.opening, exchanged.encoder, exchanged.reception
+    devices = opening.devices
+    record = {
+        **record_reception(reception, cell.bound.entries),
+        **record_downlink(opening.broadcast),
+        "noise_std": noise_std(cell, reception) * encoder.noise_gain,
+        "interference_std": reception.report.interference_std * encoder.noise_gain,
+        "aggregation_error": float((exchanged.mean_update - exchanged.reference).double().square().sum()),
+        "device_id": devices,
+        "channel_gain": opening.channel.gains,
+        "channel_estimate": opening.estimate.gains,
+        "power_limit": cell.power_limits[devices] * cell.radio.energy_unit,
+        "update_norm": exchanged.update_norms,
+    }
+    if cell.settings.trace.records_signals(round_index):
+        everything = np.arange(cell.bound.entries)
+        record["coordinates"] = everything if encoder.coordinates is None else encoder.coordinates
+    return record
+
+
 def record_downlink(broadcast: Broadcast | None) -> Record:
     """What the broadcast took; nothing where the downlink is ideal."""
     return {
@@ -87,12 +112,12 @@ def record_downlink(broadcast: Broadcast | None) -> Record:
     }
 
 
-def record_privacy(cell: Cell, reception: Reception, privacy: PrivacyFigures, multiplier: float, rounds: int) -> Record:
+def record_privacy(cell: Cell, report: LinkReport, privacy: PrivacyFigures, multiplier: float, rounds: int) -> Record:
     """Claimed and tight figures side by side, after that many rounds."""
     claim = cell.recipe.claim
     return {
         "noise_multiplier": multiplier,
-        "epsilon_paper": claim.epsilon(reception.report, rounds) if claim else float("nan"),
+        "epsilon_paper": claim.epsilon(report, rounds) if claim else float("nan"),
         "epsilon_round": privacy.epsilon_round,
         "epsilon": privacy.epsilon,
         "epsilon_as_poisson": privacy.epsilon_as_poisson,

@@ -11,19 +11,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.cell import Cell, noise_multiplier, open_round
+from airfl.cell import Cell, Opening, noise_multiplier, open_round
 from airfl.computation import Computation
 from airfl.errors import UserError
 from airfl.local.evaluation import evaluate
 from airfl.local.flat import FlatModel
 from airfl.local.work import Trainer
 from airfl.privacy.release import Ledger
-from airfl.record import Record, noise_std, record_downlink, record_evaluation, record_privacy, record_reception
+from airfl.record import Record, record_evaluation, record_exchange, record_privacy
 from airfl.selection import Memory
-from airfl.stages import Batch, Round, open_encoder
+from airfl.stages import Batch, Coder, Round, open_encoder
 from airfl.stages.clip import clip_factor
 from airfl.store import Store
 from airfl.tasks.task import Task
+from airfl.uplinks import Reception
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,47 @@ class State:
     store: Store = field(default_factory=Store)
 
 
+@dataclass(frozen=True)
+class Exchange:
+    """A round up to what the server decodes.
+
+    mean_update: decoded, [d]; reference: what an ideal link would deliver, [d]; update_norms: after clipping, [r].
+    """
+
+    opening: Opening
+    encoder: Coder
+    reception: Reception
+    mean_update: Tensor
+    reference: Tensor
+    update_norms: NDArray[np.float64]
+
+
+Plant = Callable[[Tensor, NDArray[np.int64], Coder], Tensor]
+"""(updates of a chunk [chunk, d], its device ids, the encoder of the round) -> what takes their place."""
+
+
 def run_round(world: World, state: State) -> tuple[State, Record]:
     """Round t: (theta^t, t) -> (theta^(t+1), t+1) and the record of what happened."""
+    t, settings = state.round_index, world.cell.settings
+
+    exchanged = exchange(world, state)
+    parameters = world.cell.recipe.server.step(state.parameters, exchanged.mean_update, t, state.store)
+
+    evaluated = (t + 1) % settings.run.evaluate_every == 0 or t + 1 == settings.run.rounds
+    privacy = account(world, exchanged, t + 1, evaluated)
+    evaluation = evaluate(world.model, parameters, world.task) if evaluated else None
+    computation = Computation.of(settings.compute, world.trainer.evaluations(exchanged.opening.devices, t))
+    record = {
+        **record_evaluation(evaluation),
+        **record_exchange(world.cell, exchanged, t),
+        **privacy,
+        **computation.record(),
+    }
+    return State(t + 1, parameters, exchanged.opening.memory, state.store), record
+
+
+def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange:
+    """Select, train, encode, send, decode. plant: changes what single devices have computed, for an audit."""
     cell, t = world.cell, state.round_index
     settings = cell.settings
 
@@ -75,10 +115,11 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
     )
     clip_norm = settings.local.update_bound if cell.recipe.local.clips_update else math.inf
 
-    reference = torch.zeros_like(state.parameters)  # what an ideal link would deliver
+    reference = torch.zeros_like(state.parameters)
     update_norms = np.zeros(len(devices))
     for chunk in chunks_of(len(devices), world.trainer.chunk):
         updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store)
+        updates = plant(updates, devices[chunk], encoder) if plant else updates
         norms = updates.norm(dim=1)
         check_finite(norms, devices[chunk], t)
         clipped = clip_factor(norms, clip_norm)
@@ -89,36 +130,16 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
         message = encoder.encode(Batch(updates, torch.ones_like(norms), norms, chunk))
         link.send(message.scaled(weight), chunk)
     reception = link.close()
-
-    mean_update = encoder.decode(reception.mean)
-    parameters = cell.recipe.server.step(state.parameters, mean_update, t, state.store)
-
-    evaluated = (t + 1) % settings.run.evaluate_every == 0 or t + 1 == settings.run.rounds
-    multiplier = noise_multiplier(cell, reception.report)
-    privacy = world.ledger.record(multiplier, evaluated, devices)
-    evaluation = evaluate(world.model, parameters, world.task) if evaluated else None
-
-    computation = Computation.of(settings.compute, world.trainer.evaluations(devices, t))
     reference /= settings.run.selected
-    record = {
-        **record_evaluation(evaluation),
-        **record_reception(reception, cell.bound.entries),
-        **record_downlink(opening.broadcast),
-        **record_privacy(cell, reception, privacy, multiplier, t + 1),
-        **computation.record(),
-        "noise_std": noise_std(cell, reception) * encoder.noise_gain,
-        "interference_std": reception.report.interference_std * encoder.noise_gain,
-        "aggregation_error": float((mean_update - reference).double().square().sum()),
-        "device_id": devices,
-        "channel_gain": opening.channel.gains,
-        "channel_estimate": opening.estimate.gains,
-        "power_limit": cell.power_limits[devices] * cell.radio.energy_unit,
-        "update_norm": update_norms,
-    }
-    if settings.trace.records_signals(t):
-        everything = np.arange(cell.bound.entries)
-        record["coordinates"] = everything if encoder.coordinates is None else encoder.coordinates
-    return State(t + 1, parameters, opening.memory, state.store), record
+    return Exchange(opening, encoder, reception, encoder.decode(reception.mean), reference, update_norms)
+
+
+def account(world: World, exchanged: Exchange, rounds: int, compose: bool) -> Record:
+    """Enter the round into the ledger: claimed and tight figures after that many rounds; composed ones if asked for."""
+    report = exchanged.reception.report
+    multiplier = noise_multiplier(world.cell, report)
+    privacy = world.ledger.record(multiplier, compose, exchanged.opening.devices)
+    return record_privacy(world.cell, report, privacy, multiplier, rounds)
 
 
 def check_finite(norms: Tensor, devices: NDArray[np.int64], round_index: int) -> None:
