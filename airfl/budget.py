@@ -14,7 +14,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.cell import Cell, Opening, build_cell, build_ledger, noise_multiplier, open_round, paper_cost_mb
+from airfl.cell import (
+    Cell,
+    Opening,
+    build_cell,
+    build_ledger,
+    noise_multiplier,
+    open_round,
+    paper_cost_mb,
+    release_event,
+)
 from airfl.config import Settings
 from airfl.memory import store_bytes
 from airfl.privacy.release import RecordRelease
@@ -91,7 +100,7 @@ def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budge
     coefficient = np.array([one.alignment_coefficient for one in rounds])
     binding = np.array([one.privacy_bound_binding for one in rounds])
     energy = np.array([one.energy for one in rounds])
-    ledger = build_ledger(cell)
+    ledger, worst = build_ledger(cell), release_event(cell, multiplier)
     return Budget(
         scheme=settings.scheme.name,
         rounds=len(rounds),
@@ -111,13 +120,13 @@ def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budge
         device_memory_bytes=store_bytes(cell, cell.samples)[0],
         units="J" if cell.radio.physical else NORMALISED,
         claim_scope=cell.recipe.claim.scope if cell.recipe.claim else "round",
-        level=ledger.level,
+        level=ledger.statement.level,
         alignment_coefficient_median=float(np.median(coefficient)),
         privacy_bound_binding_share=float(binding.mean()),
         noise_multiplier_min=multiplier,
         epsilon_paper=max(one.epsilon_paper for one in rounds),
-        epsilon_round_max=ledger.of_one_round(multiplier, ledger.sampling),
-        epsilon_round_max_as_poisson=ledger.of_one_round(multiplier, "poisson"),
+        epsilon_round_max=ledger.of_one_round(worst),
+        epsilon_round_max_as_poisson=ledger.of_one_round_as_poisson(worst),
         alignment_coefficient=coefficient,
         privacy_bound_binding=binding,
         round_energy=energy,

@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from airfl.config import Settings
 from airfl.downlink import broadcast
 from airfl.errors import UserError
-from airfl.privacy.release import Ledger
+from airfl.privacy.accountants import UnsupportedEventError
+from airfl.privacy.events import Event
+from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.statement import statement_of
 from airfl.radio import Radio, build_radio, check_radio, check_size, policy_parameters
 from airfl.schemes import fitted, link_of, scheme
 from airfl.schemes.recipe import LinkKind, Problem, Recipe
@@ -171,10 +174,21 @@ def paper_cost_mb(cell: Cell) -> float:
     return cell.bound.sent_values * cell.bound.value_bits * rounds / 8e6
 
 
-def build_ledger(cell: Cell) -> Ledger:
-    """The ledger of a run of this cell."""
-    secure = cell.link != "digital" or cell.settings.digital.secure_aggregation != "off"
-    return cell.recipe.release.ledger(cell.settings, secure)
+def release_event(cell: Cell, multiplier: float) -> Event:
+    """What a round with that noise multiplier released of a device that was in it."""
+    return cell.recipe.release.event(multiplier)
+
+
+def build_ledger(cell: Cell) -> PrivacyLedger:
+    """The ledger of a run of this cell; UserError where its accountant has no bound for what is released."""
+    release = cell.recipe.release
+    statement = statement_of(cell.settings, release.level, cell.link)
+    release.check(SELECTIONS[cell.settings.selection.kind].sampling)
+    try:
+        PrivacyLedger(statement).record(release.event(1.0), compose=False)
+    except UnsupportedEventError as error:
+        raise UserError(f"privacy.accountant: {error}") from None
+    return PrivacyLedger(statement)
 
 
 def _element_power(cell: Cell) -> Array:

@@ -121,4 +121,5 @@ def record_privacy(cell: Cell, report: LinkReport, privacy: PrivacyFigures, mult
         "epsilon_round": privacy.epsilon_round,
         "epsilon": privacy.epsilon,
         "epsilon_as_poisson": privacy.epsilon_as_poisson,
+        "epsilon_at_least": privacy.epsilon_at_least,
     }

@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.cell import Cell, Opening, noise_multiplier, open_round
+from airfl.cell import Cell, Opening, noise_multiplier, open_round, release_event
 from airfl.computation import Computation
 from airfl.errors import UserError
 from airfl.local.evaluation import evaluate
 from airfl.local.flat import FlatModel
 from airfl.local.work import Trainer
-from airfl.privacy.release import Ledger
+from airfl.privacy.ledger import PrivacyLedger
 from airfl.record import Record, record_evaluation, record_exchange, record_privacy
 from airfl.selection import Memory
 from airfl.stages import Batch, Coder, Round, open_encoder
@@ -38,7 +38,7 @@ class World:
     task: Task
     model: FlatModel
     trainer: Trainer
-    ledger: Ledger
+    ledger: PrivacyLedger
     device: torch.device
     public_update: Callable[[Tensor, int], Tensor]
 
@@ -138,7 +138,9 @@ def account(world: World, exchanged: Exchange, rounds: int, compose: bool) -> Re
     """Enter the round into the ledger: claimed and tight figures after that many rounds; composed ones if asked for."""
     report = exchanged.reception.report
     multiplier = noise_multiplier(world.cell, report)
-    privacy = world.ledger.record(multiplier, compose, exchanged.opening.devices)
+    last = rounds == world.cell.settings.run.rounds
+    event = release_event(world.cell, multiplier)
+    privacy = world.ledger.record(event, compose, exchanged.opening.devices, last)
     return record_privacy(world.cell, report, privacy, multiplier, rounds)
 
 

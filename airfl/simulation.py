@@ -186,7 +186,7 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
     if settings.trace.any_signals and cell.link == "analog":
         dimensions |= signal_dimensions(cell)
         variables += signal_variables(settings.grid.packing)
-    ledger = world.ledger
+    ledger, statement = world.ledger, world.ledger.statement
     writer = TraceWriter(
         path,
         attributes={
@@ -202,19 +202,20 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
         },
         dimensions=dimensions,
         variables=variables,
-        epsilon_attributes={"delta": ledger.delta, "level": ledger.level},
+        epsilon_attributes={"delta": statement.delta, "level": statement.level},
     )
     own = {
-        "adjacency": ledger.adjacency,
-        "sampling": ledger.sampling,
-        "observer": ledger.observer,
+        "adjacency": statement.adjacency,
+        "sampling": statement.sampling,
+        "observer": statement.observer,
         "csi_error": settings.privacy.csi_error,
     }
     writer.annotate("epsilon", {**own, "accountant": ledger.accountant})
     writer.annotate("epsilon_round", {**own, "accountant": "closed form"})
+    writer.annotate("epsilon_at_least", {**own, "accountant": "PLD of a pair of neighbours"})
     writer.annotate(
         "epsilon_as_poisson",
-        {"adjacency": "add_remove", "sampling": "poisson", "observer": ledger.observer, "accountant": "PLD"},
+        {"adjacency": "add_remove", "sampling": "poisson", "observer": statement.observer, "accountant": "PLD"},
     )
     claim = cell.recipe.claim
     writer.annotate("epsilon_paper", {"scope": claim.scope if claim else "none"})

@@ -40,6 +40,7 @@ class Purpose(IntEnum):
     PROJECTION = 23
     BLOCK_ERRORS = 24
     INITIAL_ROUND = 25
+    AUDIT = 26
 
 
 class Streams:

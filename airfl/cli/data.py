@@ -37,8 +37,8 @@ def get(
 @data_app.command(epilog="Example: airfl data path --json")
 def path(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Where data sets are looked for, which are there, where decoded ones are kept."""
+    from airfl.cache import cache_folder
     from airfl.tasks.datasets import DATASETS, data_folders
-    from airfl.tasks.datasets.cache import cache_folder
 
     folders = data_folders(data_dir)
     found = {name: _where(name, folders) for name in DATASETS}

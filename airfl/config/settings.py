@@ -123,9 +123,23 @@ class ServerSettings(Section):
 class PrivacySettings(Section):
     """What is claimed, and how power control keeps to it."""
 
-    epsilon: MaybeInfinite = Field(1.5, gt=0, description="claimed per round; inf drops the bound")
+    epsilon: MaybeInfinite = Field(
+        1.5,
+        gt=0,
+        description="claimed per round, or by theorems on runs for the run; of the run with bound = "
+        "accountant; inf drops the bound",
+    )
     delta: float | None = Field(None, gt=0, lt=1, description="default 1/N")
-    bound: Literal["paper"] = Field("paper", description="where power control takes its privacy bound from")
+    bound: Literal["paper", "accountant"] = Field(
+        "paper",
+        description="where power control, or the devices' noise, takes its privacy bound from: the paper's own theorem, "
+        "or the accountant, so that the whole run really ends at epsilon",
+    )
+    accountant: Literal["auto", "pld", "rdp", "dominating-pair"] = Field(
+        "auto",
+        description="of the whole run's epsilon: auto = pld for Poisson samples, the smallest of RDP and two closed "
+        "forms for samples of fixed size; dominating-pair is sharper for these",
+    )
     csi_error: Literal["realised", "quantile", "unbounded"] = Field(
         "realised",
         description="how a contribution that arrives stronger than beta, the channel being known imperfectly, counts: "

@@ -1,113 +1,178 @@
-"""The ledger of a run: what is claimed, what one round costs, what all rounds cost.
+"""The ledger of a run: every round an event, what one round costs, what all rounds cost.
 
-Level: client (a device's whole data). Observer: a third party who sees what is broadcast, the combined real part after
-decoding. The noise multiplier of a round is the noise on an entry of the sum over the largest contribution of one
-device. beta^t follows from channel state and limits of the selected devices, which are taken to be public. Where the
-channel chooses who takes part, nothing is amplified: a device pays for each of its own rounds in full, and the figure
-is that of the device that pays most.
+beta^t follows from channel state and limits of the selected devices, which are taken to be public. Where chance hides
+who took part, the rounds are amplified; where the observer knows it, or the channel decides it, everybody pays for each
+of their own rounds in full, and the figure is that of whoever pays most.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.privacy.composition import Accountant, OwnRounds, Poisson, WithoutReplacement
-from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
-from airfl.selection import Sampling
+from airfl.privacy.accountants import accountant
+from airfl.privacy.accountants.bins import binned, on_lattice
+from airfl.privacy.events import (
+    Adjacency,
+    Binomial,
+    Composed,
+    Event,
+    Gaussian,
+    Release,
+    opposite_pair,
+    releases,
+)
+from airfl.privacy.statement import Statement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# Noise of rounds is rounded down by no more than this share, so that rounds share what is computed of them.
+LATTICE = 0.005
+# A lower bound may be a little too low.
+COARSE_BINS = 0.05
+
 
 @dataclass(frozen=True)
 class PrivacyFigures:
-    """After a round: tight for it alone; composed so far, for the sampler that ran and as if Poisson (or nan)."""
+    """After a round: tight for it alone; composed so far, for the sampler that ran and as if Poisson (or nan); at least
+    so much for the sampler that ran (after the last round, else nan)."""
 
     epsilon_round: float
     epsilon: float
     epsilon_as_poisson: float
+    epsilon_at_least: float = math.nan
 
 
 class PrivacyLedger:
-    """Takes the noise multiplier of every round, in order; composes when asked."""
+    """Takes the events of a run's rounds, in order; composes when asked.
 
-    level = "client"
+    An event is what the round released of somebody who was in it: `Gaussian`, `Binomial`, releases on samples of their
+    records, `NonPrivate`, or nothing.
+    """
 
-    def __init__(
-        self,
-        sampling: Sampling,
-        selected: int,
-        devices: int,
-        delta: float,
-        tail: float = 0.0,
-        observer: str = "third_party",
-    ) -> None:
-        """tail: the part of delta that pays for the accountants' noise multipliers not being bounds for certain."""
-        self.sampling, self.delta, self.observer = sampling, delta, observer
-        self._noise_delta = delta - tail
-        self._own_rounds = OwnRounds(devices if sampling == "by_channel" else 0)
-        self._selected, self._devices = selected, devices
-        self._pending: list[float] = []
-        self._unprotected = False
-        self._accountants: tuple[Accountant, Accountant] | None = None
+    def __init__(self, statement: Statement) -> None:
+        self.statement = statement
+        self._delta = statement.delta_of_noise
+        self._own = accountant(statement.accountant, statement.adjacency)
+        self._poisson = accountant("auto", "add_remove")
+        self._participation = Participation(0 if statement.hidden else statement.devices)
+        self._pending: list[Event] = []
+        self._entered: dict[Event, int] = {}
+        self._binomial = False
+        self._one_round = functools.lru_cache(maxsize=64)(self._figure)
 
-    @property
-    def adjacency(self) -> Literal["add_remove", "replace_one"]:
-        """The relation `epsilon` is for."""
-        return "add_remove" if self.sampling == "poisson" else "replace_one"
+    level = property(lambda self: self.statement.level)
+    adjacency = property(lambda self: self.statement.adjacency)
+    sampling = property(lambda self: self.statement.sampling)
+    observer = property(lambda self: self.statement.observer)
+    delta = property(lambda self: self.statement.delta)
 
     @property
     def accountant(self) -> str:
-        """The accountant behind `epsilon`."""
-        names = {"poisson": Poisson.name, "without_replacement": WithoutReplacement.name, "by_channel": OwnRounds.name}
-        return names[self.sampling]
+        """What `epsilon` is by."""
+        return self._own.name
 
-    def of_one_round(self, noise_multiplier: float, sampling: Sampling) -> float:
-        """Tight epsilon of one round by itself, under that sampling; nothing is entered."""
-        if noise_multiplier <= 0:
-            return math.inf
-        sensitivity = 1.0 if sampling == "poisson" else 2.0
-        if sampling == "by_channel":
-            return gaussian_epsilon(self._noise_delta, sensitivity / noise_multiplier)
-        return sampled_gaussian_epsilon(
-            self._noise_delta, sensitivity / noise_multiplier, self._selected / self._devices
-        )
+    @property
+    def released(self) -> Composed:
+        """Everything entered and composed so far, as the observer sees it."""
+        return Composed(tuple(self._entered.items()))
+
+    def of_one_round(self, event: Event) -> float:
+        """Tight epsilon of such a round by itself; nothing is entered."""
+        return self._one_round(self.statement.of_round(event), self.statement.adjacency)
+
+    def of_one_round_as_poisson(self, event: Event) -> float:
+        """The same accounted as Poisson sampling; nan for binomial noise, of which nothing is known there."""
+        if _binomial(event):
+            return math.nan
+        return self._one_round(self.statement.of_round_as_poisson(event), "add_remove")
 
     def record(
-        self, noise_multiplier: float, compose: bool, devices: NDArray[np.int64] | None = None
+        self, event: Event, compose: bool, devices: NDArray[np.int64] | None = None, last: bool = False
     ) -> PrivacyFigures:
-        """Enter a round; 0 means that something was released without noise, and everything is inf from then on.
+        """Enter a round of these devices (None: of all). After one without privacy everything is inf.
 
-        devices: who took part; needed where the channel chose them.
+        last: of the run, so that the figure that only then is wanted is computed too.
         """
-        if noise_multiplier > 0:
-            self._pending.append(noise_multiplier)
-            if self.sampling == "by_channel":
-                assert devices is not None
-                self._own_rounds.compose(noise_multiplier, devices)
-        else:
-            self._unprotected = True
-        own, as_poisson = self._composed() if compose else (math.nan, math.nan)
-        return PrivacyFigures(self.of_one_round(noise_multiplier, self.sampling), own, as_poisson)
+        self._pending.append(event)
+        if not self.statement.hidden:
+            self._participation.enter(event, devices)
+        self._binomial |= _binomial(event)
+        own, poisson = self._composed() if compose else (math.nan, math.nan)
+        return PrivacyFigures(self.of_one_round(event), own, poisson, self._at_least(own) if last else math.nan)
 
     def _composed(self) -> tuple[float, float]:
-        if self._unprotected:
-            return math.inf, math.inf
-        if self._accountants is None:
-            poisson = Poisson(self._selected / self._devices, self._noise_delta)
-            tight: Accountant = (
-                poisson if self.sampling == "poisson" else WithoutReplacement(self._selected, self._devices)
-            )
-            self._accountants = (tight, poisson)
-        own, as_poisson = self._accountants
-        own.compose(self._pending)
-        if as_poisson is not own:
-            as_poisson.compose(self._pending)
-        self._pending = []
-        if self.sampling == "by_channel":
-            return self._own_rounds.epsilon(self._noise_delta), as_poisson.epsilon(self._noise_delta)
-        return own.epsilon(self._noise_delta), as_poisson.epsilon(self._noise_delta)
+        rounds, self._pending = on_lattice(self._pending, LATTICE), []
+        entered = rounds if self.statement.hidden else self._participation.more()
+        for event, times in entered.parts:
+            seen = self.statement.of_round(event)
+            self._entered[seen] = self._entered.get(seen, 0) + times
+            self._own.compose(seen, times)
+        if self._binomial:
+            return self._own.epsilon(self._delta), math.nan
+        # By the convention a device is hidden even from somebody who knows who took part.
+        for event, times in (rounds if self.statement.level == "client" else entered).parts:
+            self._poisson.compose(self.statement.of_round_as_poisson(event), times)
+        return self._own.epsilon(self._delta), self._poisson.epsilon(self._delta)
+
+    def _at_least(self, own: float) -> float:
+        """What a pair of neighbours really pays; the figure itself where it is exact."""
+        if self._binomial:
+            return math.nan
+        if self.statement.adjacency == "add_remove" or math.isinf(own):
+            return own
+        pair = opposite_pair(binned(self.released, COARSE_BINS, upwards=True))
+        return min(own, self._figure(pair, "add_remove"))
+
+    def _figure(self, event: Event, adjacency: Adjacency) -> float:
+        fresh = accountant("auto", adjacency)
+        fresh.compose(event)
+        return fresh.epsilon(self._delta)
+
+
+class Participation:
+    """What every device has taken part in, and by how much that of the one with most has grown.
+
+    Gaussian releases are summed as 1/z^2, others counted: the largest over devices of each bounds them all, and is
+    that of one device where rounds are of one kind.
+    """
+
+    def __init__(self, devices: int) -> None:
+        self._devices = devices
+        self._inverse_squares = np.zeros(devices)
+        self._counts: dict[Release, NDArray[np.int64]] = {}
+        self._told_inverse_square = 0.0
+        self._told: dict[Release, int] = {}
+
+    def enter(self, event: Event, devices: NDArray[np.int64] | None) -> None:
+        """A round of these devices (None: of all)."""
+        who = slice(None) if devices is None else devices
+        for release, count in releases(event):
+            if isinstance(release, Gaussian):
+                self._inverse_squares[who] += count / release.noise_multiplier**2
+                continue
+            counted = self._counts.setdefault(release, np.zeros(self._devices, dtype=np.int64))
+            counted[who] += count
+
+    def more(self) -> Composed:
+        """What has come since this was asked before."""
+        grown: list[tuple[Event, int]] = []
+        inverse_square = float(self._inverse_squares.max(initial=0.0))
+        if inverse_square > self._told_inverse_square:
+            grown.append((Gaussian(1 / math.sqrt(inverse_square - self._told_inverse_square)), 1))
+            self._told_inverse_square = inverse_square
+        for release, counts in self._counts.items():
+            most = int(counts.max(initial=0))
+            if most > self._told.get(release, 0):
+                grown.append((release, most - self._told.get(release, 0)))
+                self._told[release] = most
+        return Composed(tuple(grown))
+
+
+def _binomial(event: Event) -> bool:
+    return any(isinstance(getattr(release, "event", release), Binomial) for release, _ in releases(event))

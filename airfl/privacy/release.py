@@ -1,77 +1,46 @@
-"""What a round gives away, of whom, and the ledger that adds it up."""
+"""What a round gives away, and of whom."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from airfl.privacy.ledger import PrivacyFigures, PrivacyLedger
-from airfl.privacy.record import Event, RecordLedger
-from airfl.selection import SELECTIONS, Sampling
+from airfl.privacy.events import Composed, Event, FixedSizeSampled, Gaussian, NonPrivate
+from airfl.selection import Sampling
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from airfl.config.settings import Settings
     from airfl.stages.stage import MessageBound
     from airfl.uplinks.uplink import LinkReport
 
 
-class Ledger(Protocol):
-    """Takes the rounds of a run in order; composes when asked."""
-
-    delta: float
-    sampling: Sampling
+class Release(Protocol):
+    """What a round gives away of somebody who was in it."""
 
     @property
-    def level(self) -> str:
+    def level(self) -> Literal["client", "record"]:
         """Whose data is protected: a client's, or one record of a client."""
         ...
-
-    @property
-    def observer(self) -> str:
-        """From whom: a third party who sees what is broadcast, or the server."""
-        ...
-
-    @property
-    def adjacency(self) -> str:
-        """The relation `epsilon` is for."""
-        ...
-
-    @property
-    def accountant(self) -> str:
-        """The accountant behind `epsilon`."""
-        ...
-
-    def of_one_round(self, noise_multiplier: float, sampling: Sampling) -> float:
-        """Tight epsilon of one round by itself, under that sampling; nothing is entered."""
-        ...
-
-    def record(
-        self, noise_multiplier: float, compose: bool, devices: NDArray[np.int64] | None = None
-    ) -> PrivacyFigures:
-        """Enter a round of these devices."""
-        ...
-
-
-class Release(Protocol):
-    """What a round gives away."""
 
     def noise_multiplier(self, bound: MessageBound, largest_weight: float, report: LinkReport) -> float:
         """Noise over the largest contribution of one device, or record; 0 without noise or bound, inf where nothing was
         released."""
         ...
 
-    def ledger(self, settings: Settings, secure: bool) -> Ledger:
-        """Of a run. secure: the server sees the sum only."""
+    def event(self, noise_multiplier: float) -> Event:
+        """What a round with that noise multiplier released; what the channel really had that round is in it."""
+        ...
+
+    def check(self, sampling: Sampling) -> None:
+        """UserError for a sampling under which nothing is known of this release."""
         ...
 
 
 @dataclass(frozen=True)
 class ClientRelease:
     """The sum of the devices' messages under Gaussian noise: that of the channel, and that of the devices."""
+
+    level: Literal["client"] = "client"
 
     def noise_multiplier(self, bound: MessageBound, largest_weight: float, report: LinkReport) -> float:
         """sqrt(channel's^2 + devices'^2); a lost device takes its share of the devices' noise with it."""
@@ -81,29 +50,36 @@ class ClientRelease:
         own = bound.noise_std * math.sqrt(report.noisy_devices)
         return math.hypot(report.protection, own) / largest
 
-    def ledger(self, settings: Settings, secure: bool) -> Ledger:
-        """Client level; without secure aggregation the server sees single messages, and knows whom it asked."""
-        sampling = SELECTIONS[settings.selection.kind].sampling
-        return PrivacyLedger(
-            sampling if secure else "by_channel",
-            settings.run.selected,
-            settings.run.devices,
-            settings.delta,
-            settings.csi_tail,
-            observer="third_party" if secure else "server",
-        )
+    def event(self, noise_multiplier: float) -> Event:
+        """Gaussian noise."""
+        return Gaussian(noise_multiplier)
+
+    def check(self, sampling: Sampling) -> None:
+        """Anything goes."""
 
 
 @dataclass(frozen=True)
 class RecordRelease:
-    """Every device's own message, perturbed before it leaves the device. events: of one participation."""
+    """Every device's own message, perturbed before it leaves the device. batches: Gaussian releases of one
+    participation, each on a mini-batch of its records, and how often each."""
 
-    events: tuple[Event, ...]
+    batches: tuple[tuple[Event, int], ...]
+    level: Literal["record"] = "record"
 
     def noise_multiplier(self, bound: MessageBound, largest_weight: float, report: LinkReport) -> float:
-        """Of the event that is protected least."""
-        return min((event.noise_multiplier for event in self.events), default=0.0)
+        """Of the release that is protected least."""
+        return min((noise_of_batch(event).noise_multiplier for event, _ in self.batches), default=0.0)
 
-    def ledger(self, settings: Settings, secure: bool) -> Ledger:
-        """Record level, against the server."""
-        return RecordLedger(self.events, settings.run.devices, settings.delta)
+    def event(self, noise_multiplier: float) -> Event:
+        """All releases of a participation."""
+        return Composed(self.batches) if noise_multiplier > 0 else NonPrivate()
+
+    def check(self, sampling: Sampling) -> None:
+        """Anything goes: that of devices hides nothing from the server."""
+
+
+def noise_of_batch(event: Event) -> Gaussian:
+    """The noise of a release on a mini-batch, or on all records."""
+    inner = event.event if isinstance(event, FixedSizeSampled) else event
+    assert isinstance(inner, Gaussian)
+    return inner

@@ -6,7 +6,7 @@ import math
 
 from airfl.errors import UserError
 from airfl.privacy.binomial import Quantised, cpsgd_epsilon, cpsgd_smallest_trials, rotated_bound
-from airfl.privacy.binomial_ledger import BinomialRelease
+from airfl.privacy.binomial_release import BinomialRelease
 from airfl.schemes.recipe import Claim, Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, Stage

@@ -7,7 +7,7 @@ import math
 from airfl.errors import UserError
 from airfl.local.work import PerturbedSgd
 from airfl.privacy.fed_spa import theorem_1_epsilon, theorem_1_noise
-from airfl.privacy.record import Event
+from airfl.privacy.record import mini_batches
 from airfl.privacy.release import RecordRelease
 from airfl.schemes.recipe import Claim, Problem
 
@@ -58,7 +58,7 @@ def perturbed_sgd(problem: Problem, kept: int) -> PerturbedSgd:
 def record_release(problem: Problem) -> RecordRelease:
     """tau mini-batches of B of m records a participation; a record moves a masked gradient by c sqrt(k)/B at most."""
     multiplier = noise_multiplier(problem)
-    return RecordRelease((Event(multiplier, problem.batch, problem.samples, local_steps(problem)),))
+    return RecordRelease(mini_batches(multiplier, problem.batch, problem.samples, local_steps(problem)))
 
 
 def theorem_1_claim(problem: Problem) -> Claim:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from airfl.errors import UserError
 from airfl.local.work import Estimator, GradientEstimate
-from airfl.privacy.record import Event, variance_reduced_events
+from airfl.privacy.record import Batches, mini_batches, variance_reduced_batches
 from airfl.privacy.release import RecordRelease
 from airfl.privacy.soteriafl import noise_std as theorem_2_noise_std
 from airfl.privacy.soteriafl import theorem_2_epsilon
@@ -33,7 +33,7 @@ def build_with(estimator: Estimator, compression: str) -> Callable[[Problem], Re
             stages=compressor(problem, compression),  # algorithm 2, lines 5 and 6
             uplink=problem.uplink(),
             server=Descent(settings),  # lines 8 and 9
-            release=RecordRelease(events(problem, estimator)),
+            release=RecordRelease(batches(problem, estimator)),
             claim=theorem_2_claim(problem, estimator),
         )
 
@@ -96,7 +96,7 @@ def noise_std(problem: Problem, estimator: Estimator) -> float:
     )
 
 
-def events(problem: Problem, estimator: Estimator) -> tuple[Event, ...]:
+def batches(problem: Problem, estimator: Estimator) -> Batches:
     """One participation: b of m records are drawn, every gradient is bounded by G; none where nothing is bounded.
 
     Clipping the mini-batch's mean (scheme.clip = batch) lets one record move it by 2G: the noise over G counts then.
@@ -105,13 +105,13 @@ def events(problem: Problem, estimator: Estimator) -> tuple[Event, ...]:
     std, clip = noise_std(problem, estimator), scheme.gradient_clip
     batch = samples if estimator == "gd" else problem.batch
     if not std or math.isinf(clip):
-        return (Event(0.0, batch, samples),)
+        return mini_batches(0.0, batch, samples)
     if scheme.clip == "batch":
         # A snapshot's or a table's gradient has every record in it, whatever batch is drawn.
-        return (Event(std / clip, samples if estimator in VARIANCE_REDUCED else batch, samples),)
+        return mini_batches(std / clip, samples if estimator in VARIANCE_REDUCED else batch, samples)
     if estimator in VARIANCE_REDUCED:
-        return variance_reduced_events(std, clip, batch, samples)
-    return (Event(std * batch / clip, batch, samples),)
+        return variance_reduced_batches(std, clip, batch, samples)
+    return mini_batches(std * batch / clip, batch, samples)
 
 
 def theorem_2_claim(problem: Problem, estimator: Estimator) -> Claim:

@@ -94,6 +94,11 @@ PER_ROUND = (
         "1",
         "the same accounted as Poisson sampling, add/remove; nan where not evaluated",
     ),
+    _per_round(
+        "epsilon_at_least",
+        "1",
+        "what a pair of neighbours really pays for the sampler that ran, a lower bound; nan but after the last round",
+    ),
 )
 
 PER_SLOT = (

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
-from platformdirs import user_cache_path
 
+from airfl.cache import cache_folder
 from airfl.tasks.datasets.raw import RawData
 
 log = logging.getLogger(__name__)
@@ -29,12 +29,6 @@ META = "meta.json"
 UNFINISHED = "unfinished-"
 SECONDS_OF_A_DAY = 86_400
 ARRAYS = ("train_inputs", "train_targets", "test_inputs", "test_targets", "train_writers", "test_writers")
-
-
-def cache_folder() -> Path:
-    """AIRFL_CACHE, else the user's cache folder of this system."""
-    named = os.environ.get("AIRFL_CACHE")
-    return Path(named) if named else user_cache_path("airfl")
 
 
 def scratch(shape: tuple[int, ...]) -> NDArray[np.uint8]:

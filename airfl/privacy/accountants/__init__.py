@@ -1,0 +1,48 @@
+"""Accountants: events -> epsilon. A new one is one file and one line in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from airfl.errors import UserError, nearest
+from airfl.privacy.accountants.accountant import Accountant, UnsupportedEventError
+from airfl.privacy.accountants.advanced import CpSgd
+from airfl.privacy.accountants.closed_form import AddingUp, ClosedForm, IgnoringSampling
+from airfl.privacy.accountants.loss_distributions import dominating_pair, pld
+from airfl.privacy.accountants.renyi import Renyi
+from airfl.privacy.accountants.tight import Tight
+from airfl.privacy.events import Adjacency
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An accountant in the table. source: where its bound is from; slow: worth keeping on disk."""
+
+    build: Callable[[Adjacency], Accountant]
+    source: str
+    slow: bool = False
+
+
+ACCOUNTANTS: dict[str, Entry] = {
+    "auto": Entry(Tight, "the sharpest of the others that the notes of this project rest on", slow=True),
+    "pld": Entry(pld, "Koskela, Jalko, Honkela 2020; Doroshenko et al. 2022, by dp-accounting", slow=True),
+    "rdp": Entry(Renyi, "Mironov, Talwar, Zhang 2019; Wang, Balle, Kasiviswanathan 2019, by dp-accounting", slow=True),
+    "dominating-pair": Entry(dominating_pair, "Zhu, Dong, Wang 2022, theorems 10 and 11", slow=True),
+    "closed-form": Entry(ClosedForm, "Balle, Wang 2018; Balle, Barthe, Gaboardi 2018"),
+    "gaussian": Entry(IgnoringSampling, "Balle, Wang 2018, sampling left out of account"),
+    "sum": Entry(AddingUp, "basic composition"),
+    "cpsgd": Entry(CpSgd, "Agarwal et al. 2018; Dwork, Rothblum, Vadhan 2010"),
+}
+
+
+def accountant(name: str, adjacency: Adjacency) -> Accountant:
+    """A new accountant with nothing entered; UserError for a name that is not in the table."""
+    if name not in ACCOUNTANTS:
+        raise UserError(
+            f"accountant {name!r} is not known{nearest(name, ACCOUNTANTS)} (allowed: {', '.join(ACCOUNTANTS)})"
+        )
+    return ACCOUNTANTS[name].build(adjacency)
+
+
+__all__ = ["ACCOUNTANTS", "Accountant", "Entry", "UnsupportedEventError", "accountant"]

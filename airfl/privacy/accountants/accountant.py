@@ -1,0 +1,43 @@
+"""What an accountant is."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from airfl.errors import UserError
+from airfl.privacy.events import Adjacency, Event, Release
+
+
+class Accountant(Protocol):
+    """Adds events up; its figure never decreases."""
+
+    @property
+    def name(self) -> str:
+        """What the figure is by."""
+        ...
+
+    def compose(self, event: Event, times: int = 1) -> None:
+        """Add an event; UnsupportedEventError for one that the accountant has no bound for."""
+        ...
+
+    def epsilon(self, delta: float) -> float:
+        """Upper bound on epsilon of everything so far, inf where there is none."""
+        ...
+
+
+class UnsupportedEventError(UserError):
+    """An event that an accountant has no bound for under this adjacency."""
+
+
+def unsupported(name: str, release: Release, adjacency: Adjacency, instead: str) -> UnsupportedEventError:
+    """The error, one line."""
+    kind = {
+        "Gaussian": "Gaussian noise without sampling",
+        "Binomial": "binomial noise",
+        "PoissonSampled": "a Poisson sample",
+        "FixedSizeSampled": "a sample of fixed size",
+        "NonPrivate": "a release without privacy",
+    }[type(release).__name__]
+    return UnsupportedEventError(
+        f"accountant {name!r} has no bound for {kind} under {adjacency.replace('_', '-')}; take {instead}"
+    )

@@ -1,0 +1,133 @@
+"""Renyi differential privacy by dp-accounting: Poisson samples under add/remove (Mironov, Talwar, Zhang 2019), samples
+of fixed size under replace-one (Wang, Balle, Kasiviswanathan 2019)."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from airfl.privacy.accountants.accountant import unsupported
+from airfl.privacy.accountants.closed_form import SENSITIVITY, amplified
+from airfl.privacy.events import (
+    Adjacency,
+    Event,
+    FixedSizeSampled,
+    Gaussian,
+    NonPrivate,
+    PoissonSampled,
+    Release,
+    noise_of,
+    releases,
+)
+
+# Small orders carry the large epsilons, large ones the small.
+WHOLE_ORDERS = (*range(2, 33), 36, 40, 44, 48, 56, 64, 80, 96, 128, 192, 256, 384, 512, 768, 1024)
+# Only Poisson samples have a formula between whole orders.
+FRACTIONAL_ORDERS = (*(1 + tenth / 10 for tenth in range(1, 20) if tenth % 10), *(half + 0.5 for half in range(3, 10)))
+ORDERS: Mapping[Adjacency, tuple[float, ...]] = {
+    "add_remove": tuple(sorted((*FRACTIONAL_ORDERS, *WHOLE_ORDERS))),
+    "replace_one": WHOLE_ORDERS,
+}
+# More noise than this is counted as this much: the numerics end somewhere above.
+LARGEST_MULTIPLIER = 1e4
+# An order takes up to milliseconds a release. Of more releases than this, every so many-th says where the best order
+# lies, and only its neighbours are computed for all: any order gives a bound.
+ALL_ORDERS_UP_TO = 24
+NEIGHBOURS = 2
+
+
+class Renyi:
+    """The smallest figure that any order gives."""
+
+    name = "RDP"
+
+    def __init__(self, adjacency: Adjacency) -> None:
+        self._adjacency = adjacency
+        self._releases: dict[Release, int] = {}
+
+    def compose(self, event: Event, times: int = 1) -> None:
+        """See `Accountant`."""
+        for release, count in releases(event, times):
+            if not (isinstance(release, (Gaussian, NonPrivate)) or amplified(release, self._adjacency)):
+                raise unsupported(self.name, release, self._adjacency, "auto")
+            self._releases[release] = self._releases.get(release, 0) + count
+
+    def epsilon(self, delta: float) -> float:
+        """See `Accountant`."""
+        if any(isinstance(release, NonPrivate) for release in self._releases):
+            return math.inf
+        orders = ORDERS[self._adjacency]
+        if len(self._releases) > ALL_ORDERS_UP_TO:
+            best = int(np.argmin(self._bounds(_thinned(self._releases), orders, delta)))
+            orders = orders[max(best - NEIGHBOURS, 0) : best + NEIGHBOURS + 1]
+        return max(0.0, min(self._bounds(self._releases, orders, delta)))
+
+    def _bounds(self, counts: Mapping[Release, int], orders: tuple[float, ...], delta: float) -> list[float]:
+        """Of every order."""
+        return [_converted(order, self._divergence(counts, order), delta) for order in orders]
+
+    def _divergence(self, counts: Mapping[Release, int], order: float) -> float:
+        return math.fsum(count * divergence(release, self._adjacency, order) for release, count in counts.items())
+
+
+def _thinned(counts: Mapping[Release, int]) -> dict[Release, int]:
+    """A few of the releases, by their noise, which stand for all."""
+    by_noise = sorted(counts, key=lambda release: noise_of(release).noise_multiplier)
+    step = math.ceil(len(by_noise) / ALL_ORDERS_UP_TO)
+    return {
+        by_noise[start]: sum(counts[release] for release in by_noise[start : start + step])
+        for start in range(0, len(by_noise), step)
+    }
+
+
+def _converted(order: float, total: float, delta: float) -> float:
+    """Epsilon of one order (Canonne, Kamath, Steinke 2020, proposition 12)."""
+    from dp_accounting import rdp
+
+    return float(rdp.compute_epsilon((order,), (total,), delta)[0]) if math.isfinite(total) else math.inf
+
+
+@functools.lru_cache(maxsize=1 << 17)
+def divergence(release: Release, adjacency: Adjacency, order: float) -> float:
+    """Renyi divergence of one release between neighbours."""
+    import dp_accounting
+    from dp_accounting import rdp
+
+    accountant = rdp.RdpAccountant((order,), neighboring_relation=_relation(adjacency))
+    # dp-accounting's Gaussian has sensitivity 1; whoever is replaced moves the release by two contributions.
+    multiplier = min(noise_of(release).noise_multiplier, LARGEST_MULTIPLIER) / SENSITIVITY[adjacency]
+    gaussian: Any = dp_accounting.GaussianDpEvent(multiplier)
+    if isinstance(release, PoissonSampled):
+        gaussian = dp_accounting.PoissonSampledDpEvent(release.rate, gaussian)
+    elif isinstance(release, FixedSizeSampled):
+        gaussian = dp_accounting.SampledWithoutReplacementDpEvent(release.population, release.sample, gaussian)
+    with _quiet():
+        accountant.compose(gaussian)
+        value = float(accountant.rdp[0])
+    return value if math.isfinite(value) else math.inf
+
+
+def _relation(adjacency: Adjacency) -> Any:
+    import dp_accounting
+
+    relations = dp_accounting.NeighboringRelation
+    return relations.REPLACE_ONE if adjacency == "replace_one" else relations.ADD_OR_REMOVE_ONE
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """dp-accounting warns of every order it cannot compute, and numpy of what overflows in it; such an order is inf."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        logger.setLevel(level)

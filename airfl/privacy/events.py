@@ -1,0 +1,186 @@
+"""What was released, as data: noise, who was hidden by sampling, and how often.
+
+The noise multiplier is always noise on an entry over the largest contribution of whoever is protected (C, or a record's
+share of it): how far removing them moves the release. To replace them moves it by twice that; the accountants know.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from airfl.privacy.binomial import Quantised
+
+Adjacency = Literal["add_remove", "replace_one"]
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """A sum under Gaussian noise. noise_multiplier: 0 without noise or bound, inf where nothing of anybody is in it."""
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        if not self.noise_multiplier >= 0:
+            raise ValueError(f"a noise multiplier of {self.noise_multiplier} is none: give 0 or more")
+
+
+@dataclass(frozen=True)
+class Binomial:
+    """A sum of quantised messages under Bin(trials, 1/2) noise on every entry; trials: of all devices heard."""
+
+    message: Quantised
+    trials: int
+
+
+@dataclass(frozen=True)
+class PoissonSampled:
+    """An event that everybody takes part in with probability `rate`, by themselves."""
+
+    rate: float
+    event: Event
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate <= 1:
+            raise ValueError(f"a sampling rate of {self.rate} is none: give one above 0, at most 1")
+
+
+@dataclass(frozen=True)
+class FixedSizeSampled:
+    """An event on `sample` of `population`, without replacement, every subset equally likely."""
+
+    sample: int
+    population: int
+    event: Event
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.sample <= self.population:
+            raise ValueError(f"{self.sample} of {self.population} is no sample: give 1 to all of them")
+
+    @property
+    def rate(self) -> float:
+        """Share of the population that is in it."""
+        return self.sample / self.population
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Events one after the other, each with how often; none at all releases nothing."""
+
+    parts: tuple[tuple[Event, int], ...]
+
+
+@dataclass(frozen=True)
+class NonPrivate:
+    """Something that says all about somebody."""
+
+
+Event = Gaussian | Binomial | PoissonSampled | FixedSizeSampled | Composed | NonPrivate
+Noise = Gaussian | Binomial
+Release = Noise | PoissonSampled | FixedSizeSampled | NonPrivate
+"""One release: noise, bare or on one sample, or no privacy at all."""
+
+NOTHING = Composed(())
+
+
+def composed(events: Iterable[Event]) -> Composed:
+    """Events one after the other; equal ones are counted."""
+    counts: dict[Event, int] = {}
+    for event in events:
+        counts[event] = counts.get(event, 0) + 1
+    return Composed(tuple(counts.items()))
+
+
+def repeated(event: Event, times: int) -> Composed:
+    """An event so many times."""
+    return Composed(((event, times),) if times else ())
+
+
+def releases(event: Event, times: int = 1) -> Iterator[tuple[Release, int]]:
+    """The single releases that an event is made of, and how often each; those that tell nothing are left out.
+
+    ValueError where samples are drawn of samples: no accountant knows those.
+    """
+    if isinstance(event, Composed):
+        for part, count in event.parts:
+            yield from releases(part, times * count)
+    elif isinstance(event, (PoissonSampled, FixedSizeSampled)):
+        yield from _sampled(event, times)
+    elif isinstance(event, Gaussian) and event.noise_multiplier == 0:
+        yield NonPrivate(), times
+    elif not (isinstance(event, Gaussian) and math.isinf(event.noise_multiplier)):
+        yield event, times
+
+
+def _sampled(event: PoissonSampled | FixedSizeSampled, times: int) -> Iterator[tuple[Release, int]]:
+    inner = list(releases(event.event))
+    if event.rate == 1:
+        yield from ((release, times * count) for release, count in inner)
+    elif any(isinstance(release, NonPrivate) for release, _ in inner):
+        yield NonPrivate(), times
+    elif inner:
+        yield _of_sample(event, pooled(inner)), times
+
+
+def _of_sample(event: PoissonSampled | FixedSizeSampled, noise: Noise) -> Release:
+    if isinstance(event, PoissonSampled):
+        return PoissonSampled(event.rate, noise)
+    return FixedSizeSampled(event.sample, event.population, noise)
+
+
+def pooled(parts: Iterable[tuple[Release, int]]) -> Noise:
+    """Releases on one and the same sample as one: Gaussians add up to a Gaussian, 1/z^2 = sum 1/z_i^2."""
+    inner = list(parts)
+    if len(inner) == 1 and inner[0][1] == 1 and isinstance(inner[0][0], Binomial):
+        return inner[0][0]
+    inverse = 0.0
+    for release, count in inner:
+        if not isinstance(release, Gaussian):
+            raise ValueError(f"{type(release).__name__} cannot be in a sample with others, or be sampled twice")
+        inverse += count / release.noise_multiplier**2
+    return Gaussian(1 / math.sqrt(inverse))
+
+
+def noise_of(release: Release) -> Gaussian:
+    """The Gaussian noise of a release, sampled or not; ValueError for another one."""
+    inner = release.event if isinstance(release, (PoissonSampled, FixedSizeSampled)) else release
+    if not isinstance(inner, Gaussian):
+        raise ValueError(f"{type(inner).__name__} is no Gaussian noise")
+    return inner
+
+
+def with_noise(release: Release, noise_multiplier: float) -> Release:
+    """The same release with other Gaussian noise."""
+    noise = Gaussian(noise_multiplier)
+    if isinstance(release, (PoissonSampled, FixedSizeSampled)):
+        return _of_sample(release, noise)
+    return noise
+
+
+def as_poisson(event: Event) -> Event:
+    """The literature's convention: a sample of fixed size taken for a Poisson sample of the same rate."""
+    if isinstance(event, Composed):
+        return Composed(tuple((as_poisson(part), count) for part, count in event.parts))
+    if isinstance(event, FixedSizeSampled):
+        return PoissonSampled(event.rate, event.event)
+    return event
+
+
+def opposite_pair(event: Event) -> Event:
+    """What somebody who contributes C, or -C, among others who all contribute -C, pays when they are replaced.
+
+    Their sum over a sample of fixed size is then 2C larger with probability r/N, and otherwise the same: that is a
+    Poisson sample with sensitivity 2C under add/remove. As an event under add/remove, a lower bound on the true epsilon
+    under replace-one.
+    """
+    if isinstance(event, Composed):
+        return Composed(tuple((opposite_pair(part), count) for part, count in event.parts))
+    if isinstance(event, Gaussian):
+        return Gaussian(event.noise_multiplier / 2)
+    if isinstance(event, FixedSizeSampled):
+        return PoissonSampled(event.rate, opposite_pair(event.event))
+    if isinstance(event, NonPrivate):
+        return event
+    raise ValueError(f"no pair of neighbours is known for {type(event).__name__}")

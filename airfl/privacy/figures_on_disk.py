@@ -1,0 +1,68 @@
+"""Privacy figures that took a while, kept on disk by what they are of."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from importlib.metadata import version
+
+from airfl.cache import cache_folder
+from airfl.privacy.events import Adjacency, Event, releases
+
+FILE_NAME = "privacy.sqlite"
+# Part of the address: raise it when what is computed of the same event changes.
+FORMAT = 1
+SECONDS_TO_WAIT = 2.0
+
+Figures = tuple[float, float]
+
+
+def kept_figures(
+    accountant: str, adjacency: Adjacency, delta: float, tolerance: float, event: Event, compute: Callable[[], Figures]
+) -> Figures:
+    """The two figures of this event, from the disk if they are there, else computed and kept.
+
+    The file is in the cache folder (AIRFL_CACHE); it may be deleted at any time. Where it cannot be read or written,
+    the figures are computed.
+    """
+    address = _address(accountant, adjacency, delta, tolerance, event)
+    found = _read(address)
+    if found is None:
+        found = compute()
+        _write(address, found)
+    return found
+
+
+def _address(accountant: str, adjacency: Adjacency, delta: float, tolerance: float, event: Event) -> str:
+    counts: dict[str, int] = {}
+    for release, count in releases(event):
+        counts[repr(release)] = counts.get(repr(release), 0) + count
+    about = (FORMAT, version("dp-accounting"), accountant, adjacency, delta, tolerance, sorted(counts.items()))
+    return hashlib.sha256(repr(about).encode()).hexdigest()
+
+
+def _read(address: str) -> Figures | None:
+    try:
+        with closing(_open()) as table:
+            row = table.execute("select lower, upper from figures where address = ?", (address,)).fetchone()
+    except (sqlite3.Error, OSError):
+        return None
+    return None if row is None or None in row else (float(row[0]), float(row[1]))
+
+
+def _write(address: str, figures: Figures) -> None:
+    try:
+        with closing(_open()) as table, table:
+            table.execute("insert or replace into figures values (?, ?, ?)", (address, *figures))
+    except (sqlite3.Error, OSError):
+        return
+
+
+def _open() -> sqlite3.Connection:
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    table = sqlite3.connect(folder / FILE_NAME, timeout=SECONDS_TO_WAIT)
+    table.execute("create table if not exists figures (address text primary key, lower real, upper real)")
+    return table
