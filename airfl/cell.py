@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from airfl.config import Settings
 from airfl.downlink import broadcast
 from airfl.errors import UserError
-from airfl.privacy.accountants import UnsupportedEventError
+from airfl.privacy.accountants import accountant, accountant_of_settings
 from airfl.privacy.events import Event
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.statement import statement_of
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from torch import device
 
 Array = NDArray[np.float64]
+
+MOST_OWN_NOISE = 64.0
+OWN_NOISE_ACCURACY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -64,13 +68,15 @@ class Cell:
 @dataclass(frozen=True)
 class Opening:
     """A round before anybody trains. devices: S^t, ids, [r]; knowledge: of their channels; link: open to them; memory:
-    of selection, after this round; broadcast: what the downlink takes, None where it is ideal."""
+    of selection, after this round; broadcast: what the downlink takes, None where it is ideal; own_noise: of the
+    devices, over what their stages have by themselves."""
 
     devices: Ids
     knowledge: Knowledge
     link: Link
     memory: Memory
     broadcast: Broadcast | None
+    own_noise: float = 1.0
 
     @property
     def channel(self) -> ChannelState:
@@ -123,37 +129,63 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
     share = cell.power_limits / cell.dimension
     divisor = len(devices) if SELECTIONS[settings.selection.kind].among else settings.run.selected
     weights = cell.weights[devices]
-    link = cell.recipe.uplink.open(
-        Terms(
-            knowledge=knowledge,
-            frame=cell.frame,
-            power_limits=cell.power_limits[devices],
-            rms_norms=cell.bound.rms * weights,
-            peak_norms=cell.bound.peak * weights,
-            weights=weights,
-            message=cell.bound,
-            ids=devices,
-            element_power=_element_power(cell)[devices],
-            entries=cell.bound.entries,
-            dimension=cell.dimension,
-            divisor=float(divisor),
-            fades=radio.fades,
-            pilots=radio.pilots(knowledge.estimate.response.shape, candidates, rows, share),
-            energy_unit=radio.energy_unit,
-            streams=cell.streams,
-            round_index=round_index,
-            device=device,
-            record=settings.trace.records_signals(round_index),
-            multipath=radio.multipath(round_index, devices, cell.frame),
-        )
+    terms = Terms(
+        knowledge=knowledge,
+        frame=cell.frame,
+        power_limits=cell.power_limits[devices],
+        rms_norms=cell.bound.rms * weights,
+        peak_norms=cell.bound.peak * weights,
+        weights=weights,
+        message=cell.bound,
+        ids=devices,
+        element_power=_element_power(cell)[devices],
+        entries=cell.bound.entries,
+        dimension=cell.dimension,
+        divisor=float(divisor),
+        fades=radio.fades,
+        pilots=radio.pilots(knowledge.estimate.response.shape, candidates, rows, share),
+        energy_unit=radio.energy_unit,
+        streams=cell.streams,
+        round_index=round_index,
+        device=device,
+        record=settings.trace.records_signals(round_index),
+        multipath=radio.multipath(round_index, devices, cell.frame),
     )
+    link = cell.recipe.uplink.open(terms)
+    if cell.recipe.noise_target is not None:
+        terms = _filled(cell, terms, cell.recipe.noise_target)
+        link = cell.recipe.uplink.open(terms)
     if memory.spent is not None or memory.mean_rate is not None:
         energy = link.at_bound().devices.energy
         memory = memory.after(devices, _rates(cell, devices, knowledge), energy, settings.selection.window)
     heard = (
         broadcast(settings, radio, cell.dimension, knowledge, cell.bound.mask_bits) if settings.grid.downlink else None
     )
-    return Opening(devices, knowledge, link, memory, heard)
+    return Opening(devices, knowledge, link, memory, heard, terms.own_noise)
+
+
+def _filled(cell: Cell, terms: Terms, target: float) -> Terms:
+    """The terms with as much of the devices' noise as the round lacks of a noise multiplier of `target`.
+
+    The channel's noise counts first. Over an analog link less noise of the devices' own is less power spent on it, so
+    that an update arrives stronger over the receiver's noise: the factor at which both together are enough is solved
+    for. The link has to be opened for every one that is tried, which draws nothing.
+    """
+
+    def excess(factor: float) -> float:
+        report = cell.recipe.uplink.open(terms.with_own_noise(factor)).at_bound()
+        return noise_multiplier(cell, report) / target - 1
+
+    if excess(0.0) >= 0:
+        return terms.with_own_noise(0.0)
+    high = 1.0
+    while excess(high) < 0:
+        high *= 2
+        if high > MOST_OWN_NOISE:
+            return terms  # nobody is heard, or so few that no noise of theirs is enough: the ledger tells
+    low = high / 2 if high > 1 else 0.0
+    factor = brentq(excess, low, high, xtol=OWN_NOISE_ACCURACY)
+    return terms.with_own_noise(float(factor) + OWN_NOISE_ACCURACY)
 
 
 def noise_multiplier(cell: Cell, report: LinkReport) -> float:
@@ -184,10 +216,8 @@ def build_ledger(cell: Cell) -> PrivacyLedger:
     release = cell.recipe.release
     statement = statement_of(cell.settings, release.level, cell.link)
     release.check(SELECTIONS[cell.settings.selection.kind].sampling)
-    try:
-        PrivacyLedger(statement).record(release.event(1.0), compose=False)
-    except UnsupportedEventError as error:
-        raise UserError(f"privacy.accountant: {error}") from None
+    with accountant_of_settings():
+        accountant(statement.accountant, statement.adjacency).compose(statement.of_round(release.event(1.0)))
     return PrivacyLedger(statement)
 
 

@@ -114,10 +114,11 @@ def record_downlink(broadcast: Broadcast | None) -> Record:
 
 def record_privacy(cell: Cell, report: LinkReport, privacy: PrivacyFigures, multiplier: float, rounds: int) -> Record:
     """Claimed and tight figures side by side, after that many rounds."""
-    claim = cell.recipe.claim
+    claim, composed = cell.recipe.claim, not math.isnan(privacy.epsilon)
     return {
         "noise_multiplier": multiplier,
         "epsilon_paper": claim.epsilon(report, rounds) if claim else float("nan"),
+        "epsilon_paper_tables": claim.in_tables(rounds) if claim and claim.in_tables and composed else float("nan"),
         "epsilon_round": privacy.epsilon_round,
         "epsilon": privacy.epsilon,
         "epsilon_as_poisson": privacy.epsilon_as_poisson,

@@ -111,6 +111,7 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
             heard=link.heard,
             store=state.store,
             public_update=lambda: world.public_update(state.parameters, t),
+            own_noise=opening.own_noise,
         ),
     )
     clip_norm = settings.local.update_bound if cell.recipe.local.clips_update else math.inf

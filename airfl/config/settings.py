@@ -132,8 +132,8 @@ class PrivacySettings(Section):
     delta: float | None = Field(None, gt=0, lt=1, description="default 1/N")
     bound: Literal["paper", "accountant"] = Field(
         "paper",
-        description="where power control, or the devices' noise, takes its privacy bound from: the paper's own theorem, "
-        "or the accountant, so that the whole run really ends at epsilon",
+        description="where power control, or the devices' noise, takes its privacy bound from: the paper's own "
+        "theorem, or the accountant, so that the whole run really ends at epsilon",
     )
     accountant: Literal["auto", "pld", "rdp", "dominating-pair"] = Field(
         "auto",

@@ -6,7 +6,9 @@ import math
 
 from airfl.errors import UserError
 from airfl.privacy.pfels import theorem_3_factor
+from airfl.schemes.calibrated import is_calibrated, largest_alignment
 from airfl.schemes.recipe import Claim, Problem
+from airfl.stages import Stage
 
 PAPER = (
     "Zhang, Guo, Fang, Gong: Communication and energy efficient wireless federated learning with intrinsic privacy "
@@ -30,6 +32,14 @@ def privacy_factor(problem: Problem) -> float:
         delta=delta,
         noise_std=problem.noise_std,
     )
+
+
+def privacy_bound(problem: Problem, stages: tuple[Stage, ...]) -> float:
+    """The largest beta that privacy allows: epsilon/C_2 in every round, or what ends the whole run at epsilon."""
+    factor = privacy_factor(problem)
+    if is_calibrated(problem.settings):
+        return largest_alignment(problem, stages)
+    return problem.settings.privacy.epsilon / factor
 
 
 def theorem_3_claim(problem: Problem) -> Claim:

@@ -5,7 +5,7 @@ Over an analog link the receiver's noise comes on top of the devices', and the p
 
 from __future__ import annotations
 
-from airfl.schemes.fed_smp_parts import noise_std, theorem_1_claim
+from airfl.schemes.fed_smp_parts import noise_std, noise_target, theorem_1_claim
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, GaussianNoise
@@ -22,6 +22,7 @@ def build(problem: Problem) -> Recipe:
         uplink=problem.uplink(),
         server=Averaging(settings),  # line 13
         claim=theorem_1_claim(problem),
+        noise_target=noise_target(problem),
     )
 
 

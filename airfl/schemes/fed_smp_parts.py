@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from airfl.errors import UserError
-from airfl.privacy.fed_smp import theorem_1_epsilon, theorem_1_noise_multiplier
+from airfl.privacy.fed_smp import older_conversion_epsilon, theorem_1_epsilon, theorem_1_noise_multiplier
+from airfl.schemes.calibrated import is_calibrated, run_noise_multiplier
 from airfl.schemes.recipe import Claim, Problem
 
 PAPER = (
@@ -15,13 +16,16 @@ PAPER = (
 
 
 def noise_multiplier(problem: Problem) -> float:
-    """sigma: given, or what theorem 1 asks for at privacy.epsilon after all rounds (0 where that is inf)."""
+    """sigma: given, or what theorem 1, or the accountant, asks for at privacy.epsilon after all rounds (0 where that is
+    inf)."""
     settings = problem.settings
     if settings.scheme.noise_multiplier is not None:
         return settings.scheme.noise_multiplier
     epsilon = settings.privacy.epsilon
     if math.isinf(epsilon):
         return 0.0
+    if is_calibrated(settings):
+        return run_noise_multiplier(problem)
     if epsilon >= 2 * math.log(1 / settings.delta):
         raise UserError(
             f"privacy.epsilon: {epsilon:g} lies outside theorem 1 of Fed-SMP, which needs epsilon < 2 log(1/delta) = "
@@ -31,6 +35,14 @@ def noise_multiplier(problem: Problem) -> float:
     return theorem_1_noise_multiplier(epsilon, run.selected / run.devices, run.rounds, settings.delta)
 
 
+def noise_target(problem: Problem) -> float | None:
+    """Of every round, where the accountant sets the noise: the devices then add to the channel's what is missing."""
+    settings = problem.settings
+    if settings.scheme.noise_multiplier is not None or not is_calibrated(settings):
+        return None
+    return noise_multiplier(problem)
+
+
 def noise_std(problem: Problem) -> float:
     """C sigma / sqrt(r), of one device on an entry: C sigma on the sum (algorithm 1, line 22)."""
     settings = problem.settings
@@ -38,10 +50,11 @@ def noise_std(problem: Problem) -> float:
 
 
 def theorem_1_claim(problem: Problem) -> Claim:
-    """Theorem 1, solved for epsilon after so many rounds."""
+    """Theorem 1, solved for epsilon after so many rounds; the tables have an older accountant's figure."""
     settings, sigma = problem.settings, noise_multiplier(problem)
     rate = settings.run.selected / settings.run.devices
     return Claim(
         epsilon=lambda report, rounds: theorem_1_epsilon(sigma, rate, rounds, settings.delta) if sigma else math.inf,
         scope="run",
+        in_tables=lambda rounds: older_conversion_epsilon(sigma, rate, rounds, settings.delta),
     )

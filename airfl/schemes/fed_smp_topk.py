@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airfl.schemes.fed_smp_parts import PAPER, noise_std, theorem_1_claim
+from airfl.schemes.fed_smp_parts import PAPER, noise_std, noise_target, theorem_1_claim
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, GaussianNoise, PublicTopK, kept_entries
@@ -21,6 +21,7 @@ def build(problem: Problem) -> Recipe:
         uplink=problem.uplink(),
         server=Averaging(settings),  # line 16
         claim=theorem_1_claim(problem),
+        noise_target=noise_target(problem),
         public_data=True,
     )
 

@@ -6,9 +6,11 @@ import math
 
 from airfl.errors import UserError
 from airfl.local.work import PerturbedSgd
+from airfl.privacy.events import Composed
 from airfl.privacy.fed_spa import theorem_1_epsilon, theorem_1_noise
-from airfl.privacy.record import mini_batches
+from airfl.privacy.record import Batches, mini_batches
 from airfl.privacy.release import RecordRelease
+from airfl.schemes.calibrated import is_calibrated, run_noise_multiplier
 from airfl.schemes.recipe import Claim, Problem
 
 PAPER = (
@@ -29,12 +31,15 @@ def participations(problem: Problem, rounds: int) -> float:
 
 
 def noise_multiplier(problem: Problem) -> float:
-    """sigma B/(c sqrt(k)), c = G/sqrt(d): given, or what theorem 1 asks for at privacy.epsilon after all rounds."""
+    """sigma B/(c sqrt(k)), c = G/sqrt(d): given, or what theorem 1, or the accountant, asks for at privacy.epsilon
+    after all rounds."""
     settings = problem.settings
     if settings.scheme.noise_multiplier is not None:
         return settings.scheme.noise_multiplier
     if math.isinf(settings.privacy.epsilon):
         return 0.0
+    if is_calibrated(settings):
+        return run_noise_multiplier(problem, "record", lambda multiplier: Composed(releases(problem, multiplier)))
     return theorem_1_noise(
         settings.privacy.epsilon,
         sampling_rate=problem.batch / problem.samples,
@@ -55,10 +60,14 @@ def perturbed_sgd(problem: Problem, kept: int) -> PerturbedSgd:
     return PerturbedSgd(kept, multiplier, clip)
 
 
-def record_release(problem: Problem) -> RecordRelease:
+def releases(problem: Problem, multiplier: float) -> Batches:
     """tau mini-batches of B of m records a participation; a record moves a masked gradient by c sqrt(k)/B at most."""
-    multiplier = noise_multiplier(problem)
-    return RecordRelease(mini_batches(multiplier, problem.batch, problem.samples, local_steps(problem)))
+    return mini_batches(multiplier, problem.batch, problem.samples, local_steps(problem))
+
+
+def record_release(problem: Problem) -> RecordRelease:
+    """What a participation gives away."""
+    return RecordRelease(releases(problem, noise_multiplier(problem)))
 
 
 def theorem_1_claim(problem: Problem) -> Claim:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from airfl.schemes.aligned import PAPER, privacy_factor, theorem_3_claim
+from airfl.schemes.aligned import PAPER, privacy_bound, theorem_3_claim
 from airfl.schemes.error_feedback import with_feedback
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
@@ -29,11 +29,9 @@ def build(problem: Problem) -> Recipe:
     stages = with_feedback(settings, (Clip(clip_norm), rand_k), problem.dimension)
 
     # Theorem 5, eq. 36: beta = min( min_i |h_i| sqrt(P_i)/(C sqrt(p)), epsilon/C_2 ); C sqrt(p) bounds the message.
-    privacy_bound = settings.privacy.epsilon / privacy_factor(problem)
-
     return Recipe(
         stages=(*stages, *strict),
-        uplink=problem.uplink(privacy_bound),  # lines 12, 14 and 15 (eq. 11 to 13)
+        uplink=problem.uplink(privacy_bound(problem, stages)),  # lines 12, 14 and 15 (eq. 11 to 13)
         server=Averaging(settings),  # line 16
         claim=theorem_3_claim(problem),
     )

@@ -64,16 +64,20 @@ class Problem:
 @dataclass(frozen=True)
 class Claim:
     """The privacy a paper claims, by its own formula: (what the link did, rounds so far) -> epsilon. scope: of one
-    round, or of the run up to a round."""
+    round, or of the run up to a round; in_tables: (rounds so far) -> what its tables print, where that is by another
+    formula."""
 
     epsilon: Callable[[LinkReport, int], float]
     scope: Literal["round", "run"]
+    in_tables: Callable[[int], float] | None = None
 
 
 @dataclass(frozen=True)
 class Recipe:
     """What devices compute, encoder stages left to right, the uplink that carries what they make, what the server does
-    with it, what is released of whom, what the paper claims of it. public_data: coordinates are chosen on it."""
+    with it, what is released of whom, what the paper claims of it. public_data: coordinates are chosen on it;
+    noise_target: the noise multiplier that every round is to have, the channel's noise counting first and the devices
+    adding what is missing, None where they always add the same."""
 
     stages: tuple[Stage, ...]
     uplink: Uplink
@@ -82,6 +86,7 @@ class Recipe:
     release: Release = field(default_factory=ClientRelease)
     claim: Claim | None = None
     public_data: bool = False
+    noise_target: float | None = None
 
 
 @dataclass(frozen=True)

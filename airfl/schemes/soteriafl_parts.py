@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 from airfl.errors import UserError
 from airfl.local.work import Estimator, GradientEstimate
+from airfl.privacy.events import Composed
 from airfl.privacy.record import Batches, mini_batches, variance_reduced_batches
 from airfl.privacy.release import RecordRelease
 from airfl.privacy.soteriafl import noise_std as theorem_2_noise_std
 from airfl.privacy.soteriafl import theorem_2_epsilon
+from airfl.schemes.calibrated import is_calibrated, run_noise_multiplier
 from airfl.schemes.recipe import Claim, Problem, Recipe, Scheme
 from airfl.server import Descent
 from airfl.stages import OwnRandK, ShiftedCompression, Stage, kept_entries, shift_step
@@ -33,7 +35,7 @@ def build_with(estimator: Estimator, compression: str) -> Callable[[Problem], Re
             stages=compressor(problem, compression),  # algorithm 2, lines 5 and 6
             uplink=problem.uplink(),
             server=Descent(settings),  # lines 8 and 9
-            release=RecordRelease(batches(problem, estimator)),
+            release=RecordRelease(releases(problem, estimator, noise_std(problem, estimator))),
             claim=theorem_2_claim(problem, estimator),
         )
 
@@ -74,17 +76,23 @@ def compressor(problem: Problem, compression: str) -> tuple[Stage, ...]:
 
 
 def noise_std(problem: Problem, estimator: Estimator) -> float:
-    """sigma_p: given by scheme.noise_multiplier, or by theorem 2 at privacy.epsilon after all rounds (eq. 4).
+    """sigma_p: given by scheme.noise_multiplier, or by theorem 2 (eq. 4) or the accountant at privacy.epsilon after all
+    rounds.
 
-    The multiplier is noise over the largest share G/b (gd: G/m) of one record in the mean gradient.
+    The multiplier is noise over the largest share of one record in the mean gradient.
     """
     settings = problem.settings
     scheme, clip = settings.scheme, settings.scheme.gradient_clip
     if scheme.noise_multiplier is not None:
-        batch = problem.samples if estimator == "gd" else problem.batch
-        return scheme.noise_multiplier * clip / batch if scheme.noise_multiplier else 0.0
+        return scheme.noise_multiplier * largest_share(problem, estimator) if scheme.noise_multiplier else 0.0
     if math.isinf(settings.privacy.epsilon):
         return 0.0
+    if is_calibrated(settings):
+        return largest_share(problem, estimator) * run_noise_multiplier(
+            problem,
+            "record",
+            lambda multiplier: Composed(releases(problem, estimator, multiplier * largest_share(problem, estimator))),
+        )
     return theorem_2_noise_std(
         settings.privacy.epsilon,
         estimator=estimator,
@@ -96,13 +104,19 @@ def noise_std(problem: Problem, estimator: Estimator) -> float:
     )
 
 
-def batches(problem: Problem, estimator: Estimator) -> Batches:
-    """One participation: b of m records are drawn, every gradient is bounded by G; none where nothing is bounded.
+def largest_share(problem: Problem, estimator: Estimator) -> float:
+    """G/b (gd: G/m), of one record in the mean gradient."""
+    return problem.settings.scheme.gradient_clip / (problem.samples if estimator == "gd" else problem.batch)
+
+
+def releases(problem: Problem, estimator: Estimator, std: float) -> Batches:
+    """One participation under noise sigma_p = std: b of m records are drawn, every gradient is bounded by G; none where
+    nothing is bounded.
 
     Clipping the mini-batch's mean (scheme.clip = batch) lets one record move it by 2G: the noise over G counts then.
     """
     scheme, samples = problem.settings.scheme, problem.samples
-    std, clip = noise_std(problem, estimator), scheme.gradient_clip
+    clip = scheme.gradient_clip
     batch = samples if estimator == "gd" else problem.batch
     if not std or math.isinf(clip):
         return mini_batches(0.0, batch, samples)

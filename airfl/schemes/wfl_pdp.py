@@ -1,6 +1,6 @@
 """WFL-PDP: wireless federated learning without sparsification, with the privacy bound (PFELS section 8.1, eq. 38)."""
 
-from airfl.schemes.aligned import PAPER, privacy_factor, theorem_3_claim
+from airfl.schemes.aligned import PAPER, privacy_bound, theorem_3_claim
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip
@@ -9,9 +9,10 @@ from airfl.stages import Clip
 def build(problem: Problem) -> Recipe:
     """The whole update; beta = min( min_i |h_i| sqrt(P_i)/C, epsilon/C_2 )."""
     settings = problem.settings
+    stages = (Clip(settings.local.update_bound),)
     return Recipe(
-        stages=(Clip(settings.local.update_bound),),
-        uplink=problem.uplink(settings.privacy.epsilon / privacy_factor(problem)),
+        stages=stages,
+        uplink=problem.uplink(privacy_bound(problem, stages)),
         server=Averaging(settings),
         claim=theorem_3_claim(problem),
     )

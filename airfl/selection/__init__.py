@@ -45,4 +45,25 @@ def most_selected(kind: str, streams: Streams, rounds: int, devices: int, select
     return max(count(streams.generator(Purpose.SELECT, t), devices, selected) for t in range(rounds))
 
 
-__all__ = ["SELECTIONS", "Candidates", "Ids", "Limits", "Memory", "Sampling", "Selection", "most_selected", "select"]
+def most_participations(kind: str, streams: Streams, rounds: int, devices: int, selected: int) -> int:
+    """Rounds of the device that the run selects most often; all of them under a rule by channel, where nobody knows."""
+    if SELECTIONS[kind].choose is None:
+        return rounds
+    counts = np.zeros(devices, dtype=np.int64)
+    for t in range(rounds):
+        counts[select(kind, streams, t, devices, selected)] += 1
+    return int(counts.max())
+
+
+__all__ = [
+    "SELECTIONS",
+    "Candidates",
+    "Ids",
+    "Limits",
+    "Memory",
+    "Sampling",
+    "Selection",
+    "most_participations",
+    "most_selected",
+    "select",
+]

@@ -35,14 +35,16 @@ class GaussianNoise:
         """A device's noise is drawn when it encodes."""
         import torch
 
+        std = self.std * opened.own_noise
+
         def encode(batch: Batch) -> Batch:
-            if not self.std:
+            if not std:
                 return batch
             noise = np.empty(batch.values.shape, dtype=np.float32)
             for row, device in enumerate(opened.devices[batch.rows].tolist()):
                 generator = opened.streams.device_generator(Purpose.PRIVACY_NOISE, opened.index, device)
                 drawn = generator.standard_normal(self.dimension, dtype=np.float32)
                 noise[row] = drawn if batch.coordinates is None else drawn[batch.coordinates]
-            return batch.of(batch.messages + self.std * torch.from_numpy(noise).to(batch.values))
+            return batch.of(batch.messages + std * torch.from_numpy(noise).to(batch.values))
 
         return Coder(encode, decode=lambda mean: mean)

@@ -96,7 +96,7 @@ class Round:
 
     index: t; devices: S^t, [r]; heard: whose messages will arrive, [r], known before training since it depends on the
     channel alone; store: what devices and server keep; public_update: the server's own update of theta^t on public
-    data, [d], computed when asked for.
+    data, [d], computed when asked for; own_noise: of this round, over what the stages have by themselves.
     """
 
     streams: Streams
@@ -106,6 +106,7 @@ class Round:
     heard: NDArray[np.bool_]
     store: Store
     public_update: Callable[[], Tensor]
+    own_noise: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,11 @@ PER_ROUND = (
         "1",
         "what the scheme's paper claims, by its own formula; nan where nothing is claimed",
     ),
+    _per_round(
+        "epsilon_paper_tables",
+        "1",
+        "what the paper's tables print, where that is by another formula; nan elsewhere, and where not evaluated",
+    ),
     _per_round("epsilon_round", "1", "tight epsilon of this round alone"),
     _per_round("epsilon", "1", "epsilon up to this round for the sampler that ran; nan where not evaluated"),
     _per_round(

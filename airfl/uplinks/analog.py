@@ -156,7 +156,7 @@ class _AnalogLink:
 
     def _own_noise(self, largest: float, share: Array) -> dict[str, float]:
         """What becomes of noise that the devices put on their messages; least over the coefficients in use."""
-        control = self._control
+        control, more = self._control, self._terms.own_noise
         effective = self._gains * control.precoders
         observed = effective.real if self._uplink.grid.packing == "real" else np.abs(effective)
         amplitudes = observed * self._terms.weights[:, None, None]
@@ -164,8 +164,8 @@ class _AnalogLink:
         used = share > 0
         arriving = control.decoder**2 * (amplitudes**2).sum(axis=0)
         return {
-            "noisy_devices": float(power[used].min()) / largest**2 if largest and used.any() else 0.0,
-            "own_noise_gain": float(np.sqrt((arriving * control.weights).sum())),
+            "noisy_devices": float(power[used].min()) * more**2 / largest**2 if largest and used.any() else 0.0,
+            "own_noise_gain": float(np.sqrt((arriving * control.weights).sum())) * more,
         }
 
     def _waveform_figures(self) -> dict[str, float]:

@@ -112,8 +112,9 @@ class _DigitalLink:
             power_bound_binding=False,
             privacy_bound_binding=False,
             protection=0.0,
-            noisy_devices=1.0 if self._uplink.secure_aggregation == "off" else float((heard**2).sum()),
-            own_noise_gain=own_noise_gain(heard, self._divisor),
+            noisy_devices=(1.0 if self._uplink.secure_aggregation == "off" else float((heard**2).sum()))
+            * terms.own_noise**2,
+            own_noise_gain=own_noise_gain(heard, self._divisor) * terms.own_noise,
             use=self._use(),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(terms.element_power),

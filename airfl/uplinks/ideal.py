@@ -75,8 +75,8 @@ class _IdealLink:
             power_bound_binding=False,
             privacy_bound_binding=False,
             protection=0.0,
-            noisy_devices=float((self._terms.weights**2).sum()),
-            own_noise_gain=own_noise_gain(self._terms.weights, self._terms.divisor),
+            noisy_devices=float((self._terms.weights**2).sum()) * self._terms.own_noise**2,
+            own_noise_gain=own_noise_gain(self._terms.weights, self._terms.divisor) * self._terms.own_noise,
             use=self._uplink.grid.occupy(int(cost.resource_elements.sum()) + pilots.resource_elements),
             devices=DeviceUse(
                 transmit_scale=np.sqrt(self._element_power),

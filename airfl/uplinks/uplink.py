@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -43,7 +43,8 @@ class Terms:
     transmit energy of a device on a resource element when it sends over the whole band, [r]; divisor: what the sum is
     divided by to give the mean (r, or qN under Poisson sampling); fades: of the fading law, where they are known;
     energy_unit: energy of a resource element of unit power (1 in normalised units, the symbol duration in physical
-    ones); multipath: taps behind the response, where the waveform is modulated; record: keep signals.
+    ones); multipath: taps behind the response, where the waveform is modulated; record: keep signals; own_noise: by it
+    the devices' own noise is larger than `message` has it (rms_norms have it in them).
     """
 
     knowledge: Knowledge
@@ -66,6 +67,13 @@ class Terms:
     device: device | str
     record: bool
     multipath: Multipath | None = None
+    own_noise: float = 1.0
+
+    def with_own_noise(self, factor: float) -> Terms:
+        """The same with this factor on the devices' own noise, which their power is then set for."""
+        more = (factor**2 - self.own_noise**2) * self.entries * self.message.noise_std**2
+        norms = np.sqrt(np.maximum(self.rms_norms**2 + more * self.weights**2, 0.0))
+        return replace(self, rms_norms=norms, own_noise=factor)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from airfl.errors import UserError, nearest
-from airfl.privacy.accountants.accountant import Accountant, UnsupportedEventError
+from airfl.privacy.accountants.accountant import Accountant, UnsupportedEventError, accountant_of_settings
 from airfl.privacy.accountants.advanced import CpSgd
 from airfl.privacy.accountants.closed_form import AddingUp, ClosedForm, IgnoringSampling
 from airfl.privacy.accountants.loss_distributions import dominating_pair, pld
@@ -45,4 +45,4 @@ def accountant(name: str, adjacency: Adjacency) -> Accountant:
     return ACCOUNTANTS[name].build(adjacency)
 
 
-__all__ = ["ACCOUNTANTS", "Accountant", "Entry", "UnsupportedEventError", "accountant"]
+__all__ = ["ACCOUNTANTS", "Accountant", "Entry", "UnsupportedEventError", "accountant", "accountant_of_settings"]

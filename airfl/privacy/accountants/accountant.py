@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from airfl.errors import UserError
@@ -27,6 +29,15 @@ class Accountant(Protocol):
 
 class UnsupportedEventError(UserError):
     """An event that an accountant has no bound for under this adjacency."""
+
+
+@contextmanager
+def accountant_of_settings() -> Iterator[None]:
+    """What an accountant refuses inside was chosen by a key of the settings."""
+    try:
+        yield
+    except UnsupportedEventError as error:
+        raise UserError(f"privacy.accountant: {error}") from None
 
 
 def unsupported(name: str, release: Release, adjacency: Adjacency, instead: str) -> UnsupportedEventError:

@@ -8,6 +8,10 @@ from collections.abc import Iterable
 from airfl.privacy.events import Binomial, Composed, Event, NonPrivate, Release, noise_of, releases, with_noise
 
 
+# Noise that differs by less came out of the same sum.
+DIGITS = 1e-8
+
+
 def distinct(event: Event) -> int:
     """How many different releases an event is made of."""
     return len({release for release, _ in releases(event)})
@@ -29,14 +33,15 @@ def binned(event: Event, width: float, upwards: bool = False) -> Composed:
 
 def on_lattice(events: Iterable[Event], width: float) -> Composed:
     """Releases with their noise rounded down to one of fixed values, a factor e^width apart, but for those that come
-    more than once.
+    more than once (to eight digits).
 
     Rounds that come in small groups then share their values with other groups, and what is computed of them.
     """
     counts: dict[Release, int] = {}
     for event in events:
         for release, count in releases(event):
-            counts[release] = counts.get(release, 0) + count
+            shortened = _rounded_down(release, DIGITS)
+            counts[shortened] = counts.get(shortened, 0) + count
     rounded: dict[Release, int] = {}
     for release, count in counts.items():
         placed = release if count > 1 else _rounded_down(release, width)

@@ -112,9 +112,9 @@ def pld(adjacency: Adjacency) -> LossDistributions:
 def dominating_pair(adjacency: Adjacency) -> LossDistributions:
     """Of a sample of fixed size under replace-one, composed as a loss distribution (Zhu, Dong, Wang 2022, theorem 11).
 
-    One release has delta(log(1 + q (e^eps - 1))) <= q delta_0(eps) for either of two neighbours (Balle, Barthe, Gaboardi
-    2018), which gives its hockey-stick divergence at every order; a pair with that very profile dominates the release,
-    and dominating pairs compose (theorem 10).
+    One release has delta(log(1 + q (e^eps - 1))) <= q delta_0(eps) for either of two neighbours (Balle, Barthe,
+    Gaboardi 2018), which gives its hockey-stick divergence at every order; a pair with that very profile dominates the
+    release, and dominating pairs compose (theorem 10).
     """
     kinds: dict[type, Build] = {Gaussian: functools.partial(gaussian_losses, SENSITIVITY[adjacency])}
     if adjacency == "replace_one":

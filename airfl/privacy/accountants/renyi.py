@@ -36,9 +36,11 @@ ORDERS: Mapping[Adjacency, tuple[float, ...]] = {
 }
 # More noise than this is counted as this much: the numerics end somewhere above.
 LARGEST_MULTIPLIER = 1e4
-# An order takes up to milliseconds a release. Of more releases than this, every so many-th says where the best order
-# lies, and only its neighbours are computed for all: any order gives a bound.
-ALL_ORDERS_UP_TO = 24
+# Large orders take up to tenths of a second. Any order gives a bound, and bounds fall and then rise with the order: so
+# it is walked upwards in steps until they rise, and then around the best. Of many releases every so many-th says where
+# that is, and only its neighbours are computed for all.
+STEP = 5
+MANY = 24
 NEIGHBOURS = 2
 
 
@@ -63,14 +65,30 @@ class Renyi:
         if any(isinstance(release, NonPrivate) for release in self._releases):
             return math.inf
         orders = ORDERS[self._adjacency]
-        if len(self._releases) > ALL_ORDERS_UP_TO:
-            best = int(np.argmin(self._bounds(_thinned(self._releases), orders, delta)))
-            orders = orders[max(best - NEIGHBOURS, 0) : best + NEIGHBOURS + 1]
-        return max(0.0, min(self._bounds(self._releases, orders, delta)))
+        if len(self._releases) <= MANY:
+            return max(0.0, min(self._around_best(self._releases, delta).values()))
+        thinned = self._around_best(_thinned(self._releases), delta)
+        best = min(thinned, key=lambda place: thinned[place])
+        near = range(max(best - NEIGHBOURS, 0), min(best + NEIGHBOURS + 1, len(orders)))
+        return max(0.0, min(self._bound(self._releases, orders[place], delta) for place in near))
 
-    def _bounds(self, counts: Mapping[Release, int], orders: tuple[float, ...], delta: float) -> list[float]:
-        """Of every order."""
-        return [_converted(order, self._divergence(counts, order), delta) for order in orders]
+    def _around_best(self, counts: Mapping[Release, int], delta: float) -> dict[int, float]:
+        """Bounds by the place of their order, in whole steps up to where they rise, and everywhere around the best."""
+        orders = ORDERS[self._adjacency]
+        found: dict[int, float] = {}
+        least = math.inf
+        for place in range(0, len(orders), STEP):
+            found[place] = self._bound(counts, orders[place], delta)
+            if math.isfinite(least) and found[place] > least:
+                break
+            least = min(least, found[place])
+        best = min(found, key=lambda place: found[place])
+        for place in range(max(best - STEP + 1, 0), min(best + STEP, len(orders))):
+            found[place] = self._bound(counts, orders[place], delta)
+        return found
+
+    def _bound(self, counts: Mapping[Release, int], order: float, delta: float) -> float:
+        return _converted(order, self._divergence(counts, order), delta)
 
     def _divergence(self, counts: Mapping[Release, int], order: float) -> float:
         return math.fsum(count * divergence(release, self._adjacency, order) for release, count in counts.items())
@@ -79,7 +97,7 @@ class Renyi:
 def _thinned(counts: Mapping[Release, int]) -> dict[Release, int]:
     """A few of the releases, by their noise, which stand for all."""
     by_noise = sorted(counts, key=lambda release: noise_of(release).noise_multiplier)
-    step = math.ceil(len(by_noise) / ALL_ORDERS_UP_TO)
+    step = math.ceil(len(by_noise) / MANY)
     return {
         by_noise[start]: sum(counts[release] for release in by_noise[start : start + step])
         for start in range(0, len(by_noise), step)
