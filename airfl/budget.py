@@ -89,7 +89,7 @@ def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budge
 
     data_dir: as in `run`; the data is read where weights, or the privacy of one record, hang on the devices' samples.
     """
-    cell = _build(settings, data_dir)
+    cell = cell_of(settings, data_dir)
     settings = cell.settings
     rounds, memory = [], cell.memory
     for index in range(settings.run.rounds):
@@ -172,8 +172,9 @@ def _silent_share(rounds: Sequence[_Round]) -> float:
     return sum(one.silent for one in rounds) / max(sum(one.devices for one in rounds), 1)
 
 
-def _build(settings: Settings, data_dir: str | Path | None) -> Cell:
-    """The cell of a run. Devices that hold equally many samples are known without reading any."""
+def cell_of(settings: Settings, data_dir: str | Path | None = None) -> Cell:
+    """The cell of a run, without its data where that can be: devices that hold equally many samples are known without
+    reading any."""
     dimension, devices = MODELS[settings.task.model].parameters, settings.run.devices
     cell = build_cell(settings, dimension, np.ones(devices), nominal_samples(settings))
     unequal = settings.task.partition not in ("iid", "class")

@@ -11,8 +11,10 @@ import sys
 import typer
 
 from airfl.cli.app import app, say
+from airfl.cli.audit import audit
 from airfl.cli.data import data_app
 from airfl.cli.lists import config, datasets, models, schemes
+from airfl.cli.privacy import privacy
 from airfl.cli.runs import budget, compare, plot, run
 from airfl.errors import MachineError, UserError
 
@@ -21,6 +23,8 @@ COMMANDS = (
     (run, "airfl run experiments/configs/demo.toml scheme.name=wfl-p run.rounds=50 --out runs/wfl-p"),
     (compare, "airfl compare experiments/configs/demo.toml --schemes pfels,fedavg --seeds 3 --out runs/two"),
     (budget, "airfl budget experiments/configs/papers/pfels-cifar10.toml scheme.name=wfl-p"),
+    (privacy, "airfl privacy --noise-multiplier 1 --sampling-rate 0.032 --rounds 2000 --delta 1e-3"),
+    (audit, "airfl audit experiments/configs/demo.toml --others silent --json"),
     (plot, "airfl plot runs/first --out runs/first-figures"),
     (schemes, "airfl schemes --json"),
     (models, "airfl models"),

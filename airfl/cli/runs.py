@@ -109,11 +109,10 @@ def budget(
 def plot(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="run folders, or folders of a comparison")],
     *,
-    out: Annotated[Path, typer.Option(help="folder for learning.png and learning.pdf", show_default=False)],
+    out: Annotated[Path, typer.Option(help="folder for the figures, learning and privacy", show_default=False)],
 ) -> None:
-    """Accuracy and loss against rounds, energy, resource elements."""
-    from airfl.report.comparison import find_runs
-    from airfl.report.figures import plot as draw
+    """Accuracy and loss against rounds, energy, resource elements; privacy against rounds."""
+    from airfl.report.comparison import find_runs, write_figures
 
-    files = draw(find_runs(folders), out)
+    files = write_figures(find_runs(folders), out)
     say("written: " + ", ".join(str(file) for file in files))

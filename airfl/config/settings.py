@@ -137,8 +137,8 @@ class PrivacySettings(Section):
     )
     accountant: Literal["auto", "pld", "rdp", "dominating-pair"] = Field(
         "auto",
-        description="of the whole run's epsilon: auto = pld for Poisson samples, the smallest of RDP and two closed "
-        "forms for samples of fixed size; dominating-pair is sharper for these",
+        description="of the whole run's epsilon: auto = loss distributions, that is pld for Poisson samples, "
+        "dominating-pair for samples of fixed size",
     )
     csi_error: Literal["realised", "quantile", "unbounded"] = Field(
         "realised",

@@ -34,7 +34,8 @@ def bounds(
     with few different rounds the figures are equal. UnsupportedEventError (a UserError) for an event that the
     accountant has no bound for.
     """
-    accountant(name, adjacency).compose(event)  # what it refuses, it refuses before anything is looked up
+    fresh = accountant(name, adjacency)
+    fresh.compose(event)  # what it refuses, it refuses before anything is looked up
 
     def compute() -> tuple[float, float]:
         if distinct(event) <= FEW:
@@ -44,7 +45,7 @@ def bounds(
 
     if not ACCOUNTANTS[name].slow:
         return Bounds(*compute())
-    return Bounds(*kept_figures(name, adjacency, delta, tolerance, event, compute))
+    return Bounds(*kept_figures(fresh.name, adjacency, delta, tolerance, event, compute))
 
 
 def epsilon(event: Event, adjacency: Adjacency, delta: float, name: str = "auto") -> float:

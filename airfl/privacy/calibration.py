@@ -49,18 +49,26 @@ def smallest_noise(
     """
     if not epsilon > 0:
         raise ValueError(f"epsilon = {epsilon:g} asks for noise without end: give one above 0")
-
-    def excess(log_multiplier: float) -> float:
-        found = run_epsilon(statement, event_of(math.exp(log_multiplier)), rounds, participations)
-        return math.log(max(found, 1e-300) / epsilon) if math.isfinite(found) else math.inf
-
     with accountant_of_settings():
-        low, high = _bracket(excess)
-    if high is None:
+        found = smallest(lambda tried: run_epsilon(statement, event_of(tried), rounds, participations), epsilon)
+    if found is None:
         raise UserError(
             f"privacy.epsilon: {epsilon:g} over {rounds:,} rounds is out of reach of any noise at delta = "
             f"{statement.delta:g} (noise multipliers up to {LARGEST:g}); ask for more, or run fewer rounds"
         )
+    return found
+
+
+def smallest(epsilon_of: Callable[[float], float], epsilon: float) -> float | None:
+    """The smallest noise multiplier whose epsilon is not above `epsilon`, to 1e-4; None where there is none."""
+
+    def excess(log_multiplier: float) -> float:
+        found = epsilon_of(math.exp(log_multiplier))
+        return math.log(max(found, 1e-300) / epsilon) if math.isfinite(found) else math.inf
+
+    low, high = _bracket(excess)
+    if high is None:
+        return None
     if low is None:
         return SMALLEST
     found = float(brentq(excess, low, high, xtol=ACCURACY / 10))

@@ -151,12 +151,30 @@ def noise_of(release: Release) -> Gaussian:
     return inner
 
 
+def has_binomial(event: Event) -> bool:
+    """Whether there is noise in it that is not Gaussian, and that only cpSGD's accounting knows."""
+    return any(isinstance(getattr(release, "event", release), Binomial) for release, _ in releases(event))
+
+
 def with_noise(release: Release, noise_multiplier: float) -> Release:
     """The same release with other Gaussian noise."""
     noise = Gaussian(noise_multiplier)
     if isinstance(release, (PoissonSampled, FixedSizeSampled)):
         return _of_sample(release, noise)
     return noise
+
+
+def scaled(event: Event, factor: float) -> Event:
+    """The same event with its Gaussian noise times a factor; ValueError for another noise."""
+    if isinstance(event, Composed):
+        return Composed(tuple((scaled(part, factor), count) for part, count in event.parts))
+    if isinstance(event, Gaussian):
+        return Gaussian(event.noise_multiplier * factor)
+    if isinstance(event, PoissonSampled):
+        return PoissonSampled(event.rate, scaled(event.event, factor))
+    if isinstance(event, FixedSizeSampled):
+        return FixedSizeSampled(event.sample, event.population, scaled(event.event, factor))
+    raise ValueError(f"{type(event).__name__} has no Gaussian noise to scale")
 
 
 def as_poisson(event: Event) -> Event:

@@ -18,11 +18,11 @@ from airfl.privacy.accountants import accountant
 from airfl.privacy.accountants.bins import binned, on_lattice
 from airfl.privacy.events import (
     Adjacency,
-    Binomial,
     Composed,
     Event,
     Gaussian,
     Release,
+    has_binomial,
     opposite_pair,
     releases,
 )
@@ -88,7 +88,7 @@ class PrivacyLedger:
 
     def of_one_round_as_poisson(self, event: Event) -> float:
         """The same accounted as Poisson sampling; nan for binomial noise, of which nothing is known there."""
-        if _binomial(event):
+        if has_binomial(event):
             return math.nan
         return self._one_round(self.statement.of_round_as_poisson(event), "add_remove")
 
@@ -102,7 +102,7 @@ class PrivacyLedger:
         self._pending.append(event)
         if not self.statement.hidden:
             self._participation.enter(event, devices)
-        self._binomial |= _binomial(event)
+        self._binomial |= has_binomial(event)
         own, poisson = self._composed() if compose else (math.nan, math.nan)
         return PrivacyFigures(self.of_one_round(event), own, poisson, self._at_least(own) if last else math.nan)
 
@@ -172,7 +172,3 @@ class Participation:
                 grown.append((release, most - self._told.get(release, 0)))
                 self._told[release] = most
         return Composed(tuple(grown))
-
-
-def _binomial(event: Event) -> bool:
-    return any(isinstance(getattr(release, "event", release), Binomial) for release, _ in releases(event))

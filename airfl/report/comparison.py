@@ -10,23 +10,35 @@ from pathlib import Path
 from airfl.compare import RowResult
 from airfl.errors import UserError
 from airfl.output import ROWS_NAME, TRACE_NAME
-from airfl.report.figures import plot
+from airfl.report import figures, privacy_figure
 from airfl.report.table import TableRow, csv_table, markdown_table
+
+TABLES = ("comparison.csv", "comparison.md")
+COPIED = ("comparison.md", "learning.png")
 
 
 def write_report(results: Sequence[RowResult], out: Path) -> list[Path]:
-    """out/comparison.csv, comparison.md, learning.png, learning.pdf; returns the files."""
+    """The tables, comparison.csv and comparison.md, and the figures of `write_figures`; returns the files."""
     rows = [TableRow(result.label, result.summaries) for result in results]
-    tables = [out / "comparison.csv", out / "comparison.md"]
+    tables = [out / name for name in TABLES]
     tables[0].write_text(csv_table(rows))
     tables[1].write_text(markdown_table(rows))
-    return [*tables, *plot([(result.label, result.folders) for result in results], out)]
+    return [*tables, *write_figures([(result.label, result.folders) for result in results], out)]
+
+
+def write_figures(groups: Sequence[tuple[str, Sequence[Path]]], out: Path) -> list[Path]:
+    """Learning, and privacy where there is a figure of it, of (label, run folders); returns the files.
+
+    UserError if one of them is there already, before any is written.
+    """
+    figures.check_new_files([out / name for name in (*figures.FILES, *privacy_figure.FILES)])
+    return [*figures.plot(groups, out), *privacy_figure.plot(groups, out)]
 
 
 def copy_report(files: Sequence[Path], target: Path) -> list[Path]:
-    """Copies of the Markdown table and the PNG, replacing those in `target`."""
+    """Copies of the Markdown table and the learning curves' PNG, replacing those in `target`."""
     target.mkdir(parents=True, exist_ok=True)
-    wanted = [file for file in files if file.suffix in (".md", ".png")]
+    wanted = [file for file in files if file.name in COPIED]
     return [Path(shutil.copy(file, target / file.name)) for file in wanted]
 
 

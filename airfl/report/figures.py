@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+FILES = ("learning.png", "learning.pdf")
 # Okabe and Ito's colours, told apart by the colour-blind; line styles tell them apart in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
@@ -76,15 +77,20 @@ def plot(groups: Sequence[tuple[str, Sequence[Path]]], out: Path) -> list[Path]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    files = [out / "learning.png", out / "learning.pdf"]
-    for file in files:
-        if file.exists():
-            raise UserError(f"{file}: is there already; choose another --out")
+    files = [out / name for name in FILES]
+    check_new_files(files)
     curves = [read_curves(label, folders) for label, folders in groups]
     figure = Figure(figsize=(11, 6.2), layout="constrained")
     FigureCanvasAgg(figure)
     draw(figure, curves)
     return save_figure(figure, files)
+
+
+def check_new_files(files: Sequence[Path]) -> None:
+    """UserError if one of them is there already: nothing is replaced."""
+    for file in files:
+        if file.exists():
+            raise UserError(f"{file}: is there already; choose another --out")
 
 
 def save_figure(figure: Figure, files: Sequence[Path]) -> list[Path]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.report.summary import Summary, figure, scientific
+from airfl.report.summary import ADJACENCIES, Summary, figure, scientific
 from airfl.trace.schema import NORMALISED
 
 if TYPE_CHECKING:
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: heading, key in the CSV, value of one run, how a number is written; scatter adds +- over seeds."""
+    """A column: heading, key in the CSV, value of one run, how a number is written; scatter adds +- over seeds; note:
+    what is said of it below the table."""
 
     heading: str
     key: str
     value: Callable[[Summary], float]
     write: Callable[[float], str] = figure
     scatter: bool = False
+    note: str = ""
 
 
 def _percent(value: float) -> str:
@@ -51,23 +54,58 @@ COLUMNS = (
     Column("resource elements", "resource_elements", lambda run: float(run.resource_elements), _count),
     Column("air time s", "air_time_s", lambda run: run.air_time_s, _seconds),
     Column("bits", "uplink_bits", lambda run: float(run.uplink_bits), _bits),
-    Column("ε claimed", "epsilon_paper", lambda run: run.epsilon_paper),
+    Column(
+        "ε claimed",
+        "epsilon_paper",
+        lambda run: run.epsilon_paper,
+        note="claimed = the paper's own formula, for {scope}",
+    ),
+    Column(
+        "ε in its tables",
+        "epsilon_paper_tables",
+        lambda run: run.epsilon_paper_tables,
+        note="in its tables = what they print, by another formula",
+    ),
     Column("ε one round", "epsilon_round", lambda run: run.epsilon_round),
-    Column("ε run", "epsilon", lambda run: run.epsilon),
-    Column("ε run as Poisson", "epsilon_as_poisson", lambda run: run.epsilon_as_poisson),
+    Column(
+        "ε run at least",
+        "epsilon_at_least",
+        lambda run: run.epsilon_at_least,
+        note="run at least = what a pair of neighbours really pays",
+    ),
+    Column(
+        "ε run",
+        "epsilon",
+        lambda run: run.epsilon,
+        note="one round and run = what holds, for the sampler that ran",
+    ),
+    Column(
+        "ε run as Poisson",
+        "epsilon_as_poisson",
+        lambda run: run.epsilon_as_poisson,
+        note="as Poisson = the literature's convention",
+    ),
 )
 
 SCOPES = {"round": "each round", "run": "the run", "none": ""}
-LEVELS = {
-    "client": "client level, observer a third party",
-    "record": "record level, observer the server",
+LEVELS = {"client": "client level", "record": "record level"}
+SAMPLINGS = {
+    "without_replacement": "samples of fixed size",
+    "poisson": "Poisson samples",
+    "by_channel": "samples that the channel chooses",
 }
+OBSERVERS = {"third_party": "observer a third party", "server": "observer the server"}
 ENERGY_NOTES = {NORMALISED: "normalised, sum of ||x||^2", "J": "J, sum of power x air time"}
-NOTES = (
-    "energy: {energy} over devices and rounds (ideal link: at capacity). "
-    "ε: claimed = the paper's own formula, for {scope}; one round and run = what holds, for the sampler that ran; "
-    "as Poisson = the literature's convention. delta {delta:g}, {level}."
+# What the figures are for.
+STATEMENT: tuple[Callable[[Summary], str], ...] = (
+    lambda run: f"delta {run.delta:g}",
+    lambda run: LEVELS[run.level],
+    lambda run: ADJACENCIES[run.adjacency],
+    lambda run: SAMPLINGS[run.sampling],
+    lambda run: OBSERVERS[run.observer],
+    lambda run: f"ε run by {run.accountant}" if run.accountant else "",
 )
+HEADING_WIDTH = 10  # of a terminal: longer headings are folded
 
 
 @dataclass(frozen=True)
@@ -85,10 +123,15 @@ def mean_and_deviation(row: TableRow, column: Column) -> tuple[float, float]:
         return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else math.nan
 
 
-def cells(row: TableRow) -> list[str]:
+def shown(rows: Sequence[TableRow]) -> list[Column]:
+    """The columns for people: those in which any row has a figure."""
+    return [column for column in COLUMNS if any(not math.isnan(column.value(run)) for row in rows for run in row.runs)]
+
+
+def cells(row: TableRow, columns: Sequence[Column] = COLUMNS) -> list[str]:
     """The row as text, label first."""
     texts = [row.label]
-    for column in COLUMNS:
+    for column in columns:
         mean, deviation = mean_and_deviation(row, column)
         text = column.write(mean)
         texts.append(f"{text} ± {column.write(deviation)}" if column.scatter and not math.isnan(deviation) else text)
@@ -101,19 +144,23 @@ def terminal_table(rows: Sequence[TableRow], title: str) -> Table:
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", caption=notes(rows), caption_justify="left", box=box.SIMPLE_HEAD)
+    columns = shown(rows)
     table.add_column("")
-    for column in COLUMNS:
-        table.add_column(column.heading, justify="right")
+    for column in columns:
+        table.add_column(textwrap.fill(column.heading, HEADING_WIDTH), justify="right")
     for row in rows:
-        table.add_row(*cells(row))
+        table.add_row(*cells(row, columns))
     return table
 
 
 def markdown_table(rows: Sequence[TableRow]) -> str:
     """The table as Markdown, its notes below."""
-    headings = ["", *(column.heading for column in COLUMNS)]
-    lines = [_markdown_line(headings), _markdown_line([":---", *["---:"] * len(COLUMNS)])]
-    lines += [_markdown_line(cells(row)) for row in rows]
+    columns = shown(rows)
+    lines = [
+        _markdown_line(["", *(column.heading for column in columns)]),
+        _markdown_line([":---", *["---:"] * len(columns)]),
+        *(_markdown_line(cells(row, columns)) for row in rows),
+    ]
     return "\n".join(lines) + f"\n\n{notes(rows)}\n"
 
 
@@ -130,29 +177,35 @@ def csv_table(rows: Sequence[TableRow]) -> str:
 
 
 def notes(rows: Sequence[TableRow]) -> str:
-    """What the columns mean."""
+    """What the columns mean, and what the privacy figures are for."""
     seeds = len(rows[0].runs)
     averaged = f"Mean over {seeds} seeds, ± standard deviation. " if seeds > 1 else ""
     units = {run.energy_units for row in rows for run in row.runs}
     energy = " or ".join(ENERGY_NOTES[unit] for unit in sorted(units, reverse=True))
-    return averaged + NOTES.format(
-        energy=energy,
-        delta=rows[0].runs[0].delta,
-        scope=_of_rows(rows, "claim_scope", SCOPES),
-        level=_of_rows(rows, "level", LEVELS),
+    meanings = "; ".join(column.note for column in shown(rows) if column.note)
+    scope = _of_rows(rows, lambda run: SCOPES[run.claim_scope])
+    statement = "; ".join(text for text in (_of_rows(rows, what) for what in STATEMENT) if text)
+    return (
+        f"{averaged}energy: {energy} over devices and rounds (ideal link: at capacity). "
+        f"ε: {meanings.format(scope=scope)}. {statement[:1].upper()}{statement[1:]}."
     )
 
 
-def _of_rows(rows: Sequence[TableRow], name: str, texts: dict[str, str]) -> str:
-    """One text where all rows agree, else each with the schemes it is for."""
-    schemes: dict[str, list[str]] = {}
-    for run in (run for row in rows for run in row.runs):
-        text = texts[getattr(run, name)]
-        if text and run.scheme not in schemes.setdefault(text, []):
-            schemes[text].append(run.scheme)
-    if len(schemes) < 2:
-        return next(iter(schemes), next(iter(texts.values())))
-    return "; ".join(f"{text} ({', '.join(names)})" for text, names in schemes.items())
+def _of_rows(rows: Sequence[TableRow], what: Callable[[Summary], str]) -> str:
+    """One text where all rows that have one agree, else each with the schemes it is for: with the rows, where those of
+    one scheme differ."""
+    texts: dict[str, list[tuple[str, str]]] = {}
+    for row in rows:
+        text = what(row.runs[0])
+        if text:
+            texts.setdefault(text, []).append((row.label, row.runs[0].scheme))
+    if len(texts) < 2:
+        return next(iter(texts), "")
+    schemes = {text: list(dict.fromkeys(scheme for _, scheme in found)) for text, found in texts.items()}
+    every = [scheme for names in schemes.values() for scheme in names]
+    if len(set(every)) < len(every):
+        schemes = {text: [label for label, _ in found] for text, found in texts.items()}
+    return ", ".join(f"{text} ({', '.join(names)})" for text, names in schemes.items())
 
 
 def _markdown_line(texts: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ class Entry:
 
 
 ACCOUNTANTS: dict[str, Entry] = {
-    "auto": Entry(Tight, "the sharpest of the others that the notes of this project rest on", slow=True),
+    "auto": Entry(Tight, "the sharpest of the others for the event", slow=True),
     "pld": Entry(pld, "Koskela, Jalko, Honkela 2020; Doroshenko et al. 2022, by dp-accounting", slow=True),
     "rdp": Entry(Renyi, "Mironov, Talwar, Zhang 2019; Wang, Balle, Kasiviswanathan 2019, by dp-accounting", slow=True),
     "dominating-pair": Entry(dominating_pair, "Zhu, Dong, Wang 2022, theorems 10 and 11", slow=True),

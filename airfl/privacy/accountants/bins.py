@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from airfl.privacy.events import Binomial, Composed, Event, NonPrivate, Release, noise_of, releases, with_noise
 
-
 # Noise that differs by less came out of the same sum.
 DIGITS = 1e-8
 

@@ -102,11 +102,6 @@ class AddingUp:
             else:
                 raise unsupported(self.name, release, self._adjacency, "auto")
 
-    @property
-    def exact(self) -> bool:
-        """Whether there is one release on a sample, or none: the figure is then no bound but epsilon itself."""
-        return not self._sampled or (sum(self._sampled.values()) == 1 and not self._plain.something)
-
     def epsilon(self, delta: float) -> float:
         """See `Accountant`."""
         shares = sum(self._sampled.values()) + self._plain.something

@@ -40,6 +40,8 @@ COARSENING = 4.0
 # overflow.
 LARGEST_MU_TO_CONNECT = 30.0
 COARSEST_GRID_TO_CONNECT = 100.0
+# Of epsilons that dp-accounting finds by itself: near 709 it divides by what has no digits left.
+LARGEST_DIRECT = 600.0
 # Far beyond any meaning the distributions cannot be built at all, and sampling is left out of account.
 LARGEST_MU = 1e4
 # Beyond so many standard deviations of the loss it counts as infinite: probability 1e-19.
@@ -85,7 +87,7 @@ class LossDistributions:
         if self._new:
             new, self._new = self._new, {}
             self._add(new, delta)
-        return min(plain, float(self._composed.get_epsilon_for_delta(delta)))
+        return min(plain, _epsilon_of(self._composed, delta, self._grid))
 
     def _add(self, new: dict[Release, int], delta: float) -> None:
         grid = max(FINEST_GRID, *(GRID_SHARE * release_epsilon(one, self._adjacency, delta) for one in new))
@@ -99,6 +101,23 @@ class LossDistributions:
         if isinstance(release, NonPrivate):
             return False
         return SENSITIVITY[self._adjacency] / noise_of(release).noise_multiplier < LARGEST_MU
+
+
+def _epsilon_of(losses: Any, delta: float, grid: float) -> float:
+    """Of a composed distribution; where e^-epsilon has left the floating-point numbers, by bisection on delta."""
+    with np.errstate(over="ignore"):
+        direct = float(losses.get_epsilon_for_delta(delta))
+    if direct < LARGEST_DIRECT:
+        return direct
+    low, high = 0.0, LARGEST_DIRECT
+    while losses.get_delta_for_epsilon(high) > delta:
+        low, high = high, 2 * high
+        if math.isinf(high):
+            return math.inf
+    while high - low > grid / 4:
+        middle = (low + high) / 2
+        low, high = (middle, high) if losses.get_delta_for_epsilon(middle) > delta else (low, middle)
+    return high
 
 
 def pld(adjacency: Adjacency) -> LossDistributions:

@@ -1,0 +1,76 @@
+"""One whole run with many canaries, each there or not by its own coin (Steinke, Nasr, Jagielski 2023, "Privacy auditing
+with one (1) training run")."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from airfl.audit.canaries import (
+    Progress,
+    absent_value,
+    attacked,
+    canary_norm,
+    log_likelihood_ratio,
+    observe,
+    plant,
+    rules,
+    strength,
+)
+from airfl.audit.options import Options, canaries_of
+from airfl.audit.statistics import one_run_epsilon
+from airfl.round import State, World, account, exchange
+from airfl.streams import Purpose
+
+
+@dataclass(frozen=True)
+class RunAudit:
+    """Claimed and tight, of the whole run; bound from below. epsilon_paper, epsilon_round: of the round that has most,
+    epsilon_paper of the run where the claim is of the run."""
+
+    canaries: int
+    epsilon_paper: float
+    epsilon_round: float
+    epsilon: float
+    epsilon_lower: float
+
+
+def audit_run(world: World, options: Options, progress: Progress | None = None) -> RunAudit:
+    """Train for run.rounds rounds; a canary's score is the sum of its rounds' log-likelihood ratios."""
+    world = attacked(world, options)
+    cell, known = world.cell, rules(world, options)
+    rounds, canaries, norm = cell.settings.run.rounds, canaries_of(cell, options), canary_norm(world)
+    generator = cell.streams.generator(Purpose.AUDIT)
+    ids = generator.choice(cell.settings.run.devices, canaries, replace=False)
+    included = generator.random(canaries) < 0.5
+    planted = plant(ids, np.where(included, norm, absent_value(world, options)))
+    weights = cell.weights[ids] / cell.weights.max()
+
+    scores = np.zeros(canaries)
+    claimed, tight, composed = [], [], math.nan
+    state = State(0, world.model.initial(), cell.memory)
+    for index in range(rounds):
+        exchanged = exchange(world, state, planted)
+        privacy = account(world, exchanged, index + 1, compose=index + 1 == rounds)
+        ratio = log_likelihood_ratio(
+            observe(world, exchanged, canaries), strength(world, exchanged, privacy) * weights, known
+        )
+        scores += ratio * np.isin(ids, exchanged.opening.devices) if known.known else ratio
+        parameters = cell.recipe.server.step(state.parameters, exchanged.mean_update, index, state.store)
+        state = State(index + 1, parameters, exchanged.opening.memory, state.store)
+        claimed.append(float(privacy["epsilon_paper"]))
+        tight.append(float(privacy["epsilon_round"]))
+        composed = float(privacy["epsilon"])
+        if progress:
+            progress(index + 1, rounds)
+
+    claim = cell.recipe.claim
+    return RunAudit(
+        canaries=canaries,
+        epsilon_paper=claimed[-1] if claim and claim.scope == "run" else max(claimed),
+        epsilon_round=max(tight),
+        epsilon=composed,
+        epsilon_lower=one_run_epsilon(scores, included, world.ledger.statement.delta, options.confidence),
+    )

@@ -1,0 +1,125 @@
+"""Epsilon of bare numbers: a noise multiplier, a sampling rate, rounds; and the noise multiplier of an epsilon."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from airfl.errors import UserError
+from airfl.privacy.accountants import accountant as new_accountant
+from airfl.privacy.bounds import Bounds, bounds
+from airfl.privacy.calibration import smallest
+from airfl.privacy.events import (
+    Adjacency,
+    Event,
+    FixedSizeSampled,
+    Gaussian,
+    PoissonSampled,
+    as_poisson,
+    opposite_pair,
+    repeated,
+)
+
+Sampling = Literal["poisson", "without_replacement", "none"]
+LARGEST_POPULATION = 10**9
+
+
+@dataclass(frozen=True)
+class BareNumbers:
+    """What was given. noise_multiplier: sigma over C whatever the adjacency is; sampling_rate: q; rounds: T; epsilon:
+    of the whole run, to be reached, where no noise multiplier is given."""
+
+    noise_multiplier: float | None
+    sampling_rate: float
+    rounds: int
+    delta: float | None
+    sampling: Sampling | None
+    adjacency: Adjacency | None
+    accountant: str
+    epsilon: float | None
+
+    def checked(self) -> Checked:
+        """The same, complete; UserError for what cannot be used."""
+        if (self.noise_multiplier is None) == (self.epsilon is None):
+            raise UserError("privacy: a CONFIG is wanted, or exactly one of --noise-multiplier and --epsilon")
+        if self.noise_multiplier is not None and not self.noise_multiplier >= 0:
+            raise UserError(f"--noise-multiplier: {self.noise_multiplier:g} is none; give 0 or more")
+        if self.epsilon is not None and not 0 < self.epsilon < math.inf:
+            raise UserError(f"--epsilon: {self.epsilon:g} cannot be reached; give a number above 0")
+        if not 0 < self.sampling_rate <= 1:
+            raise UserError(f"--sampling-rate: {self.sampling_rate:g} is none; give one above 0, at most 1")
+        if self.rounds < 1:
+            raise UserError(f"--rounds: {self.rounds} are none; give 1 or more")
+        if self.delta is None or not 0 < self.delta < 1:
+            raise UserError("--delta: a number between 0 and 1 is wanted, for instance 1e-5")
+        sampling: Sampling = self.sampling or ("none" if self.sampling_rate == 1 else "poisson")
+        if sampling == "none" and self.sampling_rate != 1:
+            raise UserError(
+                f"--sampling-rate: {self.sampling_rate:g} has no meaning with --sampling none; leave one out"
+            )
+        adjacency = self.adjacency or ("replace_one" if sampling == "without_replacement" else "add_remove")
+        return Checked(sampling, adjacency, self.delta)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What stands where nothing was given."""
+
+    sampling: Sampling
+    adjacency: Adjacency
+    delta: float
+
+
+def bare_figures(given: BareNumbers) -> dict[str, Any]:
+    """What `airfl privacy --json` prints for bare numbers: epsilon_round, exact; epsilon of all rounds by the
+    accountant, as an upper and a lower figure; for samples of fixed size what a pair of neighbours pays, and the figure
+    as Poisson.
+
+    UserError for what cannot be used, or for an event that the accountant has no bound for.
+    """
+    checked = given.checked()
+    adjacency, delta = checked.adjacency, checked.delta
+
+    def run(multiplier: float) -> Event:
+        return repeated(_round(given.sampling_rate, checked.sampling, multiplier), given.rounds)
+
+    def of_run(multiplier: float) -> Bounds:
+        return bounds(run(multiplier), adjacency, delta, given.accountant)
+
+    multiplier = given.noise_multiplier
+    if multiplier is None:
+        assert given.epsilon is not None
+        multiplier = smallest(lambda tried: of_run(tried).upper, given.epsilon)
+        if multiplier is None:
+            raise UserError(f"--epsilon: {given.epsilon:g} is out of reach of any noise; ask for more, or fewer rounds")
+    one = new_accountant("closed-form", adjacency)
+    one.compose(_round(given.sampling_rate, checked.sampling, multiplier))
+    found = of_run(multiplier)
+    figures = {
+        "noise_multiplier": multiplier,
+        "sampling_rate": given.sampling_rate,
+        "rounds": given.rounds,
+        "delta": delta,
+        "sampling": checked.sampling,
+        "adjacency": adjacency,
+        "accountant": given.accountant,
+        "epsilon_round": one.epsilon(delta),
+        "epsilon": found.upper,
+        "epsilon_lower": found.lower,
+    }
+    if checked.sampling == "without_replacement":
+        figures["epsilon_at_least"] = bounds(opposite_pair(run(multiplier)), "add_remove", delta).lower
+        figures["epsilon_as_poisson"] = bounds(as_poisson(run(multiplier)), "add_remove", delta).upper
+    return figures
+
+
+def _round(rate: float, sampling: Sampling, multiplier: float) -> Event:
+    noise = Gaussian(multiplier)
+    if sampling == "poisson":
+        return PoissonSampled(rate, noise)
+    if sampling == "none":
+        return noise
+    share = Fraction(rate).limit_denominator(LARGEST_POPULATION)
+    return FixedSizeSampled(share.numerator, share.denominator, noise)

@@ -1,0 +1,266 @@
+"""The privacy of a whole run without any training: what is claimed of it, what holds, what would do.
+
+It is the radio side of a run with the same seed, round for round, as in a link budget.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.budget import cell_of
+from airfl.cell import Cell, build_ledger, noise_multiplier, open_round, release_event
+from airfl.config import Settings
+from airfl.privacy.accountants import accountant
+from airfl.privacy.accountants.bins import on_lattice
+from airfl.privacy.bounds import bounds
+from airfl.privacy.calibration import WouldDo, what_would_do
+from airfl.privacy.events import Adjacency, Composed, Event, as_poisson, composed, has_binomial, opposite_pair, scaled
+from airfl.privacy.ledger import LATTICE, Participation
+from airfl.privacy.statement import Statement
+from airfl.schemes.calibrated import participations_of
+
+Array = NDArray[np.float64]
+POINTS = 40
+"""Rounds of a run at which the curves of a figure are computed."""
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Against rounds, [points]: claimed and true figures up to them; nan where there is none."""
+
+    rounds: NDArray[np.int64]
+    figures: dict[str, Array]
+
+
+@dataclass(frozen=True)
+class RunPrivacy:
+    """The figures of a run side by side.
+
+    epsilon_paper: the largest of a round, or of the run (claim_scope); epsilon_paper_tables: what the paper's tables
+    print, where that is by another formula; epsilon_round: exact, of the worst round; epsilon, epsilon_lower: of the
+    run by `accountant`, an upper bound that is reported and the same accountant's figure from below;
+    epsilon_as_poisson: by the literature's convention; epsilon_dominating_pair: a sharper upper bound for samples of
+    fixed size; epsilon_at_least: what a pair of neighbours really pays. would_do: to end the run at `wanted` =
+    privacy.epsilon; alignment_coefficient: the largest beta that does, nan where there is none. nan for what does not
+    exist.
+    """
+
+    scheme: str
+    rounds: int
+    selected: int
+    devices: int
+    statement: Statement
+    accountant: str
+    noise_multiplier_min: float
+    noise_multiplier_median: float
+    claim_scope: str
+    epsilon_paper: float
+    epsilon_paper_tables: float
+    epsilon_round: float
+    epsilon: float
+    epsilon_lower: float
+    epsilon_as_poisson: float
+    epsilon_rdp: float
+    epsilon_at_least: float
+    wanted: float
+    would_do: WouldDo | None
+    alignment_coefficient: float
+    released: Rounds = field(repr=False)
+
+    @property
+    def claim_holds(self) -> bool:
+        """Whether what is proven is within what is claimed (true where nothing is claimed)."""
+        true = self.epsilon_round if self.claim_scope == "round" else self.epsilon
+        return math.isnan(self.epsilon_paper) or true <= self.epsilon_paper * (1 + 1e-9)
+
+    def verdict(self) -> str | None:
+        """One sentence with the true figures, where the claim does not hold or is not proven."""
+        if self.claim_holds:
+            return None
+        from airfl.report.summary import figure
+
+        of_round = self.claim_scope == "round"
+        false = of_round or self.epsilon_at_least > self.epsilon_paper * (1 + 1e-9)
+        run = figure(self.epsilon)
+        if self.epsilon_at_least < self.epsilon and figure(self.epsilon_at_least) != run:
+            run = f"between {figure(self.epsilon_at_least)} and {run}"
+        worth = "does not hold" if false else "is not proven"
+        return (
+            f"{self.scheme}: epsilon {figure(self.epsilon_paper)} is claimed for {'a round' if of_round else 'the run'}"
+            f", which {worth}: one round costs {figure(self.epsilon_round)} and the run {run} (delta "
+            f"{self.statement.delta:g}, {self.statement.level} level)"
+        )
+
+    def figures(self) -> dict[str, Any]:
+        """What `airfl privacy --json` prints."""
+        plain = {name: value for name, value in vars(self).items() if name not in ("statement", "would_do", "released")}
+        about = self.statement
+        return {
+            **plain,
+            "delta": about.delta,
+            "level": about.level,
+            "adjacency": about.adjacency,
+            "sampling": about.sampling,
+            "observer": about.observer,
+            "would_do": None if self.would_do is None else vars(self.would_do),
+        }
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What the rounds of a run release. events: of a device in them; devices: who was; claimed: by the paper after each
+    of them; multipliers: of the noise."""
+
+    events: tuple[Event, ...]
+    devices: tuple[NDArray[np.int64], ...]
+    claimed: Array
+    multipliers: Array
+
+
+def privacy_of(settings: Settings, data_dir: str | Path | None = None) -> RunPrivacy:
+    """The figures of these settings; UserError where the scheme cannot be built from them. data_dir: as in `run`."""
+    cell = cell_of(settings, data_dir)
+    settings, claim = cell.settings, cell.recipe.claim
+    ledger = build_ledger(cell)
+    statement, rounds = ledger.statement, rounds_of(cell)
+    least = float(rounds.multipliers.min())
+    worst = release_event(cell, least)
+    own = released(statement, rounds)
+    delta, binomial = statement.delta_of_noise, has_binomial(worst)
+    found = bounds(own, statement.adjacency, delta, statement.accountant)
+    return RunPrivacy(
+        scheme=settings.scheme.name,
+        rounds=settings.run.rounds,
+        selected=settings.run.selected,
+        devices=settings.run.devices,
+        statement=statement,
+        accountant=ledger.accountant,
+        noise_multiplier_min=least,
+        noise_multiplier_median=float(np.median(rounds.multipliers)),
+        claim_scope=claim.scope if claim else "none",
+        epsilon_paper=float(rounds.claimed.max()),
+        epsilon_paper_tables=claim.in_tables(settings.run.rounds) if claim and claim.in_tables else math.nan,
+        epsilon_round=ledger.of_one_round(worst),
+        epsilon=found.upper,
+        epsilon_lower=found.lower,
+        epsilon_as_poisson=math.nan if binomial else bounds(conventional(statement, rounds), "add_remove", delta).upper,
+        epsilon_rdp=bounds(own, statement.adjacency, delta, "rdp").upper if not binomial else math.nan,
+        epsilon_at_least=_at_least(own, statement, found.lower) if not binomial else math.nan,
+        wanted=settings.privacy.epsilon,
+        **_answers(cell, statement, least),
+        released=rounds,
+    )
+
+
+def rounds_of(cell: Cell) -> Rounds:
+    """All rounds with their updates at their bound, and no learning."""
+    claim, memory = cell.recipe.claim, cell.memory
+    events, devices, claimed, multipliers = [], [], [], []
+    for index in range(cell.settings.run.rounds):
+        opening = open_round(cell, index, memory)
+        memory, report = opening.memory, opening.link.at_bound()
+        multipliers.append(noise_multiplier(cell, report))
+        events.append(release_event(cell, multipliers[-1]))
+        devices.append(opening.devices)
+        claimed.append(claim.epsilon(report, index + 1) if claim else math.nan)
+    return Rounds(tuple(events), tuple(devices), np.array(claimed), np.array(multipliers))
+
+
+def released(statement: Statement, rounds: Rounds) -> Composed:
+    """All that the observer sees of the device that pays most."""
+    if statement.hidden:
+        return composed(statement.of_round(event) for event in rounds.events)
+    own = Participation(statement.devices)
+    for event, devices in zip(rounds.events, rounds.devices, strict=True):
+        own.enter(event, devices)
+    return own.more()
+
+
+def conventional(statement: Statement, rounds: Rounds) -> Event:
+    """The same by the literature's convention."""
+    if statement.level == "client":
+        return composed(map(statement.of_round_as_poisson, rounds.events))
+    return statement.of_round_as_poisson(released(statement, rounds))
+
+
+def curves(privacy: RunPrivacy) -> Curves:
+    """The figures up to every so many-th round."""
+    statement, rounds = privacy.statement, privacy.released
+    at = np.unique(np.geomspace(1, len(rounds.events), POINTS).round().astype(np.int64))
+    figures = {
+        "epsilon_paper": rounds.claimed[at - 1],
+        "epsilon": _curve(statement, rounds, at, statement.accountant, statement.adjacency),
+    }
+    if any(map(has_binomial, rounds.events)):
+        return Curves(at, figures)
+    figures["epsilon_rdp"] = _curve(statement, rounds, at, "rdp", statement.adjacency)
+    figures["epsilon_as_poisson"] = _curve_as_poisson(statement, rounds, at)
+    if statement.adjacency == "replace_one":
+        figures["epsilon_at_least"] = _curve(statement, rounds, at, "auto", "add_remove", opposite_pair)
+    return Curves(at, figures)
+
+
+def _curve(
+    statement: Statement,
+    rounds: Rounds,
+    at: NDArray[np.int64],
+    name: str,
+    adjacency: Adjacency,
+    change: Callable[[Event], Event] = lambda event: event,
+) -> Array:
+    """An accountant's figure after so many rounds of what the observer sees of the device that pays most."""
+    going_on, own, start, values = accountant(name, adjacency), Participation(statement.devices), 0, []
+    for end in at.tolist():
+        part = rounds.events[start:end]
+        if statement.hidden:
+            new = Composed(tuple((statement.of_round(e), times) for e, times in on_lattice(part, LATTICE).parts))
+        else:
+            for event, devices in zip(part, rounds.devices[start:end], strict=True):
+                own.enter(event, devices)
+            new = own.more()
+        going_on.compose(change(new))
+        values.append(going_on.epsilon(statement.delta_of_noise))
+        start = end
+    return np.array(values)
+
+
+def _curve_as_poisson(statement: Statement, rounds: Rounds, at: NDArray[np.int64]) -> Array:
+    """By the convention a device is hidden from everybody, a record by its mini-batches."""
+    if statement.level == "record":
+        return _curve(statement, rounds, at, "auto", "add_remove", as_poisson)
+    poisson = replace(statement, sampling="poisson", observer="third_party")
+    return _curve(poisson, rounds, at, "auto", "add_remove")
+
+
+def _at_least(own: Event, statement: Statement, exact: float) -> float:
+    if statement.adjacency != "replace_one":
+        return exact
+    return bounds(opposite_pair(own), "add_remove", statement.delta_of_noise).lower
+
+
+def _answers(cell: Cell, statement: Statement, multiplier: float) -> dict[str, Any]:
+    """would_do and alignment_coefficient of `RunPrivacy`; nothing would where nothing is asked, or nothing protects."""
+    settings = cell.settings
+    event = release_event(cell, multiplier)
+    if math.isinf(settings.privacy.epsilon) or not 0 < multiplier < math.inf or has_binomial(event):
+        return {"would_do": None, "alignment_coefficient": math.nan}
+    would_do = what_would_do(
+        statement,
+        settings.privacy.epsilon,
+        settings.run.rounds,
+        participations_of(settings, statement),
+        multiplier,
+        event_of=lambda wanted: scaled(event, wanted / multiplier),
+    )
+    beta = math.nan
+    if cell.link == "analog" and would_do.noise_multiplier:
+        largest = cell.bound.sensitivity * float(cell.weights.max())
+        beta = cell.radio.noise_std / (would_do.noise_multiplier * largest)
+    return {"would_do": would_do, "alignment_coefficient": beta}

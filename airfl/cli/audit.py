@@ -1,0 +1,65 @@
+"""The command that attacks what other commands claim."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import typer
+
+from airfl.audit.options import Options, check_audit, check_options
+from airfl.cli.app import AsJson, Config, DataDir, Device, Overrides, print_table, say
+from airfl.device import check_kind
+
+
+def audit(
+    config: Config,
+    overrides: Overrides = None,
+    *,
+    attack: Annotated[str, typer.Option(help="round (many trials of one), run (one, many canaries) or both")] = "both",
+    trials: Annotated[int, typer.Option(help="rounds, each played with the canary and without")] = 2000,
+    canaries: Annotated[
+        int | None, typer.Option(help="canaries of the run; 100, or what there is room for", show_default=False)
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="of each lower bound")] = 0.95,
+    against: Annotated[
+        str, typer.Option(help="a device without its canary sends nothing (absent) or turns it round (opposite)")
+    ] = "absent",
+    others: Annotated[
+        str, typer.Option(help="other devices: trained, silent (nobody trains) or opposed (worst case of replace-one)")
+    ] = "trained",
+    as_json: AsJson = False,
+    device: Device = "cpu",
+    data_dir: DataDir = None,
+) -> None:
+    """Attack runs of a scheme: lower bounds on epsilon, next to what is claimed."""
+    from airfl.config import load_settings, to_json
+    from airfl.schemes import check_recipe
+    from airfl.tasks import check_fit
+
+    options = Options(attack, trials, canaries, confidence, against, others)
+    check_options(options)
+    settings = load_settings(config, overrides or [])
+    check_kind(device)
+    check_fit(settings)
+    check_recipe(settings)
+    check_audit(settings, options)
+
+    from airfl.audit.audit import audit as attack_runs
+    from airfl.progress import round_progress
+    from airfl.report.audit import audit_table, figures, verdict
+
+    with round_progress() as progress:
+        report = progress.labelled_reporter()
+        found = attack_runs(
+            settings,
+            options,
+            device,
+            lambda label, done, total: report(label, done, total, {"test_accuracy": math.nan}),
+            data_dir,
+        )
+    if as_json:
+        typer.echo(to_json(figures(found)))
+        return
+    print_table(audit_table(found))
+    say(verdict(found))

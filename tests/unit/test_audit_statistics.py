@@ -1,0 +1,316 @@
+"""Lower bounds on epsilon against mechanisms whose epsilon is known, and against sums and integrals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy.integrate import quad
+from scipy.special import expit
+from scipy.stats import binomtest, chi2, norm
+
+from airfl.audit.audit import Audit
+from airfl.audit.canaries import Rules, log_likelihood_ratio, plant
+from airfl.audit.options import Options, check_options
+from airfl.audit.statistics import (
+    choose_threshold,
+    choosing,
+    clopper_pearson,
+    epsilon_of_counts,
+    gaussian_mu,
+    guessing_epsilon,
+    guessing_p_value,
+    one_round_epsilon,
+    one_run_epsilon,
+    pair_epsilon,
+)
+from airfl.errors import UserError
+from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
+from airfl.report.audit import verdict
+from airfl.stages import Coder
+
+
+def allowed(repetitions: int, error: float) -> float:
+    """As many wrong bounds as chance makes of a bound with this error, and 5 standard errors."""
+    return repetitions * error + 5 * math.sqrt(repetitions * error * (1 - error))
+
+
+@pytest.mark.parametrize(("found", "trials"), [(0, 50), (1, 50), (17, 50), (49, 50), (50, 50), (3, 1)])
+def test_clopper_pearson_is_scipys(found: int, trials: int) -> None:
+    found = min(found, trials)
+    low, high = clopper_pearson(np.array([found]), trials, 0.025)
+    exact = binomtest(found, trials).proportion_ci(0.95, "exact")
+    assert (low[0], high[0]) == pytest.approx((exact.low, exact.high), abs=1e-12)
+
+
+def test_epsilon_of_counts_without_errors_grows_as_log_n() -> None:
+    """n of n found and no false alarm: both rates are bounded by error^(1/n), in closed form."""
+    for trials in (100, 10_000):
+        edge = 0.025 ** (1 / trials)
+        expected = math.log((edge - 1e-3) / (1 - edge))
+        found = epsilon_of_counts(np.array([trials]), trials, np.array([0]), trials, 1e-3, 0.95)
+        assert found[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_epsilon_of_counts_knows_both_directions() -> None:
+    """A test that misses nothing and cries wolf often says as much as its mirror image."""
+    one = epsilon_of_counts(np.array([40]), 100, np.array([0]), 90, 1e-3, 0.9)
+    mirrored = epsilon_of_counts(np.array([90]), 90, np.array([60]), 100, 1e-3, 0.9)
+    assert one[0] == pytest.approx(mirrored[0], rel=1e-9)
+    assert one[0] > 1
+
+
+def test_the_threshold_lies_in_the_widest_gap() -> None:
+    absent, present = np.linspace(0, 1, 50), np.concatenate([np.linspace(0, 1, 25), np.linspace(5, 6, 25)])
+    assert choose_threshold(present, absent, 0.0, 0.95) == pytest.approx(3.0)
+    assert choose_threshold(np.ones(3), np.ones(3), 0.0, 0.95) == 1.0
+
+
+def test_one_round_bounds_randomised_response() -> None:
+    """e^eps/(1 + e^eps) of the bits are told right: 200,000 come near 1.5, few pass it as seldom as they must."""
+    rng, epsilon = np.random.default_rng(1), 1.5
+
+    def bound(trials: int) -> float:
+        told = (rng.random((2, trials)) < expit([[epsilon], [-epsilon]])).astype(np.float64)
+        return one_round_epsilon(told[0], told[1], 0.0, 0.8)
+
+    assert 0.97 * epsilon < bound(200_000) <= epsilon
+    assert sum(bound(120) > epsilon for _ in range(400)) <= allowed(400, 0.2)
+
+
+def test_one_round_does_not_choose_its_threshold_on_what_it_judges() -> None:
+    """N(mu, 1) against N(0, 1): of 400 bounds at 60% no more lie above epsilon than chance allows."""
+    rng, mu, delta = np.random.default_rng(2), 1.0, 0.05
+    epsilon = gaussian_epsilon(delta, mu)
+    bounds = [one_round_epsilon(mu + rng.normal(size=60), rng.normal(size=60), delta, 0.6) for _ in range(400)]
+    assert max(bounds) > 0.5 * epsilon
+    assert sum(bound > epsilon for bound in bounds) <= allowed(400, 0.05)
+
+
+def test_judged_trials_are_not_those_that_choose() -> None:
+    """Scores that part only in the first quarter prove nothing."""
+    trials = 400
+    present = np.where(np.arange(trials) < choosing(trials), 1.0, 0.0)
+    assert choosing(trials) == 100
+    assert one_round_epsilon(present, np.zeros(trials), 1e-3, 0.95) == 0
+
+
+def test_gaussian_mu_is_an_exact_bound() -> None:
+    """Over 1,000 samples of 50 it exceeds the truth in 10%, to 5 standard errors both ways."""
+    rng, mu = np.random.default_rng(3), 2.5
+    above = sum(gaussian_mu(rng.normal(7, 3, 50), np.full(4, 3 * mu), 0.9) > mu for _ in range(1000))
+    assert abs(above - 100) < 5 * math.sqrt(1000 * 0.1 * 0.9)
+
+
+def test_gaussian_mu_in_closed_form() -> None:
+    """Four values of variance 20/3: the shift over the upper end of the deviation's chi-square interval."""
+    upper = math.sqrt(20 / chi2.ppf(0.1, 3))
+    assert gaussian_mu(np.array([1.0, 3.0, 5.0, 7.0]), np.array([2.0, 4.0]), 0.9) == pytest.approx(3 / upper, rel=1e-9)
+
+
+def test_gaussian_mu_says_when_it_does_not_apply() -> None:
+    rng = np.random.default_rng(4)
+    assert math.isnan(gaussian_mu(rng.random(2000), np.ones(5), 0.95))
+    assert math.isnan(gaussian_mu(rng.normal(size=100), np.zeros(0), 0.95))
+    assert gaussian_mu(np.zeros(100), np.ones(5), 0.95) == math.inf
+    assert gaussian_mu(rng.normal(size=100), -np.ones(5), 0.95) == 0
+
+
+@pytest.mark.parametrize(("mu", "rate", "delta"), [(1.0, 0.3, 1e-2), (3.0, 0.1, 1e-3), (0.5, 0.8, 1e-2)])
+def test_pair_epsilon_against_the_integral(mu: float, rate: float, delta: float) -> None:
+    """integral of max(p - e^eps q, 0) = delta for the two densities themselves."""
+    epsilon = pair_epsilon(delta, mu, rate)
+
+    def excess(x: float) -> float:
+        p = (1 - rate) * norm.pdf(x) + rate * norm.pdf(x, mu)
+        q = (1 - rate) * norm.pdf(x) + rate * norm.pdf(x, -mu)
+        return max(p - math.exp(epsilon) * q, 0.0)
+
+    assert epsilon > 0.1
+    assert quad(excess, -10, 15, limit=500, epsabs=1e-10)[0] == pytest.approx(delta, rel=1e-4)
+
+
+def test_pair_epsilon_at_its_ends() -> None:
+    assert pair_epsilon(1e-3, 2.0, 1.0) == gaussian_epsilon(1e-3, 4.0)
+    assert pair_epsilon(0.5, 0.1, 0.1) == 0
+    assert pair_epsilon(1e-3, 0.0, 0.1) == 0
+    assert pair_epsilon(1e-3, math.inf, 0.1) == math.inf
+    # A hidden device costs about as much turned round as absent, and less than where all others are opposed to it.
+    assert pair_epsilon(1e-3, 8.63, 0.032) == pytest.approx(sampled_gaussian_epsilon(1e-3, 8.63, 0.032), abs=0.1)
+
+
+def test_guessing_p_value_is_the_theorems_sum() -> None:
+    """Theorem 5.2 with binomial coefficients, term by term."""
+    canaries, guesses, correct, epsilon, delta = 12, 9, 7, 0.8, 1e-3
+    right = math.exp(epsilon) / (1 + math.exp(epsilon))
+    chance = [math.comb(guesses, w) * right**w * (1 - right) ** (guesses - w) for w in range(guesses + 1)]
+    worst = max(sum(chance[correct - i : correct]) / i for i in range(1, correct + 1))
+    expected = sum(chance[correct:]) + 2 * canaries * delta * worst
+    assert guessing_p_value(canaries, guesses, correct, epsilon, delta) == pytest.approx(expected, rel=1e-12)
+    assert guessing_p_value(canaries, guesses, 0, epsilon, delta) == 1
+
+
+def test_guessing_epsilon_in_closed_form() -> None:
+    """All of g right at delta 0: (e^eps/(1 + e^eps))^g = error."""
+    right = 0.05 ** (1 / 80)
+    assert guessing_epsilon(100, 80, 80, 0.0, 0.05) == pytest.approx(math.log(right / (1 - right)), rel=1e-9)
+    assert guessing_epsilon(100, 80, 80, 1e-3, 0.05) < guessing_epsilon(100, 80, 80, 0.0, 0.05)
+    assert guessing_epsilon(200, 80, 80, 1e-3, 0.05) < guessing_epsilon(100, 80, 80, 1e-3, 0.05)
+    assert guessing_epsilon(100, 80, 40, 0.0, 0.05) == 0
+
+
+def told(rng: np.random.Generator, canaries: int, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+    """Coins, and scores of an exactly (epsilon, 0)-private randomised response to them."""
+    included = rng.random(canaries) < 0.5
+    truth = rng.random(canaries) < expit(epsilon)
+    return np.where(included == truth, 1.0, -1.0) * rng.random(canaries), included
+
+
+def test_one_run_bounds_randomised_response() -> None:
+    rng, epsilon = np.random.default_rng(5), 1.0
+    scores, included = told(rng, 100_000, epsilon)
+    assert 0.95 * epsilon < one_run_epsilon(scores, included, 0.0, 0.95) < epsilon
+    # As many as are wrong at 50%, which the correction for several numbers of guesses brings down.
+    wrong = sum(one_run_epsilon(*told(rng, 64, epsilon), 0.0, 0.5) > epsilon for _ in range(60))
+    assert 0 < wrong <= allowed(60, 0.5)
+
+
+def test_one_run_guesses_the_surest_first() -> None:
+    """40 canaries told for certain among 200 of which nothing is known; a score of 0 is a guess for "out"."""
+    rng = np.random.default_rng(6)
+    included = rng.random(240) < 0.5
+    scores = np.where(included, 1.0, -1.0) * np.where(np.arange(240) < 40, 9.0, 0.0)
+    found = one_run_epsilon(scores, included, 0.0, 0.95)
+    assert found >= guessing_epsilon(240, 30, 30, 0.0, 0.0125) > 1.5
+    assert one_run_epsilon(-scores, included, 0.0, 0.95) == 0
+    # Each of the four numbers of guesses has a fourth of the error.
+    certain = one_run_epsilon(np.where(included, 1.0, -1.0), included, 0.0, 0.95)
+    assert certain == guessing_epsilon(240, 240, 240, 0.0, 0.05 / 4)
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+def test_log_likelihood_ratio_of_the_two_mixtures(mirrored: bool) -> None:
+    seen, mu, rate = np.linspace(-3, 5, 9), 1.7, 0.2
+    absent = (1 - rate) * norm.pdf(seen) + rate * norm.pdf(seen, -mu) if mirrored else norm.pdf(seen)
+    present = (1 - rate) * norm.pdf(seen) + rate * norm.pdf(seen, mu)
+    found = log_likelihood_ratio(seen, np.array(mu), Rules(rate, False, mirrored))
+    np.testing.assert_allclose(found, np.log(present / absent), rtol=1e-10, atol=1e-12)
+    certain = log_likelihood_ratio(seen, np.array(mu), Rules(1.0, True, mirrored))
+    np.testing.assert_allclose(certain, 2 * mu * seen if mirrored else mu * seen - mu**2 / 2, rtol=1e-12)
+
+
+def test_log_likelihood_ratio_without_noise_is_what_is_seen() -> None:
+    seen = np.array([0.0, 0.5])
+    assert (log_likelihood_ratio(seen, np.array(np.inf), Rules(0.1, False, False)) == seen).all()
+    assert (log_likelihood_ratio(seen, np.array(0.0), Rules(0.1, False, False)) < 1e-15).all()
+
+
+def test_a_canary_takes_a_place_that_is_sent_and_leaves_others_alone() -> None:
+    updates, devices = torch.ones(3, 6), np.array([4, 7, 9])
+    coder = Coder(lambda batch: batch, lambda mean: mean, coordinates=np.array([1, 3, 5]))
+    planted = plant(np.array([9, 2, 4]), np.array([2.0, 3.0, -2.0]))(updates, devices, coder)
+    assert planted.tolist() == [[0, 0, 0, 0, 0, -2], [1] * 6, [0, 2, 0, 0, 0, 0]]
+    assert bool((updates == 1).all())
+    opposed = plant(np.array([7]), np.array([2.0]), others=-2.0)(updates, devices, coder)
+    assert opposed.tolist() == [[0, -2, 0, 0, 0, 0], [0, 2, 0, 0, 0, 0], [0, -2, 0, 0, 0, 0]]
+    whole = plant(np.array([7]), np.array([2.0]))(updates, devices, replace(coder, coordinates=None))
+    assert whole[1].tolist() == [2, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (Options(attack="rounds"), "--attack: there is no 'rounds'; did you mean round?"),
+        (Options(against="nothing"), "--against"),
+        (Options(others="loud"), "--others"),
+        (Options(confidence=1.0), "--confidence: 1 is not between 0 and 1"),
+        (Options(confidence=0.0), "--confidence"),
+        (Options(confidence=math.nan), "--confidence"),
+        (Options(trials=19), "--trials: 19"),
+        (Options(canaries=0), "--canaries: 0"),
+        (Options(others="opposed"), "--attack round --against opposite"),
+    ],
+)
+def test_options_out_of_range(options: Options, words: str) -> None:
+    with pytest.raises(UserError, match=r"^[^\n]*$") as refusal:
+        check_options(options)
+    assert words in str(refusal.value)
+
+
+FOUND = Audit(
+    scheme="pfels",
+    level="client",
+    adjacency="replace_one",
+    sampling="without_replacement",
+    observer="third_party",
+    attacker="third_party",
+    against="absent",
+    others="silent",
+    delta=1e-3,
+    confidence=0.95,
+    rounds=10,
+    trials=2000,
+    canaries=100,
+    claim_scope="round",
+    epsilon_paper=1.5,
+    epsilon_round=176.7,
+    epsilon=1500.0,
+    epsilon_lower=2.0,
+    epsilon_lower_gaussian=48.0,
+    epsilon_lower_one_run=1.9,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {},
+            "the claim of 1.5 for a round is false: at least 2 with 95% confidence, 48 if the noise is Gaussian",
+        ),
+        (
+            {"epsilon_lower": 1.0},
+            "the claim of 1.5 for a round is false if the noise is Gaussian: at least 48 with 95% confidence, 1 "
+            "without assumptions",
+        ),
+        (
+            {"epsilon_lower": 1.0, "epsilon_lower_gaussian": math.nan},
+            "the claim of 1.5 for a round is not refuted: at least 1 with 95% confidence",
+        ),
+        (
+            {"claim_scope": "run"},
+            "the claim of 1.5 for the run is false: at least 1.9 with 95% confidence",
+        ),
+        (
+            {"claim_scope": "run", "epsilon_lower_one_run": 0.2},
+            "the claim of 1.5 for the run is not refuted: at least 0.2 with 95% confidence",
+        ),
+        (
+            {"claim_scope": "run", "epsilon_lower_one_run": math.nan, "canaries": 0},
+            "the claim of 1.5 for the run was not attacked; take --attack both",
+        ),
+        (
+            {"epsilon_lower": math.nan, "epsilon_lower_gaussian": math.nan, "trials": 0},
+            "the claim of 1.5 for a round was not attacked, the run costs at least 1.9 with 95% confidence; take "
+            "--attack both",
+        ),
+        (
+            {"epsilon_lower": math.nan, "epsilon_lower_gaussian": math.nan, "trials": 0, "rounds": 1},
+            "the claim of 1.5 for a round is false: at least 1.9 with 95% confidence",
+        ),
+        (
+            {"epsilon_paper": math.nan, "claim_scope": "none"},
+            "nothing is claimed; a round costs at least 2 with 95% confidence, 48 if the noise is Gaussian",
+        ),
+        (
+            {"epsilon_round": 1.8, "epsilon_lower_gaussian": math.nan},
+            "the claim of 1.5 for a round is false: at least 2 with 95% confidence; the tight epsilon of 1.8 for a "
+            "round lies below what was found: the ledger or the channel is wrong, or chance that has 5% was",
+        ),
+    ],
+)
+def test_verdicts(changes: dict[str, float], sentence: str) -> None:
+    assert verdict(replace(FOUND, **changes)) == sentence
