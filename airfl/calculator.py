@@ -22,18 +22,23 @@ from airfl.privacy.accountants.bins import on_lattice
 from airfl.privacy.bounds import bounds
 from airfl.privacy.calibration import WouldDo, what_would_do
 from airfl.privacy.events import Adjacency, Composed, Event, as_poisson, composed, has_binomial, opposite_pair, scaled
-from airfl.privacy.ledger import LATTICE, Participation
+from airfl.privacy.ledger import Participation
 from airfl.privacy.statement import Statement
+from airfl.report.summary import figure
 from airfl.schemes.calibrated import participations_of
 
 Array = NDArray[np.float64]
+# Rounds of a run at which the curves of a figure are computed, and the share that their noise is rounded down by.
 POINTS = 40
-"""Rounds of a run at which the curves of a figure are computed."""
+LATTICE_OF_CURVES = 0.02
+# A run has ended where it was to if it is above by no more than this share.
+MET = 5e-3
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Against rounds, [points]: claimed and true figures up to them; nan where there is none."""
+    """Against rounds, [points]: claimed (of rounds: the largest so far) and true figures up to them; nan where there is
+    none."""
 
     rounds: NDArray[np.int64]
     figures: dict[str, Array]
@@ -84,8 +89,6 @@ class RunPrivacy:
         """One sentence with the true figures, where the claim does not hold or is not proven."""
         if self.claim_holds:
             return None
-        from airfl.report.summary import figure
-
         of_round = self.claim_scope == "round"
         false = of_round or self.epsilon_at_least > self.epsilon_paper * (1 + 1e-9)
         run = figure(self.epsilon)
@@ -159,6 +162,19 @@ def privacy_of(settings: Settings, data_dir: str | Path | None = None) -> RunPri
     )
 
 
+def unmet(settings: Settings, epsilon: float, data_dir: str | Path | None = None) -> str | None:
+    """What to say of a run that was to end at privacy.epsilon, by privacy.bound = "accountant", and ended at `epsilon`:
+    one sentence with what would have done, None where it was met."""
+    wanted = settings.privacy.epsilon
+    if settings.privacy.bound != "accountant" or math.isnan(epsilon) or epsilon <= wanted * (1 + MET):
+        return None
+    found = privacy_of(settings, data_dir)
+    start = f"{found.scheme}: epsilon {wanted:g} was asked of the run, which ends at {figure(epsilon)}"
+    if found.would_do is None:
+        return f"{start}; nothing protects it, and no N, r, T or power would do: take a scheme with noise"
+    return f"{start}; what would do: {found.would_do.in_words()}"
+
+
 def rounds_of(cell: Cell) -> Rounds:
     """All rounds with their updates at their bound, and no learning."""
     claim, memory = cell.recipe.claim, cell.memory
@@ -195,7 +211,7 @@ def curves(privacy: RunPrivacy) -> Curves:
     statement, rounds = privacy.statement, privacy.released
     at = np.unique(np.geomspace(1, len(rounds.events), POINTS).round().astype(np.int64))
     figures = {
-        "epsilon_paper": rounds.claimed[at - 1],
+        "epsilon_paper": np.fmax.accumulate(rounds.claimed)[at - 1],
         "epsilon": _curve(statement, rounds, at, statement.accountant, statement.adjacency),
     }
     if any(map(has_binomial, rounds.events)):
@@ -220,7 +236,8 @@ def _curve(
     for end in at.tolist():
         part = rounds.events[start:end]
         if statement.hidden:
-            new = Composed(tuple((statement.of_round(e), times) for e, times in on_lattice(part, LATTICE).parts))
+            rounded = on_lattice(part, LATTICE_OF_CURVES).parts
+            new = Composed(tuple((statement.of_round(event), times) for event, times in rounded))
         else:
             for event, devices in zip(part, rounds.devices[start:end], strict=True):
                 own.enter(event, devices)

@@ -20,7 +20,7 @@ EventOf = Callable[[float], Event]
 
 # Between no meaning and the end of the accountants' numerics.
 SMALLEST, LARGEST = 1e-3, 1e4
-ACCURACY = 1e-4
+ACCURACY = 1e-5
 LARGEST_POPULATION = 10**9
 # Populations and samples that would do are told to so many per cent.
 SHARE = 0.02
@@ -43,7 +43,7 @@ def run_epsilon(statement: Statement, event: Event, rounds: int, participations:
 def smallest_noise(
     statement: Statement, epsilon: float, rounds: int, participations: int, event_of: EventOf = Gaussian
 ) -> float:
-    """The smallest noise multiplier with which the whole run ends at epsilon, to 1e-4 and never above it.
+    """The smallest noise multiplier with which the whole run ends at epsilon, to 1e-5 and never above it.
 
     UserError where no noise does; ValueError unless epsilon is above 0.
     """
@@ -60,7 +60,7 @@ def smallest_noise(
 
 
 def smallest(epsilon_of: Callable[[float], float], epsilon: float) -> float | None:
-    """The smallest noise multiplier whose epsilon is not above `epsilon`, to 1e-4; None where there is none."""
+    """The smallest noise multiplier whose epsilon is not above `epsilon`, to 1e-5; None where there is none."""
 
     def excess(log_multiplier: float) -> float:
         found = epsilon_of(math.exp(log_multiplier))
@@ -114,6 +114,16 @@ class WouldDo:
     devices: int | None
     selected: int | None
 
+    def in_words(self) -> str:
+        """One phrase, with what there is."""
+        ways = {
+            "a received power {0:.1f} dB lower": self.power_db,
+            "T <= {0:,} rounds": self.rounds,
+            "N >= {0:,} devices": self.devices,
+            "r <= {0:,} selected": self.selected,
+        }
+        return ", or ".join(text.format(value) for text, value in ways.items() if value is not None) or "nothing"
+
 
 def what_would_do(
     statement: Statement,
@@ -165,13 +175,11 @@ def _smallest_population(enough: Callable[[int], bool], statement: Statement) ->
     """The smallest N that is enough, in whole per cents."""
     if not statement.hidden:
         return None
-    low = high = statement.devices
+    low, high = statement.devices, LARGEST_POPULATION
     if enough(low):
         return low
-    while not enough(high):
-        low, high = high, 4 * high
-        if high > LARGEST_POPULATION:
-            return None
+    if not enough(high):
+        return None
     while high > (1 + SHARE) * low:
         middle = math.isqrt(low * high)
         low, high = (low, middle) if enough(middle) else (middle, high)

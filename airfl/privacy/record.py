@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from airfl.privacy.accountants import accountant
+from airfl.privacy.bounds import bounds
 from airfl.privacy.events import Composed, Event, FixedSizeSampled, Gaussian, repeated
 
 # Shares of a message's noise that go to the sampled half of a variance-reduced estimator, tried one after the other.
@@ -41,8 +41,6 @@ def variance_reduced_batches(
         return (FixedSizeSampled(batch, samples, in_batch), 1), (in_all, 1)
 
     def cost(found: Batches) -> float:
-        composed = accountant("auto", "replace_one")
-        composed.compose(repeated(Composed(found), participations))
-        return composed.epsilon(delta)
+        return bounds(repeated(Composed(found), participations), "replace_one", delta).upper
 
     return min(map(batches, SPLITS), key=cost)

@@ -144,7 +144,7 @@ def draw_privacy(drawing: Figure, privacy: RunPrivacy) -> None:
         if values is None or not np.isfinite(values).any():
             continue
         if name == "epsilon_paper":
-            whose = "for each round" if privacy.claim_scope == "round" else "for the run"
+            whose = "largest round so far" if privacy.claim_scope == "round" else "for the run"
             label = f"{label}, {whose}"
         axis.plot(found.rounds, values, label=label, color=COLOURS[number], linestyle=STYLES[number])
     if math.isfinite(privacy.epsilon_round) and privacy.epsilon_round > 0:

@@ -31,9 +31,11 @@ from airfl.privacy.events import (
 
 # More noise than this is counted as this much: the numerics end somewhere above.
 LARGEST_MULTIPLIER = 1e4
-# The grid follows the largest loss of a single release: fine where epsilon is small, coarse where it is large.
+# The grid follows the epsilon of a single release: fine where epsilon is small, coarse where it is large.
 FINEST_GRID = 1e-3
 GRID_SHARE = 2e-3
+# Where losses are large but rare, epsilon may be small: no release takes more of the grid than this.
+MOST_POINTS = 20_000
 # A release that loses much more than those before it has all of them composed anew on its coarser grid.
 COARSENING = 4.0
 # Connecting the dots, the sharper way to a grid, takes exponentials of the loss and of the grid: beyond these they
@@ -90,12 +92,18 @@ class LossDistributions:
         return min(plain, _epsilon_of(self._composed, delta, self._grid))
 
     def _add(self, new: dict[Release, int], delta: float) -> None:
-        grid = max(FINEST_GRID, *(GRID_SHARE * release_epsilon(one, self._adjacency, delta) for one in new))
+        grid = max(self._grid_for(release, delta) for release in new)
         if grid > COARSENING * self._grid:
             self._grid, self._composed, new = grid, None, self._releases
         for release, count in new.items():
             distribution = self._kinds[type(release)](release, self._grid).self_compose(count)
             self._composed = distribution if self._composed is None else self._composed.compose(distribution)
+
+    def _grid_for(self, release: Release, delta: float) -> float:
+        mu = SENSITIVITY[self._adjacency] / noise_of(release).noise_multiplier
+        rate = release.rate if isinstance(release, (PoissonSampled, FixedSizeSampled)) else 1.0
+        widest = _amplified_loss(mu * mu / 2 + TAIL * mu, rate) / MOST_POINTS
+        return max(FINEST_GRID, GRID_SHARE * release_epsilon(release, self._adjacency, delta), widest)
 
     def _representable(self, release: Release) -> bool:
         if isinstance(release, NonPrivate):

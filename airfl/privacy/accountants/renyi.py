@@ -29,7 +29,7 @@ from airfl.privacy.events import (
 # Small orders carry the large epsilons, large ones the small.
 WHOLE_ORDERS = (*range(2, 33), 36, 40, 44, 48, 56, 64, 80, 96, 128, 192, 256, 384, 512, 768, 1024)
 # Only Poisson samples have a formula between whole orders.
-FRACTIONAL_ORDERS = (*(1 + tenth / 10 for tenth in range(1, 20) if tenth % 10), *(half + 0.5 for half in range(3, 10)))
+FRACTIONAL_ORDERS = tuple(1 + tenth / 10 for tenth in range(1, 100) if tenth % 10)
 ORDERS: Mapping[Adjacency, tuple[float, ...]] = {
     "add_remove": tuple(sorted((*FRACTIONAL_ORDERS, *WHOLE_ORDERS))),
     "replace_one": WHOLE_ORDERS,
@@ -39,7 +39,7 @@ LARGEST_MULTIPLIER = 1e4
 # Large orders take up to tenths of a second. Any order gives a bound, and bounds fall and then rise with the order: so
 # it is walked upwards in steps until they rise, and then around the best. Of many releases every so many-th says where
 # that is, and only its neighbours are computed for all.
-STEP = 5
+STEP = 8
 MANY = 24
 NEIGHBOURS = 2
 
