@@ -172,7 +172,7 @@ def unmet(settings: Settings, epsilon: float, data_dir: str | Path | None = None
     start = f"{found.scheme}: epsilon {wanted:g} was asked of the run, which ends at {figure(epsilon)}"
     if found.would_do is None:
         return f"{start}; nothing protects it, and no N, r, T or power would do: take a scheme with noise"
-    return f"{start}; what would do: {found.would_do.in_words()}"
+    return f"{start}; what would do: {found.would_do.in_words(not math.isnan(found.alignment_coefficient))}"
 
 
 def rounds_of(cell: Cell) -> Rounds:

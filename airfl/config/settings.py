@@ -140,6 +140,12 @@ class PrivacySettings(Section):
         description="of the whole run's epsilon: auto = loss distributions, that is pld for Poisson samples, "
         "dominating-pair for samples of fixed size",
     )
+    observer: Literal["auto", "third_party", "server"] = Field(
+        "auto",
+        description="from whom a client is protected: third_party sees what is broadcast, not who took part; server "
+        "asked them and sees the raw samples of all antennas; auto = third_party, or server where it sees single "
+        "messages",
+    )
     csi_error: Literal["realised", "quantile", "unbounded"] = Field(
         "realised",
         description="how a contribution that arrives stronger than beta, the channel being known imperfectly, counts: "
@@ -236,6 +242,15 @@ class Settings(Section):
     def power_limit(self) -> Literal["round_energy", "transmit_power"]:
         """What P_i bounds; a power in dBm is one of every moment."""
         return self.power.limit if self.channel.units == "normalised" else "transmit_power"
+
+    @model_validator(mode="after")
+    def _server_sees_the_true_channel(self) -> Settings:
+        if self.privacy.observer == "server" and self.privacy.csi_error != "realised":
+            raise ValueError(
+                "privacy.csi_error: what the server sees on its antennas is accounted with the true channel; take "
+                f'"realised" (given: {self.privacy.csi_error!r})'
+            )
+        return self
 
     @property
     def csi_tail(self) -> float:

@@ -114,10 +114,11 @@ class WouldDo:
     devices: int | None
     selected: int | None
 
-    def in_words(self) -> str:
-        """One phrase, with what there is."""
+    def in_words(self, over_the_air: bool) -> str:
+        """One phrase, with what there is; over_the_air: whether power has to do with it."""
         ways = {
-            "a received power {0:.1f} dB lower": self.power_db,
+            "a received power {0:.1f} dB lower": self.power_db if over_the_air else None,
+            "a noise multiplier of {0:.4g}": None if over_the_air else self.noise_multiplier,
             "T <= {0:,} rounds": self.rounds,
             "N >= {0:,} devices": self.devices,
             "r <= {0:,} selected": self.selected,

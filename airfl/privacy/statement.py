@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from airfl.errors import UserError
 from airfl.privacy.events import Adjacency, Event, FixedSizeSampled, PoissonSampled, as_poisson
 from airfl.selection import SELECTIONS, Sampling
 
@@ -66,15 +67,22 @@ def statement_of(settings: Settings, level: Level, link: str) -> Statement:
 
     Client level: without secure aggregation a digital server sees single messages, and knows whom it asked. Record
     level: against the server, who sees each device's message; the sample that hides is that of a device's records.
+    UserError where third_party is asked for and the server sees single messages.
     """
+    wanted = settings.privacy.observer
     secure = link != "digital" or settings.digital.secure_aggregation != "off"
+    if wanted == "third_party" and not (secure and level == "client"):
+        raise UserError(
+            "privacy.observer: single messages reach the server here, which is who they are protected from; take "
+            '"auto" or "server"'
+        )
     client = level == "client"
     return Statement(
         level=level,
         sampling=SELECTIONS[settings.selection.kind].sampling if client else "without_replacement",
         selected=settings.run.selected,
         devices=settings.run.devices,
-        observer="third_party" if client and secure else "server",
+        observer="third_party" if client and secure and wanted != "server" else "server",
         delta=settings.delta,
         tail=settings.csi_tail if client else 0.0,
         accountant=settings.privacy.accountant,

@@ -66,15 +66,16 @@ def _what_would_do(privacy: RunPrivacy) -> list[tuple[str, str]]:
     if found is None:
         return []
     aim = f"to end at ε = {privacy.wanted:g}: "
-    power = "-" if found.power_db is None else f"{-found.power_db:+.1f} dB"
-    return [
-        (f"{aim}noise over the largest contribution", figure(found.noise_multiplier or math.nan)),
-        (f"{aim}alignment coefficient β", figure(privacy.alignment_coefficient)),
-        (f"{aim}received power of an update", power),
-        (f"{aim}rounds T, at most", _count(found.rounds)),
-        (f"{aim}devices N, at least", _count(found.devices)),
-        (f"{aim}selected r, at most", _count(found.selected)),
-    ]
+    lines = [(f"{aim}noise over the largest contribution", figure(found.noise_multiplier or math.nan))]
+    if not math.isnan(privacy.alignment_coefficient):
+        lines.append((f"{aim}alignment coefficient β", figure(privacy.alignment_coefficient)))
+        power = "-" if found.power_db is None else f"{-found.power_db + 0.0:+.1f} dB"
+        lines.append((f"{aim}received power of an update", power))
+    lines.append((f"{aim}rounds T, at most", _count(found.rounds)))
+    if privacy.statement.hidden:
+        lines.append((f"{aim}devices N, at least", _count(found.devices)))
+        lines.append((f"{aim}selected r, at most", _count(found.selected)))
+    return lines
 
 
 def _count(value: int | None) -> str:

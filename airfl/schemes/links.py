@@ -38,6 +38,7 @@ def analog_uplink(settings: Settings, privacy_bound: float = math.inf) -> Analog
         csi_error=settings.privacy.csi_error,
         tail=settings.csi_tail / run.rounds,
         least_gain=settings.channel.min_gain if settings.channel.units == "normalised" else 0.0,
+        raw_samples=settings.privacy.observer == "server",
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from airfl.stages.stage import Batch
 from airfl.streams import Purpose
 from airfl.uplinks.control import PowerControl, shares_as
-from airfl.uplinks.protection import CsiError, largest_amplitude
+from airfl.uplinks.protection import CsiError, largest_amplitude, largest_raw_amplitude
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, Terms
 from channels.antennas import combine
 from channels.grid import OfdmaGrid
@@ -34,7 +34,8 @@ class AnalogUplink:
 
     control: who sends how strongly; noise_std: sigma_0; noise: false sends z = 0 and leaves beta as it is;
     interference_to_noise_db: of other cells, None for none; waveform: modulate in time, None for the model per
-    subcarrier; csi_error, tail, least_gain: how imperfect knowledge is accounted, see `protection`.
+    subcarrier; csi_error, tail, least_gain: how imperfect knowledge is accounted, see `protection`; raw_samples: whether
+    the observer is the server, who sees more than the sum.
     """
 
     grid: OfdmaGrid
@@ -46,6 +47,7 @@ class AnalogUplink:
     csi_error: CsiError = "realised"
     tail: float = 0.0
     least_gain: float = 0.0
+    raw_samples: bool = False
 
     def open(self, terms: Terms) -> Link:
         """beta is known here: it rests on the channel as estimated and on the bounds, not on the updates."""
@@ -123,15 +125,7 @@ class _AnalogLink:
         decoded = float(np.sqrt((control.decoder**2 * weights).sum()))
         elements = uplink.grid.elements_for(terms.entries)
         share = shares_as(terms.frame.weights, self._gains.shape[1:])
-        largest = largest_amplitude(
-            self._gains * (share > 0),
-            control,
-            terms.knowledge,
-            uplink.grid.packing,
-            uplink.csi_error,
-            uplink.tail,
-            uplink.least_gain,
-        )
+        largest = self._largest_amplitude(share)
         return LinkReport(
             noise_std=self._noise_std * decoded,
             interference_std=self._disturbance(received) * decoded,
@@ -154,6 +148,21 @@ class _AnalogLink:
             **self._waveform_figures(),
         )
 
+    def _largest_amplitude(self, share: Array) -> float:
+        """With which a unit of anybody's message is observed: in the sum, or on all antennas by the server."""
+        uplink, control, knowledge = self._uplink, self._control, self._terms.knowledge
+        if uplink.raw_samples:
+            return largest_raw_amplitude(knowledge.state.response, control, share)
+        return largest_amplitude(
+            self._gains * (share > 0),
+            control,
+            knowledge,
+            uplink.grid.packing,
+            uplink.csi_error,
+            uplink.tail,
+            uplink.least_gain,
+        )
+
     def _own_noise(self, largest: float, share: Array) -> dict[str, float]:
         """What becomes of noise that the devices put on their messages; least over the coefficients in use."""
         control, more = self._control, self._terms.own_noise
@@ -163,6 +172,9 @@ class _AnalogLink:
         power = np.broadcast_to((amplitudes**2).sum(axis=0), share.shape)
         used = share > 0
         arriving = control.decoder**2 * (amplitudes**2).sum(axis=0)
+        if self._uplink.raw_samples and self._terms.knowledge.state.response.shape[1] > 1:
+            # With several antennas the others' noise comes from other directions: only a device's own surely covers it.
+            power = np.full(share.shape, largest**2)
         return {
             "noisy_devices": float(power[used].min()) * more**2 / largest**2 if largest and used.any() else 0.0,
             "own_noise_gain": float(np.sqrt((arriving * control.weights).sum())) * more,

@@ -10,6 +10,7 @@ import math
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from airfl.uplinks.control import Control
@@ -57,3 +58,14 @@ def largest_amplitude(
     # The real part of e/hhat with either sign, or its modulus.
     quantile = -ndtri(each / 2) if packing == "real" else math.sqrt(-2 * math.log(each))
     return float((bound + quantile * deviation).max())
+
+
+def largest_raw_amplitude(response: Response, control: Control, share: NDArray[np.float64]) -> float:
+    """Largest ||h_i|| |b_i| over devices and the elements that are used: what the server sees of a unit of a message.
+
+    response: true channel, [devices, antennas, blocks, subcarriers]; share: of entries, [blocks, subcarriers]. A
+    message is real, or fills both parts of an element: either way its direction in the samples is h_i, and the noise in
+    it has the deviation sigma_0.
+    """
+    norms = np.sqrt((np.abs(response) ** 2).sum(axis=1))
+    return float(np.max(norms * control.plan.amplitudes * (share > 0), initial=0.0))

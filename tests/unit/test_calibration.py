@@ -99,7 +99,7 @@ def test_what_would_do_does_and_hardly_less_would() -> None:
         (False, replace(POISSON, selected=found.selected + 1), 2000),
     ):
         assert (run_epsilon(statement, noise, rounds, 1) <= 1.5) == enough
-    assert found.in_words().startswith("a received power 8.8 dB lower, or T <= ")
+    assert found.in_words(over_the_air=True).startswith("a received power 8.8 dB lower, or T <= ")
 
 
 def test_where_nothing_of_a_kind_would_do() -> None:
@@ -109,7 +109,7 @@ def test_where_nothing_of_a_kind_would_do() -> None:
     assert what_would_do(SERVER, 1.5, 2000, 64, 1.0).devices is None
     nothing = what_would_do(PAPER, 1.5, 10, 1, 0.0)
     assert nothing.power_db is None
-    assert nothing.in_words() == "nothing"
+    assert nothing.in_words(over_the_air=True) == "nothing"
 
 
 # Runs
