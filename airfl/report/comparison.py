@@ -29,10 +29,11 @@ def write_report(results: Sequence[RowResult], out: Path) -> list[Path]:
 def write_figures(groups: Sequence[tuple[str, Sequence[Path]]], out: Path) -> list[Path]:
     """Learning, and privacy where there is a figure of it, of (label, run folders); returns the files.
 
-    UserError if one of them is there already, before any is written.
+    UserError for a folder without a trace, or if one of the files is there already, before any is written.
     """
     figures.check_new_files([out / name for name in (*figures.FILES, *privacy_figure.FILES)])
-    return [*figures.plot(groups, out), *privacy_figure.plot(groups, out)]
+    runs = [(label, [figures.read_rounds(folder) for folder in folders]) for label, folders in groups]
+    return [*figures.plot(runs, out), *privacy_figure.plot(runs, out)]
 
 
 def copy_report(files: Sequence[Path], target: Path) -> list[Path]:

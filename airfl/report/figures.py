@@ -13,13 +13,24 @@ from airfl.errors import UserError
 from airfl.trace import open_trace
 
 if TYPE_CHECKING:
+    import xarray
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FILES = ("learning.png", "learning.pdf")
+LEARNING = ("test_accuracy", "test_loss", "energy_j", "resource_elements")
+PRIVACY = ("epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson", "epsilon_at_least")
 # Okabe and Ito's colours, told apart by the colour-blind; line styles tell them apart in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What figures show of a run: its folder, and in memory the variables of its trace that have one value a round."""
+
+    folder: Path
+    trace: xarray.Dataset
 
 
 @dataclass(frozen=True)
@@ -39,28 +50,30 @@ class Curves:
     resource_elements: np.ndarray
 
 
-def read_curves(label: str, folders: Sequence[Path]) -> Curves:
+def read_rounds(folder: Path) -> Rounds:
+    """The run in this folder, opened once for all figures; UserError for a folder without a trace."""
+    with open_trace(folder) as dataset:
+        return Rounds(folder, dataset[[name for name in (*LEARNING, *PRIVACY) if name in dataset]].load())
+
+
+def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
     """The curves of runs that differ in their seed only; UserError if they were evaluated in different rounds."""
-    runs: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
-    for folder in folders:
-        with open_trace(folder) as dataset:
-            found = {name: dataset[name].values for name in ("test_accuracy", "test_loss")}
-            spent = {
-                name: dataset[name].values.astype(np.float64).cumsum() for name in ("energy_j", "resource_elements")
-            }
-            link, units = str(dataset.attrs.get("link")), str(dataset["energy_j"].attrs["units"])
+    known: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
+    for run in runs:
+        found = {name: run.trace[name].values for name in ("test_accuracy", "test_loss")}
+        spent = {name: run.trace[name].values.astype(np.float64).cumsum() for name in ("energy_j", "resource_elements")}
         evaluated = np.flatnonzero(~np.isnan(found["test_accuracy"]))
-        if runs and not np.array_equal(evaluated, runs[0][0]):
-            raise UserError(f"{folder}: evaluated in other rounds than {folders[0]}; plot them by themselves")
-        runs.append((evaluated, {name: values[evaluated] for name, values in {**found, **spent}.items()}))
-    if not runs[0][0].size:
-        raise UserError(f"{folders[0]}: no round of this run was evaluated")
-    stacked = {name: np.stack([values[name] for _, values in runs]) for name in runs[0][1]}
+        if known and not np.array_equal(evaluated, known[0][0]):
+            raise UserError(f"{run.folder}: evaluated in other rounds than {runs[0].folder}; plot them by themselves")
+        known.append((evaluated, {name: values[evaluated] for name, values in {**found, **spent}.items()}))
+    if not known[0][0].size:
+        raise UserError(f"{runs[0].folder}: no round of this run was evaluated")
+    stacked = {name: np.stack([values[name] for _, values in known]) for name in known[0][1]}
     return Curves(
         label=label,
-        link=link,
-        energy_units=units,
-        rounds=runs[0][0] + 1,
+        link=str(runs[0].trace.attrs.get("link")),
+        energy_units=str(runs[0].trace["energy_j"].attrs["units"]),
+        rounds=known[0][0] + 1,
         accuracy=100 * stacked["test_accuracy"],
         loss=stacked["test_loss"],
         energy=stacked["energy_j"],
@@ -68,18 +81,17 @@ def read_curves(label: str, folders: Sequence[Path]) -> Curves:
     )
 
 
-def plot(groups: Sequence[tuple[str, Sequence[Path]]], out: Path) -> list[Path]:
-    """Draw the runs, (label, run folders) a line; writes out/learning.png and out/learning.pdf and returns them.
+def plot(groups: Sequence[tuple[str, Sequence[Rounds]]], out: Path) -> list[Path]:
+    """Draw the runs, (label, runs) a line; writes out/learning.png and out/learning.pdf and returns them.
 
-    Mean over seeds, with a band of one standard deviation over rounds. UserError for a folder without a trace, or if a
-    file is there already.
+    Mean over seeds, with a band of one standard deviation over rounds. UserError if a file is there already.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     files = [out / name for name in FILES]
     check_new_files(files)
-    curves = [read_curves(label, folders) for label, folders in groups]
+    curves = [curves_of(label, runs) for label, runs in groups]
     figure = Figure(figsize=(11, 6.2), layout="constrained")
     FigureCanvasAgg(figure)
     draw(figure, curves)

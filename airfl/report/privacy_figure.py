@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airfl.report.figures import COLOURS, STYLES, check_new_files, save_figure
-from airfl.report.summary import ADJACENCIES, values_of
-from airfl.trace import open_trace
+from airfl.report.figures import COLOURS, PRIVACY, STYLES, Rounds, check_new_files, save_figure
+from airfl.report.summary import ADJACENCIES, figure, scientific, values_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 
 FILES = ("privacy.png", "privacy.pdf")
 PANELS = 8
+WIDTH_OF_TEXT = 36  # letters, in the narrowest panel
 
-# Variable -> what the legend calls it, in the words of the tables; in the order of the legend.
+# What the legend calls the variables, in the words of the tables; a claim by what it is for.
 NAMES = {
-    "epsilon_paper": "claimed for {scope}",
     "epsilon_round": "one round",
     "epsilon": "run",
     "epsilon_as_poisson": "run as Poisson",
     "epsilon_at_least": "run at least",
 }
-SCOPES = {"round": "each round", "run": "the run"}
+CLAIMS = {"round": "claimed for each round", "run": "claimed for the run"}
+# In the order of the legend.
 LOOKS: dict[str, dict[str, Any]] = {
     "claimed for the run": {"color": COLOURS[6], "linestyle": STYLES[2], "linewidth": 1.6},
     "claimed for each round": {"color": COLOURS[6], "linestyle": STYLES[3], "linewidth": 1.2},
@@ -53,59 +54,52 @@ class PrivacyCurves:
     @property
     def any_finite(self) -> bool:
         """Whether there is anything to draw."""
-        return any(np.isfinite(values).any() for values in self.curves.values())
+        return any(bool(np.isfinite(values).any()) for values in self.curves.values())
 
 
-def read_privacy(label: str, folders: Sequence[Path]) -> PrivacyCurves:
+def curves_of(label: str, runs: Sequence[Rounds]) -> PrivacyCurves:
     """The curves of runs that differ in their seed only, up to the end of the shortest.
 
     What the trace of an older version lacks is left out.
     """
-    runs: list[dict[str, np.ndarray]] = []
-    for folder in folders:
-        with open_trace(folder) as dataset:
-            runs.append({name: values_of(dataset, name) for name in NAMES})
-            scope, about = str(dataset["epsilon_paper"].attrs["scope"]), dataset["epsilon"].attrs
-    rounds = min(len(run["epsilon"]) for run in runs)
-    means = {name: np.mean([run[name][:rounds] for run in runs], axis=0) for name in NAMES}
+    trace = runs[0].trace
+    scope, about = str(trace["epsilon_paper"].attrs["scope"]), trace["epsilon"].attrs
+    rounds = min(run.trace.sizes["round"] for run in runs)
+    means = {name: np.mean([values_of(run.trace, name)[:rounds] for run in runs], axis=0) for name in PRIVACY}
     return PrivacyCurves(
         label=label,
-        about=f"{about['level']} level, {ADJACENCIES[str(about['adjacency'])]}, δ = {float(about['delta']):g}",
+        about=f"{about['level']} level, {ADJACENCIES[str(about['adjacency'])]}, δ = {figure(float(about['delta']))}",
         seeds=len(runs),
         curves={
-            NAMES[name].format(scope=SCOPES.get(scope, "")): values
-            for name, values in means.items()
-            if not np.isnan(values).all()
+            NAMES.get(name) or CLAIMS[scope]: values for name, values in means.items() if not np.isnan(values).all()
         },
     )
 
 
-def plot(groups: Sequence[tuple[str, Sequence[Path]]], out: Path) -> list[Path]:
-    """Draw the runs, (label, run folders) a panel; writes out/privacy.png and out/privacy.pdf and returns them, or
-    nothing where no run has a finite figure.
-
-    UserError for a folder without a trace, or if a file is there already.
+def plot(groups: Sequence[tuple[str, Sequence[Rounds]]], out: Path) -> list[Path]:
+    """Draw the runs, (label, runs) a panel; writes out/privacy.png and out/privacy.pdf and returns them, or nothing
+    where no run has a finite figure. UserError if a file is there already.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     files = [out / name for name in FILES]
     check_new_files(files)
-    rows = [read_privacy(label, folders) for label, folders in groups]
+    rows = [curves_of(label, runs) for label, runs in groups]
     if not any(row.any_finite for row in rows):
         return []
-    figure = Figure(layout="constrained")
-    FigureCanvasAgg(figure)
-    draw(figure, rows)
-    return save_figure(figure, files)
+    drawing = Figure(layout="constrained")
+    FigureCanvasAgg(drawing)
+    draw(drawing, rows)
+    return save_figure(drawing, files)
 
 
-def draw(figure: Figure, rows: Sequence[PrivacyCurves]) -> None:
+def draw(drawing: Figure, rows: Sequence[PrivacyCurves]) -> None:
     """Epsilon against rounds, a panel a row on shared axes; only the first `PANELS` rows, which the title then says."""
     drawn = rows[:PANELS]
     lines, columns = grid(len(drawn))
-    figure.set_size_inches(11 if columns > 1 else 6, 3.3 * lines + 0.6)
-    axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
+    drawing.set_size_inches(11 if columns > 1 else 6, 3.3 * lines + 0.6)
+    axes = drawing.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
     for axis, row in zip(axes.flat, drawn, strict=False):
         _draw_row(axis, row)
     for axis in axes.flat[len(drawn) :]:
@@ -114,11 +108,12 @@ def draw(figure: Figure, rows: Sequence[PrivacyCurves]) -> None:
         lowest = axes[(len(drawn) - 1 - column) // columns, column]
         lowest.set_xlabel("round")
         lowest.tick_params(labelbottom=True)
+    _scale(axes[0, 0], drawn)
     for axis in axes[:, 0]:
         axis.set_ylabel("ε")
     found = dict(pair[::-1] for axis in axes.flat for pair in zip(*axis.get_legend_handles_labels(), strict=True))
     names = [name for name in LOOKS if name in found]
-    figure.legend(
+    drawing.legend(
         [found[name] for name in names],
         names,
         loc="outside lower center",
@@ -126,7 +121,7 @@ def draw(figure: Figure, rows: Sequence[PrivacyCurves]) -> None:
         frameon=False,
     )
     if title := _title(rows):
-        figure.suptitle(title, fontsize="medium")
+        drawing.suptitle(title, fontsize="medium")
 
 
 def grid(panels: int) -> tuple[int, int]:
@@ -134,32 +129,53 @@ def grid(panels: int) -> tuple[int, int]:
     return (1, panels) if panels < 4 else (2, math.ceil(panels / 2))
 
 
-def infinite(row: PrivacyCurves) -> str:
-    """Which figures are infinite, and since when; empty where none is."""
-    found = []
+def off_scale(row: PrivacyCurves) -> str:
+    """What a logarithmic axis has no place for: figures that are infinite, and since when; figures that stay 0."""
+    infinite, zero = [], []
     for name, values in row.curves.items():
         known = values[~np.isnan(values)]
         if np.isinf(known).all():
-            found.append(name)
+            infinite.append(name)
         elif np.isinf(known).any():
-            found.append(f"{name} (first in round {int(np.argmax(np.isinf(values))) + 1:,})")
-    return "inf: " + ", ".join(found) if found else ""
+            infinite.append(f"{name} (first in round {int(np.argmax(np.isinf(values))) + 1:,})")
+        elif not known.any():
+            zero.append(name)
+    texts = [f"{what}: {', '.join(names)}" for what, names in (("inf", infinite), ("0", zero)) if names]
+    return "\n".join(textwrap.fill(text, WIDTH_OF_TEXT) for text in texts)
 
 
 def _draw_row(axis: Axes, row: PrivacyCurves) -> None:
     for name, values in row.curves.items():
-        # A logarithmic axis has no place for 0, which is what a round costs in which nothing is released.
         known = np.flatnonzero(~np.isnan(values))
         drawable = np.where(np.isfinite(values) & (values > 0), values, np.nan)[known]
         alone = {"marker": "o"} if np.isfinite(drawable).sum() == 1 else {}  # a line of one point shows nothing
         axis.plot(known + 1, drawable, label=name, **{**alone, **LOOKS[name]})
-    axis.set_yscale("log")
     axis.set_title(row.label, fontsize="medium", loc="left", pad=16)
     axis.text(0, 1.02, row.about, transform=axis.transAxes, fontsize="x-small", color="0.3")
-    if text := infinite(row):
-        axis.text(0.5, 0.5, text, transform=axis.transAxes, fontsize="small", ha="center", va="center", wrap=True)
+    if text := off_scale(row):
+        place: dict[str, Any] = {"y": 0.04, "va": "bottom"} if row.any_finite else {"y": 0.5, "va": "center"}
+        axis.text(x=0.5, s=text, transform=axis.transAxes, fontsize="small", ha="center", **place)
     axis.grid(alpha=0.3, linewidth=0.5)
     axis.spines[["top", "right"]].set_visible(False)
+
+
+def _scale(axis: Axes, rows: Sequence[PrivacyCurves]) -> None:
+    """The axes that all panels share: whole decades, so that two are labelled at least, and whole rounds."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+
+    values = np.concatenate([values for row in rows for values in row.curves.values()])
+    positive = values[np.isfinite(values) & (values > 0)]
+    axis.set_yscale("log")
+    if positive.size:
+        lowest, highest = math.floor(np.log10(positive.min())), math.ceil(np.log10(positive.max()))
+        axis.set_ylim(10.0**lowest, 10.0 ** max(highest, lowest + 1))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _power_of_ten(value)))
+    axis.yaxis.set_minor_formatter(NullFormatter())
+    axis.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+
+
+def _power_of_ten(value: float) -> str:
+    return figure(value) if 1e-4 <= value < 1e6 else scientific(value).replace(".00", "")
 
 
 def _title(rows: Sequence[PrivacyCurves]) -> str:

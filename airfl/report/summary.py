@@ -74,11 +74,12 @@ class Summary:
         costs = "really costs" if refuted else "costs"
         one_round = figure(self.epsilon_round) if refuted else f"at most {figure(self.epsilon_round)}"
         true = f"one round {costs} {one_round} and the run {self._cost}" if of_a_round else f"it {costs} {self._cost}"
+        whose, verdict = "a round" if of_a_round else "the run", "does not hold" if refuted else "is not proven"
         poisson = f"; accounted as Poisson the run is {figure(self.epsilon_as_poisson)}"
         return (
-            f"{self.scheme}: epsilon {figure(self.epsilon_paper)} is claimed for {'a round' if of_a_round else 'the run'}, "
-            f"which {'does not hold' if refuted else 'is not proven'}: {true} (delta {self.delta:g}, {self.level} level, "
-            f"{ADJACENCIES[self.adjacency]}{'' if math.isnan(self.epsilon_as_poisson) else poisson})"
+            f"{self.scheme}: epsilon {figure(self.epsilon_paper)} is claimed for {whose}, which {verdict}: {true} "
+            f"(delta {self.delta:g}, {self.level} level, {ADJACENCIES[self.adjacency]}"
+            f"{'' if math.isnan(self.epsilon_as_poisson) else poisson})"
         )
 
     @property

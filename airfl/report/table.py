@@ -66,19 +66,19 @@ COLUMNS = (
         lambda run: run.epsilon_paper_tables,
         note="in its tables = what they print, by another formula",
     ),
-    Column("ε one round", "epsilon_round", lambda run: run.epsilon_round),
+    Column(
+        "ε one round",
+        "epsilon_round",
+        lambda run: run.epsilon_round,
+        note="one round and run = what holds, for the sampler that ran",
+    ),
     Column(
         "ε run at least",
         "epsilon_at_least",
         lambda run: run.epsilon_at_least,
         note="run at least = what a pair of neighbours really pays",
     ),
-    Column(
-        "ε run",
-        "epsilon",
-        lambda run: run.epsilon,
-        note="one round and run = what holds, for the sampler that ran",
-    ),
+    Column("ε run", "epsilon", lambda run: run.epsilon),
     Column(
         "ε run as Poisson",
         "epsilon_as_poisson",
@@ -183,15 +183,26 @@ def notes(rows: Sequence[TableRow]) -> str:
     units = {run.energy_units for row in rows for run in row.runs}
     energy = " or ".join(ENERGY_NOTES[unit] for unit in sorted(units, reverse=True))
     meanings = "; ".join(column.note for column in shown(rows) if column.note)
-    scope = _of_rows(rows, lambda run: SCOPES[run.claim_scope])
-    statement = "; ".join(text for text in (_of_rows(rows, what) for what in STATEMENT) if text)
+    scope = " or ".join(_of_rows(rows, lambda run: SCOPES[run.claim_scope]))
     return (
         f"{averaged}energy: {energy} over devices and rounds (ideal link: at capacity). "
-        f"ε: {meanings.format(scope=scope)}. {statement[:1].upper()}{statement[1:]}."
+        f"ε: {meanings.format(scope=scope)}. {statement(rows)}."
     )
 
 
-def _of_rows(rows: Sequence[TableRow], what: Callable[[Summary], str]) -> str:
+def statement(rows: Sequence[TableRow]) -> str:
+    """What the privacy figures are for: what all rows share, then what they do not, with the schemes it is for."""
+    shared = [fact for fact in STATEMENT if len({fact(row.runs[0]) for row in rows}) == 1]
+    apart = [fact for fact in STATEMENT if fact not in shared]
+    texts = [_words(shared, rows[0].runs[0]), *_of_rows(rows, lambda run: _words(apart, run))]
+    return "; ".join(text for text in texts if text)
+
+
+def _words(facts: Sequence[Callable[[Summary], str]], run: Summary) -> str:
+    return ", ".join(text for text in (fact(run) for fact in facts) if text)
+
+
+def _of_rows(rows: Sequence[TableRow], what: Callable[[Summary], str]) -> list[str]:
     """One text where all rows that have one agree, else each with the schemes it is for: with the rows, where those of
     one scheme differ."""
     texts: dict[str, list[tuple[str, str]]] = {}
@@ -200,12 +211,12 @@ def _of_rows(rows: Sequence[TableRow], what: Callable[[Summary], str]) -> str:
         if text:
             texts.setdefault(text, []).append((row.label, row.runs[0].scheme))
     if len(texts) < 2:
-        return next(iter(texts), "")
+        return list(texts)
     schemes = {text: list(dict.fromkeys(scheme for _, scheme in found)) for text, found in texts.items()}
     every = [scheme for names in schemes.values() for scheme in names]
     if len(set(every)) < len(every):
         schemes = {text: [label for label, _ in found] for text, found in texts.items()}
-    return ", ".join(f"{text} ({', '.join(names)})" for text, names in schemes.items())
+    return [f"{text} ({', '.join(names)})" for text, names in schemes.items()]
 
 
 def _markdown_line(texts: Sequence[str]) -> str:

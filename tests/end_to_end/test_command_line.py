@@ -60,7 +60,7 @@ def test_compare_then_plot(tmp_path: Path) -> None:
     assert (out / "comparison.md").read_text().startswith("| ")
     again = airfl("plot", out, "--out", tmp_path / "figures")
     assert again.returncode == 0, again.stderr
-    for name in ("learning.png", "learning.pdf"):
+    for name in ("learning.png", "learning.pdf", "privacy.png", "privacy.pdf"):
         assert (out / name).stat().st_size > 10_000
         assert (tmp_path / "figures" / name).read_bytes() == (out / name).read_bytes()
     assert "is there already" in refused(airfl("plot", out, "--out", tmp_path / "figures"))

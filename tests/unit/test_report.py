@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,14 @@ import numpy as np
 import pytest
 
 from airfl.errors import UserError
-from airfl.report.comparison import find_runs
-from airfl.report.figures import draw, read_curves
+from airfl.report import privacy_figure
+from airfl.report.comparison import copy_report, find_runs, write_figures
+from airfl.report.figures import curves_of, draw, read_rounds
+from airfl.report.privacy_figure import PrivacyCurves, off_scale
 from airfl.report.summary import Summary, figure, summarise
-from airfl.report.table import TableRow, cells, csv_table, markdown_table
+from airfl.report.table import TableRow, cells, csv_table, markdown_table, notes, terminal_table
 from airfl.simulation import run
+from airfl.trace import open_trace
 from tests.conftest import small_settings
 
 PRIVATE = Summary(
@@ -34,8 +38,29 @@ PRIVATE = Summary(
     epsilon_round=176.667,
     epsilon=10_110.9,
     epsilon_as_poisson=240.8,
+    epsilon_at_least=1_402.3,
+    accountant="RDP",
 )
-IDEAL = replace(PRIVATE, scheme="fedavg", epsilon_paper=math.nan, epsilon_round=math.inf, epsilon=math.inf)
+IDEAL = replace(
+    PRIVATE,
+    scheme="fedavg",
+    claim_scope="none",
+    epsilon_paper=math.nan,
+    epsilon_round=math.inf,
+    epsilon=math.inf,
+    epsilon_at_least=math.inf,
+    epsilon_as_poisson=math.inf,
+)
+OF_RUN = replace(
+    PRIVATE,
+    scheme="fed-smp-randk",
+    claim_scope="run",
+    epsilon_paper_tables=0.876,
+    epsilon_round=0.5026,
+    epsilon_at_least=2.245,
+    epsilon=4.008,
+    epsilon_as_poisson=0.4284,
+)
 
 
 def test_a_row_of_one_seed_and_of_two() -> None:
@@ -56,13 +81,90 @@ def test_markdown_has_a_line_a_row_and_its_notes() -> None:
     assert "delta 0.001, client level" in text
 
 
+def test_columns_without_a_figure_are_for_the_csv_only() -> None:
+    alone, both = [TableRow("a", [PRIVATE])], [TableRow("a", [PRIVATE]), TableRow("b", [OF_RUN])]
+    assert "ε run at least" in markdown_table(alone)
+    assert "tables" not in markdown_table(alone)  # neither the column nor its note
+    assert "| ε in its tables |" in markdown_table(both)
+    assert "in its tables = what they print" in notes(both)
+    assert "| b | 78.0 | 6.28e9 | 1,145,250 | 0.032 | - | 1.5 | 0.876 | 0.5026 | 2.245 | 4.008 | 0.4284 |" in (
+        markdown_table(both)
+    )
+    (row,) = csv.DictReader(csv_table(alone).splitlines())
+    assert (row["epsilon_paper_tables"], row["epsilon_at_least"]) == ("nan", "1402.3")
+
+
+def test_the_terminal_table_fits_and_keeps_its_headings_short() -> None:
+    from rich.console import Console
+
+    console = Console(width=300)
+    seeds = [OF_RUN, replace(OF_RUN, test_accuracy=0.80, uplink_bits=3_910_000_000)]
+    rows = [TableRow(label, seeds) for label in ("WFL-PDP, server step 0.3", "PFELS with error feedback")]
+    with console.capture() as capture:
+        console.print(terminal_table(rows, "runs/demo"))
+    table = capture.get().split("Mean over")[0].splitlines()
+    assert max(len(line.rstrip()) for line in table) <= 150
+    assert [line.split()[-1] for line in table if line.startswith(("  WFL", "  PFELS"))] == ["0.4284"] * 2
+    assert table[2].split()[-3:] == ["ε", "run", "as"]
+    assert table[3].split()[-1] == "Poisson"
+
+
+def test_the_notes_name_a_fact_once_or_with_its_schemes() -> None:
+    agreed = notes([TableRow("a", [PRIVATE]), TableRow("b", [replace(OF_RUN, claim_scope="round")])])
+    assert "formula, for each round;" in agreed
+    assert agreed.endswith(
+        "delta 0.001, client level, replace-one, samples of fixed size, observer a third party, ε run by RDP."
+    )
+    record = replace(OF_RUN, scheme="ldp-sgd", level="record", observer="server", adjacency="add_remove")
+    mixed = notes([TableRow("a", [PRIVATE]), TableRow("b", [OF_RUN]), TableRow("c", [record]), TableRow("d", [IDEAL])])
+    assert "for each round (pfels) or the run (fed-smp-randk, ldp-sgd);" in mixed
+    assert mixed.endswith(
+        ". delta 0.001, samples of fixed size, ε run by RDP; client level, replace-one, observer a third party "
+        "(pfels, fed-smp-randk, fedavg); record level, add/remove, observer the server (ldp-sgd)."
+    )
+
+
+def test_rows_of_one_scheme_that_differ_are_named_by_their_labels() -> None:
+    poisson = replace(PRIVATE, sampling="poisson", adjacency="add_remove", delta=1e-5)
+    text = notes([TableRow("fixed", [PRIVATE]), TableRow("drawn", [poisson])])
+    assert "delta 0.001, replace-one, samples of fixed size (fixed)" in text
+    assert "delta 1e-05, add/remove, Poisson samples (drawn)" in text
+
+
 def test_a_broken_claim_is_one_sentence_with_the_true_figures() -> None:
-    sentence = PRIVATE.broken_claim()
-    assert sentence is not None
-    for word in ("1.5", "176.7", "10,111", "240.8", "0.001", "client"):
-        assert word in sentence
+    assert PRIVATE.broken_claim() == (
+        "pfels: epsilon 1.5 is claimed for a round, which does not hold: one round really costs 176.7 and the run "
+        "between 1,402 and 10,111 (delta 0.001, client level, replace-one; accounted as Poisson the run is 240.8)"
+    )
     assert IDEAL.broken_claim() is None  # nothing claimed
     assert replace(PRIVATE, epsilon_round=1.4).broken_claim() is None
+
+
+def test_a_claim_for_the_run_is_refuted_from_below_or_is_not_proven() -> None:
+    refuted = "fed-smp-randk: epsilon 1.5 is claimed for the run, which does not hold: it really costs "
+    unproven = "fed-smp-randk: epsilon 1.5 is claimed for the run, which is not proven: it costs "
+
+    def sentence(**changes: float) -> str:
+        return str(replace(OF_RUN, **changes).broken_claim()).split(" (delta")[0]
+
+    assert sentence() == refuted + "between 2.245 and 4.008"
+    assert sentence(epsilon_at_least=4.0081) == refuted + "4.008"  # exact, to the digits printed
+    assert sentence(epsilon_at_least=1.4999) == unproven + "between 1.5 and 4.008"
+    assert sentence(epsilon_at_least=math.nan) == unproven + "at most 4.008"  # cpSGD, or an older trace
+    assert sentence(epsilon=math.inf, epsilon_at_least=math.inf) == refuted + "inf"
+    assert replace(OF_RUN, epsilon=1.5).broken_claim() is None
+
+
+def test_figures_for_a_bound_on_the_channel_error_refute_nothing() -> None:
+    sentence = replace(PRIVATE, csi_error="quantile").broken_claim()
+    assert sentence is not None
+    assert "is not proven: one round costs at most 176.7 and the run at most 10,111 (" in sentence
+
+
+def test_no_figure_as_poisson_is_no_word_of_it() -> None:
+    sentence = replace(PRIVATE, epsilon_as_poisson=math.nan, adjacency="add_remove").broken_claim()
+    assert sentence is not None
+    assert sentence.endswith("(delta 0.001, client level, add/remove)")
 
 
 @pytest.mark.parametrize(
@@ -74,12 +176,17 @@ def test_figures_for_people(value: float, text: str) -> None:
 
 def test_summary_and_curves_are_sums_over_the_trace(tmp_path: Path) -> None:
     done = run(small_settings("run.rounds=4", "run.evaluate_every=2"), tmp_path / "a")
-    total, curves = done.summary(), read_curves("a", [tmp_path / "a"])
+    total, curves = done.summary(), curves_of("a", [read_rounds(tmp_path / "a")])
     with done.trace() as trace:
         assert total.energy == pytest.approx(float(trace["energy_j"].sum()))
         assert total.resource_elements == int(trace["resource_elements"].sum())
         assert total.test_accuracy == float(trace["test_accuracy"][-1])
         assert total.epsilon_round == float(trace["epsilon_round"].max())
+        assert total.epsilon_at_least == float(trace["epsilon_at_least"][-1])
+        assert total.epsilon_as_poisson < total.epsilon_at_least < total.epsilon
+        stated = (total.adjacency, total.sampling, total.observer)
+        assert stated == ("replace_one", "without_replacement", "third_party")
+        assert total.accountant == trace["epsilon"].attrs["accountant"]
     assert curves.rounds.tolist() == [2, 4]
     assert curves.energy[0, -1] == pytest.approx(total.energy)
     np.testing.assert_allclose(curves.accuracy[0, -1], 100 * total.test_accuracy)
@@ -109,7 +216,7 @@ def test_a_figure_draws_a_single_point_and_an_ideal_link_by_itself(tmp_path: Pat
 
     run(small_settings("scheme.name=fedavg", "run.evaluate_every=2"), tmp_path / "a")
     canvas = Figure()
-    draw(canvas, [read_curves("a", [tmp_path / "a"])])
+    draw(canvas, [curves_of("a", [read_rounds(tmp_path / "a")])])
     for axis in canvas.axes:
         (line,) = axis.lines
         assert line.get_marker() == "o"
@@ -136,4 +243,110 @@ def test_a_charged_downlink_is_in_the_air_time() -> None:
 def test_energies_in_joules_are_named_so(tmp_path: Path) -> None:
     done = run(small_settings("channel.units=physical", "channel.mean_gain=1e-5"), tmp_path / "run")
     assert done.summary().energy_units == "J"
-    assert read_curves("joules", [tmp_path / "run"]).energy_units == "J"
+    assert curves_of("joules", [read_rounds(tmp_path / "run")]).energy_units == "J"
+
+
+def curves(**values: list[float]) -> PrivacyCurves:
+    """A row for the privacy figure; names as in the legend, _ for a space."""
+    return PrivacyCurves("a", "", 1, {name.replace("_", " "): np.array(known) for name, known in values.items()})
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Run folders of two seeds, four rounds of which two are evaluated."""
+    folders = [tmp_path_factory.mktemp("seeds") / str(seed) for seed in range(2)]
+    for seed, folder in enumerate(folders):
+        run(small_settings("run.rounds=4", "run.evaluate_every=2", f"run.seed={seed}"), folder)
+    return folders
+
+
+def test_a_trace_of_an_older_version_is_summarised_and_drawn(tmp_path: Path, seeds: list[Path]) -> None:
+    import h5py
+
+    shutil.copytree(seeds[0], tmp_path / "old")
+    with h5py.File(tmp_path / "old" / "trace.h5", "a") as trace:
+        for name in ("epsilon_paper_tables", "epsilon_at_least"):
+            del trace[name]
+        del trace["epsilon"].attrs["csi_error"]
+    with open_trace(tmp_path / "old") as trace:
+        total = summarise(trace)
+    assert math.isnan(total.epsilon_at_least)
+    assert math.isnan(total.epsilon_paper_tables)
+    assert "and the run at most " in str(total.broken_claim())
+    runs = [read_rounds(tmp_path / "old")]
+    files = privacy_figure.plot([("old", runs)], tmp_path / "out")
+    assert [file.name for file in files if file.stat().st_size > 10_000] == ["privacy.png", "privacy.pdf"]
+    assert list(privacy_figure.curves_of("old", runs).curves) == [
+        "claimed for each round",
+        "one round",
+        "run",
+        "run as Poisson",
+    ]
+
+
+def test_the_privacy_figure_draws_the_figures_of_the_trace(seeds: list[Path]) -> None:
+    import h5py
+    from matplotlib.figure import Figure
+
+    canvas = Figure()
+    privacy_figure.draw(canvas, [privacy_figure.curves_of("PFELS", [read_rounds(folder) for folder in seeds])])
+    with h5py.File(seeds[0] / "trace.h5") as first, h5py.File(seeds[1] / "trace.h5") as second:
+        for line, name, rounds in zip(
+            canvas.axes[0].lines,
+            ("epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson", "epsilon_at_least"),
+            ([1, 2, 3, 4], [1, 2, 3, 4], [2, 4], [2, 4], [4]),
+            strict=True,
+        ):
+            assert list(line.get_xdata()) == rounds
+            mean = (first[name][:] + second[name][:])[np.array(rounds) - 1] / 2
+            np.testing.assert_allclose(line.get_ydata(), mean)
+    assert canvas.axes[0].get_yscale() == "log"
+    assert "client level, replace-one, δ = 0.001" in [text.get_text() for text in canvas.axes[0].texts]
+    assert [text.get_text() for text in canvas.legends[0].texts] == [
+        "claimed for each round",
+        "one round",
+        "run",
+        "run as Poisson",
+        "run at least",
+    ]
+    assert canvas.get_suptitle() == "mean over 2 seeds"
+
+
+def test_what_a_logarithmic_axis_cannot_show_is_said_in_the_panel() -> None:
+    nan, inf = math.nan, math.inf
+    row = curves(one_round=[0.0, 0.0], run=[nan, inf], run_as_Poisson=[2.0, inf], run_at_least=[nan, 3.0])
+    assert off_scale(row) == "inf: run, run as Poisson (first in\nround 2)\n0: one round"
+    assert off_scale(curves(run=[1.0, nan], one_round=[0.0, 1.0])) == ""
+
+
+def test_the_privacy_figure_has_shared_axes_of_whole_decades_and_eight_panels() -> None:
+    from matplotlib.figure import Figure
+
+    canvas = Figure()
+    rows = [curves(one_round=[0.2, 30.0], run=[math.nan, 40.0])] * 6 + [curves(run=[math.inf, math.inf])] * 3
+    privacy_figure.draw(canvas, rows)
+    assert len(canvas.axes) == 8
+    assert canvas.get_suptitle() == "the first 8 of 9 rows"
+    assert {tuple(axis.get_ylim()) for axis in canvas.axes} == {(0.1, 100.0)}
+    assert [axis.texts[-1].get_text() for axis in canvas.axes[6:]] == ["inf: run"] * 2
+    (_, single) = canvas.axes[0].lines
+    assert single.get_marker() == "o"  # a line of one point shows nothing
+    assert [privacy_figure.grid(panels) for panels in (1, 3, 4, 5, 8)] == [(1, 1), (1, 3), (2, 2), (2, 3), (2, 4)]
+
+
+def test_no_privacy_figure_without_a_finite_figure(tmp_path: Path) -> None:
+    run(small_settings("scheme.name=fedavg"), tmp_path / "ideal")
+    files = write_figures([("ideal", [tmp_path / "ideal"])], tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["learning.pdf", "learning.png"]
+    assert copy_report([*files, tmp_path / "out" / "privacy.png"], tmp_path / "docs") == [
+        tmp_path / "docs" / "learning.png"
+    ]
+
+
+@pytest.mark.parametrize("name", ["learning.pdf", "privacy.png", "privacy.pdf"])
+def test_no_figure_replaces_a_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("mine")
+    with pytest.raises(UserError, match=rf"{name}: is there already"):
+        write_figures([("a", [tmp_path / "a"])], tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [name]
