@@ -24,7 +24,8 @@ from airfl.privacy.calibration import WouldDo, what_would_do
 from airfl.privacy.events import Adjacency, Composed, Event, as_poisson, composed, has_binomial, opposite_pair, scaled
 from airfl.privacy.ledger import Participation
 from airfl.privacy.statement import Statement
-from airfl.report.summary import figure
+from airfl.report.numbers import figure
+from airfl.report.verdict import broken_claim
 from airfl.schemes.calibrated import participations_of
 
 Array = NDArray[np.float64]
@@ -62,6 +63,7 @@ class RunPrivacy:
     selected: int
     devices: int
     statement: Statement
+    csi_error: str
     accountant: str
     noise_multiplier_min: float
     noise_multiplier_median: float
@@ -80,26 +82,23 @@ class RunPrivacy:
     released: Rounds = field(repr=False)
 
     @property
-    def claim_holds(self) -> bool:
-        """Whether what is proven is within what is claimed (true where nothing is claimed)."""
-        true = self.epsilon_round if self.claim_scope == "round" else self.epsilon
-        return math.isnan(self.epsilon_paper) or true <= self.epsilon_paper * (1 + 1e-9)
+    def delta(self) -> float:
+        """Of the statement."""
+        return self.statement.delta
+
+    @property
+    def level(self) -> str:
+        """Whose data is protected."""
+        return self.statement.level
+
+    @property
+    def adjacency(self) -> str:
+        """The relation that `epsilon` is for."""
+        return self.statement.adjacency
 
     def verdict(self) -> str | None:
         """One sentence with the true figures, where the claim does not hold or is not proven."""
-        if self.claim_holds:
-            return None
-        of_round = self.claim_scope == "round"
-        false = of_round or self.epsilon_at_least > self.epsilon_paper * (1 + 1e-9)
-        run = figure(self.epsilon)
-        if self.epsilon_at_least < self.epsilon and figure(self.epsilon_at_least) != run:
-            run = f"between {figure(self.epsilon_at_least)} and {run}"
-        worth = "does not hold" if false else "is not proven"
-        return (
-            f"{self.scheme}: epsilon {figure(self.epsilon_paper)} is claimed for {'a round' if of_round else 'the run'}"
-            f", which {worth}: one round costs {figure(self.epsilon_round)} and the run {run} (delta "
-            f"{self.statement.delta:g}, {self.statement.level} level)"
-        )
+        return broken_claim(self)
 
     def figures(self) -> dict[str, Any]:
         """What `airfl privacy --json` prints."""
@@ -144,6 +143,7 @@ def privacy_of(settings: Settings, data_dir: str | Path | None = None) -> RunPri
         selected=settings.run.selected,
         devices=settings.run.devices,
         statement=statement,
+        csi_error=settings.privacy.csi_error,
         accountant=ledger.accountant,
         noise_multiplier_min=least,
         noise_multiplier_median=float(np.median(rounds.multipliers)),
@@ -218,7 +218,7 @@ def curves(privacy: RunPrivacy) -> Curves:
         return Curves(at, figures)
     figures["epsilon_rdp"] = _curve(statement, rounds, at, "rdp", statement.adjacency)
     figures["epsilon_as_poisson"] = _curve_as_poisson(statement, rounds, at)
-    if statement.adjacency == "replace_one":
+    if statement.adjacency == "replace_one" and statement.noise_is_exact:
         figures["epsilon_at_least"] = _curve(statement, rounds, at, "auto", "add_remove", opposite_pair)
     return Curves(at, figures)
 
@@ -257,6 +257,8 @@ def _curve_as_poisson(statement: Statement, rounds: Rounds, at: NDArray[np.int64
 
 
 def _at_least(own: Event, statement: Statement, exact: float) -> float:
+    if not statement.noise_is_exact:
+        return math.nan
     if statement.adjacency != "replace_one":
         return exact
     return bounds(opposite_pair(own), "add_remove", statement.delta_of_noise).lower

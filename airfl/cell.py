@@ -15,7 +15,7 @@ from scipy.optimize import brentq
 from airfl.config import Settings
 from airfl.downlink import broadcast
 from airfl.errors import UserError
-from airfl.privacy.accountants import accountant, accountant_of_settings
+from airfl.privacy.accountants import accountant_of_settings
 from airfl.privacy.events import Event
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.statement import statement_of
@@ -217,8 +217,7 @@ def build_ledger(cell: Cell) -> PrivacyLedger:
     statement = statement_of(cell.settings, release.level, cell.link)
     release.check(SELECTIONS[cell.settings.selection.kind].sampling)
     with accountant_of_settings():
-        accountant(statement.accountant, statement.adjacency).compose(statement.of_round(release.event(1.0)))
-    return PrivacyLedger(statement)
+        return PrivacyLedger(statement, like=release.event(1.0))
 
 
 def _element_power(cell: Cell) -> Array:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from airfl.cell import Cell
 from airfl.errors import UserError
-from airfl.report.summary import figure
+from airfl.report.numbers import figure
 
 log = logging.getLogger(__name__)
 

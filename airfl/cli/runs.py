@@ -26,6 +26,7 @@ def run(
     check_fit(settings)
     check_recipe(settings)
 
+    from airfl.calculator import unmet
     from airfl.progress import round_progress
     from airfl.report.table import TableRow, terminal_table
     from airfl.simulation import run as simulate
@@ -35,6 +36,7 @@ def run(
     summary = done.summary()
     print_table(terminal_table([TableRow(settings.scheme.name, [summary])], f"{done.path}"))
     say(summary.broken_claim())
+    say(unmet(settings, summary.epsilon, data_dir))
 
 
 def compare(
@@ -62,6 +64,7 @@ def compare(
         check_fit(row.settings)
         check_recipe(row.settings)
 
+    from airfl.calculator import unmet
     from airfl.compare import compare as compare_rows
     from airfl.progress import round_progress
     from airfl.report.comparison import copy_report, write_report
@@ -73,6 +76,8 @@ def compare(
     print_table(terminal_table([TableRow(result.label, result.summaries) for result in results], str(out)))
     for sentence in dict.fromkeys(result.summaries[0].broken_claim() for result in results):
         say(sentence)
+    for row, result in zip(rows, results, strict=True):
+        say(unmet(row.settings, result.summaries[0].epsilon, data_dir))
     if copy_to:
         files = [*files, *copy_report(files, copy_to)]
     say("written: " + ", ".join(str(file) for file in files))

@@ -17,11 +17,13 @@ import numpy as np
 from airfl.privacy.accountants import accountant
 from airfl.privacy.accountants.bins import binned, on_lattice
 from airfl.privacy.events import (
+    NOTHING,
     Adjacency,
     Composed,
     Event,
     Gaussian,
     Release,
+    composed,
     has_binomial,
     opposite_pair,
     releases,
@@ -55,8 +57,12 @@ class PrivacyLedger:
     records, `NonPrivate`, or nothing.
     """
 
-    def __init__(self, statement: Statement) -> None:
+    def __init__(self, statement: Statement, like: Event = NOTHING) -> None:
+        """like: an event of the kind that will come, by which the accountant is named before there is any."""
         self.statement = statement
+        named = accountant(statement.accountant, statement.adjacency)
+        named.compose(statement.of_round(like))
+        self.accountant = named.name
         self._delta = statement.delta_of_noise
         self._own = accountant(statement.accountant, statement.adjacency)
         self._poisson = accountant("auto", "add_remove")
@@ -65,17 +71,6 @@ class PrivacyLedger:
         self._entered: dict[Event, int] = {}
         self._binomial = False
         self._one_round = functools.lru_cache(maxsize=64)(self._figure)
-
-    level = property(lambda self: self.statement.level)
-    adjacency = property(lambda self: self.statement.adjacency)
-    sampling = property(lambda self: self.statement.sampling)
-    observer = property(lambda self: self.statement.observer)
-    delta = property(lambda self: self.statement.delta)
-
-    @property
-    def accountant(self) -> str:
-        """What `epsilon` is by."""
-        return self._own.name
 
     @property
     def released(self) -> Composed:
@@ -107,22 +102,24 @@ class PrivacyLedger:
         return PrivacyFigures(self.of_one_round(event), own, poisson, self._at_least(own) if last else math.nan)
 
     def _composed(self) -> tuple[float, float]:
-        rounds, self._pending = on_lattice(self._pending, LATTICE), []
-        entered = rounds if self.statement.hidden else self._participation.more()
-        for event, times in entered.parts:
+        pending, self._pending = composed(self._pending), []
+        rounds = on_lattice([pending], LATTICE)
+        own = self._participation.more()
+        for event, times in (pending if self.statement.hidden else own).parts:
             seen = self.statement.of_round(event)
             self._entered[seen] = self._entered.get(seen, 0) + times
-            self._own.compose(seen, times)
+        for event, times in (rounds if self.statement.hidden else own).parts:
+            self._own.compose(self.statement.of_round(event), times)
         if self._binomial:
             return self._own.epsilon(self._delta), math.nan
         # By the convention a device is hidden even from somebody who knows who took part.
-        for event, times in (rounds if self.statement.level == "client" else entered).parts:
+        for event, times in (rounds if self.statement.level == "client" else own).parts:
             self._poisson.compose(self.statement.of_round_as_poisson(event), times)
         return self._own.epsilon(self._delta), self._poisson.epsilon(self._delta)
 
     def _at_least(self, own: float) -> float:
         """What a pair of neighbours really pays; the figure itself where it is exact."""
-        if self._binomial:
+        if self._binomial or not self.statement.noise_is_exact:
             return math.nan
         if self.statement.adjacency == "add_remove" or math.isinf(own):
             return own

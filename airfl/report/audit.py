@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from airfl.report.summary import figure
+from airfl.report.numbers import figure
+from airfl.report.verdict import ADJACENCIES
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 OTHERS = {"trained": "what they compute", "silent": "nothing", "opposed": "the canary turned round"}
 AGAINST = {"absent": "nothing", "opposite": "the canary turned round"}
-RELATIONS = {"add_remove": "add/remove", "replace_one": "replace-one"}
 
 
 def figures(audit: Audit) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _if_gaussian(gaussian: float, free: float) -> str:
 
 def _game(audit: Audit) -> list[tuple[str, str]]:
     return [
-        ("protected, by the ledger", f"a {audit.level}, {RELATIONS[audit.adjacency]}, δ = {audit.delta:g}"),
+        ("protected, by the ledger", f"a {audit.level}, {ADJACENCIES[audit.adjacency]}, δ = {audit.delta:g}"),
         ("against, by the ledger", _words(audit.observer)),
         ("the attack sees what is broadcast to", _words(audit.attacker)),
         ("without its canary a device sends", AGAINST[audit.against]),

@@ -10,7 +10,7 @@ import numpy as np
 from airfl.budget import Budget
 from airfl.errors import UserError
 from airfl.report.figures import COLOURS, save_figure
-from airfl.report.summary import figure, scientific
+from airfl.report.numbers import figure, scientific
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

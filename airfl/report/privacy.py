@@ -10,7 +10,8 @@ import numpy as np
 
 from airfl.errors import UserError
 from airfl.report.figures import COLOURS, STYLES, save_figure
-from airfl.report.summary import figure
+from airfl.report.numbers import figure
+from airfl.report.verdict import ADJACENCIES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +34,6 @@ SAMPLINGS = {
     "by_channel": "a choice by the channel",
 }
 OBSERVERS = {"third_party": "a third party who sees what is broadcast", "server": "the server"}
-RELATIONS = {"add_remove": "add/remove", "replace_one": "replace-one"}
 
 
 def privacy_table(privacy: RunPrivacy) -> Table:
@@ -41,7 +41,7 @@ def privacy_table(privacy: RunPrivacy) -> Table:
     about = privacy.statement
     title = f"{privacy.scheme}: {privacy.rounds:,} rounds, {privacy.selected:,} of {privacy.devices:,} devices"
     caption = (
-        f"{about.level} level, {RELATIONS[about.adjacency]}, {SAMPLINGS[about.sampling]}; observer: "
+        f"{about.level} level, {ADJACENCIES[about.adjacency]}, {SAMPLINGS[about.sampling]}; observer: "
         f"{OBSERVERS[about.observer]}; delta {about.delta:g}; accountant: {privacy.accountant}"
     )
     whose = "device" if about.level == "client" else "record"
@@ -94,7 +94,7 @@ def bare_table(figures: dict[str, Any]) -> Table:
     }
     sampling = SAMPLINGS.get(figures["sampling"], "no sampling")
     caption = (
-        f"q = {figures['sampling_rate']:g}, {sampling}, {RELATIONS[figures['adjacency']]}; delta "
+        f"q = {figures['sampling_rate']:g}, {sampling}, {ADJACENCIES[figures['adjacency']]}; delta "
         f"{figures['delta']:g}; accountant: {figures['accountant']}"
     )
     lines = [(text, figure(figures[key])) for key, text in names.items() if key in figures]

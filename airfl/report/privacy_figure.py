@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airfl.report.figures import COLOURS, PRIVACY, STYLES, Rounds, check_new_files, save_figure
-from airfl.report.summary import ADJACENCIES, figure, scientific, values_of
+from airfl.report.numbers import figure, scientific
+from airfl.report.summary import values_of
+from airfl.report.verdict import ADJACENCIES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.report.verdict import broken_claim, claim_holds, claim_refuted
 from airfl.trace.schema import NORMALISED
 
 if TYPE_CHECKING:
     import xarray
-
-ADJACENCIES = {"replace_one": "replace-one", "add_remove": "add/remove"}
 
 
 @dataclass(frozen=True)
@@ -54,41 +53,17 @@ class Summary:
 
     @property
     def claim_holds(self) -> bool:
-        """Whether no round costs more than is claimed of any, or the run no more than is claimed of it (true where
-        nothing is claimed)."""
-        true = self.epsilon_round if self.claim_scope == "round" else self.epsilon
-        return math.isnan(self.epsilon_paper) or math.isnan(true) or true <= self.epsilon_paper * (1 + 1e-9)
+        """See `verdict.claim_holds`."""
+        return claim_holds(self)
 
     @property
     def claim_refuted(self) -> bool:
-        """Whether what is claimed of a round, or of the run, is less than what it costs for certain."""
-        least = self.epsilon_round if self.claim_scope == "round" else self.epsilon_at_least
-        # Figures for a bound on the channel error are bounds from above, all of them.
-        return self.csi_error == "realised" and least > self.epsilon_paper * (1 + 1e-9)
+        """See `verdict.claim_refuted`."""
+        return claim_refuted(self)
 
     def broken_claim(self) -> str | None:
-        """One sentence with the true figures, if the claim does not hold or is not proven."""
-        if self.claim_holds:
-            return None
-        refuted, of_a_round = self.claim_refuted, self.claim_scope == "round"
-        costs = "really costs" if refuted else "costs"
-        one_round = figure(self.epsilon_round) if refuted else f"at most {figure(self.epsilon_round)}"
-        true = f"one round {costs} {one_round} and the run {self._cost}" if of_a_round else f"it {costs} {self._cost}"
-        whose, verdict = "a round" if of_a_round else "the run", "does not hold" if refuted else "is not proven"
-        poisson = f"; accounted as Poisson the run is {figure(self.epsilon_as_poisson)}"
-        return (
-            f"{self.scheme}: epsilon {figure(self.epsilon_paper)} is claimed for {whose}, which {verdict}: {true} "
-            f"(delta {self.delta:g}, {self.level} level, {ADJACENCIES[self.adjacency]}"
-            f"{'' if math.isnan(self.epsilon_as_poisson) else poisson})"
-        )
-
-    @property
-    def _cost(self) -> str:
-        """What the run costs, as far as is known."""
-        least, most = figure(self.epsilon_at_least), figure(self.epsilon)
-        if math.isnan(self.epsilon_at_least) or self.csi_error != "realised":
-            return f"at most {most}"
-        return most if least == most else f"between {least} and {most}"
+        """See `verdict.broken_claim`."""
+        return broken_claim(self)
 
 
 def summarise(dataset: xarray.Dataset) -> Summary:
@@ -140,23 +115,6 @@ def settings_of(dataset: xarray.Dataset) -> dict[str, dict[str, object]]:
     """The resolved settings as plain tables."""
     tables: dict[str, dict[str, object]] = json.loads(dataset.attrs["config"])
     return tables
-
-
-def figure(value: float) -> str:
-    """A number for people: four digits, thousands separated, nan as a dash."""
-    if math.isnan(value):
-        return "-"
-    if math.isinf(value):
-        return "inf"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-
-
-def scientific(value: float) -> str:
-    """A large or small number for people: 6.28e9."""
-    if not math.isfinite(value):
-        return figure(value)
-    mantissa, exponent = f"{value:.2e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
 
 
 def _exact_sum(counts: np.ndarray) -> int:

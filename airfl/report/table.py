@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.report.summary import ADJACENCIES, Summary, figure, scientific
+from airfl.report.numbers import figure, scientific
+from airfl.report.summary import Summary
+from airfl.report.verdict import ADJACENCIES
 from airfl.trace.schema import NORMALISED
 
 if TYPE_CHECKING:

@@ -34,8 +34,8 @@ class AnalogUplink:
 
     control: who sends how strongly; noise_std: sigma_0; noise: false sends z = 0 and leaves beta as it is;
     interference_to_noise_db: of other cells, None for none; waveform: modulate in time, None for the model per
-    subcarrier; csi_error, tail, least_gain: how imperfect knowledge is accounted, see `protection`; raw_samples: whether
-    the observer is the server, who sees more than the sum.
+    subcarrier; csi_error, tail, least_gain: how imperfect knowledge is accounted, see `protection`; raw_samples:
+    whether the observer is the server, who sees more than the sum.
     """
 
     grid: OfdmaGrid
