@@ -11,9 +11,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from airfl.errors import UserError
 from airfl.privacy.binomial import Quantised
 
 Adjacency = Literal["add_remove", "replace_one"]
+
+
+class UnsupportedEventError(UserError):
+    """An event that an accountant has no bound for."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +106,10 @@ def repeated(event: Event, times: int) -> Composed:
 def releases(event: Event, times: int = 1) -> Iterator[tuple[Release, int]]:
     """The single releases that an event is made of, and how often each; those that tell nothing are left out.
 
-    ValueError where samples are drawn of samples: no accountant knows those.
+    UnsupportedEventError where samples are drawn of samples: no accountant knows those.
     """
+    if not times:
+        return
     if isinstance(event, Composed):
         for part, count in event.parts:
             yield from releases(part, times * count)
@@ -133,14 +140,22 @@ def _of_sample(event: PoissonSampled | FixedSizeSampled, noise: Noise) -> Releas
 def pooled(parts: Iterable[tuple[Release, int]]) -> Noise:
     """Releases on one and the same sample as one: Gaussians add up to a Gaussian, 1/z^2 = sum 1/z_i^2."""
     inner = list(parts)
-    if len(inner) == 1 and inner[0][1] == 1 and isinstance(inner[0][0], Binomial):
+    if len(inner) == 1 and inner[0][1] == 1 and isinstance(inner[0][0], (Gaussian, Binomial)):
         return inner[0][0]
     inverse = 0.0
     for release, count in inner:
         if not isinstance(release, Gaussian):
-            raise ValueError(f"{type(release).__name__} cannot be in a sample with others, or be sampled twice")
-        inverse += count / release.noise_multiplier**2
-    return Gaussian(1 / math.sqrt(inverse))
+            raise UnsupportedEventError(
+                f"{type(release).__name__} in a sample, beside others or sampled before: no accountant has a bound; "
+                "release it outside of the sample"
+            )
+        inverse += count * inverse_square(release.noise_multiplier)
+    return Gaussian(1 / math.sqrt(inverse) if inverse else math.inf)
+
+
+def inverse_square(multiplier: float) -> float:
+    """1/z^2; inf or 0 where that leaves the floating-point numbers."""
+    return 1 / multiplier * (1 / multiplier)
 
 
 def noise_of(release: Release) -> Gaussian:

@@ -47,9 +47,9 @@ def _read(address: str) -> Figures | None:
     try:
         with closing(_open()) as table:
             row = table.execute("select lower, upper from figures where address = ?", (address,)).fetchone()
-    except (sqlite3.Error, OSError):
+        return None if row is None else (float(row[0]), float(row[1]))
+    except (sqlite3.Error, OSError, TypeError, ValueError):
         return None
-    return None if row is None or None in row else (float(row[0]), float(row[1]))
 
 
 def _write(address: str, figures: Figures) -> None:

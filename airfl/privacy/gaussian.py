@@ -11,6 +11,10 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 
+# Beyond, where no digit of epsilon but the first few means anything, its upper bound stands for it.
+LARGEST_EXACT = 1e8
+
+
 def gaussian_log_delta(epsilon: float, mu: float) -> float:
     """log delta(epsilon) = log( Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) ), without cancellation to zero."""
     first = float(log_ndtr(mu / 2 - epsilon / mu))
@@ -25,6 +29,8 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
         return 0.0
     if math.isinf(mu):
         return math.inf
+    if mu > LARGEST_EXACT:
+        return mu * (mu / 2 + math.sqrt(-2 * math.log(delta)))
     target = math.log(delta)
     if gaussian_log_delta(0.0, mu) <= target:
         return 0.0

@@ -25,6 +25,7 @@ from airfl.privacy.events import (
     Release,
     composed,
     has_binomial,
+    inverse_square,
     opposite_pair,
     releases,
 )
@@ -33,7 +34,9 @@ from airfl.privacy.statement import Statement
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Noise of rounds is rounded down by no more than this share, so that rounds share what is computed of them.
+# With more different rounds than this, noise is rounded down by no more than the share LATTICE, so that rounds share
+# what is computed of them.
+FEW = 48
 LATTICE = 0.005
 # A lower bound may be a little too low.
 COARSE_BINS = 0.05
@@ -102,29 +105,33 @@ class PrivacyLedger:
         return PrivacyFigures(self.of_one_round(event), own, poisson, self._at_least(own) if last else math.nan)
 
     def _composed(self) -> tuple[float, float]:
-        pending, self._pending = composed(self._pending), []
-        rounds = on_lattice([pending], LATTICE)
+        statement, rounds, self._pending = self.statement, self._pending, []
         own = self._participation.more()
-        for event, times in (pending if self.statement.hidden else own).parts:
-            seen = self.statement.of_round(event)
-            self._entered[seen] = self._entered.get(seen, 0) + times
-        for event, times in (rounds if self.statement.hidden else own).parts:
-            self._own.compose(self.statement.of_round(event), times)
+        seen = composed(map(statement.of_round, rounds)) if statement.hidden else own
+        for event, times in seen.parts:
+            self._entered[event] = self._entered.get(event, 0) + times
+        self._own.compose(self._rounded(seen))
         if self._binomial:
             return self._own.epsilon(self._delta), math.nan
         # By the convention a device is hidden even from somebody who knows who took part.
-        for event, times in (rounds if self.statement.level == "client" else own).parts:
-            self._poisson.compose(self.statement.of_round_as_poisson(event), times)
+        conventional = rounds if statement.level == "client" else [own]
+        self._poisson.compose(self._rounded(composed(map(statement.of_round_as_poisson, conventional))))
         return self._own.epsilon(self._delta), self._poisson.epsilon(self._delta)
 
+    def _rounded(self, event: Event) -> Event:
+        """Where there are many different rounds."""
+        return on_lattice([event], LATTICE) if len(self._entered) > FEW else event
+
     def _at_least(self, own: float) -> float:
-        """What a pair of neighbours really pays; the figure itself where it is exact."""
+        """What a pair of neighbours really pays."""
         if self._binomial or not self.statement.noise_is_exact:
             return math.nan
-        if self.statement.adjacency == "add_remove" or math.isinf(own):
+        if math.isinf(own):
             return own
-        pair = opposite_pair(binned(self.released, COARSE_BINS, upwards=True))
-        return min(own, self._figure(pair, "add_remove"))
+        event: Event = self.released if len(self._entered) <= FEW else binned(self.released, COARSE_BINS, upwards=True)
+        if self.statement.adjacency == "replace_one":
+            event = opposite_pair(event)
+        return min(own, self._figure(event, "add_remove"))
 
     def _figure(self, event: Event, adjacency: Adjacency) -> float:
         fresh = accountant("auto", adjacency)
@@ -151,7 +158,7 @@ class Participation:
         who = slice(None) if devices is None else devices
         for release, count in releases(event):
             if isinstance(release, Gaussian):
-                self._inverse_squares[who] += count / release.noise_multiplier**2
+                self._inverse_squares[who] += count * inverse_square(release.noise_multiplier)
                 continue
             counted = self._counts.setdefault(release, np.zeros(self._devices, dtype=np.int64))
             counted[who] += count

@@ -51,8 +51,8 @@ class ClientRelease:
         return math.hypot(report.protection, own) / largest
 
     def event(self, noise_multiplier: float) -> Event:
-        """Gaussian noise."""
-        return Gaussian(noise_multiplier)
+        """Gaussian noise; rounds whose noise differs in the last digits only are equal."""
+        return Gaussian(float(f"{noise_multiplier:.12g}"))
 
     def check(self, sampling: Sampling) -> None:
         """Anything goes."""

@@ -7,7 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from airfl.cell import Cell, noise_multiplier
+from airfl.privacy.events import Gaussian
 from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.statement import Statement
 from channel_effects.drawing import ERROR, dots, label, line, panels, quote
 from channel_effects.rounds import FIXED, cell_of, errors, opened, sent
 from channels.grid import exact_grid
@@ -125,8 +127,8 @@ def interference(figure: Figure) -> list[str]:
     label(left, "interference over noise (dB)", ERROR, legend="upper left", yscale="log")
     label(right, "interference over noise (dB)", "noise multiplier of a round", legend="upper left", yscale="log")
     at = {0: "-20 dB", 4: "0 dB", 8: "20 dB"}
-    ledger = PrivacyLedger("without_replacement", 32, 1000, 1e-3)
-    epsilons = [ledger.of_one_round(multiplier, "without_replacement") for multiplier in multipliers]
+    ledger = PrivacyLedger(Statement("client", "without_replacement", 32, 1000, "third_party", 1e-3))
+    epsilons = [ledger.of_one_round(Gaussian(multiplier)) for multiplier in multipliers]
     return [
         quote("error", found, at),
         quote("noise multiplier", multipliers, at, ".4g"),

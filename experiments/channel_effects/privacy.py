@@ -6,7 +6,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from airfl.cell import noise_multiplier
+from airfl.privacy.events import Gaussian
 from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.statement import Statement
 from channel_effects.drawing import label, line, panels, quote
 from channel_effects.rounds import RAYLEIGH, Array, cell_of, opened
 
@@ -53,5 +55,5 @@ def _quantiles(pilot_snr_db: float | None, reading: str) -> Array:
 
 
 def _epsilon(multiplier: float, tail: float) -> float:
-    ledger = PrivacyLedger("without_replacement", 32, 1000, DELTA, tail)
-    return ledger.of_one_round(float(multiplier), "without_replacement")
+    ledger = PrivacyLedger(Statement("client", "without_replacement", 32, 1000, "third_party", DELTA, tail))
+    return ledger.of_one_round(Gaussian(float(multiplier)))

@@ -7,7 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from airfl.cell import noise_multiplier
+from airfl.privacy.events import Gaussian
 from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.statement import Statement
 from airfl.selection import SELECTIONS
 from channel_effects.drawing import ERROR, dots, label, line, panels, quote
 from channel_effects.rounds import WIDE, cell_of, opened
@@ -78,4 +80,5 @@ def _price(axis: Axes) -> list[str]:
 
 def _epsilon(multiplier: float, kind: str) -> float:
     sampling = SELECTIONS[kind].sampling
-    return PrivacyLedger(sampling, 32, DEVICES, DELTA).of_one_round(multiplier, sampling)
+    ledger = PrivacyLedger(Statement("client", sampling, 32, DEVICES, "third_party", DELTA))
+    return ledger.of_one_round(Gaussian(multiplier))

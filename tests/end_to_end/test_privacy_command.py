@@ -99,7 +99,7 @@ def test_bare_numbers_for_people() -> None:
         ((*ISSUE, "--plot", "somewhere"), "need a CONFIG"),
         ((DEMO, "--rounds", 5), "give run.rounds=... instead"),
         ((DEMO, "--accountant", "rdp"), "give privacy.accountant=... instead"),
-        ((DEMO, "privacy.accountant=pld"), "privacy.accountant: accountant 'PLD' has no bound for a sample of fixed"),
+        ((DEMO, "privacy.accountant=pld"), "privacy.accountant: accountant 'pld' has no bound for a sample of fixed"),
         (("nothing.toml",), "no such settings file"),
     ],
 )

@@ -12,7 +12,11 @@ from scipy import optimize, stats
 
 from airfl.privacy import binomial, fed_smp, fed_spa, soteriafl
 from airfl.privacy.binomial import Quantised, Sensitivity
-from airfl.privacy.record import Event, RecordLedger
+from airfl.privacy.bounds import epsilon as epsilon_of
+from airfl.privacy.events import Composed, Gaussian, PoissonSampled, repeated
+from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.record import mini_batches
+from airfl.privacy.statement import Statement
 
 # --- Fed-SMP, Fashion-MNIST: sigma = 1.4, r/n = 100/6000, T = 180, delta = n^-1.1 -----------------------------------
 
@@ -54,6 +58,9 @@ def test_fed_smp_table_is_the_older_conversion() -> None:
     tight = pld.PLDAccountant(value_discretization_interval=2e-4)
     tight.compose(fashion_mnist(), ROUNDS)
     assert tight.get_epsilon(DELTA) == pytest.approx(0.630, abs=5e-4)
+    rounds = repeated(PoissonSampled(RATE, Gaussian(SIGMA)), ROUNDS)
+    assert epsilon_of(rounds, "add_remove", DELTA, "rdp") == pytest.approx(improved.get_epsilon(DELTA), rel=1e-3)
+    assert epsilon_of(rounds, "add_remove", DELTA, "pld") == pytest.approx(tight.get_epsilon(DELTA), rel=1e-3)
 
 
 def test_fed_smp_orders_and_no_noise() -> None:
@@ -158,10 +165,11 @@ def test_soteriafl_claims_and_what_holds(
         formula = samples * claimed * clip_norm * math.sqrt(math.sqrt(grown / 10) / 2)
         assert batch == int(formula / math.sqrt(grown * 123 * math.log(1000)))
     noise = soteriafl.noise_std(claimed, "sgd", clip_norm, rounds, samples, 1e-3)
-    ledger = RecordLedger([Event(noise * batch / clip_norm, batch, samples)], devices=10, delta=1e-3)
+    ledger = PrivacyLedger(Statement("record", "without_replacement", 10, 10, "server", 1e-3))
+    participation = Composed(mini_batches(noise * batch / clip_norm, batch, samples))
     for _ in range(rounds - 1):
-        ledger.record(1.0, compose=False)
-    figures = ledger.record(1.0, compose=True)
+        ledger.record(participation, compose=False)
+    figures = ledger.record(participation, compose=True)
     assert figures.epsilon_as_poisson == pytest.approx(tight, abs=digits)
     assert figures.epsilon > figures.epsilon_as_poisson
 

@@ -8,25 +8,62 @@ import pytest
 from dp_accounting import rdp
 from dp_accounting.pld import privacy_loss_distribution
 
-from airfl.privacy.composition import RDP_ORDERS, Accountant, GaussianComposition, Poisson, WithoutReplacement, binned
+from airfl.privacy.accountants import accountant
+from airfl.privacy.accountants.bins import binned, on_lattice
+from airfl.privacy.accountants.renyi import ORDERS
+from airfl.privacy.bounds import epsilon
+from airfl.privacy.events import (
+    Adjacency,
+    Composed,
+    Event,
+    FixedSizeSampled,
+    Gaussian,
+    PoissonSampled,
+    composed,
+    noise_of,
+    opposite_pair,
+    releases,
+    repeated,
+)
 from airfl.privacy.gaussian import gaussian_epsilon, gaussian_log_delta, sampled_gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.pfels import theorem_3_factor
+from airfl.privacy.statement import Statement
+from airfl.selection import Sampling
 
 SELECTED, DEVICES, DELTA = 32, 1000, 1e-3
 RATE = SELECTED / DEVICES
 CIFAR_10 = 0.1158912  # noise multiplier of PFELS where its privacy bound binds
 VARYING = [float(multiplier) for multiplier in np.random.default_rng(1).uniform(0.8, 2.0, 12)]
+# Larger ones do not win here, and take long.
+RDP_ORDERS = [order for order in ORDERS["replace_one"] if order <= 64]
+REPLACE_ONE = dp_accounting.NeighboringRelation.REPLACE_ONE
+ADJACENCIES: tuple[Adjacency, ...] = ("replace_one", "add_remove")
 
 
-def accountants() -> list[Accountant]:
-    return [WithoutReplacement(SELECTED, DEVICES), Poisson(RATE, DELTA)]
+def poisson(multiplier: float) -> Event:
+    return PoissonSampled(RATE, Gaussian(multiplier))
 
 
-def composed(accountant: Accountant, noise_multipliers: list[float]) -> float:
-    """The figure after these rounds."""
-    accountant.compose(noise_multipliers)
-    return accountant.epsilon(DELTA)
+def fixed(multiplier: float) -> Event:
+    return FixedSizeSampled(SELECTED, DEVICES, Gaussian(multiplier))
+
+
+def sampled(adjacency: Adjacency, noise_multipliers: list[float]) -> Composed:
+    """Rounds on the sample that the relation has an amplification for."""
+    return composed(map(poisson if adjacency == "add_remove" else fixed, noise_multipliers))
+
+
+def as_poisson(noise_multipliers: list[float], name: str = "auto") -> float:
+    return epsilon(sampled("add_remove", noise_multipliers), "add_remove", DELTA, name)
+
+
+def without_replacement(noise_multipliers: list[float], name: str = "auto") -> float:
+    return epsilon(sampled("replace_one", noise_multipliers), "replace_one", DELTA, name)
+
+
+def ledger(sampling: Sampling) -> PrivacyLedger:
+    return PrivacyLedger(Statement("client", sampling, SELECTED, DEVICES, "third_party", DELTA))
 
 
 # One round
@@ -87,34 +124,74 @@ def test_theorem_3_is_conservative_where_it_is_valid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("noise_multiplier", "epsilon", "tolerance"), [(1.0, 7.102, 1e-3), (2.739, 1.5, 5e-3), (CIFAR_10, 3000, 5)]
+    ("name", "noise_multiplier", "figure", "tolerance"),
+    [
+        ("pld", 1.0, 7.102, 1e-3),
+        ("pld", 2.739, 1.5, 5e-4),
+        ("pld", CIFAR_10, 3000, 5),
+        ("rdp", 1.0, 8.050, 5e-4),
+        ("rdp", 3.048, 1.5, 5e-4),
+        ("rdp", CIFAR_10, 16955, 0.5),  # no order is any good at so little noise
+    ],
 )
-def test_2000_rounds_as_poisson(noise_multiplier: float, epsilon: float, tolerance: float) -> None:
-    assert composed(Poisson(RATE, DELTA), [noise_multiplier] * 2000) == pytest.approx(epsilon, abs=tolerance)
+def test_2000_rounds_as_poisson(name: str, noise_multiplier: float, figure: float, tolerance: float) -> None:
+    assert as_poisson([noise_multiplier] * 2000, name) == pytest.approx(figure, abs=tolerance)
+    if name == "pld":
+        assert as_poisson([noise_multiplier] * 2000) == as_poisson([noise_multiplier] * 2000, name)
+
+
+def test_pfels_would_have_to_send_23_6_times_less() -> None:
+    """The noise multiplier that ends at 1.5 as Poisson after 2,000 rounds, over that of theorem 3."""
+    smaller = 2.739 / CIFAR_10
+    assert smaller == pytest.approx(23.6, abs=0.05)
 
 
 def test_2000_rounds_without_replacement() -> None:
-    assert composed(WithoutReplacement(SELECTED, DEVICES), [1.0] * 2000) == pytest.approx(217.5, abs=0.05)
+    """Proven by RDP; by the dominating pair; and what a pair of neighbours really pays."""
+    rounds = repeated(fixed(1.0), 2000)
+    assert epsilon(rounds, "replace_one", DELTA, "rdp") == pytest.approx(217.5, abs=0.05)
+    for name in ("auto", "dominating-pair"):
+        assert epsilon(rounds, "replace_one", DELTA, name) == pytest.approx(57.64, abs=5e-3)
+    assert epsilon(opposite_pair(rounds), "add_remove", DELTA, "pld") == pytest.approx(45.12, abs=5e-3)
 
 
-def test_rounds_without_sampling_add_up_to_one_gaussian() -> None:
+@pytest.mark.parametrize("name", ["auto", "pld", "dominating-pair", "closed-form", "gaussian"])
+def test_rounds_without_sampling_add_up_to_one_gaussian(name: str) -> None:
     """mu_total = sqrt(T) mu; and different ones add up in squares."""
-    assert composed(GaussianComposition(1.0), [2.0] * 16) == pytest.approx(gaussian_epsilon(DELTA, 2.0))
+    equal, different = repeated(Gaussian(2.0), 16), composed(map(Gaussian, VARYING))
+    assert epsilon(equal, "add_remove", DELTA, name) == pytest.approx(gaussian_epsilon(DELTA, 2.0), rel=1e-12)
     total = math.sqrt(sum(4 / multiplier**2 for multiplier in VARYING))
-    assert composed(GaussianComposition(2.0), VARYING) == pytest.approx(gaussian_epsilon(DELTA, total))
+    assert epsilon(different, "replace_one", DELTA, name) == pytest.approx(gaussian_epsilon(DELTA, total), rel=1e-12)
 
 
-def test_equal_noise_multipliers_are_not_moved_by_binning() -> None:
-    assert binned([0.7] * 5 + [1.3] * 2) == [(0.7, 5), (1.3, 2)]
+@pytest.mark.parametrize("upwards", [False, True])
+def test_equal_noise_multipliers_are_not_moved_by_binning(upwards: bool) -> None:
+    rounds = [0.7] * 5 + [1.3] * 2
+    assert binned(sampled("replace_one", rounds), 0.02, upwards).parts == ((fixed(0.7), 5), (fixed(1.3), 2))
+    (first, five), (second, two) = on_lattice([sampled("replace_one", rounds)], 0.02).parts
+    assert (five, two) == (5, 2)
+    assert multipliers_of(first) == pytest.approx([0.7], rel=1e-7)
+    assert multipliers_of(second) == pytest.approx([1.3], rel=1e-7)
 
 
-def test_a_bin_counts_with_its_smallest_and_is_narrow() -> None:
-    bins = binned(VARYING + [multiplier * 1.001 for multiplier in VARYING])
-    assert sum(count for _, count in bins) == 24
-    taken = sorted(smallest for smallest, count in bins for _ in range(count))
-    given = np.sort(VARYING + [multiplier * 1.001 for multiplier in VARYING])
-    assert np.all(taken <= given)
-    assert np.all(taken >= given * math.exp(-0.02))
+def multipliers_of(event: Event) -> list[float]:
+    """In ascending order, each as often as it comes."""
+    return sorted(noise_of(release).noise_multiplier for release, count in releases(event) for _ in range(count))
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_a_bin_counts_with_its_smallest_and_is_narrow(adjacency: Adjacency) -> None:
+    """Upwards with its largest; on a lattice with no more than was given either."""
+    rounds = sampled(adjacency, VARYING + [multiplier * 1.001 for multiplier in VARYING])
+    given = np.array(multipliers_of(rounds))
+    below, above = binned(rounds, 0.02), binned(rounds, 0.02, upwards=True)
+    assert len(below.parts) == len(above.parts) < 24
+    for taken in (multipliers_of(below), multipliers_of(on_lattice([rounds], 0.02))):
+        assert len(taken) == 24
+        assert np.all(np.array(taken) <= given)
+        assert np.all(np.array(taken) >= given * math.exp(-0.02))
+    assert np.all(np.array(multipliers_of(above)) >= given)
+    assert np.all(np.array(multipliers_of(above)) <= given * math.exp(0.02))
 
 
 def without_replacement_event(multiplier: float) -> dp_accounting.DpEvent:
@@ -125,10 +202,10 @@ def without_replacement_event(multiplier: float) -> dp_accounting.DpEvent:
 
 def rdp_oracle(noise_multipliers: list[float]) -> float:
     """Without replacement: round by round."""
-    accountant = rdp.RdpAccountant(RDP_ORDERS, neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE)
+    oracle = rdp.RdpAccountant(RDP_ORDERS, neighboring_relation=REPLACE_ONE)
     for multiplier in noise_multipliers:
-        accountant.compose(without_replacement_event(multiplier))
-    return float(accountant.get_epsilon(DELTA))
+        oracle.compose(without_replacement_event(multiplier))
+    return float(oracle.get_epsilon(DELTA))
 
 
 def pld_oracle(noise_multipliers: list[float]) -> float:
@@ -144,13 +221,13 @@ def pld_oracle(noise_multipliers: list[float]) -> float:
 
 
 def test_varying_noise_without_replacement_is_bounded_closely_from_above() -> None:
-    oracle, figure = rdp_oracle(VARYING), composed(WithoutReplacement(SELECTED, DEVICES), VARYING)
-    assert oracle * (1 - 1e-9) <= figure <= oracle * 1.05
+    oracle, figure = rdp_oracle(VARYING), without_replacement(VARYING, "rdp")
+    assert figure == pytest.approx(oracle, rel=1e-9)  # nothing is binned here
 
 
 def test_varying_noise_as_poisson_is_bounded_closely_from_above() -> None:
-    oracle, figure = pld_oracle(VARYING), composed(Poisson(RATE, DELTA), VARYING)
-    assert oracle * (1 - 1e-9) <= figure <= oracle * 1.05
+    oracle, figure = pld_oracle(VARYING), as_poisson(VARYING)
+    assert oracle * (1 - 1e-9) <= figure <= oracle * 1.01
 
 
 def plain_oracle(noise_multipliers: list[float]) -> float:
@@ -163,115 +240,172 @@ def test_little_noise_without_replacement_is_the_gaussian_composition() -> None:
     """Where amplification by RDP says less than no amplification at all."""
     multipliers = [CIFAR_10, 0.12, 0.13]
     oracle = plain_oracle(multipliers)
-    assert composed(WithoutReplacement(SELECTED, DEVICES), multipliers) == pytest.approx(oracle, rel=1e-6)
+    assert without_replacement(multipliers, "gaussian") == pytest.approx(oracle, rel=1e-6)
+    assert without_replacement(multipliers, "rdp") > oracle
+    assert without_replacement(multipliers) <= oracle
+
+
+def rdp_oracle_of_equal(multiplier: float, rounds: int) -> float:
+    """Without replacement: so many equal rounds."""
+    oracle = rdp.RdpAccountant(RDP_ORDERS, neighboring_relation=REPLACE_ONE)
+    oracle.compose(without_replacement_event(multiplier), rounds)
+    return float(oracle.get_epsilon(DELTA))
 
 
 @pytest.mark.parametrize("rounds", [1, 3, 20, 2000])
-def test_without_replacement_is_the_smallest_of_three_bounds(rounds: int) -> None:
-    """From where no amplification wins to where RDP does: the short cut past RDP never costs anything."""
+def test_without_replacement_is_below_three_bounds(rounds: int) -> None:
+    """From where no amplification wins to where RDP does; and above what a pair of neighbours pays."""
     winners = set()
     for multiplier in (0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.8, 1.0, 2.0):
-        accountant = rdp.RdpAccountant(RDP_ORDERS, neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE)
-        accountant.compose(without_replacement_event(multiplier), rounds)
+        rounds_alone = [multiplier] * rounds
         bounds = {
-            "rdp": float(accountant.get_epsilon(DELTA)),
-            "plain": plain_oracle([multiplier] * rounds),
-            "sum": rounds * sampled_gaussian_epsilon(DELTA / rounds, 2 / multiplier, SELECTED / DEVICES),
+            "rdp": rdp_oracle_of_equal(multiplier, rounds),
+            "plain": plain_oracle(rounds_alone),
+            "sum": rounds * sampled_gaussian_epsilon(DELTA / rounds, 2 / multiplier, RATE),
         }
-        figure = composed(WithoutReplacement(SELECTED, DEVICES), [multiplier] * rounds)
-        assert figure == pytest.approx(min(bounds.values()), rel=1e-6)
+        for accounted, name in (("rdp", "rdp"), ("plain", "gaussian"), ("sum", "sum")):
+            assert without_replacement(rounds_alone, name) == pytest.approx(bounds[accounted], rel=1e-6)
+        figure, least = (
+            without_replacement(rounds_alone),
+            epsilon(opposite_pair(sampled("replace_one", rounds_alone)), "add_remove", DELTA),
+        )
+        assert least * (1 - 1e-3) <= figure <= min(bounds.values()) * (1 + 1e-3)
         winners.add(min(bounds, key=lambda name: bounds[name]))
     assert winners == {1: {"sum"}, 3: {"rdp", "plain", "sum"}}.get(rounds, {"rdp", "plain"})
 
 
-def test_one_round_composed_is_one_round() -> None:
-    ledger = PrivacyLedger("without_replacement", SELECTED, DEVICES, DELTA)
-    figures = ledger.record(CIFAR_10, compose=True)
+@pytest.mark.parametrize("sampling", ["without_replacement", "poisson", "by_channel"])
+def test_one_round_composed_is_one_round(sampling: Sampling) -> None:
+    figures = ledger(sampling).record(Gaussian(CIFAR_10), compose=True)
     assert figures.epsilon == pytest.approx(figures.epsilon_round, rel=1e-12)
 
 
-@pytest.mark.parametrize("which", [0, 1], ids=["without_replacement", "poisson"])
-def test_more_rounds_never_cost_less(which: int) -> None:
-    accountant, figures = accountants()[which], [0.0]
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_more_rounds_never_cost_less(adjacency: Adjacency) -> None:
+    tight, figures = accountant("auto", adjacency), [0.0]
     for multiplier in [*VARYING, 0.2, 5.0, CIFAR_10, 2.0]:
-        figures.append(composed(accountant, [multiplier]))
+        tight.compose(sampled(adjacency, [multiplier]))
+        figures.append(tight.epsilon(DELTA))
     assert np.all(np.diff(figures) >= 0)
     assert figures[-1] > figures[1]
 
 
-@pytest.mark.parametrize("which", [0, 1], ids=["without_replacement", "poisson"])
-def test_rounds_may_be_entered_in_parts(which: int) -> None:
-    whole, parts = accountants()[which], accountants()[which]
-    parts.compose([1.0] * 3)
-    parts.compose([])
-    assert composed(parts, [1.0] * 5) == pytest.approx(composed(whole, [1.0] * 8), rel=1e-6)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_rounds_may_be_entered_in_parts(adjacency: Adjacency) -> None:
+    parts = accountant("auto", adjacency)
+    parts.compose(sampled(adjacency, [1.0] * 3))
+    parts.compose(sampled(adjacency, []))
+    parts.compose(sampled(adjacency, [1.0] * 5))
+    whole = epsilon(sampled(adjacency, [1.0] * 8), adjacency, DELTA)
+    assert parts.epsilon(DELTA) == pytest.approx(whole, rel=1e-6)
+
+
+@pytest.mark.parametrize(("adjacency", "name"), [("add_remove", "pld"), ("replace_one", "rdp")])
+def test_varying_noise_is_not_composed_by_its_mean(adjacency: Adjacency, name: str) -> None:
+    """Half of the rounds at 0.6, half at 3.0: far more than all at the mean, or at the root mean square."""
+    rounds = [0.6] * 4 + [3.0] * 4
+    varying = epsilon(sampled(adjacency, rounds), adjacency, DELTA, name)
+    for mean in (1.8, math.sqrt((0.6**2 + 3.0**2) / 2)):
+        assert varying > 1.5 * epsilon(sampled(adjacency, [mean] * 8), adjacency, DELTA, name)
+    oracle = pld_oracle if adjacency == "add_remove" else rdp_oracle
+    assert varying == pytest.approx(oracle(rounds), rel=0.01)
 
 
 # The ledger
 
 
 def test_the_ledger_names_what_its_figures_are_for() -> None:
-    fixed = PrivacyLedger("without_replacement", SELECTED, DEVICES, DELTA)
-    assert (fixed.adjacency, fixed.level, fixed.observer) == ("replace_one", "client", "third_party")
-    assert "without replacement" in fixed.accountant
-    poisson = PrivacyLedger("poisson", SELECTED, DEVICES, DELTA)
-    assert (poisson.adjacency, poisson.accountant) == ("add_remove", "PLD")
+    without = ledger("without_replacement").statement
+    assert (without.adjacency, without.level, without.observer) == ("replace_one", "client", "third_party")
+    assert ledger("without_replacement").accountant == "dominating pair"
+    assert (ledger("poisson").statement.adjacency, ledger("poisson").accountant) == ("add_remove", "PLD")
 
 
 def test_the_ledger_carries_the_figures_side_by_side() -> None:
-    figures = PrivacyLedger("without_replacement", SELECTED, DEVICES, DELTA).record(CIFAR_10, compose=True)
+    figures = ledger("without_replacement").record(Gaussian(CIFAR_10), compose=True)
     assert figures.epsilon_round == pytest.approx(176.67, abs=5e-3)
     assert figures.epsilon >= figures.epsilon_round
     assert figures.epsilon_as_poisson == pytest.approx(48.956, rel=0.01)
-    poisson = PrivacyLedger("poisson", SELECTED, DEVICES, DELTA).record(CIFAR_10, compose=True)
-    assert poisson.epsilon_round == pytest.approx(48.956, abs=5e-4)
-    assert poisson.epsilon == poisson.epsilon_as_poisson
+    figures = ledger("poisson").record(Gaussian(CIFAR_10), compose=True)
+    assert figures.epsilon_round == pytest.approx(48.956, abs=5e-4)
+    assert figures.epsilon == figures.epsilon_as_poisson
 
 
-def test_rounds_count_even_if_not_composed_at_once() -> None:
-    ledger = PrivacyLedger("without_replacement", SELECTED, DEVICES, DELTA)
+def test_against_the_server_one_participation_costs_63_as_add_remove() -> None:
+    statement = Statement("client", "poisson", SELECTED, DEVICES, "server", DELTA)
+    figures = PrivacyLedger(statement).record(Gaussian(CIFAR_10), compose=True, devices=np.array([5]))
+    assert figures.epsilon_round == pytest.approx(63.0, abs=0.05)
+    assert figures.epsilon == pytest.approx(63.04, abs=5e-3)
+    assert figures.epsilon_as_poisson == pytest.approx(48.956, rel=0.01)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_rounds_count_even_if_not_composed_at_once(adjacency: Adjacency) -> None:
+    of_run = ledger("without_replacement" if adjacency == "replace_one" else "poisson")
     for _ in range(1999):
-        figures = ledger.record(1.0, compose=False)
+        figures = of_run.record(Gaussian(1.0), compose=False)
         assert math.isnan(figures.epsilon)
         assert math.isnan(figures.epsilon_as_poisson)
+        assert math.isnan(figures.epsilon_at_least)
         assert figures.epsilon_round > 0
-    figures = ledger.record(1.0, compose=True)
-    assert figures.epsilon == pytest.approx(217.5, abs=0.05)
+    figures = of_run.record(Gaussian(1.0), compose=True, last=True)
     assert figures.epsilon_as_poisson == pytest.approx(7.102, abs=1e-3)
+    if adjacency == "replace_one":
+        assert figures.epsilon == pytest.approx(57.64, abs=5e-3)
+        assert figures.epsilon_at_least == pytest.approx(45.12, abs=5e-3)
+    else:
+        assert figures.epsilon == figures.epsilon_at_least == figures.epsilon_as_poisson
 
 
-def test_a_round_without_noise_is_never_forgotten() -> None:
-    ledger = PrivacyLedger("without_replacement", SELECTED, DEVICES, DELTA)
-    assert math.isfinite(ledger.record(1.0, compose=True).epsilon)
-    bare = ledger.record(0.0, compose=True)
-    assert (bare.epsilon_round, bare.epsilon, bare.epsilon_as_poisson) == (math.inf, math.inf, math.inf)
-    later = ledger.record(1.0, compose=True)
+def test_the_ledger_composes_varying_noise_round_by_round() -> None:
+    """Composed in parts or all at once; rounded down by at most half a percent, so that epsilon is at most a little
+    above the oracle and never below."""
+    multipliers = [0.9, 0.6, 2.5, 1.7, 3.1] * 2 + [1.05, 0.71]
+    exact = without_replacement(multipliers)
+    assert exact < min(rdp_oracle(multipliers), plain_oracle(multipliers))
+    for every in (4, 12):
+        of_run = ledger("without_replacement")
+        for t, multiplier in enumerate(multipliers):
+            figures = of_run.record(Gaussian(multiplier), compose=(t + 1) % every == 0)
+        for figure, oracle in (
+            (figures.epsilon, exact),
+            (figures.epsilon_as_poisson, as_poisson(multipliers)),
+        ):
+            assert oracle * (1 - 1e-9) <= figure <= oracle * 1.02
+
+
+@pytest.mark.parametrize("bare", [0.0, 1e-300])
+def test_a_round_without_noise_is_never_forgotten(bare: float) -> None:
+    """1e-300: noise whose share of the contribution has no square that is a number."""
+    of_run = ledger("without_replacement")
+    assert math.isfinite(of_run.record(Gaussian(1.0), compose=True).epsilon)
+    figures = of_run.record(Gaussian(bare), compose=True)
+    assert (figures.epsilon_round, figures.epsilon, figures.epsilon_as_poisson) == (math.inf, math.inf, math.inf)
+    later = of_run.record(Gaussian(1.0), compose=True)
     assert math.isfinite(later.epsilon_round)
     assert (later.epsilon, later.epsilon_as_poisson) == (math.inf, math.inf)
 
 
 def test_a_round_without_noise_counts_even_if_it_was_not_composed() -> None:
-    ledger = PrivacyLedger("poisson", SELECTED, DEVICES, DELTA)
-    assert math.isnan(ledger.record(0.0, compose=False).epsilon)
-    assert ledger.record(1.0, compose=True).epsilon == math.inf
+    of_run = ledger("poisson")
+    assert math.isnan(of_run.record(Gaussian(0.0), compose=False).epsilon)
+    assert of_run.record(Gaussian(1.0), compose=True).epsilon == math.inf
 
 
 def test_a_round_with_far_less_noise_coarsens_the_grid() -> None:
     """Composed one by one or at once: the same figure to the grid's resolution, within bounded memory."""
     multipliers = [1.0, 0.1, 0.01, 0.003]
-    one_by_one = Poisson(0.032, 1e-3)
+    one_by_one = accountant("pld", "add_remove")
     for multiplier in multipliers:
-        one_by_one.compose([multiplier])
-    at_once = Poisson(0.032, 1e-3)
-    at_once.compose(multipliers)
-    assert one_by_one.epsilon(1e-3) == pytest.approx(at_once.epsilon(1e-3), rel=0.01)
-    last_alone = Poisson(0.032, 1e-3)
-    last_alone.compose([0.003])
-    assert one_by_one.epsilon(1e-3) > last_alone.epsilon(1e-3) * 0.999
+        one_by_one.compose(poisson(multiplier))
+        figure = one_by_one.epsilon(DELTA)
+    assert figure == pytest.approx(as_poisson(multipliers, "pld"), rel=0.01)
+    assert figure > as_poisson([0.003], "pld") * 0.999
 
 
-@pytest.mark.parametrize("multiplier", [1e5, 1e12, 1e30])
-def test_more_noise_than_the_accountants_can_tell_is_bounded_not_refused(multiplier: float) -> None:
-    for accountant in (Poisson(0.032, 1e-3), WithoutReplacement(32, 1000)):
-        accountant.compose([multiplier] * 10)
-        assert 0 <= accountant.epsilon(1e-3) < 1e-3
+@pytest.mark.parametrize("multiplier", [1e5, 1e12, 1e30, 1e200])
+@pytest.mark.parametrize(("adjacency", "name"), [("add_remove", "pld"), *((a, "auto") for a in ADJACENCIES)])
+def test_more_noise_than_the_accountants_can_tell_is_bounded_not_refused(
+    multiplier: float, adjacency: Adjacency, name: str
+) -> None:
+    assert 0 <= epsilon(repeated(sampled(adjacency, [multiplier]), 10), adjacency, DELTA, name) < 1e-3

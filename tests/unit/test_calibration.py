@@ -179,7 +179,7 @@ def test_an_accountant_without_a_bound_is_refused_by_its_key() -> None:
     for overrides in (("privacy.bound=paper",), ("privacy.bound=accountant",)):
         settings = small_settings("privacy.accountant=pld", *overrides)
         with pytest.raises(
-            UserError, match=r"^privacy\.accountant: accountant 'PLD' has no bound for a sample of fixed"
+            UserError, match=r"^privacy\.accountant: accountant 'pld' has no bound for a sample of fixed"
         ):
             run(settings)
 

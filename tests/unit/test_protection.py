@@ -15,8 +15,10 @@ from scipy.special import j0
 
 from airfl.cell import build_cell, noise_multiplier, open_round
 from airfl.config import Settings
+from airfl.privacy.events import Gaussian
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.statement import Statement
 from airfl.stages import Batch, MessageBound
 from airfl.streams import Streams
 from airfl.uplinks import Terms
@@ -352,9 +354,9 @@ def test_half_of_delta_pays_for_the_quantiles_of_all_rounds(
     bound = beta * (abs(slope) + (width + 1e-9) / known_gains.min())
     assert 1 / report.protection == pytest.approx(bound, rel=1e-6)
     multiplier = noise_multiplier(cell, report)
-    ledger = PrivacyLedger("by_channel", 3, 3, settings.delta, settings.csi_tail)
+    ledger = PrivacyLedger(Statement("client", "by_channel", 3, 3, "third_party", settings.delta, settings.csi_tail))
     assert settings.csi_tail == 0.005
-    figures = ledger.record(multiplier, compose=True, devices=np.arange(3))
+    figures = ledger.record(Gaussian(multiplier), compose=True, devices=np.arange(3))
     assert figures.epsilon == pytest.approx(gaussian_epsilon(0.005, 2 / multiplier), rel=1e-9)
     assert figures.epsilon_round == pytest.approx(figures.epsilon, rel=1e-9)
 
@@ -381,8 +383,8 @@ def test_without_a_bound_nothing_protects(packing: Packing) -> None:
     cell = build_cell(settings, 8, np.ones(3))
     report = open_round(cell, 0, cell.memory).link.at_bound()
     assert report.protection == 0
-    ledger = PrivacyLedger("without_replacement", 3, 3, 1e-3)
-    figures = ledger.record(noise_multiplier(cell, report), compose=True)
+    ledger = PrivacyLedger(Statement("client", "without_replacement", 3, 3, "third_party", 1e-3))
+    figures = ledger.record(Gaussian(noise_multiplier(cell, report)), compose=True)
     assert figures.epsilon == figures.epsilon_round == math.inf
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 from torch import Tensor
 
-from airfl.privacy.binomial_ledger import BinomialRelease
+from airfl.privacy.binomial_release import BinomialRelease
 from airfl.schemes.cpsgd import build
 from airfl.schemes.recipe import Problem
 from airfl.stages.clip import Clip

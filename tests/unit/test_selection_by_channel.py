@@ -17,12 +17,14 @@ from airfl.budget import link_budget
 from airfl.cell import Cell, Opening, build_cell, noise_multiplier, open_round, round_costs
 from airfl.config import Settings
 from airfl.errors import UserError
-from airfl.privacy.composition import OwnRounds
+from airfl.privacy.accountants import accountant
+from airfl.privacy.events import Event, Gaussian, NonPrivate
 from airfl.privacy.gaussian import gaussian_epsilon
-from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.ledger import Participation, PrivacyLedger
+from airfl.privacy.statement import Statement
 from airfl.record import Record
 from airfl.round import State, World, run_round
-from airfl.selection import SELECTIONS, Candidates, Limits
+from airfl.selection import SELECTIONS, Candidates, Limits, Sampling
 from airfl.simulation import build_world
 from airfl.stages import Batch
 from tests.conftest import small_settings
@@ -435,34 +437,79 @@ def test_the_budget_of_rounds_in_which_nobody_takes_part() -> None:
 # --- the ledger -----------------------------------------------------------------------------------------------------
 
 
+def ledger_of(sampling: Sampling, devices: int = 1000, selected: int = 2) -> PrivacyLedger:
+    return PrivacyLedger(Statement("client", sampling, selected, devices, "third_party", 1e-3))
+
+
 def test_own_rounds_compose_as_gaussians_and_the_worst_device_counts() -> None:
     """mu^2 = sum over a device's own rounds of (2/multiplier)^2: device 1 in rounds 0 and 2, device 3 in round 1."""
-    own = OwnRounds(4)
-    assert own.epsilon(1e-3) == 0
-    own.compose(4.0, np.array([0, 1]))
-    own.compose(1.0, np.array([3]))
-    assert own.epsilon(1e-3) == pytest.approx(gaussian_epsilon(1e-3, 2.0), rel=1e-12)
-    own.compose(0.9, np.array([1, 2]))
-    assert own.epsilon(1e-3) == pytest.approx(gaussian_epsilon(1e-3, math.sqrt(0.25 + (2 / 0.9) ** 2)), rel=1e-12)
-    own.compose(3.0, np.array([], dtype=np.int64))
-    assert own.epsilon(1e-3) == pytest.approx(gaussian_epsilon(1e-3, math.sqrt(0.25 + (2 / 0.9) ** 2)), rel=1e-12)
+    ledger, bare = ledger_of("by_channel", devices=4), math.sqrt(0.25 + (2 / 0.9) ** 2)
+    rounds: list[tuple[float, list[int], float]] = [
+        (7.0, [], 0.0),
+        (4.0, [0, 1], 0.5),
+        (1.0, [3], 2.0),
+        (0.9, [1, 2], bare),
+        (3.0, [], bare),
+    ]
+    for multiplier, devices, mu in rounds:
+        figures = ledger.record(Gaussian(multiplier), compose=True, devices=np.array(devices, dtype=np.int64))
+        assert figures.epsilon == pytest.approx(gaussian_epsilon(1e-3, mu), rel=1e-12)
+    at_once = ledger_of("by_channel", devices=4)
+    for multiplier, devices, _ in rounds:
+        figures = at_once.record(Gaussian(multiplier), multiplier == 3.0, np.array(devices, dtype=np.int64), last=True)
+    assert figures.epsilon == pytest.approx(gaussian_epsilon(1e-3, bare), rel=1e-12)
+    assert figures.epsilon_at_least == pytest.approx(figures.epsilon, rel=1e-9)  # exact
+
+
+def test_participation_tells_by_how_much_the_worst_has_grown() -> None:
+    """What brings the largest sum of 1/z^2 there, each time it has grown."""
+    own = Participation(4)
+    told: list[tuple[Event, int]] = []
+    for multiplier, devices in ((2.0, [0, 1]), (4.0, [2]), (2.0, [2]), (1.0, [1]), (5.0, [])):
+        own.enter(Gaussian(multiplier), np.array(devices, dtype=np.int64))
+        told.extend(own.more().parts)
+    assert own.more().parts == ()
+    composed = accountant("closed-form", "replace_one")
+    for event, count in told:
+        composed.compose(event, count)
+    # Device 2 came to 1/16 + 1/4 above the 1/4 of device 0; device 1 is at 1/4 + 1.
+    assert [count for _, count in told] == [1, 1, 1]
+    assert composed.epsilon(1e-3) == pytest.approx(gaussian_epsilon(1e-3, 2 * math.sqrt(1.25)), rel=1e-12)
+    own.enter(NonPrivate(), np.array([], dtype=np.int64))
+    assert own.more().parts == ()
+    own.enter(NonPrivate(), None)
+    assert own.more().parts == ((NonPrivate(), 1),)
 
 
 def test_the_ledger_by_channel_amplifies_nothing() -> None:
     """The same rounds drawn blindly, 2 of 1,000 devices, cost less; by the channel each is paid in full."""
-    ledger = PrivacyLedger("by_channel", 2, 1000, 1e-3)
-    blind = PrivacyLedger("without_replacement", 2, 1000, 1e-3)
-    assert ledger.adjacency == "replace_one"
-    assert ledger.accountant == OwnRounds.name
-    figures = [ledger.record(8.0, compose=True, devices=np.array([7, t])) for t in range(100, 104)]
+    ledger, blind = ledger_of("by_channel"), ledger_of("without_replacement")
+    assert ledger.statement.adjacency == "replace_one"
+    figures = [ledger.record(Gaussian(8.0), compose=True, devices=np.array([7, t])) for t in range(100, 104)]
     for t, figure in enumerate(figures, start=1):
         assert figure.epsilon_round == pytest.approx(gaussian_epsilon(1e-3, 2 / 8.0), rel=1e-12)
         assert figure.epsilon == pytest.approx(gaussian_epsilon(1e-3, 2 / 8.0 * math.sqrt(t)), rel=1e-12)
-    blindly = [blind.record(8.0, compose=True) for _ in range(4)]
+    blindly = [blind.record(Gaussian(8.0), compose=True) for _ in range(4)]
     assert blindly[-1].epsilon < figures[-1].epsilon / 2
     # What was released without noise stays released.
-    assert ledger.record(0.0, compose=True, devices=np.array([1])).epsilon == math.inf
-    assert ledger.record(8.0, compose=True, devices=np.array([1])).epsilon == math.inf
+    assert ledger.record(Gaussian(0.0), compose=True, devices=np.array([1])).epsilon == math.inf
+    assert ledger.record(Gaussian(8.0), compose=True, devices=np.array([1])).epsilon == math.inf
+
+
+def test_the_server_knows_who_took_part() -> None:
+    """As by the channel: nothing hides a participation from it, whatever drew the devices."""
+    cases: tuple[tuple[Sampling, float], ...] = (("without_replacement", 2.0), ("poisson", 1.0), ("by_channel", 2.0))
+    for sampling, sensitivity in cases:
+        statement = Statement("client", sampling, 2, 1000, "server", 1e-3)
+        ledger = PrivacyLedger(statement)
+        assert not statement.hidden
+        for t in range(1, 4):
+            figures = ledger.record(Gaussian(8.0), compose=True, devices=np.array([7, 100 + t]))
+            exact = gaussian_epsilon(1e-3, sensitivity / 8.0 * math.sqrt(t))
+            assert figures.epsilon == pytest.approx(exact, rel=1e-12)
+        assert figures.epsilon_round == pytest.approx(gaussian_epsilon(1e-3, sensitivity / 8.0), rel=1e-12)
+        # The literature's convention hides the device all the same.
+        assert figures.epsilon_as_poisson < figures.epsilon / 10
 
 
 @pytest.mark.parametrize("kind", ["best-k", "threshold", "proportional-fair", "energy-budget"])
@@ -480,8 +527,7 @@ def test_epsilon_of_a_run_is_that_of_its_worst_device(kind: str) -> None:
         "local.steps=1",
     )
     world, records = records_of(settings)
-    assert world.ledger.sampling == "by_channel"
-    assert world.ledger.accountant == OwnRounds.name
+    assert world.ledger.statement.sampling == "by_channel"
     squared = np.zeros(16)
     for record in records:
         multiplier = record["noise_multiplier"]

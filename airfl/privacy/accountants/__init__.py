@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from airfl.errors import UserError, nearest
-from airfl.privacy.accountants.accountant import Accountant, UnsupportedEventError, accountant_of_settings
+from airfl.privacy.accountants.accountant import Accountant, accountant_of_settings
 from airfl.privacy.accountants.advanced import CpSgd
 from airfl.privacy.accountants.closed_form import AddingUp, ClosedForm, IgnoringSampling
 from airfl.privacy.accountants.loss_distributions import dominating_pair, pld
 from airfl.privacy.accountants.renyi import Renyi
 from airfl.privacy.accountants.tight import Tight
-from airfl.privacy.events import Adjacency
+from airfl.privacy.events import Adjacency, UnsupportedEventError
 
 
 @dataclass(frozen=True)

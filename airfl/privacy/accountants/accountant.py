@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from airfl.errors import UserError
-from airfl.privacy.events import Adjacency, Event, Release
+from airfl.privacy.events import Adjacency, Binomial, Event, Release, UnsupportedEventError
 
 
 class Accountant(Protocol):
@@ -27,10 +27,6 @@ class Accountant(Protocol):
         ...
 
 
-class UnsupportedEventError(UserError):
-    """An event that an accountant has no bound for under this adjacency."""
-
-
 @contextmanager
 def accountant_of_settings() -> Iterator[None]:
     """What an accountant refuses inside was chosen by a key of the settings."""
@@ -40,8 +36,8 @@ def accountant_of_settings() -> Iterator[None]:
         raise UserError(f"privacy.accountant: {error}") from None
 
 
-def unsupported(name: str, release: Release, adjacency: Adjacency, instead: str) -> UnsupportedEventError:
-    """The error, one line."""
+def unsupported(name: str, release: Release, adjacency: Adjacency) -> UnsupportedEventError:
+    """The error, one line; name: of the accountant, which the table has in small letters."""
     kind = {
         "Gaussian": "Gaussian noise without sampling",
         "Binomial": "binomial noise",
@@ -49,6 +45,19 @@ def unsupported(name: str, release: Release, adjacency: Adjacency, instead: str)
         "FixedSizeSampled": "a sample of fixed size",
         "NonPrivate": "a release without privacy",
     }[type(release).__name__]
+    binomial = isinstance(getattr(release, "event", release), Binomial)
+    own = "a sample of fixed size" if isinstance(release, Binomial) else kind
+    known = {
+        (False, "PoissonSampled", "add_remove"): "take pld or rdp",
+        (False, "PoissonSampled", "replace_one"): "account it under add-remove",
+        (False, "FixedSizeSampled", "replace_one"): "take rdp or dominating-pair",
+        (False, "FixedSizeSampled", "add_remove"): "account it under replace-one",
+    }
+    other = f"take cpsgd, for {own} under replace-one" if binomial else "take auto"
+    mend = known.get((binomial, type(release).__name__, adjacency), other)
+    if binomial:
+        kind = f"binomial noise on {kind}" if kind != "binomial noise" else kind
+    key = name.lower().replace(" ", "-")
     return UnsupportedEventError(
-        f"accountant {name!r} has no bound for {kind} under {adjacency.replace('_', '-')}; take {instead}"
+        f"accountant {key!r} has no bound for {kind} under {adjacency.replace('_', '-')}; {mend}"
     )

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import math
 
-from airfl.privacy.accountants.accountant import UnsupportedEventError, unsupported
+from airfl.privacy.accountants.accountant import unsupported
 from airfl.privacy.binomial import Quantised, cpsgd_epsilon
-from airfl.privacy.events import Adjacency, Binomial, Event, FixedSizeSampled, NonPrivate, releases
+from airfl.privacy.events import (
+    Adjacency,
+    Binomial,
+    Event,
+    FixedSizeSampled,
+    NonPrivate,
+    UnsupportedEventError,
+    releases,
+)
 
 
 class CpSgd:
@@ -33,7 +41,7 @@ class CpSgd:
             sampled = isinstance(release, FixedSizeSampled)
             rate, noise = (release.rate, release.event) if isinstance(release, FixedSizeSampled) else (1.0, release)
             if self._adjacency != "replace_one" or not isinstance(noise, Binomial):
-                raise unsupported("cpsgd", release, self._adjacency, "auto")
+                raise unsupported("cpsgd", release, self._adjacency)
             if self._kind not in (None, (noise.message, rate)):
                 raise UnsupportedEventError(
                     f"accountant 'cpsgd' composes rounds of one message and one sampling rate (given: "

@@ -13,6 +13,7 @@ from airfl.privacy.events import (
     NonPrivate,
     PoissonSampled,
     Release,
+    inverse_square,
     noise_of,
     releases,
 )
@@ -41,7 +42,7 @@ class ClosedForm:
             sampled = isinstance(release, (PoissonSampled, FixedSizeSampled))
             alone = not self._plain.something and self._sampled is None and count == 1
             if self._sampled or (sampled and not (alone and amplified(release, self._adjacency))):
-                raise unsupported(self.name, self._sampled or release, self._adjacency, "auto")
+                raise unsupported(self.name, self._sampled or release, self._adjacency)
             if isinstance(release, (PoissonSampled, FixedSizeSampled)):
                 self._sampled = release
             self._plain.compose(release, count)
@@ -56,7 +57,7 @@ class ClosedForm:
 class IgnoringSampling:
     """Gaussian releases as if everybody were in each: exact without sampling, and good where there is little noise."""
 
-    name = "Gaussian composition"
+    name = "Gaussian"
 
     def __init__(self, adjacency: Adjacency) -> None:
         self._adjacency = adjacency
@@ -73,9 +74,11 @@ class IgnoringSampling:
             if isinstance(release, NonPrivate):
                 self._mu_squared = math.inf
                 continue
-            if not _gaussian(release):
-                raise unsupported(self.name, release, self._adjacency, "cpsgd")
-            self._mu_squared += count * (SENSITIVITY[self._adjacency] / noise_of(release).noise_multiplier) ** 2
+            # Whoever leaves a sample of fixed size is replaced in it: that is no add/remove.
+            if not _gaussian(release) or (isinstance(release, FixedSizeSampled) and self._adjacency == "add_remove"):
+                raise unsupported(self.name, release, self._adjacency)
+            squared = SENSITIVITY[self._adjacency] ** 2 * inverse_square(noise_of(release).noise_multiplier)
+            self._mu_squared += count * squared
 
     def epsilon(self, delta: float) -> float:
         """See `Accountant`."""
@@ -85,7 +88,7 @@ class IgnoringSampling:
 class AddingUp:
     """Every release by itself at an equal share of delta; releases without sampling count as one. Good for few."""
 
-    name = "sum of rounds"
+    name = "sum"
 
     def __init__(self, adjacency: Adjacency) -> None:
         self._adjacency = adjacency
@@ -100,7 +103,7 @@ class AddingUp:
             elif amplified(release, self._adjacency):
                 self._sampled[release] = self._sampled.get(release, 0) + count
             else:
-                raise unsupported(self.name, release, self._adjacency, "auto")
+                raise unsupported(self.name, release, self._adjacency)
 
     def epsilon(self, delta: float) -> float:
         """See `Accountant`."""

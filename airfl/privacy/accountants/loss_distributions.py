@@ -36,6 +36,8 @@ FINEST_GRID = 1e-3
 GRID_SHARE = 2e-3
 # Where losses are large but rare, epsilon may be small: no release takes more of the grid than this.
 MOST_POINTS = 20_000
+# e^grid is a number.
+COARSEST_GRID = 500.0
 # A release that loses much more than those before it has all of them composed anew on its coarser grid.
 COARSENING = 4.0
 # Connecting the dots, the sharper way to a grid, takes exponentials of the loss and of the grid: beyond these they
@@ -71,8 +73,7 @@ class LossDistributions:
         for release, count in releases(event, times):
             gaussian = isinstance(release, Gaussian) or amplified(release, self._adjacency)
             if not (isinstance(release, NonPrivate) or (gaussian and type(release) in self._kinds)):
-                instead = "rdp or dominating-pair" if isinstance(release, FixedSizeSampled) else "auto"
-                raise unsupported(self.name, release, self._adjacency, instead)
+                raise unsupported(self.name, release, self._adjacency)
             self._plain.compose(release, count)
             self._releases[release] = self._releases.get(release, 0) + count
             self._new[release] = self._new.get(release, 0) + count
@@ -103,7 +104,8 @@ class LossDistributions:
         mu = SENSITIVITY[self._adjacency] / noise_of(release).noise_multiplier
         rate = release.rate if isinstance(release, (PoissonSampled, FixedSizeSampled)) else 1.0
         widest = _amplified_loss(mu * mu / 2 + TAIL * mu, rate) / MOST_POINTS
-        return max(FINEST_GRID, GRID_SHARE * release_epsilon(release, self._adjacency, delta), widest)
+        share = GRID_SHARE * release_epsilon(release, self._adjacency, delta)
+        return min(max(FINEST_GRID, share, widest), COARSEST_GRID)
 
     def _representable(self, release: Release) -> bool:
         if isinstance(release, NonPrivate):

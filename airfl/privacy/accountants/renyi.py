@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -36,12 +36,14 @@ ORDERS: Mapping[Adjacency, tuple[float, ...]] = {
 }
 # More noise than this is counted as this much: the numerics end somewhere above.
 LARGEST_MULTIPLIER = 1e4
-# Large orders take up to tenths of a second. Any order gives a bound, and bounds fall and then rise with the order: so
-# it is walked upwards in steps until they rise, and then around the best. Of many releases every so many-th says where
-# that is, and only its neighbours are computed for all.
-STEP = 8
+# Larger orders than this take up to tenths of a second a release: they are tried only where the best of the others is
+# large.
+CHEAP = 64
+LARGE = 40
+# Any order gives a bound. Of many releases a few say which whole order is best, and only its neighbours, the fractions
+# among them, are computed for all.
 MANY = 24
-NEIGHBOURS = 2
+NEIGHBOURS = 12
 
 
 class Renyi:
@@ -57,7 +59,7 @@ class Renyi:
         """See `Accountant`."""
         for release, count in releases(event, times):
             if not (isinstance(release, (Gaussian, NonPrivate)) or amplified(release, self._adjacency)):
-                raise unsupported(self.name, release, self._adjacency, "auto")
+                raise unsupported(self.name, release, self._adjacency)
             self._releases[release] = self._releases.get(release, 0) + count
 
     def epsilon(self, delta: float) -> float:
@@ -65,27 +67,23 @@ class Renyi:
         if any(isinstance(release, NonPrivate) for release in self._releases):
             return math.inf
         orders = ORDERS[self._adjacency]
-        if len(self._releases) <= MANY:
-            return max(0.0, min(self._around_best(self._releases, delta).values()))
-        thinned = self._around_best(_thinned(self._releases), delta)
-        best = min(thinned, key=lambda place: thinned[place])
-        near = range(max(best - NEIGHBOURS, 0), min(best + NEIGHBOURS + 1, len(orders)))
-        return max(0.0, min(self._bound(self._releases, orders[place], delta) for place in near))
+        if len(self._releases) > MANY:
+            whole = [order for order in orders if order == int(order)]
+            best = orders.index(self._best(_thinned(self._releases), whole, delta)[0])
+            near = orders[max(best - NEIGHBOURS, 0) : best + NEIGHBOURS + 1]
+            found = self._best(self._releases, near, delta)[1]
+            if math.isfinite(found):
+                return max(0.0, found)
+        return max(0.0, self._best(self._releases, orders, delta)[1])
 
-    def _around_best(self, counts: Mapping[Release, int], delta: float) -> dict[int, float]:
-        """Bounds by the place of their order, in whole steps up to where they rise, and everywhere around the best."""
-        orders = ORDERS[self._adjacency]
-        found: dict[int, float] = {}
-        least = math.inf
-        for place in range(0, len(orders), STEP):
-            found[place] = self._bound(counts, orders[place], delta)
-            if math.isfinite(least) and found[place] > least:
-                break
-            least = min(least, found[place])
-        best = min(found, key=lambda place: found[place])
-        for place in range(max(best - STEP + 1, 0), min(best + STEP, len(orders))):
-            found[place] = self._bound(counts, orders[place], delta)
-        return found
+    def _best(self, counts: Mapping[Release, int], orders: Sequence[float], delta: float) -> tuple[float, float]:
+        """The order with the smallest bound, and that bound."""
+        cheap = [order for order in orders if order <= CHEAP] or list(orders)
+        bound, best = min((self._bound(counts, order, delta), order) for order in cheap)
+        if best >= LARGE:
+            dear = [(self._bound(counts, order, delta), order) for order in orders if order > CHEAP]
+            bound, best = min([(bound, best), *dear])
+        return best, bound
 
     def _bound(self, counts: Mapping[Release, int], order: float, delta: float) -> float:
         return _converted(order, self._divergence(counts, order), delta)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from airfl.privacy.accountants.accountant import Accountant
 from airfl.privacy.accountants.advanced import CpSgd
 from airfl.privacy.accountants.loss_distributions import dominating_pair, pld
-from airfl.privacy.events import NOTHING, Adjacency, Event, has_binomial
+from airfl.privacy.events import NOTHING, Adjacency, Event, has_binomial, releases
 
 
 class Tight:
@@ -24,6 +24,8 @@ class Tight:
     def compose(self, event: Event, times: int = 1) -> None:
         """See `Accountant`."""
         if self._chosen is None:
+            if not any(True for _ in releases(event, times)):
+                return
             self._chosen = tightest(event, self._adjacency)
         self._chosen.compose(event, times)
 

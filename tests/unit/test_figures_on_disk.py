@@ -1,0 +1,208 @@
+"""Privacy figures on disk: computed once, by what they are of, and never a reason to fail."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airfl.privacy import figures_on_disk
+from airfl.privacy.bounds import Bounds, bounds
+from airfl.privacy.events import (
+    Adjacency,
+    Composed,
+    Event,
+    FixedSizeSampled,
+    Gaussian,
+    NonPrivate,
+    PoissonSampled,
+    composed,
+    repeated,
+)
+from airfl.privacy.figures_on_disk import FILE_NAME, Figures, kept_figures
+
+DELTA = 1e-3
+EVENT = repeated(PoissonSampled(0.032, Gaussian(1.0)), 20)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache."""
+    monkeypatch.setenv("AIRFL_CACHE", str(tmp_path))
+    return tmp_path
+
+
+class Computing:
+    """Gives these figures and counts how often it was asked."""
+
+    def __init__(self, figures: Figures = (1.0, 2.0)) -> None:
+        self.figures, self.times = figures, 0
+
+    def __call__(self) -> Figures:
+        self.times += 1
+        return self.figures
+
+
+def kept(
+    compute: Callable[[], Figures],
+    event: Event = EVENT,
+    name: str = "pld",
+    adjacency: Adjacency = "add_remove",
+    delta: float = DELTA,
+    tolerance: float = 0.02,
+) -> Figures:
+    return kept_figures(name, adjacency, delta, tolerance, event, compute)
+
+
+def test_the_second_time_nothing_is_computed(folder: Path) -> None:
+    compute = Computing()
+    assert kept(compute) == kept(compute) == (1.0, 2.0)
+    assert compute.times == 1
+    assert (folder / FILE_NAME).is_file()
+
+
+def test_bounds_are_computed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = bounds(EVENT, "add_remove", DELTA, "pld")
+    monkeypatch.setattr("airfl.privacy.bounds.epsilon", lambda *_: pytest.fail("computed again"))
+    assert bounds(EVENT, "add_remove", DELTA, "pld") == first
+    assert first.lower == first.upper > 0
+
+
+def test_what_is_quick_is_not_kept(folder: Path) -> None:
+    bounds(Gaussian(1.0), "add_remove", DELTA, "closed-form")
+    assert not (folder / FILE_NAME).exists()
+
+
+@pytest.mark.parametrize("figures", [(math.inf, math.inf), (0.0, 0.0), (1 / 3, 2 / 3), (5e-324, 1.7e308)])
+def test_figures_come_back_to_the_bit(folder: Path, figures: Figures) -> None:
+    compute = Computing(figures)
+    assert kept(compute) == kept(compute) == figures
+    assert compute.times == 1
+
+
+def test_what_is_not_a_number_is_computed_again(folder: Path) -> None:
+    kept(Computing((math.nan, 1.0)))
+    assert kept(Computing()) == (1.0, 2.0)
+
+
+def test_the_order_of_events_does_not_matter(folder: Path) -> None:
+    one, two = PoissonSampled(0.032, Gaussian(1.0)), PoissonSampled(0.032, Gaussian(2.0))
+    compute = Computing()
+    for event in (
+        composed([one, two, one]),
+        composed([two, one, one]),
+        Composed(((two, 1), (one, 2))),
+        Composed(((one, 1), (Composed(((two, 1), (one, 1))), 1), (Gaussian(math.inf), 5))),
+    ):
+        kept(compute, event)
+    assert compute.times == 1
+
+
+def test_figures_of_different_questions_do_not_mix(folder: Path) -> None:
+    """Everything that a figure depends on is in its address: each of these is computed, and later found."""
+    fixed = FixedSizeSampled(32, 1000, Gaussian(1.0))
+    questions: list[Callable[[Computing], Figures]] = [
+        kept,
+        lambda c: kept(c, name="rdp"),
+        lambda c: kept(c, adjacency="replace_one"),
+        lambda c: kept(c, delta=1.0000000001e-3),
+        lambda c: kept(c, tolerance=0.01),
+        lambda c: kept(c, repeated(PoissonSampled(0.032, Gaussian(1.0)), 21)),
+        lambda c: kept(c, repeated(PoissonSampled(0.033, Gaussian(1.0)), 20)),
+        lambda c: kept(c, repeated(PoissonSampled(0.032, Gaussian(1.0000000001)), 20)),
+        lambda c: kept(c, repeated(Gaussian(1.0), 20)),
+        lambda c: kept(c, repeated(fixed, 20)),
+        lambda c: kept(c, repeated(FixedSizeSampled(32, 1001, Gaussian(1.0)), 20)),
+        lambda c: kept(c, repeated(FixedSizeSampled(64, 2000, Gaussian(1.0)), 20)),
+        lambda c: kept(c, NonPrivate()),
+        lambda c: kept(c, Composed(())),
+    ]
+    asked = [Computing((float(number), number + 0.5)) for number in range(len(questions))]
+    for _ in range(2):
+        for question, compute in zip(questions, asked, strict=True):
+            assert question(compute) == compute.figures
+    assert [compute.times for compute in asked] == [1] * len(questions)
+
+
+def test_another_release_of_the_library_or_of_this_computes_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compute = Computing()
+    kept(compute)
+    monkeypatch.setattr(figures_on_disk, "version", lambda name: "99")
+    kept(compute)
+    monkeypatch.setattr(figures_on_disk, "FORMAT", 10**6)
+    kept(compute)
+    assert compute.times == 3
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no data base at all, but long enough to be taken for one" * 40, b"\0" * 8192]
+)
+def test_a_damaged_file_only_costs_time(folder: Path, content: bytes) -> None:
+    (folder / FILE_NAME).write_bytes(content)
+    compute = Computing()
+    assert kept(compute) == kept(compute) == (1.0, 2.0)
+    assert compute.times >= 1
+
+
+def test_a_file_that_was_cut_off_only_costs_time(folder: Path) -> None:
+    for number in range(200):
+        kept(Computing(), repeated(Gaussian(1.0), number + 1))
+    whole = (folder / FILE_NAME).read_bytes()
+    (folder / FILE_NAME).write_bytes(whole[: len(whole) // 2 + 100])
+    compute = Computing((3.0, 4.0))
+    assert kept(compute, repeated(Gaussian(1.0), 500)) == (3.0, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("table", "row"),
+    [
+        ("figures (address text primary key)", "('{}')"),
+        ("figures (address text primary key, lower real, upper real)", "('{}', 'one', 'two')"),
+        ("figures (address text primary key, lower real, upper real)", "('{}', x'00ff', null)"),
+        ("others (number integer)", None),
+    ],
+    ids=["fewer columns", "text", "bytes", "another table"],
+)
+def test_a_table_of_somebody_else_only_costs_time(folder: Path, table: str, row: str | None) -> None:
+    address = figures_on_disk._address("pld", "add_remove", DELTA, 0.02, EVENT)
+    with sqlite3.connect(folder / FILE_NAME) as connection:
+        connection.execute(f"create table {table}")
+        if row:
+            connection.execute(f"insert into figures values {row.format(address)}")
+    connection.close()
+    assert kept(Computing()) == (1.0, 2.0)
+
+
+def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file where the folder should be; a folder where the file should be."""
+    compute = Computing()
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("AIRFL_CACHE", str(tmp_path / "file"))
+    assert kept(compute) == (1.0, 2.0)
+    (tmp_path / "folder" / FILE_NAME).mkdir(parents=True)
+    monkeypatch.setenv("AIRFL_CACHE", str(tmp_path / "folder"))
+    assert kept(compute) == (1.0, 2.0)
+    assert compute.times == 2
+
+
+def test_a_file_that_somebody_else_writes_only_costs_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept(Computing())
+    monkeypatch.setattr(figures_on_disk, "SECONDS_TO_WAIT", 0.05)
+    holder = sqlite3.connect(folder / FILE_NAME)
+    holder.execute("begin exclusive")
+    compute = Computing((5.0, 6.0))
+    assert kept(compute) == (5.0, 6.0)
+    holder.rollback()
+    holder.close()
+    assert kept(compute) == (1.0, 2.0)
+    assert compute.times == 1
+
+
+def test_the_same_figures_with_and_without_a_cache(folder: Path) -> None:
+    first = bounds(EVENT, "add_remove", DELTA)
+    (folder / FILE_NAME).unlink()
+    assert bounds(EVENT, "add_remove", DELTA) == first
+    assert isinstance(first, Bounds)

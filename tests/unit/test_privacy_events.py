@@ -1,0 +1,393 @@
+"""Events as data: what they are made of, how they combine, what they stand for; and what a ledger makes of them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from airfl.errors import UserError
+from airfl.privacy.accountants.bins import binned, distinct, on_lattice
+from airfl.privacy.binomial import Quantised, cpsgd_epsilon
+from airfl.privacy.binomial_release import BinomialRelease
+from airfl.privacy.bounds import epsilon
+from airfl.privacy.events import (
+    NOTHING,
+    Binomial,
+    Composed,
+    Event,
+    FixedSizeSampled,
+    Gaussian,
+    NonPrivate,
+    PoissonSampled,
+    Release,
+    as_poisson,
+    composed,
+    noise_of,
+    opposite_pair,
+    releases,
+    repeated,
+    with_noise,
+)
+from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
+from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.release import ClientRelease
+from airfl.privacy.statement import Level, Observer, Statement, statement_of
+from airfl.selection import Sampling
+from tests.conftest import small_settings
+
+DELTA = 1e-3
+BLIND: tuple[tuple[Sampling, float], ...] = (("without_replacement", 2.0), ("poisson", 1.0))
+SAMPLINGS: tuple[Sampling, ...] = ("without_replacement", "poisson", "by_channel")
+OBSERVERS: tuple[Observer, ...] = ("third_party", "server")
+MESSAGE = Quantised(levels=16, bound=0.1, clip_norm=1.0, dimension=64)
+BINOMIAL = Binomial(MESSAGE, 10**6)
+repeatable = settings(derandomize=True, deadline=None, database=None)
+multipliers = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=30)
+
+
+def parts(event: Event) -> Counter[Release]:
+    found: Counter[Release] = Counter()
+    for release, count in releases(event):
+        found[release] += count
+    return found
+
+
+# --- what they are made of -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("multiplier", [-1.0, -1e-300, math.nan])
+def test_noise_is_not_negative(multiplier: float) -> None:
+    with pytest.raises(ValueError, match="give 0 or more"):
+        Gaussian(multiplier)
+
+
+@pytest.mark.parametrize("rate", [0.0, -0.1, 1.0000001, math.nan])
+def test_rates_are_shares(rate: float) -> None:
+    with pytest.raises(ValueError, match="above 0, at most 1"):
+        PoissonSampled(rate, Gaussian(1.0))
+
+
+@pytest.mark.parametrize(("sample", "population"), [(0, 10), (11, 10), (-1, 10), (1, 0)])
+def test_samples_are_of_somebody(sample: int, population: int) -> None:
+    with pytest.raises(ValueError, match="is no sample"):
+        FixedSizeSampled(sample, population, Gaussian(1.0))
+
+
+def test_composition_is_counted_and_flattened() -> None:
+    one, two = Gaussian(1.0), PoissonSampled(0.1, Gaussian(2.0))
+    assert composed([one, two, one]).parts == ((one, 2), (two, 1))
+    assert repeated(one, 0) == composed([]) == NOTHING
+    nested = Composed(((composed([one, two]), 3), (one, 4), (NOTHING, 9), (repeated(two, 2), 5)))
+    assert parts(nested) == {one: 7, two: 13}
+    assert distinct(nested) == 2
+
+
+def test_what_tells_nothing_and_what_tells_all() -> None:
+    for silent in (
+        Gaussian(math.inf),
+        PoissonSampled(0.1, Gaussian(math.inf)),
+        FixedSizeSampled(1, 9, NOTHING),
+        NOTHING,
+    ):
+        assert not parts(silent)
+    for bare in (Gaussian(0.0), PoissonSampled(0.1, Gaussian(0.0)), FixedSizeSampled(1, 9, NonPrivate()), NonPrivate()):
+        assert parts(bare) == {NonPrivate(): 1}
+    several = FixedSizeSampled(1, 9, composed([Gaussian(1.0), Gaussian(0.0), Gaussian(math.inf)]))
+    assert parts(several) == {NonPrivate(): 1}
+
+
+def test_a_sample_of_all_is_none() -> None:
+    for whole in (PoissonSampled(1.0, Gaussian(2.0)), FixedSizeSampled(7, 7, Gaussian(2.0))):
+        assert parts(whole) == {Gaussian(2.0): 1}
+    assert parts(FixedSizeSampled(7, 7, repeated(Gaussian(2.0), 3))) == {Gaussian(2.0): 3}
+    assert parts(FixedSizeSampled(7, 7, BINOMIAL)) == {BINOMIAL: 1}
+    assert parts(FixedSizeSampled(5, 7, BINOMIAL)) == {FixedSizeSampled(5, 7, BINOMIAL): 1}
+
+
+@repeatable
+@given(multipliers)
+def test_releases_on_one_sample_are_one_gaussian(several: list[float]) -> None:
+    """1/z^2 adds up."""
+    (release,) = parts(FixedSizeSampled(3, 30, composed(map(Gaussian, several))))
+    pooled = noise_of(release).noise_multiplier
+    assert 1 / pooled**2 == pytest.approx(sum(1 / one**2 for one in several), rel=1e-9)
+
+
+@repeatable
+@given(st.floats(1e-300, 1e300))
+def test_one_release_on_a_sample_is_itself(multiplier: float) -> None:
+    """To the bit, as often as it is looked at: equal rounds stay equal."""
+    for event in (PoissonSampled(0.1, Gaussian(multiplier)), FixedSizeSampled(3, 30, Gaussian(multiplier))):
+        assert parts(event) == {event: 1}
+
+
+def test_on_one_sample_is_not_on_two() -> None:
+    """Two releases of one sample cost what one of less noise costs, not what two samples do."""
+    together = PoissonSampled(0.032, repeated(Gaussian(1.0), 2))
+    wanted = sampled_gaussian_epsilon(DELTA, math.sqrt(2), 0.032)
+    assert epsilon(together, "add_remove", DELTA) == pytest.approx(wanted, rel=1e-9)
+    apart = epsilon(repeated(PoissonSampled(0.032, Gaussian(1.0)), 2), "add_remove", DELTA)
+    assert apart < 0.9 * wanted
+
+
+# --- what they stand for ---------------------------------------------------------------------------------------------
+
+
+def test_noise_of_a_release() -> None:
+    sampled = FixedSizeSampled(3, 30, Gaussian(2.0))
+    assert noise_of(sampled) == noise_of(Gaussian(2.0)) == Gaussian(2.0)
+    assert with_noise(sampled, 5.0) == FixedSizeSampled(3, 30, Gaussian(5.0))
+    assert with_noise(PoissonSampled(0.1, Gaussian(2.0)), 5.0) == PoissonSampled(0.1, Gaussian(5.0))
+    for other in (NonPrivate(), BINOMIAL, FixedSizeSampled(3, 30, BINOMIAL)):
+        with pytest.raises(ValueError, match="no Gaussian noise"):
+            noise_of(other)
+
+
+def test_the_literatures_convention() -> None:
+    fixed = FixedSizeSampled(32, 1000, Gaussian(2.0))
+    assert as_poisson(fixed) == PoissonSampled(0.032, Gaussian(2.0))
+    assert as_poisson(composed([fixed, fixed, Gaussian(1.0)])) == Composed(
+        ((PoissonSampled(0.032, Gaussian(2.0)), 2), (Gaussian(1.0), 1))
+    )
+
+
+def test_the_opposite_pair() -> None:
+    """Whoever is replaced by their opposite moves the sum by 2C: half the noise multiplier, under add/remove."""
+    fixed = FixedSizeSampled(32, 1000, Gaussian(2.0))
+    assert opposite_pair(fixed) == PoissonSampled(0.032, Gaussian(1.0))
+    assert opposite_pair(composed([fixed, NonPrivate()])) == composed(
+        [PoissonSampled(0.032, Gaussian(1.0)), NonPrivate()]
+    )
+    for multiplier in (0.3, 1.0, 4.0):  # one release: it is the worst pair, so that figures agree
+        one = FixedSizeSampled(32, 1000, Gaussian(multiplier))
+        exact = epsilon(one, "replace_one", DELTA)
+        assert epsilon(opposite_pair(one), "add_remove", DELTA) == pytest.approx(exact, rel=1e-12)
+        bare = epsilon(Gaussian(multiplier), "replace_one", DELTA)
+        assert epsilon(opposite_pair(Gaussian(multiplier)), "add_remove", DELTA) == pytest.approx(bare, rel=1e-12)
+    for other in (BINOMIAL, PoissonSampled(0.1, Gaussian(1.0))):
+        with pytest.raises(ValueError, match="no pair of neighbours is known"):
+            opposite_pair(other)
+
+
+@repeatable
+@given(multipliers, st.floats(1e-3, 0.5))
+def test_bins_round_down_or_up_by_no_more_than_their_width(several: list[float], width: float) -> None:
+    """As many releases as before, each of the same kind; a lattice rounds down only."""
+    events = composed(PoissonSampled(0.1, Gaussian(one)) for one in several)
+
+    def sorted_noise(event: Event) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        found = parts(event)
+        assert all(isinstance(release, PoissonSampled) and release.rate == 0.1 for release in found)
+        return np.sort([noise_of(release).noise_multiplier for release in found.elements()])
+
+    given_noise = sorted_noise(events)
+    for rounded, up in (
+        (binned(events, width), False),
+        (on_lattice([events], width), False),
+        (binned(events, width, upwards=True), True),
+    ):
+        found = sorted_noise(rounded)
+        assert len(found) == len(several)
+        ratio = found / given_noise
+        assert np.all(ratio >= 1 - 1e-12) if up else np.all(ratio <= 1 + 1e-12)
+        assert np.all(np.abs(np.log(ratio)) <= width + 1e-7)
+
+
+def test_bins_keep_apart_what_is_different() -> None:
+    """Samples of another size, binomial noise, no privacy."""
+    events: list[Event] = [
+        Gaussian(1.0),
+        PoissonSampled(0.1, Gaussian(1.0)),
+        PoissonSampled(0.2, Gaussian(1.0)),
+        FixedSizeSampled(1, 10, Gaussian(1.0)),
+        BINOMIAL,
+        Binomial(MESSAGE, 10**6 + 1),
+        NonPrivate(),
+    ]
+    for rounded in (binned(composed(events), 0.5), binned(composed(events), 0.5, upwards=True)):
+        assert parts(rounded) == dict.fromkeys(events, 1)
+    kept = parts(on_lattice(events, 0.5))
+    assert sum(kept.values()) == len(kept) == len(events)
+    assert kept[BINOMIAL] == kept[NonPrivate()] == 1
+
+
+# --- statements and ledgers ------------------------------------------------------------------------------------------
+
+
+def ledger(
+    sampling: Sampling = "without_replacement",
+    level: Level = "client",
+    observer: Observer = "third_party",
+    accountant: str = "auto",
+    tail: float = 0.0,
+) -> PrivacyLedger:
+    return PrivacyLedger(Statement(level, sampling, 32, 1000, observer, DELTA, tail, accountant))
+
+
+@pytest.mark.parametrize("level", ["client", "record"])
+@pytest.mark.parametrize("observer", OBSERVERS)
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_what_is_hidden_from_whom(level: Level, observer: Observer, sampling: Sampling) -> None:
+    """Devices by blind chance, from a third party; records by their own mini-batches alone."""
+    statement = Statement(level, sampling, 32, 1000, observer, DELTA, tail=4e-4)
+    hidden = level == "client" and observer == "third_party" and sampling != "by_channel"
+    assert statement.hidden == hidden
+    assert statement.adjacency == ("add_remove" if sampling == "poisson" else "replace_one")
+    assert statement.delta_of_noise == pytest.approx(6e-4, rel=1e-12)
+    seen = statement.of_round(Gaussian(1.0))
+    if not hidden:
+        assert seen == Gaussian(1.0)
+    elif sampling == "poisson":
+        assert seen == PoissonSampled(0.032, Gaussian(1.0))
+    else:
+        assert seen == FixedSizeSampled(32, 1000, Gaussian(1.0))
+    batch = FixedSizeSampled(6, 60, Gaussian(1.0))
+    if level == "client":
+        assert statement.of_round_as_poisson(Gaussian(1.0)) == PoissonSampled(0.032, Gaussian(1.0))
+    else:
+        assert statement.of_round_as_poisson(batch) == PoissonSampled(0.1, Gaussian(1.0))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "level", "link", "observer", "sampling"),
+    [
+        ((), "client", "analog", "third_party", "without_replacement"),
+        (("selection.kind=poisson",), "client", "analog", "third_party", "poisson"),
+        (("selection.kind=best-k",), "client", "analog", "third_party", "by_channel"),
+        (("digital.secure_aggregation=off",), "client", "digital", "server", "without_replacement"),
+        (("selection.kind=best-k",), "record", "digital", "server", "without_replacement"),
+    ],
+)
+def test_the_statement_of_a_run(
+    overrides: tuple[str, ...], level: Level, link: str, observer: Observer, sampling: Sampling
+) -> None:
+    statement = statement_of(small_settings("privacy.delta=0.004", *overrides), level, link)
+    assert (statement.level, statement.observer, statement.sampling) == (level, observer, sampling)
+    assert (statement.selected, statement.devices, statement.delta, statement.tail) == (8, 100, 0.004, 0.0)
+    assert statement.accountant == "auto"
+
+
+def test_half_of_delta_may_be_spent_elsewhere() -> None:
+    for sampling, mu in BLIND:
+        figures = ledger(sampling, tail=4e-4).record(Gaussian(1.0), compose=True)
+        assert figures.epsilon_round == pytest.approx(sampled_gaussian_epsilon(6e-4, mu, 0.032), rel=1e-12)
+
+
+def test_the_least_that_holds_lies_below_the_figure_and_below_the_truth() -> None:
+    """One round has an exact figure, which nothing that is called a lower bound may exceed."""
+    for multiplier in (0.1158912, 0.5, 1.0, 3.3):
+        figures = ledger().record(Gaussian(multiplier), compose=True, last=True)
+        assert figures.epsilon_at_least <= figures.epsilon_round * (1 + 1e-9)
+        assert figures.epsilon_at_least >= figures.epsilon_round * 0.95
+        assert figures.epsilon_at_least <= figures.epsilon
+
+
+@pytest.mark.parametrize("accountant", ["auto", "rdp", "gaussian", "sum"])
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_the_least_that_holds_is_below_whatever_the_figure_is_by(sampling: Sampling, accountant: str) -> None:
+    """Of 50 different rounds: never above the pair of neighbours composed exactly, and not far below it."""
+    of_run, drawn = ledger(sampling, accountant=accountant), np.random.default_rng(3).uniform(0.6, 3.0, 50)
+    for t, multiplier in enumerate(drawn):
+        figures = of_run.record(Gaussian(float(multiplier)), t == 49, np.arange(32), last=t == 49)
+    assert figures.epsilon_at_least <= figures.epsilon
+    statement = of_run.statement
+    rounds = composed(statement.of_round(Gaussian(float(multiplier))) for multiplier in drawn)
+    pair = rounds if sampling == "poisson" else opposite_pair(rounds)
+    exact = epsilon(pair, "add_remove", DELTA, "pld")
+    assert 0.93 * exact <= figures.epsilon_at_least <= exact * (1 + 1e-6)
+
+
+def test_several_releases_on_one_sample_are_not_several_samples() -> None:
+    """A round whose message is released twice, with the devices hidden: the sample is drawn once."""
+    twice = repeated(Gaussian(1.0), 2)
+    for sampling, mu in BLIND:
+        figures = ledger(sampling).record(twice, compose=True)
+        exact = sampled_gaussian_epsilon(DELTA, mu * math.sqrt(2), 0.032)
+        assert figures.epsilon_round == pytest.approx(exact, rel=1e-9)
+        assert figures.epsilon >= exact * (1 - 1e-9)
+        assert figures.epsilon_as_poisson >= sampled_gaussian_epsilon(DELTA, math.sqrt(2), 0.032) * (1 - 1e-9)
+
+
+def test_released_is_what_was_entered() -> None:
+    of_run = ledger()
+    assert of_run.released == NOTHING
+    for _ in range(3):
+        of_run.record(Gaussian(1.0), compose=False)
+    of_run.record(NOTHING, compose=True)
+    ((release, count),) = parts(of_run.released).items()
+    assert count == 3
+    assert isinstance(release, FixedSizeSampled)
+    assert noise_of(release).noise_multiplier == pytest.approx(1.0, rel=1e-7)
+    own = ledger("by_channel")
+    own.record(Gaussian(2.0), compose=True, devices=np.array([1]))
+    own.record(Gaussian(2.0), compose=True, devices=np.array([2]))
+    assert parts(own.released) == {Gaussian(2.0): 1}
+
+
+def test_a_round_in_which_nobody_was_heard_costs_nothing() -> None:
+    for sampling in SAMPLINGS:
+        figures = ledger(sampling).record(Gaussian(math.inf), compose=True, devices=np.arange(3), last=True)
+        assert figures == type(figures)(0.0, 0.0, 0.0, 0.0)
+
+
+def test_unbounded_contributions_are_never_private() -> None:
+    assert ClientRelease().event(0.0) == Gaussian(0.0)
+    for sampling in SAMPLINGS:
+        for observer in OBSERVERS:
+            figures = ledger(sampling, observer=observer).record(
+                ClientRelease().event(0.0), compose=True, devices=np.arange(3), last=True
+            )
+            assert figures == type(figures)(math.inf, math.inf, math.inf, math.inf)
+
+
+def test_an_accountant_without_a_bound_is_refused_when_it_is_asked() -> None:
+    with pytest.raises(UserError, match="no bound for a sample of fixed size under replace-one"):
+        ledger(accountant="pld").record(Gaussian(1.0), compose=True)
+    with pytest.raises(UserError, match="'rpd' is not known"):
+        ledger(accountant="rpd")
+
+
+# --- binomial noise --------------------------------------------------------------------------------------------------
+
+
+def test_binomial_noise_is_accounted_by_its_fewest_trials() -> None:
+    """r of N by a third party: amplified; to the server everybody's own rounds, in full."""
+    release = BinomialRelease(MESSAGE, 10**5)
+    multiplier = math.sqrt(8 * 10**5) / 2 / (15 / 0.2)
+    assert release.event(multiplier) == Binomial(MESSAGE, 8 * 10**5)
+    assert release.event(math.inf) == NOTHING
+    hidden = ledger()
+    for trials in (10**6, 8 * 10**5, 9 * 10**5):
+        figures = hidden.record(Binomial(MESSAGE, trials), compose=True)
+        one = cpsgd_epsilon(MESSAGE, trials, 0.032, 1, DELTA)
+        assert figures.epsilon_round == pytest.approx(one, rel=1e-12)
+    assert figures.epsilon == pytest.approx(cpsgd_epsilon(MESSAGE, 8 * 10**5, 0.032, 3, DELTA), rel=1e-12)
+    assert math.isnan(figures.epsilon_as_poisson)
+    assert math.isnan(hidden.of_one_round_as_poisson(BINOMIAL))
+    assert math.isnan(hidden.record(NOTHING, compose=True, last=True).epsilon_at_least)
+    assert PrivacyLedger(hidden.statement, like=BINOMIAL).accountant.startswith("cpSGD")
+    server = ledger(observer="server")
+    for devices in ([1, 2], [2, 3], [4]):
+        figures = server.record(BINOMIAL, compose=True, devices=np.array(devices))
+    assert figures.epsilon == pytest.approx(cpsgd_epsilon(MESSAGE, 10**6, 1.0, 2, DELTA), rel=1e-12)
+
+
+def test_a_round_of_binomial_noise_that_nobody_was_heard_in_may_come_first() -> None:
+    of_run = ledger()
+    assert of_run.record(NOTHING, compose=True).epsilon == 0
+    figures = of_run.record(BINOMIAL, compose=True)
+    assert figures.epsilon == pytest.approx(cpsgd_epsilon(MESSAGE, 10**6, 0.032, 1, DELTA), rel=1e-12)
+
+
+def test_mean_of_the_noise_would_be_another_figure() -> None:
+    """Own rounds at 1 and 9: 1/z^2 adds up, so that the mean of 5 would claim a fifth."""
+    of_run = ledger("by_channel")
+    of_run.record(Gaussian(1.0), compose=False, devices=np.array([0]))
+    figures = of_run.record(Gaussian(9.0), compose=True, devices=np.array([0]))
+    assert figures.epsilon == pytest.approx(gaussian_epsilon(DELTA, 2 * math.sqrt(1 + 1 / 81)), rel=1e-12)
+    assert figures.epsilon > 3 * gaussian_epsilon(DELTA, 2 * math.sqrt(2) / 5)
