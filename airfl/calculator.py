@@ -218,7 +218,7 @@ def curves(privacy: RunPrivacy) -> Curves:
         return Curves(at, figures)
     figures["epsilon_rdp"] = _curve(statement, rounds, at, "rdp", statement.adjacency)
     figures["epsilon_as_poisson"] = _curve_as_poisson(statement, rounds, at)
-    if statement.adjacency == "replace_one" and statement.noise_is_exact:
+    if statement.adjacency == "replace_one" and statement.attained:
         figures["epsilon_at_least"] = _curve(statement, rounds, at, "auto", "add_remove", opposite_pair)
     return Curves(at, figures)
 
@@ -257,7 +257,7 @@ def _curve_as_poisson(statement: Statement, rounds: Rounds, at: NDArray[np.int64
 
 
 def _at_least(own: Event, statement: Statement, exact: float) -> float:
-    if not statement.noise_is_exact:
+    if not statement.attained:
         return math.nan
     if statement.adjacency != "replace_one":
         return exact

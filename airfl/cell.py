@@ -5,7 +5,7 @@ A round of learning starts from it; a link budget is made of it alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +29,7 @@ from airfl.uplinks import Link, LinkReport, Terms
 from channels.broadcast import Broadcast
 from channels.csi import ChannelEstimate, ChannelState, Knowledge
 from channels.frame import Frame
+from channels.selective import SELECTIVE_MODELS
 
 if TYPE_CHECKING:
     from torch import device
@@ -215,6 +216,7 @@ def build_ledger(cell: Cell) -> PrivacyLedger:
     """The ledger of a run of this cell; UserError where its accountant has no bound for what is released."""
     release = cell.recipe.release
     statement = statement_of(cell.settings, release.level, cell.link)
+    statement = replace(statement, attained=statement.attained and release.attained and not _own_noise_is_bounded(cell))
     release.check(SELECTIONS[cell.settings.selection.kind].sampling)
     with accountant_of_settings():
         return PrivacyLedger(statement, like=release.event(1.0))
@@ -278,6 +280,16 @@ def _select(cell: Cell, round_index: int, memory: Memory) -> tuple[Ids, Knowledg
     if everyone is None:
         return devices, radio.know(round_index, devices, cell.frame, share[devices]), devices, np.arange(len(devices))
     return devices, everyone.take(rows), ids, rows
+
+
+def _own_noise_is_bounded(cell: Cell) -> bool:
+    """Whether less of the devices' own noise is counted than there is: over coefficients that differ the least counts,
+    and against the server's antennas only a device's own."""
+    if cell.link != "analog" or not cell.bound.noise_std:
+        return False
+    settings = cell.settings
+    at_antennas = settings.privacy.observer == "server" and settings.antennas.count > 1
+    return settings.channel.fading in SELECTIVE_MODELS or at_antennas
 
 
 def round_costs(cell: Cell) -> Array:

@@ -22,6 +22,7 @@ class BinomialRelease:
 
     message: Quantised
     trials: int
+    attained: bool = False
     level: Literal["client"] = "client"
 
     def noise_multiplier(self, bound: MessageBound, largest_weight: float, report: LinkReport) -> float:

@@ -10,7 +10,6 @@ import math
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
-
 # Beyond, where no digit of epsilon but the first few means anything, its upper bound stands for it.
 LARGEST_EXACT = 1e8
 

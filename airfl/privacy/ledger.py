@@ -124,7 +124,7 @@ class PrivacyLedger:
 
     def _at_least(self, own: float) -> float:
         """What a pair of neighbours really pays."""
-        if self._binomial or not self.statement.noise_is_exact:
+        if self._binomial or not self.statement.attained:
             return math.nan
         if math.isinf(own):
             return own

@@ -22,6 +22,11 @@ class Release(Protocol):
         """Whose data is protected: a client's, or one record of a client."""
         ...
 
+    @property
+    def attained(self) -> bool:
+        """Whether what is accounted is what an observer sees, and somebody can move it so far: no mere bound."""
+        ...
+
     def noise_multiplier(self, bound: MessageBound, largest_weight: float, report: LinkReport) -> float:
         """Noise over the largest contribution of one device, or record; 0 without noise or bound, inf where nothing was
         released."""
@@ -38,8 +43,12 @@ class Release(Protocol):
 
 @dataclass(frozen=True)
 class ClientRelease:
-    """The sum of the devices' messages under Gaussian noise: that of the channel, and that of the devices."""
+    """The sum of the devices' messages under Gaussian noise: that of the channel, and that of the devices.
 
+    attained: false where only a decision on the sum is broadcast, or no message is known that moves it to its bound.
+    """
+
+    attained: bool = True
     level: Literal["client"] = "client"
 
     def noise_multiplier(self, bound: MessageBound, largest_weight: float, report: LinkReport) -> float:
@@ -61,9 +70,11 @@ class ClientRelease:
 @dataclass(frozen=True)
 class RecordRelease:
     """Every device's own message, perturbed before it leaves the device. batches: Gaussian releases of one
-    participation, each on a mini-batch of its records, and how often each."""
+    participation, each on a mini-batch of its records, and how often each; attained: false where they stand for a
+    release that says less."""
 
     batches: tuple[tuple[Event, int], ...]
+    attained: bool = True
     level: Literal["record"] = "record"
 
     def noise_multiplier(self, bound: MessageBound, largest_weight: float, report: LinkReport) -> float:

@@ -22,8 +22,8 @@ class Statement:
 
     level: whose data is protected; sampling: what hides who took part, as far as anything does; selected, devices: r
     and N of the sample of devices; observer: from whom; delta: of the statement; tail: the part of it that pays for
-    noise multipliers that are no bounds for certain; accountant: a name of the table; noise_is_exact: whether noise
-    multipliers are what was there, and not a bound on it.
+    noise multipliers that are no bounds for certain; accountant: a name of the table; attained: whether
+    neighbours exist that really pay what is accounted, so that it can be bounded from below.
     """
 
     level: Level
@@ -34,7 +34,7 @@ class Statement:
     delta: float
     tail: float = 0.0
     accountant: str = "auto"
-    noise_is_exact: bool = True
+    attained: bool = True
 
     @property
     def adjacency(self) -> Adjacency:
@@ -88,5 +88,5 @@ def statement_of(settings: Settings, level: Level, link: str) -> Statement:
         delta=settings.delta,
         tail=settings.csi_tail if client else 0.0,
         accountant=settings.privacy.accountant,
-        noise_is_exact=not client or settings.privacy.csi_error == "realised",
+        attained=not client or settings.privacy.csi_error == "realised",
     )

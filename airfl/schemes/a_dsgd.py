@@ -1,5 +1,6 @@
 """A-DSGD: sparsify, project, superpose, recover (in the manner of Amiri and Gunduz 2020)."""
 
+from airfl.privacy.release import ClientRelease
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, ErrorFeedback, OwnTopK, kept_entries
@@ -22,6 +23,7 @@ def build(problem: Problem) -> Recipe:
         ),
         uplink=problem.uplink(),
         server=Averaging(settings),
+        release=ClientRelease(attained=False),  # no message is known that A stretches by its bound
     )
 
 

@@ -1,5 +1,6 @@
 """One-bit over-the-air aggregation with majority vote (Zhu, Du, Gunduz, Huang 2021)."""
 
+from airfl.privacy.release import ClientRelease
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages.sign import SignMajority
@@ -15,6 +16,7 @@ def build(problem: Problem) -> Recipe:
         stages=(SignMajority(problem.dimension, settings.scheme.sign_step),),
         uplink=problem.uplink(),
         server=Averaging(settings),
+        release=ClientRelease(attained=False),  # of the sum only a decision is broadcast
     )
 
 

@@ -96,6 +96,29 @@ def test_secure_aggregation_hides_messages_and_not_who_was_asked() -> None:
 
 
 @pytest.mark.parametrize(
+    ("overrides", "attained"),
+    [
+        (("scheme.name=pfels",), True),
+        (("scheme.name=fed-smp-randk",), True),
+        (("scheme.name=fed-spa",), True),
+        (("scheme.name=dp-fedavg", "scheme.link=analog"), True),
+        # Bounds that nobody is known to reach:
+        (("scheme.name=obda",), False),
+        (("scheme.name=a-dsgd",), False),
+        (("scheme.name=cpsgd",), False),
+        (("scheme.name=soteriafl-svrg",), False),
+        (("scheme.name=dp-fedavg", "scheme.link=analog", "privacy.observer=server", "antennas.count=4"), False),
+        (("scheme.name=pfels", "privacy.csi_error=unbounded"), False),
+    ],
+    ids=str,
+)
+def test_a_lower_bound_is_given_where_neighbours_really_pay(overrides: tuple[str, ...], attained: bool) -> None:
+    settings = small_settings("run.rounds=1", "local.batch_size=3", *overrides)
+    with run(settings).trace() as trace:
+        assert np.isfinite(trace["epsilon_at_least"].values[-1]) == attained
+
+
+@pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
         (
