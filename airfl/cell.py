@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from airfl.choice import check_energy_budget, choose, rates
 from airfl.config import Settings
 from airfl.downlink import broadcast
 from airfl.errors import UserError
@@ -19,12 +20,12 @@ from airfl.privacy.accountants import accountant_of_settings
 from airfl.privacy.events import Event
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.statement import statement_of
-from airfl.radio import Radio, build_radio, check_radio, check_size, policy_parameters
+from airfl.radio import Radio, build_radio, check_radio, check_size
 from airfl.schemes import fitted, link_of, scheme
 from airfl.schemes.recipe import LinkKind, Problem, Recipe
-from airfl.selection import SELECTIONS, Candidates, Ids, Limits, Memory, select
+from airfl.selection import SELECTIONS, Ids, Memory
 from airfl.stages import MessageBound, bound_after
-from airfl.streams import Purpose, Streams
+from airfl.streams import Streams
 from airfl.uplinks import Link, LinkReport, Terms
 from channels.broadcast import Broadcast
 from channels.csi import ChannelEstimate, ChannelState, Knowledge
@@ -119,14 +120,14 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
         weights=weights,
         samples=samples,
     )
-    _check_energy_budget(cell)
+    check_energy_budget(cell)
     return cell
 
 
 def open_round(cell: Cell, round_index: int, memory: Memory, device: device | str = "cpu") -> Opening:
     """Select, fade, estimate, open the uplink: all of round t that is known before training."""
     settings, radio = cell.settings, cell.radio
-    devices, knowledge, candidates, rows = _select(cell, round_index, memory)
+    devices, knowledge, candidates, rows = choose(cell, round_index, memory)
     share = cell.power_limits / cell.dimension
     divisor = len(devices) if SELECTIONS[settings.selection.kind].among else settings.run.selected
     weights = cell.weights[devices]
@@ -158,7 +159,7 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
         link = cell.recipe.uplink.open(terms)
     if memory.spent is not None or memory.mean_rate is not None:
         energy = link.at_bound().devices.energy
-        memory = memory.after(devices, _rates(cell, devices, knowledge), energy, settings.selection.window)
+        memory = memory.after(devices, rates(cell, devices, knowledge), energy, settings.selection.window)
     heard = (
         broadcast(settings, radio, cell.dimension, knowledge, cell.bound.mask_bits) if settings.grid.downlink else None
     )
@@ -249,39 +250,6 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
         raise UserError(f"scheme.link: messages of scheme {settings.scheme.name!r} have no bound to set a power by")
 
 
-def _select(cell: Cell, round_index: int, memory: Memory) -> tuple[Ids, Knowledge, Ids, Ids]:
-    """Who takes part and what is known of their channels; whose channel was estimated, and which rows of these were
-    taken."""
-    settings, radio, streams = cell.settings, cell.radio, cell.streams
-    run, rule = settings.run, SELECTIONS[settings.selection.kind]
-    share = cell.power_limits / cell.dimension
-    if rule.among is None:
-        devices = select(settings.selection.kind, streams, round_index, run.devices, run.selected)
-        return devices, radio.know(round_index, devices, cell.frame, share[devices]), devices, np.arange(len(devices))
-    drawn = settings.selection.candidates or run.devices
-    ids = np.sort(
-        streams.generator(Purpose.CANDIDATES, round_index).choice(run.devices, drawn, replace=False, shuffle=False)
-    )
-    everyone = radio.know(round_index, ids, cell.frame, share[ids]) if rule.hears else None
-    nothing = np.zeros(len(ids))
-    rows = rule.among(
-        Candidates(
-            ids=ids,
-            gains=nothing if everyone is None else _gains(everyone),
-            rates=nothing if everyone is None else _rates(cell, ids, everyone),
-            mean_rates=nothing if memory.mean_rate is None else memory.mean_rate[ids],
-            spent=nothing if memory.spent is None else memory.spent[ids],
-            costs=round_costs(cell)[ids],
-        ),
-        Limits(run.selected, settings.selection.min_gain, settings.selection.energy_budget or np.inf),
-        streams.generator(Purpose.SELECT, round_index),
-    )
-    devices = ids[rows]
-    if everyone is None:
-        return devices, radio.know(round_index, devices, cell.frame, share[devices]), devices, np.arange(len(devices))
-    return devices, everyone.take(rows), ids, rows
-
-
 def _own_noise_is_bounded(cell: Cell) -> bool:
     """Whether less of the devices' own noise is counted than there is: over coefficients that differ the least counts,
     and against the server's antennas only a device's own."""
@@ -290,49 +258,3 @@ def _own_noise_is_bounded(cell: Cell) -> bool:
     settings = cell.settings
     at_antennas = settings.privacy.observer == "server" and settings.antennas.count > 1
     return settings.channel.fading in SELECTIVE_MODELS or at_antennas
-
-
-def round_costs(cell: Cell) -> Array:
-    """The most energy a round may take of each device in expectation, pilots included, [N]."""
-    settings, radio = cell.settings, cell.radio
-    ratio = 1.0 if settings.power_limit == "round_energy" else cell.bound.entries / cell.dimension
-    share = cell.power_limits / cell.dimension
-    everyone = np.arange(settings.run.devices)
-    shape = (1, 1, *radio.response_shape(cell.frame))
-    pilots = radio.pilots(shape, everyone, everyone, share).energy
-    return np.asarray(cell.power_limits * ratio * _worst_fade(cell) * radio.energy_unit + pilots)
-
-
-def _worst_fade(cell: Cell) -> float:
-    """How far a round may exceed a limit that holds on the mean over fades: inversion at the threshold t takes
-    1/(t E[P/|h|^2; |h|^2 >= t P]) times that mean."""
-    settings, fades = cell.settings, cell.radio.fades
-    if settings.power.average_over == "round":
-        return 1.0
-    assert fades is not None
-    threshold = policy_parameters(settings).threshold
-    return 1 / (threshold * fades.inverse_power(threshold)) if threshold else np.inf
-
-
-def _check_energy_budget(cell: Cell) -> None:
-    budget = cell.settings.selection.energy_budget
-    if cell.settings.selection.kind == "energy-budget" and budget is not None:
-        least = float(round_costs(cell).min())
-        if least > budget:
-            raise UserError(
-                f"selection.energy_budget: {budget:g} does not cover one round of any device, which may take from "
-                f"{least:.4g}; raise it"
-            )
-
-
-def _gains(knowledge: Knowledge) -> Array:
-    """|hhat|, root mean square over antennas and elements, [devices]."""
-    response = knowledge.estimate.response
-    power = response.real.astype(np.float64) ** 2 + response.imag.astype(np.float64) ** 2
-    return np.asarray(np.sqrt(power.mean(axis=(1, 2, 3))))
-
-
-def _rates(cell: Cell, devices: Ids, knowledge: Knowledge) -> Array:
-    """log2(1 + SNR) of a device at its power limit, bit/s/Hz, [devices]."""
-    element_power = cell.power_limits[devices] / cell.dimension
-    return np.asarray(np.log2(1 + _gains(knowledge) ** 2 * element_power / cell.radio.noise_std**2))

@@ -1,0 +1,98 @@
+"""Who takes part in a round: a blind draw, or a choice among candidates by what their channels are, or have cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.errors import UserError
+from airfl.radio import policy_parameters
+from airfl.selection import SELECTIONS, Candidates, Ids, Limits, Memory, select
+from airfl.streams import Purpose
+from channels.csi import Knowledge
+
+if TYPE_CHECKING:
+    from airfl.cell import Cell
+
+Array = NDArray[np.float64]
+
+
+def choose(cell: Cell, round_index: int, memory: Memory) -> tuple[Ids, Knowledge, Ids, Ids]:
+    """Who takes part and what is known of their channels; whose channel was estimated, and which rows of these were
+    taken."""
+    settings, radio, streams = cell.settings, cell.radio, cell.streams
+    run, rule = settings.run, SELECTIONS[settings.selection.kind]
+    share = cell.power_limits / cell.dimension
+    if rule.among is None:
+        devices = select(settings.selection.kind, streams, round_index, run.devices, run.selected)
+        return devices, radio.know(round_index, devices, cell.frame, share[devices]), devices, np.arange(len(devices))
+    drawn = settings.selection.candidates or run.devices
+    ids = np.sort(
+        streams.generator(Purpose.CANDIDATES, round_index).choice(run.devices, drawn, replace=False, shuffle=False)
+    )
+    everyone = radio.know(round_index, ids, cell.frame, share[ids]) if rule.hears else None
+    nothing = np.zeros(len(ids))
+    rows = rule.among(
+        Candidates(
+            ids=ids,
+            gains=nothing if everyone is None else gains(everyone),
+            rates=nothing if everyone is None else rates(cell, ids, everyone),
+            mean_rates=nothing if memory.mean_rate is None else memory.mean_rate[ids],
+            spent=nothing if memory.spent is None else memory.spent[ids],
+            costs=round_costs(cell)[ids],
+        ),
+        Limits(run.selected, settings.selection.min_gain, settings.selection.energy_budget or np.inf),
+        streams.generator(Purpose.SELECT, round_index),
+    )
+    devices = ids[rows]
+    if everyone is None:
+        return devices, radio.know(round_index, devices, cell.frame, share[devices]), devices, np.arange(len(devices))
+    return devices, everyone.take(rows), ids, rows
+
+
+def round_costs(cell: Cell) -> Array:
+    """The most energy a round may take of each device in expectation, pilots included, [N]."""
+    settings, radio = cell.settings, cell.radio
+    ratio = 1.0 if settings.power_limit == "round_energy" else cell.bound.entries / cell.dimension
+    share = cell.power_limits / cell.dimension
+    everyone = np.arange(settings.run.devices)
+    shape = (1, 1, *radio.response_shape(cell.frame))
+    pilots = radio.pilots(shape, everyone, everyone, share).energy
+    return np.asarray(cell.power_limits * ratio * _worst_fade(cell) * radio.energy_unit + pilots)
+
+
+def _worst_fade(cell: Cell) -> float:
+    """How far a round may exceed a limit that holds on the mean over fades: inversion at the threshold t takes
+    1/(t E[P/|h|^2; |h|^2 >= t P]) times that mean."""
+    settings, fades = cell.settings, cell.radio.fades
+    if settings.power.average_over == "round":
+        return 1.0
+    assert fades is not None
+    threshold = policy_parameters(settings).threshold
+    return 1 / (threshold * fades.inverse_power(threshold)) if threshold else np.inf
+
+
+def check_energy_budget(cell: Cell) -> None:
+    budget = cell.settings.selection.energy_budget
+    if cell.settings.selection.kind == "energy-budget" and budget is not None:
+        least = float(round_costs(cell).min())
+        if least > budget:
+            raise UserError(
+                f"selection.energy_budget: {budget:g} does not cover one round of any device, which may take from "
+                f"{least:.4g}; raise it"
+            )
+
+
+def gains(knowledge: Knowledge) -> Array:
+    """|hhat|, root mean square over antennas and elements, [devices]."""
+    response = knowledge.estimate.response
+    power = response.real.astype(np.float64) ** 2 + response.imag.astype(np.float64) ** 2
+    return np.asarray(np.sqrt(power.mean(axis=(1, 2, 3))))
+
+
+def rates(cell: Cell, devices: Ids, knowledge: Knowledge) -> Array:
+    """log2(1 + SNR) of a device at its power limit, bit/s/Hz, [devices]."""
+    element_power = cell.power_limits[devices] / cell.dimension
+    return np.asarray(np.log2(1 + gains(knowledge) ** 2 * element_power / cell.radio.noise_std**2))
