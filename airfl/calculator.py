@@ -170,6 +170,8 @@ def unmet(settings: Settings, epsilon: float, data_dir: str | Path | None = None
         return None
     found = privacy_of(settings, data_dir)
     start = f"{found.scheme}: epsilon {wanted:g} was asked of the run, which ends at {figure(epsilon)}"
+    if found.would_do is None and found.noise_multiplier_min > 0:
+        return f"{start}; how much of this scheme's noise would do is not known to the accountant: give it more"
     if found.would_do is None:
         return f"{start}; nothing protects it, and no N, r, T or power would do: take a scheme with noise"
     return f"{start}; what would do: {found.would_do.in_words(not math.isnan(found.alignment_coefficient))}"

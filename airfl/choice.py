@@ -75,6 +75,7 @@ def _worst_fade(cell: Cell) -> float:
 
 
 def check_energy_budget(cell: Cell) -> None:
+    """UserError for a budget that covers not one round of anybody."""
     budget = cell.settings.selection.energy_budget
     if cell.settings.selection.kind == "energy-budget" and budget is not None:
         least = float(round_costs(cell).min())

@@ -121,10 +121,11 @@ def observe(world: World, exchanged: Exchange, canaries: int) -> Array:
 def strength(world: World, exchanged: Exchange, privacy: Record) -> float:
     """mu: a canary's share of the broadcast over its noise; inf without noise, 0 where nothing is released.
 
-    The ledger's figure for the server is of single messages; the sum of all that were heard has more noise.
+    The ledger's figure for a server that sees single messages is of these; the sum of all that were heard has more
+    noise.
     """
     multiplier = float(privacy["noise_multiplier"])
-    if world.ledger.statement.observer == "server":
+    if world.cell.link == "digital" and world.cell.settings.digital.secure_aggregation == "off":
         multiplier *= float(np.sqrt(heard(exchanged)))
     return 1 / multiplier if multiplier > 0 else np.inf
 

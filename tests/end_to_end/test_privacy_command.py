@@ -175,6 +175,18 @@ def test_a_table_a_verdict_and_a_figure(tmp_path: Path) -> None:
     assert "is there already" in refused(airfl("privacy", DEMO, *SMALL, "--plot", tmp_path / "p"))
 
 
+def test_a_run_that_cannot_keep_to_its_epsilon_says_what_would_do(tmp_path: Path) -> None:
+    """Once a row, after the sentence on the claim."""
+    asked = ("privacy.bound=accountant", "privacy.epsilon=2.0")
+    done = airfl("run", DEMO, *SMALL, *asked, "scheme.name=wfl-p", "--out", tmp_path / "a")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("wfl-p: epsilon 2 was asked of the run, which ends at ") == 1
+    assert "what would do: a received power " in done.stderr
+    both = airfl("compare", DEMO, *SMALL, *asked, "--schemes", "pfels,wfl-p", "--out", tmp_path / "b")
+    assert both.returncode == 0, both.stderr
+    assert both.stderr.count("was asked of the run") == 1
+
+
 def test_curves_end_where_the_figures_are_and_never_fall() -> None:
     for overrides in (("scheme.name=pfels",), ("scheme.name=pfels", "selection.kind=best-k"), ("scheme.name=cpsgd",)):
         found = privacy_of(small_settings("run.rounds=30", *overrides))

@@ -292,3 +292,4 @@ def test_a_scheme_without_noise_of_its_own_says_what_would_do() -> None:
     assert unmet(small_settings("scheme.name=wfl-p"), epsilon) is None
     bare = calibrated("scheme.name=fedavg")
     assert "nothing protects it" in (unmet(bare, math.inf) or "")
+    assert "not known to the accountant" in (unmet(calibrated("scheme.name=cpsgd"), 1e4) or "")
