@@ -26,7 +26,9 @@ def privacy(
     sampling_rate: Annotated[float, typer.Option(help="q = r/N")] = 1.0,
     rounds: Annotated[int, typer.Option(help="T")] = 1,
     delta: Annotated[float | None, typer.Option(help="of the statement", show_default=False)] = None,
-    sampling: Annotated[Sampling | None, typer.Option(help="what hides who took part", show_default=False)] = None,
+    sampling: Annotated[
+        Sampling | None, typer.Option(help="who is hidden by what; default poisson", show_default=False)
+    ] = None,
     adjacency: Annotated[
         Adjacency | None, typer.Option(help="default replace_one for without_replacement, else add_remove")
     ] = None,
