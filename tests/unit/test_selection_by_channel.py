@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from airfl.budget import link_budget
-from airfl.cell import Cell, Opening, build_cell, noise_multiplier, open_round, round_costs
+from airfl.cell import Cell, Opening, build_cell, noise_multiplier, open_round
+from airfl.choice import round_costs
 from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.privacy.accountants import accountant
