@@ -69,11 +69,12 @@ def privacy(
         }
     )
     from airfl.config import load_settings
-    from airfl.report.privacy import check_new_figures, plot_privacy, privacy_table
+    from airfl.report.figures import check_new_figures
+    from airfl.report.privacy import FILES, plot_privacy, privacy_table
 
     settings = load_settings(config, overrides or [])
     if plot:
-        check_new_figures(plot)
+        check_new_figures(plot, FILES)
 
     from airfl.calculator import privacy_of
 

@@ -93,11 +93,12 @@ def budget(
 ) -> None:
     """Energy, resources and privacy of a whole run, without learning."""
     from airfl.config import load_settings, to_json
-    from airfl.report.budget import budget_table, check_new_figures, plot_budget
+    from airfl.report.budget import FILES, budget_table, plot_budget
+    from airfl.report.figures import check_new_figures
 
     settings = load_settings(config, overrides or [])
     if plot:
-        check_new_figures(plot)
+        check_new_figures(plot, FILES)
 
     from airfl.budget import link_budget
 

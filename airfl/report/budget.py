@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airfl.budget import Budget
-from airfl.errors import UserError
-from airfl.report.figures import COLOURS, save_figure
+from airfl.report.figures import COLOURS, check_new_figures, save_figure
 from airfl.report.numbers import figure, scientific
 
 if TYPE_CHECKING:
@@ -89,21 +88,12 @@ def _in_d(budget: Budget) -> str:
     return f"{budget.entries_per_device / budget.dimension:,.6g}"
 
 
-def check_new_figures(out: Path) -> None:
-    """UserError if the figure cannot be put into this folder: nothing is replaced."""
-    for name in FILES:
-        if (out / name).exists():
-            raise UserError(f"{out / name}: is there already; choose another folder for --plot")
-    if out.exists() and not out.is_dir():
-        raise UserError(f"{out}: is a file, a folder is wanted for --plot")
-
-
 def plot_budget(budget: Budget, out: Path) -> list[Path]:
     """The figure of a budget; writes out/budget.png and out/budget.pdf, which must not be there, and returns them."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    check_new_figures(out)
+    check_new_figures(out, FILES)
     drawing = Figure(figsize=(10, 3.8), layout="constrained")
     FigureCanvasAgg(drawing)
     draw_budget(drawing, budget)

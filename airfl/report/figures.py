@@ -105,6 +105,15 @@ def check_new_files(files: Sequence[Path]) -> None:
             raise UserError(f"{file}: is there already; choose another --out")
 
 
+def check_new_figures(out: Path, names: Sequence[str]) -> None:
+    """UserError if a figure of --plot cannot be put into this folder: nothing is replaced."""
+    for name in names:
+        if (out / name).exists():
+            raise UserError(f"{out / name}: is there already; choose another folder for --plot")
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out}: is a file, a folder is wanted for --plot")
+
+
 def save_figure(figure: Figure, files: Sequence[Path]) -> list[Path]:
     """Write the figure to each file, in the format its suffix says; returns the files."""
     for file in files:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airfl.errors import UserError
-from airfl.report.figures import COLOURS, STYLES, save_figure
+from airfl.report.figures import COLOURS, STYLES, check_new_figures, save_figure
 from airfl.report.numbers import figure
 from airfl.report.verdict import ADJACENCIES
 
@@ -113,21 +112,12 @@ def _two_columns(title: str, caption: str, lines: list[tuple[str, str]]) -> Tabl
     return table
 
 
-def check_new_figures(out: Path) -> None:
-    """UserError if the figure cannot be put into this folder: nothing is replaced."""
-    for name in FILES:
-        if (out / name).exists():
-            raise UserError(f"{out / name}: is there already; choose another folder for --plot")
-    if out.exists() and not out.is_dir():
-        raise UserError(f"{out}: is a file, a folder is wanted for --plot")
-
-
 def plot_privacy(privacy: RunPrivacy, out: Path) -> list[Path]:
     """Claimed against true over the rounds; writes out/privacy.png and out/privacy.pdf, which must not be there."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    check_new_figures(out)
+    check_new_figures(out, FILES)
     drawing = Figure(figsize=(7.2, 4.6), layout="constrained")
     FigureCanvasAgg(drawing)
     draw_privacy(drawing, privacy)
