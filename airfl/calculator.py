@@ -52,10 +52,9 @@ class RunPrivacy:
     epsilon_paper: the largest of a round, or of the run (claim_scope); epsilon_paper_tables: what the paper's tables
     print, where that is by another formula; epsilon_round: exact, of the worst round; epsilon, epsilon_lower: of the
     run by `accountant`, an upper bound that is reported and the same accountant's figure from below;
-    epsilon_as_poisson: by the literature's convention; epsilon_dominating_pair: a sharper upper bound for samples of
-    fixed size; epsilon_at_least: what a pair of neighbours really pays. would_do: to end the run at `wanted` =
-    privacy.epsilon; alignment_coefficient: the largest beta that does, nan where there is none. nan for what does not
-    exist.
+    epsilon_as_poisson: by the literature's convention; epsilon_rdp: by Renyi divergences, a looser upper bound;
+    epsilon_at_least: what a pair of neighbours really pays. would_do: to end the run at `wanted` = privacy.epsilon;
+    alignment_coefficient: the largest beta that does, nan where there is none. nan for what does not exist.
     """
 
     scheme: str
@@ -155,7 +154,7 @@ def privacy_of(settings: Settings, data_dir: str | Path | None = None) -> RunPri
         epsilon_lower=found.lower,
         epsilon_as_poisson=math.nan if binomial else bounds(conventional(statement, rounds), "add_remove", delta).upper,
         epsilon_rdp=bounds(own, statement.adjacency, delta, "rdp").upper if not binomial else math.nan,
-        epsilon_at_least=_at_least(own, statement, found.lower) if not binomial else math.nan,
+        epsilon_at_least=_at_least(own, statement) if not binomial else math.nan,
         wanted=settings.privacy.epsilon,
         **_answers(cell, statement, least),
         released=rounds,
@@ -258,12 +257,11 @@ def _curve_as_poisson(statement: Statement, rounds: Rounds, at: NDArray[np.int64
     return _curve(poisson, rounds, at, "auto", "add_remove")
 
 
-def _at_least(own: Event, statement: Statement, exact: float) -> float:
+def _at_least(own: Event, statement: Statement) -> float:
     if not statement.attained:
         return math.nan
-    if statement.adjacency != "replace_one":
-        return exact
-    return bounds(opposite_pair(own), "add_remove", statement.delta_of_noise).lower
+    pair = opposite_pair(own) if statement.adjacency == "replace_one" else own
+    return bounds(pair, "add_remove", statement.delta_of_noise).lower
 
 
 def _answers(cell: Cell, statement: Statement, multiplier: float) -> dict[str, Any]:

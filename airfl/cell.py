@@ -251,10 +251,10 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
 
 
 def _own_noise_is_bounded(cell: Cell) -> bool:
-    """Whether less of the devices' own noise is counted than there is: over coefficients that differ the least counts,
-    and against the server's antennas only a device's own."""
+    """Whether less of the devices' own noise may be counted than there is: over coefficients that differ the least
+    counts, and against the server often only a device's own."""
     if cell.link != "analog" or not cell.bound.noise_std:
         return False
     settings = cell.settings
-    at_antennas = settings.privacy.observer == "server" and settings.antennas.count > 1
-    return settings.channel.fading in SELECTIVE_MODELS or at_antennas
+    # At the antennas, or under phases that are not known, the others' noise is not counted.
+    return settings.channel.fading in SELECTIVE_MODELS or settings.privacy.observer == "server"

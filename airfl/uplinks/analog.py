@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from channels.waveform import Waveform
 
 
+# Phases that differ by no more than this are those of rounding.
+MISALIGNED = 1e-6
+
+
 @dataclass(frozen=True)
 class AnalogUplink:
     """All devices at once on the same resource elements, aligned as far as power and knowledge of the channel go.
@@ -172,8 +176,10 @@ class _AnalogLink:
         power = np.broadcast_to((amplitudes**2).sum(axis=0), share.shape)
         used = share > 0
         arriving = control.decoder**2 * (amplitudes**2).sum(axis=0)
-        if self._uplink.raw_samples and self._terms.knowledge.state.response.shape[1] > 1:
-            # With several antennas the others' noise comes from other directions: only a device's own surely covers it.
+        several = self._terms.knowledge.state.response.shape[1] > 1
+        turned = np.abs(effective.imag).max(initial=0.0) > MISALIGNED * np.abs(effective).max(initial=0.0)
+        if self._uplink.raw_samples and (several or turned):
+            # The others' noise comes from other directions of the samples: only a device's own surely covers it.
             power = np.full(share.shape, largest**2)
         return {
             "noisy_devices": float(power[used].min()) * more**2 / largest**2 if largest and used.any() else 0.0,

@@ -187,6 +187,19 @@ def test_a_run_that_cannot_keep_to_its_epsilon_says_what_would_do(tmp_path: Path
     assert both.stderr.count("was asked of the run") == 1
 
 
+def test_a_lower_bound_is_one_whatever_the_accountant() -> None:
+    """Under Poisson sampling loss distributions are exact; Renyi divergences lie above them."""
+    settings = small_settings(
+        "selection.kind=poisson", "privacy.accountant=rdp", "run.rounds=5", "run.evaluate_every=5"
+    )
+    found = privacy_of(settings)
+    exact = privacy_of(small_settings("selection.kind=poisson", "run.rounds=5")).epsilon
+    assert found.epsilon > exact * 1.1
+    assert found.epsilon_at_least == pytest.approx(exact, rel=1e-3)
+    with run(settings).trace() as trace:
+        assert trace["epsilon_at_least"].values[-1] == pytest.approx(exact, rel=1e-3)
+
+
 def test_curves_end_where_the_figures_are_and_never_fall() -> None:
     for overrides in (("scheme.name=pfels",), ("scheme.name=pfels", "selection.kind=best-k"), ("scheme.name=cpsgd",)):
         found = privacy_of(small_settings("run.rounds=30", *overrides))

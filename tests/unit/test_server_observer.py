@@ -89,6 +89,14 @@ def test_with_several_antennas_only_a_device_s_own_noise_surely_covers_it() -> N
         assert noise_multiplier(cell, report) == pytest.approx(covered * own, rel=1e-6)
 
 
+def test_noise_that_arrives_turned_does_not_surely_cover_anybody() -> None:
+    """One antenna and unknown phases: the others' noise is not along a device's own direction."""
+    overrides = ("scheme.name=dp-fedavg", "scheme.link=analog", "scheme.noise_multiplier=1.0", "channel.noise=false")
+    for phase, covered in ((0.0, 8.0), (0.3, 1.0)):
+        report = opened(small_settings(*overrides, "privacy.observer=server", f"csi.phase_std_rad={phase}"))[2]
+        assert report.noisy_devices == pytest.approx(covered, rel=1e-6)
+
+
 def test_secure_aggregation_hides_messages_and_not_who_was_asked() -> None:
     cell = build_cell(small_settings("scheme.name=dp-fedavg", "privacy.observer=server"), 200, np.ones(100))
     statement = build_ledger(cell).statement
