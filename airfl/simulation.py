@@ -30,7 +30,7 @@ from airfl.server import mean_weights
 from airfl.streams import Streams
 from airfl.tasks import build_model
 from airfl.tasks.datasets import data_folders, load_dataset
-from airfl.tasks.task import build_task
+from airfl.tasks.task import Task, build_task
 from airfl.trace import TraceWriter, open_trace
 from airfl.trace.schema import (
     NORMALISED,
@@ -138,8 +138,13 @@ def _run_in_temporary_folder(
 
 def build_world(settings: Settings, device: torch.device, folders: Sequence[Path] | None = None) -> World:
     """Data, model, recipe, limits: everything that holds for all rounds. folders: where data is looked for."""
-    streams = Streams(settings.run.seed)
-    task = build_task(settings, load_dataset(settings.task.dataset, folders), streams).to(device)
+    task = build_task(settings, load_dataset(settings.task.dataset, folders), Streams(settings.run.seed))
+    return world_of(settings, task, device)
+
+
+def world_of(settings: Settings, task: Task, device: torch.device) -> World:
+    """The world of a task that is there, which need not be one of the tables'."""
+    streams, task = Streams(settings.run.seed), task.to(device)
     model = FlatModel(task.model)
     sizes = task.partition.sizes
     cell = build_cell(settings, model.dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))
