@@ -1,0 +1,17 @@
+"""Hand-batched layers: forward and backward passes of many devices' copies of a model at once."""
+
+from airfl.local.layers.layer import Layer, ParametricLayer, Parts
+from airfl.local.layers.model import LayeredModel, Node, Tape, Visitor, logit_slopes, own, parametric
+
+__all__ = [
+    "Layer",
+    "LayeredModel",
+    "Node",
+    "ParametricLayer",
+    "Parts",
+    "Tape",
+    "Visitor",
+    "logit_slopes",
+    "own",
+    "parametric",
+]

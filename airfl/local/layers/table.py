@@ -1,0 +1,42 @@
+"""The table of hand-batched layers. A new one is one file beside this one and one line here."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from airfl.local.layers.convolution import Convolution
+from airfl.local.layers.elementwise import Add, Flatten, Identity, Relu, Sigmoid, Tanh
+from airfl.local.layers.layer import Layer
+from airfl.local.layers.linear import Linear
+from airfl.local.layers.normalisation import GroupNorm
+from airfl.local.layers.pooling import AdaptiveAveragePool, MaxPool
+from airfl.tasks.models import resnet18
+
+MODULES: dict[type[nn.Module], Callable[[Any], Layer]] = {
+    nn.Linear: Linear,
+    nn.Conv2d: Convolution,
+    nn.MaxPool2d: MaxPool,
+    nn.AdaptiveAvgPool2d: AdaptiveAveragePool,
+    nn.GroupNorm: lambda module: GroupNorm(module, module.num_groups, module.eps),
+    resnet18.GroupNorm: lambda module: GroupNorm(module, module.groups, 1e-5),
+    nn.ReLU: Relu,
+    nn.Sigmoid: Sigmoid,
+    nn.Tanh: Tanh,
+    nn.Flatten: Flatten,
+    nn.Identity: Identity,
+}
+
+FUNCTIONS: dict[Callable[..., Any], Callable[[], Layer]] = {
+    operator.add: Add,
+    torch.add: Add,
+    F.relu: Relu,
+    torch.relu: Relu,
+    torch.sigmoid: Sigmoid,
+    torch.tanh: Tanh,
+}
