@@ -20,7 +20,7 @@ SMALL = (
     "run.threads=1",
     "local.epochs=0",
     "local.steps=2",
-    "local.engine=eager",
+    "local.engine=layers",
 )
 
 

@@ -36,7 +36,7 @@ class RunSettings(Section):
     selected: Count = Field(32, description="r, devices a round")
     evaluate_every: Count = Field(10, description="rounds between evaluations; the last round is always evaluated")
     threads: int = Field(0, ge=0, description="CPU threads; 0 = as many as torch takes")
-    chunk: int = Field(0, ge=0, description="devices trained in one batched computation; 0 = by memory")
+    chunk: int = Field(0, ge=0, description="devices trained in one batched computation; 0 = the fastest that fits")
 
 
 class TaskSettings(Section):
@@ -73,8 +73,8 @@ class LocalSettings(Section):
     momentum: float = Field(0.0, ge=0, lt=1, description="0 at the start of every round")
     clip_norm: Scale | None = Field(None, description="C, bound on the l2 norm of an update")
     gradient_bound: Scale | None = Field(None, description="C1; instead of clip_norm: C = learning_rate x steps x C1")
-    engine: Literal["auto", "compiled", "eager", "loop"] = Field(
-        "auto", description="how a chunk of devices is computed"
+    engine: Literal["auto", "loop", "vmap", "compiled", "layers", "layers-parallel"] = Field(
+        "auto", description="how a chunk of devices is computed; auto = the fastest, measured once for a long run"
     )
 
     @model_validator(mode="after")

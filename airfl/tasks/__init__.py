@@ -50,8 +50,10 @@ def check_engine(settings: Settings) -> None:
     from airfl.tasks.models import MODELS
 
     engine, model = settings.local.engine, settings.task.model
-    if engine in ("compiled", "eager") and not MODELS[model].batched:
+    needed = {"vmap": "batched", "compiled": "batched", "layers": "layered", "layers-parallel": "layered"}.get(engine)
+    if needed is not None and not getattr(MODELS[model], needed):
+        fitting = [name for name, kind in (("vmap", "batched"), ("layers", "layered")) if getattr(MODELS[model], kind)]
         raise UserError(
-            f"local.engine: {engine!r} computes many devices at once, which torch cannot do for model {model!r}; "
-            "'auto' and 'loop' are possible"
+            f"local.engine: {engine!r} does not know what model {model!r} is made of; "
+            f"{', '.join(repr(name) for name in ('auto', *fitting, 'loop'))} are possible"
         )

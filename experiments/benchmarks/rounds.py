@@ -1,4 +1,4 @@
-"""Rounds a second, in one run: local training by the three engines and by a plain loop; whole rounds of each scheme.
+"""Rounds a second, in one run: local training by every engine and by a plain loop; whole rounds of each scheme.
 
     make bench        (or: python experiments/benchmarks/rounds.py)
 
@@ -66,9 +66,9 @@ def seconds(work: Callable[[], None], repeats: int) -> float:
 def compare_engines(model: str, repeats: int) -> None:
     """Local training of 32 devices x 5 steps of 10, one line an engine."""
     base = airfl.load_settings(DEMO, [f"task.model={model}"])
-    engines = ("eager", "compiled", "loop")
+    engines = ("vmap", "compiled", "layers", "layers-parallel", "loop")
     worlds = {engine: build_world(base.resolved(local={"engine": engine}), CPU) for engine in engines}
-    loop_world = worlds["eager"]
+    loop_world = worlds["loop"]
     works: dict[str, Callable[[], None]] = {"plain loop over clients": lambda: plain_loop(loop_world)}
     for world in worlds.values():
         works[f"engine {world.trainer.engine}"] = lambda world=world: train_selected(world)
@@ -79,7 +79,7 @@ def compare_engines(model: str, repeats: int) -> None:
         for name, work in works.items():
             times[name].append(seconds(work, repeats))
     slowest = statistics.median(times["plain loop over clients"])
-    print(f"\nlocal training, {model} ({worlds['eager'].model.dimension:,} parameters), 32 devices x 5 steps of 10")
+    print(f"\nlocal training, {model} ({worlds['loop'].model.dimension:,} parameters), 32 devices x 5 steps of 10")
     for name, values in times.items():
         median = statistics.median(values)
         spread = (max(values) - min(values)) / median

@@ -56,7 +56,7 @@ def test_the_demos_effect_and_its_cause() -> None:
     """
 
     def short(row: Row) -> Summary:
-        settings = row.settings.resolved(run={"rounds": 60, "evaluate_every": 60}, local={"engine": "eager"})
+        settings = row.settings.resolved(run={"rounds": 60, "evaluate_every": 60}, local={"engine": "layers"})
         return run(settings).summary()
 
     fedavg, pfels, _, wfl_pdp, control = (short(row) for row in load_rows(DEMO))

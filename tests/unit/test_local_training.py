@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from airfl.config import Settings
 from airfl.local.batches import NOBODY, BatchRule, plan_batches
-from airfl.local.engine import compiler_found
+from airfl.local.engines.vmap import compiler_found
 from airfl.local.flat import FlatModel
 from airfl.local.sgd import build_step, normalise
 from airfl.local.trainer import LocalTrainer
@@ -29,7 +29,7 @@ EPOCHS, STEPS = {"epochs": 2}, {"steps": 5}
 CPU = torch.device("cpu")
 
 
-def settings_of(model: str, length: dict[str, int], chunk: int = 0, engine: str = "eager") -> Settings:
+def settings_of(model: str, length: dict[str, int], chunk: int = 0, engine: str = "layers") -> Settings:
     """Seven devices with unequal shares of 140 samples."""
     settings: dict[str, Any] = {
         "run": {"devices": 7, "selected": 5, "chunk": chunk, "rounds": 1},
@@ -110,7 +110,7 @@ def test_the_devices_are_unequal(tasks: dict[str, Task]) -> None:
 
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
 @pytest.mark.parametrize("length", [EPOCHS, STEPS], ids=["epochs", "steps"])
-@pytest.mark.parametrize("engine", ["eager", "loop"])
+@pytest.mark.parametrize("engine", ["vmap", "layers", "layers-parallel", "loop"])
 def test_updates_are_those_of_plain_torch(
     tasks: dict[str, Task], engine: str, model: str, length: dict[str, int]
 ) -> None:
@@ -124,7 +124,7 @@ def test_updates_are_those_of_plain_torch(
 
 
 @pytest.mark.parametrize("chunk", [1, 5])
-@pytest.mark.parametrize("engine", ["eager", "loop"])
+@pytest.mark.parametrize("engine", ["vmap", "layers", "layers-parallel", "loop"])
 def test_training_changes_neither_the_global_model_nor_the_next_call(
     tasks: dict[str, Task], engine: str, chunk: int
 ) -> None:
@@ -186,17 +186,8 @@ def test_the_compiled_engine_gives_the_same_updates(tasks: dict[str, Task]) -> N
     task, start = tasks["mlp"], global_model(tasks["mlp"])
     trainer = LocalTrainer(settings_of("mlp", EPOCHS, 3, "compiled"), task, STREAMS, CPU)
     assert trainer.engine == "compiled"
-    eager = LocalTrainer(settings_of("mlp", EPOCHS, 3), task, STREAMS, CPU)
-    torch.testing.assert_close(chunked_updates(trainer, start), chunked_updates(eager, start), rtol=0, atol=1e-5)
-
-
-def test_a_large_model_on_a_cpu_is_trained_device_by_device() -> None:
-    raw = load_dataset("fashion-mnist-sample")
-    small = replace(raw, train_inputs=raw.train_inputs[:140], train_targets=raw.train_targets[:140])
-    for model, engine, chunk in (("cnn-fashion", "loop", 1), ("mlp", "eager", 5)):
-        settings = settings_of(model, STEPS, engine="auto")
-        trainer = LocalTrainer(settings, build_task(settings, small, STREAMS), STREAMS, CPU)
-        assert (trainer.engine, trainer.chunk) == (engine, chunk)
+    layers = LocalTrainer(settings_of("mlp", EPOCHS, 3), task, STREAMS, CPU)
+    torch.testing.assert_close(chunked_updates(trainer, start), chunked_updates(layers, start), rtol=0, atol=1e-5)
 
 
 def test_channels_are_normalised_one_by_one() -> None:

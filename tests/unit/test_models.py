@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from airfl.errors import UserError
-from airfl.local.engine import _activations, choose_chunk, choose_engine
+from airfl.local.engines.choose import _activations
 from airfl.local.flat import FlatModel
+from airfl.local.layers import LayeredModel
 from airfl.tasks import build_model, check_engine, check_fit
 from airfl.tasks.models import MODELS
 from airfl.tasks.models.resnet18 import GroupNorm
@@ -118,6 +119,7 @@ def test_every_model_takes_what_its_data_set_gives(name: str) -> None:
     assert _activations(module, entry.input_shape) >= entry.classes
     # vmap knows no recurrent layers.
     assert entry.batched == (not any(isinstance(part, nn.RNNBase) for part in module.modules()))
+    assert entry.layered == (LayeredModel.of(module) is not None)
 
 
 # --- Next characters
@@ -169,27 +171,19 @@ def lstm_settings(engine: str) -> list[str]:
     return ["task.dataset=shakespeare-plays", "task.model=lstm", f"local.engine={engine}"]
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_the_lstm_is_always_computed_in_a_loop(device: str) -> None:
-    settings = small_settings(*lstm_settings("auto"))
-    check_fit(settings)
-    for engine in ("auto", "loop"):
-        chosen = choose_engine(small_settings(*lstm_settings(engine)), torch.device(device), 822_570)
-        assert chosen == "loop"
-        assert choose_chunk(settings, chosen, build_model("lstm"), 822_570, (80,)) == 1
-    small = small_settings("local.engine=auto")
-    assert choose_engine(small, torch.device(device), 25_450) == "auto"
-
-
-@pytest.mark.parametrize("engine", ["eager", "compiled"])
-def test_a_batched_engine_for_the_lstm_is_refused(engine: str) -> None:
-    settings = small_settings(*lstm_settings(engine))
-    for check in (check_engine, check_fit, lambda given: choose_engine(given, CPU, 822_570)):
+@pytest.mark.parametrize(
+    ("model", "engine"),
+    [("lstm", "vmap"), ("lstm", "compiled"), ("logistic", "layers"), ("logistic", "layers-parallel")],
+)
+def test_an_engine_that_does_not_know_the_model_is_refused(model: str, engine: str) -> None:
+    dataset = {"lstm": "shakespeare-plays", "logistic": "a9a"}[model]
+    settings = small_settings(f"task.dataset={dataset}", f"task.model={model}", f"local.engine={engine}")
+    for check in (check_engine, check_fit):
         with pytest.raises(UserError) as caught:
             check(settings)
         line = str(caught.value)
         assert line.startswith(f"local.engine: {engine!r}")
-        assert "'lstm'" in line
+        assert f"{model!r}" in line
         assert "\n" not in line
     check_engine(small_settings(f"local.engine={engine}"))
 

@@ -43,7 +43,7 @@ def test_root_attributes(finished: Run) -> None:
         assert trace.attrs["schema"] == "airfl-trace/1"
         assert (trace.attrs["scheme"], trace.attrs["seed"], trace.attrs["status"]) == ("pfels", 0, "complete")
         assert '"chunk": 8' in trace.attrs["config"]
-        assert '"engine": "eager"' in trace.attrs["config"]
+        assert '"engine": "layers"' in trace.attrs["config"]
         epsilon = trace["epsilon"].attrs
         assert (epsilon["delta"], epsilon["level"], epsilon["observer"]) == (1e-3, "client", "third_party")
         assert (epsilon["adjacency"], epsilon["sampling"]) == ("replace_one", "without_replacement")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class ModelEntry:
     """A model: the module with its `build()`, shape of one input, classes, exact parameter count, one line of text.
 
-    batched: whether torch can compute many devices' copies of it at once (vmap); else only the engine "loop" can be
-    used.
+    batched: whether torch can compute many devices' copies of it at once (engines vmap, compiled); layered: whether all
+    its layers are in the table of hand-batched ones (engines layers, layers-parallel).
     """
 
     home: str
@@ -24,6 +24,7 @@ class ModelEntry:
     parameters: int
     text: str
     batched: bool = True
+    layered: bool = True
 
     def build(self) -> nn.Module:
         """A freshly initialised model; takes [batch, *input_shape] and gives logits [batch, classes].
@@ -35,9 +36,16 @@ class ModelEntry:
 
 
 def _entry(
-    home: str, shape: tuple[int, ...], classes: int, parameters: int, text: str, *, batched: bool = True
+    home: str,
+    shape: tuple[int, ...],
+    classes: int,
+    parameters: int,
+    text: str,
+    *,
+    batched: bool = True,
+    layered: bool = True,
 ) -> ModelEntry:
-    return ModelEntry(f"airfl.tasks.models.{home}", shape, classes, parameters, text, batched)
+    return ModelEntry(f"airfl.tasks.models.{home}", shape, classes, parameters, text, batched, layered)
 
 
 GREY, COLOUR, FEATURES, TEXT = (1, 28, 28), (3, 32, 32), (123,), (80,)
@@ -54,5 +62,7 @@ MODELS: dict[str, ModelEntry] = {
     "lstm": _entry(
         "lstm", TEXT, 90, 822_570, "embedding 8, 2 LSTM layers of 256 (Fed-SMP on Shakespeare)", batched=False
     ),
-    "logistic": _entry("logistic", FEATURES, 2, 123, "logistic regression, nonconvex penalty (SoteriaFL on a9a)"),
+    "logistic": _entry(
+        "logistic", FEATURES, 2, 123, "logistic regression, nonconvex penalty (SoteriaFL on a9a)", layered=False
+    ),
 }

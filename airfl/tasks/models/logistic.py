@@ -21,7 +21,7 @@ class Logistic(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Class 1 is b = +1."""
-        products = inputs.float() @ self.weight
+        products = inputs.to(self.weight.dtype) @ self.weight
         return torch.stack([torch.zeros_like(products), products], dim=-1)
 
     def penalty(self, parameters: dict[str, Tensor]) -> Tensor:

@@ -1,0 +1,226 @@
+"""Which engine computes a run's local SGD, for how many devices at once.
+
+A setting decides, else a measurement on this machine, kept on disk; a short run takes what is usually good, since it
+would be over before a measurement pays. All engines give the same numbers to rounding, and a run's trace names its own.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from airfl.config import Settings
+from airfl.local.batches import BatchRule, plan_batches
+from airfl.local.engines import kept
+from airfl.local.engines.engine import Engine, Work
+from airfl.local.engines.table import ENGINES, Bench
+from airfl.local.flat import FlatModel
+from airfl.local.layers import LayeredModel
+from airfl.local.sgd import normalise
+from airfl.streams import Streams
+from airfl.tasks import check_engine
+from airfl.tasks.task import Task
+
+# Parameters times samples that all devices go through in a run: from here on a measurement of some seconds pays.
+WORK_WORTH_MEASURING = 2e10
+# Compiling takes some 15 s the first time; below this many steps of a chunk the run is done sooner without.
+STEPS_WORTH_COMPILING = 400
+CHUNK_MEMORY_BYTES = 512 << 20
+# What a chunk takes where nothing was measured: caches are small.
+USUAL_CHUNK_BYTES = 128 << 20
+SECONDS_A_CANDIDATE = 0.3
+# A candidate that takes so many times the best is not tried again.
+HOPELESS = 2.0
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An engine by its name, and devices in a chunk."""
+
+    name: str
+    chunk: int
+    engine: Engine
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a run computes: samples in a batch, most steps of a device, devices a round, rounds."""
+
+    batch: int
+    steps: int
+    selected: int
+    rounds: int
+
+    @classmethod
+    def of(cls, settings: Settings, sizes: np.ndarray) -> Load:
+        """Of local SGD on devices with that many samples."""
+        rule, run = rule_of(settings), settings.run
+        batch = min(settings.local.batch_size, int(sizes.max()))
+        return cls(batch, int(rule.steps_of(sizes).max()), run.selected, run.rounds)
+
+
+def rule_of(settings: Settings) -> BatchRule:
+    """Of local SGD."""
+    return BatchRule(settings.local.epochs, settings.local.steps, settings.local.batch_size)
+
+
+def choose(settings: Settings, model: FlatModel, task: Task, streams: Streams) -> Chosen:
+    """The engine of these settings; UserError for one that cannot compute the model."""
+    check_engine(settings)
+    load = Load.of(settings, task.partition.sizes)
+    bench = Bench(model, task, settings.local.momentum, 1, load.batch)
+    name: str = settings.local.engine
+    chunk = settings.run.chunk
+    work = model.dimension * load.batch * load.steps * load.selected * load.rounds
+    if (name == "auto" or not chunk) and work >= WORK_WORTH_MEASURING:
+        name, chunk = _measured(settings, bench, load, streams)
+    if name == "auto":
+        name = usual_engine(bench, load)
+    chunk = chunk or usual_chunk(name, bench, load, USUAL_CHUNK_BYTES)
+    engine = ENGINES[name](replace(bench, chunk=chunk))
+    if engine is None:  # no compiler, or a module of the caller's own that this engine does not know
+        name = "vmap" if name == "compiled" else "loop"
+        engine = ENGINES[name](replace(bench, chunk=chunk))
+    assert engine is not None
+    return Chosen(name, chunk, engine)
+
+
+def usual_engine(bench: Bench, load: Load) -> str:
+    """What is good on most machines: hand-batched layers, else vmap where torch knows how, compiled for long runs."""
+    if LayeredModel.of(bench.task.model) is not None:
+        return "layers"
+    if not can_vmap(bench.model, bench.task):
+        return "loop"
+    chunk = usual_chunk("vmap", bench, load, CHUNK_MEMORY_BYTES)
+    steps = load.rounds * -(-load.selected // chunk) * load.steps
+    return "compiled" if steps >= STEPS_WORTH_COMPILING else "vmap"
+
+
+def usual_chunk(name: str, bench: Bench, load: Load, memory_bytes: int) -> int:
+    """As many of the r devices as fit into that memory, 1 in a loop."""
+    if name == "loop":
+        return 1
+    if bench.device.type == "cuda":
+        memory_bytes = max(memory_bytes, torch.cuda.mem_get_info(bench.device)[0] // 4)
+    # Parameters, velocities, gradients, update; activations and their slopes for a batch.
+    activations = _activations(bench.task.model, tuple(bench.task.train.inputs.shape[1:]))
+    floats = 4 * bench.model.dimension + 3 * load.batch * activations
+    chunk = max(1, min(load.selected, memory_bytes // (4 * floats)))
+    return max(chunk, min(torch.get_num_threads(), load.selected)) if name.endswith("parallel") else chunk
+
+
+def can_vmap(model: FlatModel, task: Task) -> bool:
+    """Whether torch computes many devices' copies of the model at once without a loop."""
+
+    def loss(parameters: tuple[Tensor, ...], inputs: Tensor, targets: Tensor) -> Tensor:
+        return model.losses(parameters, inputs, targets).sum()
+
+    rows = torch.from_numpy(task.partition.indices[:1]).to(task.train.targets.device)
+    inputs = normalise(task.train.inputs[rows], task.mean, task.std)
+    parts = tuple(part[None] for part in model.split(model.initial()))
+    try:
+        with warnings.catch_warnings(action="error"):  # which is how vmap says that it loops
+            torch.func.vmap(torch.func.grad(loss))(parts, inputs[None], task.train.targets[rows][None])
+    except Exception:  # whatever vmap does not like, the loop gives the same numbers
+        return False
+    return True
+
+
+def _measured(settings: Settings, bench: Bench, load: Load, streams: Streams) -> tuple[str, int]:
+    """The fastest of the candidates that the settings leave, as measured now or before on this machine."""
+    address = kept.address(bench, load, settings.local.engine, settings.run.chunk)
+    found = kept.read(address)
+    if found is None:
+        found = _fastest(settings, bench, load, streams)
+        kept.write(address, found)
+    return found
+
+
+def _fastest(settings: Settings, bench: Bench, load: Load, streams: Streams) -> tuple[str, int]:
+    """Least seconds a device over one chunk each."""
+    best, least = (usual_engine(bench, load), 0), math.inf
+    for name, chunk in candidates(settings, bench, load):
+        engine = ENGINES[name](replace(bench, chunk=chunk))
+        if engine is None:
+            continue
+        seconds = _seconds(engine, settings, bench, chunk, streams, least)
+        if seconds < least:
+            best, least = (name, chunk), seconds
+    return best[0], best[1] or usual_chunk(best[0], bench, load, USUAL_CHUNK_BYTES)
+
+
+def candidates(settings: Settings, bench: Bench, load: Load) -> Iterator[tuple[str, int]]:
+    """Engines and chunks that might be the fastest, and that the settings allow."""
+    threads = torch.get_num_threads()
+    if settings.local.engine != "auto":
+        names: list[str] = [settings.local.engine]
+    elif usual_engine(bench, load) == "layers":
+        names = ["layers", "layers-parallel", "loop"]
+    else:
+        names = [usual_engine(bench, load), "loop"]
+    if bench.device.type == "cuda" or threads == 1:
+        names = [name for name in names if not name.endswith("parallel")] or names
+    for name in names:
+        if settings.run.chunk:
+            yield name, settings.run.chunk
+            continue
+        largest = usual_chunk(name, bench, load, CHUNK_MEMORY_BYTES)
+        if not name.startswith("layers"):
+            yield name, largest
+            continue
+        chunk = largest
+        while chunk >= 1:
+            yield name, chunk
+            smallest = threads if name.endswith("parallel") else 1
+            chunk = 0 if chunk <= smallest else max(chunk // 2, smallest)
+
+
+def _seconds(engine: Engine, settings: Settings, bench: Bench, chunk: int, streams: Streams, least: float) -> float:
+    """Of a device in a chunk of this engine, the least of some turns."""
+    sizes = bench.task.partition.sizes
+    devices = np.argsort(-sizes, kind="stable")[:chunk].astype(np.int64)
+    plan = plan_batches(rule_of(settings), streams, 0, devices, sizes[devices], int(sizes.max()))
+    work = Work(bench.task, devices, plan, settings.local.learning_rate)
+    updates = torch.empty(len(devices), bench.model.dimension, device=bench.device)
+    start = bench.model.initial()
+    turns: list[float] = []
+    while sum(turns) < SECONDS_A_CANDIDATE or len(turns) < 2:
+        begin = time.perf_counter()
+        engine.train(start, work, updates)
+        if bench.device.type == "cuda":
+            torch.cuda.synchronize(bench.device)
+        turns.append((time.perf_counter() - begin) / len(devices))
+        if turns[-1] > HOPELESS * least or sum(turns) * len(devices) > SECONDS_A_CANDIDATE * 10:
+            break
+    return min(turns)
+
+
+def _numbers(output: object) -> int:
+    """Numbers in a module's output: a tensor, or (of a recurrent layer) tuples of some."""
+    if isinstance(output, torch.Tensor):
+        return output.numel()
+    return sum(_numbers(part) for part in output) if isinstance(output, tuple | list) else 0
+
+
+def _activations(module: nn.Module, input_shape: tuple[int, ...]) -> int:
+    """Numbers that a forward pass of one sample produces."""
+    total = 0
+
+    def count(_module: nn.Module, _inputs: object, output: object) -> None:
+        nonlocal total
+        total += _numbers(output)
+
+    hooks = [part.register_forward_hook(count) for part in module.modules()]
+    first = next(module.parameters())
+    with torch.no_grad():
+        module(torch.zeros(1, *input_shape, device=first.device, dtype=first.dtype))
+    for hook in hooks:
+        hook.remove()
+    return total

@@ -1,0 +1,73 @@
+"""Which engine was the fastest, kept on disk by what was measured where."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import torch
+
+from airfl.cache import cache_folder
+
+if TYPE_CHECKING:
+    from airfl.local.engines.choose import Load
+    from airfl.local.engines.table import Bench
+
+FILE_NAME = "engines.json"
+# Part of the address: raise it when engines change.
+FORMAT = 1
+
+
+def address(bench: Bench, load: Load, engine: str, chunk: int) -> str:
+    """Of a measurement: this machine, torch, the model, the work, what the settings leave open."""
+    device = bench.device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+    shapes = [tuple(part.shape) for part in bench.task.model.parameters()]
+    inputs = tuple(bench.task.train.inputs.shape[1:])
+    work = (load.batch, load.steps, load.selected, bench.momentum > 0)
+    about = (FORMAT, torch.__version__, name, torch.get_num_threads(), shapes, repr(bench.task.model), inputs, work)
+    return hashlib.sha256(repr((*about, engine, chunk)).encode()).hexdigest()
+
+
+def read(place: str) -> tuple[str, int] | None:
+    """Engine and chunk of this address; None where nothing is kept, or what is kept cannot be read."""
+    name, chunk = _all().get(place, (None, 0))
+    return None if name is None else (name, chunk)
+
+
+def write(place: str, found: tuple[str, int]) -> None:
+    """Keep it, where the cache folder can be written."""
+    with suppress(OSError):
+        folder = cache_folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
+            json.dump({**_all(), place: found}, file)
+        os.replace(file.name, folder / FILE_NAME)
+
+
+def _all() -> dict[str, tuple[str, int]]:
+    from airfl.local.engines.table import ENGINES
+
+    try:
+        entries = json.loads((cache_folder() / FILE_NAME).read_text())
+        return {
+            place: (name, chunk)
+            for place, (name, chunk) in entries.items()
+            if name in ENGINES and isinstance(chunk, int) and chunk > 0
+        }
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _processor() -> str:
+    """The processor's name, which platform.processor() leaves empty on many Linux systems."""
+    with suppress(OSError), open("/proc/cpuinfo") as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return f"{platform.machine()} {platform.processor()}"

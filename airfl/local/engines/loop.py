@@ -1,0 +1,37 @@
+"""Local SGD of one device after another, by ordinary autograd and torch's optimiser: what others are held to."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from airfl.local.engines.engine import Work
+from airfl.local.flat import FlatModel
+
+
+class LoopEngine:
+    """PFELS algorithm 2, lines 6 to 9, with momentum, for any model."""
+
+    def __init__(self, model: FlatModel, momentum: float) -> None:
+        self._model, self._momentum = model, momentum
+
+    def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
+        """See `Engine`."""
+        present = torch.from_numpy(work.present).to(parameters.device)
+        for row, update in enumerate(updates):
+            update.copy_(parameters)
+            leaves = tuple(part.detach().requires_grad_() for part in self._model.split(update))  # on its own memory
+            optimiser = torch.optim.SGD(leaves, lr=work.learning_rate, momentum=self._momentum)
+            for step in range(int(work.steps[row])):
+                own = work.rows[row, step][present[row, step]]
+                optimiser.zero_grad()
+                torch.autograd.backward(
+                    self._model.losses(leaves, _by_pixel(work.inputs(own)), work.targets(own)).mean()
+                )
+                optimiser.step()
+        updates.sub_(parameters)
+
+
+def _by_pixel(inputs: Tensor) -> Tensor:
+    """Pixel by pixel in memory, as convolutions on a CPU like it."""
+    return inputs.contiguous(memory_format=torch.channels_last) if inputs.dim() == 4 else inputs

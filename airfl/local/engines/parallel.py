@@ -1,0 +1,58 @@
+"""Devices side by side on the threads of a CPU: each computes its part of a chunk by itself."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Barrier
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from airfl.local.engines.engine import Engine, Work
+
+
+@dataclass(frozen=True)
+class ParallelEngine:
+    """An engine on as many threads as a run has, each with a part of the chunk.
+
+    A large model's matrices fill one core; two that share one product wait for each other, two that compute devices of
+    their own do not. A device's numbers do not depend on which thread it meets.
+    """
+
+    inner: Engine
+    threads: int
+
+    def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
+        """See `Engine`."""
+        ends = np.linspace(0, len(updates), min(self.threads, len(updates)) + 1).round().astype(int).tolist()
+        parts = [slice(begin, end) for begin, end in itertools.pairwise(ends)]
+
+        def train(part: slice) -> None:
+            own = Work(work.task, work.devices[part], work.plan[part], work.learning_rate)
+            self.inner.train(parameters, own, updates[part])
+
+        for done in [_workers(self.threads).submit(train, part) for part in parts]:
+            done.result()
+
+
+@functools.cache
+def _workers(threads: int) -> ThreadPoolExecutor:
+    """Threads whose operations take no further threads; made at once, since torch's setting is also that of threads to
+    come, and is put back."""
+    together = Barrier(threads + 1)
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="devices")
+
+    def settle() -> None:
+        torch.set_num_threads(1)
+        together.wait()
+
+    usual = torch.get_num_threads()
+    for _ in range(threads):
+        pool.submit(settle)
+    together.wait()
+    torch.set_num_threads(usual)
+    return pool

@@ -1,0 +1,161 @@
+"""Every engine gives the updates of the plain loop: every model, momentum, ragged data, last and smaller chunks."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from airfl.config import Settings
+from airfl.local.engines import choose
+from airfl.local.engines.table import ENGINES
+from airfl.local.engines.vmap import compiler_found
+from airfl.local.flat import FlatModel
+from airfl.local.trainer import LocalTrainer
+from airfl.store import Store
+from airfl.streams import Streams
+from airfl.tasks.models import MODELS
+from airfl.tasks.partition import Partition
+from airfl.tasks.task import Samples, Task
+
+STREAMS = Streams(6)
+SIZES = np.array([7, 3, 12, 4, 5])
+HEAVY = ("vgg11", "resnet18", "cnn-svhn", "cnn-cifar10", "cnn-fashion", "lstm")
+"""Models that take long: in single precision, a batch of one, two steps, two devices."""
+
+
+@pytest.fixture(autouse=True)
+def two_threads() -> Iterator[None]:
+    """So that "layers-parallel" has two."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(threads)
+
+
+def task_of(name: str, dtype: torch.dtype) -> Task:
+    """Random samples of a model's shape on five unequal devices; characters stay numbers."""
+    entry = MODELS[name]
+    generator = torch.Generator().manual_seed(1)
+    count = int(SIZES.sum())
+    inputs = torch.randn(count, *entry.input_shape, generator=generator, dtype=dtype)
+    if name == "lstm":
+        inputs = torch.randint(90, (count, *entry.input_shape), generator=generator)
+    targets = torch.randint(entry.classes, (count,), generator=generator)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = entry.build().to(dtype)
+    offsets = np.concatenate([[0], np.cumsum(SIZES)])
+    samples, nobody = Samples(inputs, targets), Samples(inputs[:0], targets[:0])
+    order = np.random.default_rng(0).permutation(count)
+    return Task(samples, nobody, nobody, nobody, Partition(order, offsets), (), (), model)
+
+
+def trainer_of(task: Task, name: str, engine: str, chunk: int, momentum: float, **length: int) -> LocalTrainer:
+    """Of five devices, 4 samples a batch but for the largest models."""
+    settings: dict[str, Any] = {
+        "run": {"devices": 5, "selected": 5, "chunk": chunk, "rounds": 1},
+        "task": {"model": name},
+        "local": {
+            **length,
+            "batch_size": 1 if name in HEAVY else 4,
+            "learning_rate": 0.05,
+            "momentum": momentum,
+            "clip_norm": 1.0,
+            "engine": engine,
+        },
+    }
+    return LocalTrainer(Settings.model_validate(settings), task, STREAMS, torch.device("cpu"))
+
+
+def updates(trainer: LocalTrainer, task: Task, count: int = 5) -> Tensor:
+    """Of all devices, chunk by chunk, from a model that is not the initial one."""
+    initial = FlatModel(task.model).initial()
+    start = initial + 0.01 * torch.randn(len(initial), generator=torch.Generator().manual_seed(2), dtype=initial.dtype)
+    chunks = [np.arange(first, min(first + trainer.chunk, count)) for first in range(0, count, trainer.chunk)]
+    return torch.cat([trainer.updates(start, chunk, 3, Store()) for chunk in chunks])
+
+
+def knows(engine: str, name: str) -> bool:
+    """Whether an engine is for the model."""
+    return {"vmap": MODELS[name].batched, "compiled": False}.get(engine, MODELS[name].layered)
+
+
+CASES = [
+    (engine, name, momentum)
+    for engine in ENGINES
+    for name in MODELS
+    for momentum in (0.0, 0.9)
+    if engine != "loop" and knows(engine, name) and name not in HEAVY
+]
+
+
+@pytest.mark.parametrize(("engine", "name", "momentum"), CASES)
+def test_an_engine_gives_the_updates_of_the_loop(engine: str, name: str, momentum: float) -> None:
+    """In float64, where only a different sum could differ."""
+    task = task_of(name, torch.float64)
+    wanted = updates(trainer_of(task, name, "loop", 1, momentum, epochs=2), task)
+    assert wanted.norm(dim=1).min() > 1e-4
+    for chunk in (5, 3):
+        trainer = trainer_of(task, name, engine, chunk, momentum, epochs=2)
+        assert (trainer.engine, trainer.chunk) == (engine, chunk)
+        found = updates(trainer, task)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10 * float(wanted.abs().max()))
+
+
+@pytest.mark.parametrize("name", [*HEAVY, "cnn"])
+def test_in_single_precision_too(name: str) -> None:
+    """The kernels of a run: rounding, and now and then a unit whose input rounds to the other side of 0."""
+    task, count, steps = task_of(name, torch.float32), 2 if name in HEAVY else 5, 2
+    wanted = updates(trainer_of(task, name, "loop", 1, 0.9, steps=steps), task, count)
+    for engine in ("layers", "layers-parallel"):
+        found = updates(trainer_of(task, name, engine, count, 0.9, steps=steps), task, count)
+        assert (found - wanted).norm(dim=1).max() < 1e-3 * wanted.norm(dim=1).min()
+
+
+@pytest.mark.skipif(not compiler_found(torch.device("cpu")), reason="no C++ compiler")
+def test_the_compiled_engine_too() -> None:
+    """One model: compiling takes seconds. A chunk of 3 is compiled once, for the last, smaller one as well."""
+    task = task_of("logistic", torch.float32)
+    wanted = updates(trainer_of(task, "logistic", "loop", 1, 0.9, epochs=2), task)
+    trainer = trainer_of(task, "logistic", "compiled", 3, 0.9, epochs=2)
+    assert trainer.engine == "compiled"
+    compiled = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    torch.testing.assert_close(updates(trainer, task), wanted, rtol=0, atol=1e-5)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == compiled
+
+
+def test_without_a_compiler_the_engine_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airfl.local.engines.vmap.compiler_found", lambda device: False)
+    task = task_of("mlp", torch.float32)
+    assert trainer_of(task, "mlp", "compiled", 5, 0.0, steps=1).engine == "vmap"
+
+
+def test_a_measurement_is_made_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long run measures; the next takes what was found; what is forced is not chosen."""
+    monkeypatch.setattr(choose, "WORK_WORTH_MEASURING", 0)
+    monkeypatch.setattr(choose, "SECONDS_A_CANDIDATE", 0.0)
+    task = task_of("mlp", torch.float32)
+    tried: list[tuple[str, int]] = []
+    candidates = choose.candidates
+
+    def noted(*arguments: Any) -> Iterator[tuple[str, int]]:
+        for candidate in candidates(*arguments):
+            tried.append(candidate)
+            yield candidate
+
+    monkeypatch.setattr(choose, "candidates", noted)
+    first = trainer_of(task, "mlp", "auto", 0, 0.0, steps=1)
+    assert (first.engine, first.chunk) in tried
+    assert {"layers", "layers-parallel", "loop"} == {name for name, _ in tried}
+    tried.clear()
+    again = trainer_of(task, "mlp", "auto", 0, 0.0, steps=1)
+    assert (again.engine, again.chunk, tried) == (first.engine, first.chunk, [])
+    forced = trainer_of(task, "mlp", "layers", 2, 0.0, steps=1)
+    assert (forced.engine, forced.chunk, tried) == ("layers", 2, [])
+    trainer_of(task, "mlp", "auto", 3, 0.0, steps=1)
+    assert {chunk for _, chunk in tried} == {3}
+    (choose.kept.cache_folder() / choose.kept.FILE_NAME).write_text("no json")
+    assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine in ENGINES
