@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from airfl.allocation import keep_freed_memory
 from airfl.cell import Cell, build_cell, build_ledger, paper_cost_mb
 from airfl.config import Settings, to_json
 from airfl.device import find_device
@@ -21,6 +22,7 @@ from airfl.local.flat import FlatModel
 from airfl.local.public import public_update
 from airfl.memory import check_store
 from airfl.output import TRACE_NAME, check_no_run
+from airfl.precision import precision
 from airfl.record import Record
 from airfl.report.summary import Summary, summarise
 from airfl.round import State, World, run_round
@@ -93,8 +95,10 @@ def run(
     torch_device = find_device(device)
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.run.threads or threads)
+    keep_freed_memory()
     try:
-        return _run(settings, target, torch_device, progress, data_folders(data_dir))
+        with precision(settings.local.precision):
+            return _run(settings, target, torch_device, progress, data_folders(data_dir))
     finally:
         torch.set_num_threads(threads)
 

@@ -77,6 +77,10 @@ class LocalSettings(Section):
         "auto", description="how a chunk of devices is computed; auto = the fastest, measured once for a long run"
     )
 
+    precision: Literal["float32", "tf32", "bf16"] = Field(
+        "float32", description="of products of matrices inside, where the machine has others; sums stay float32"
+    )
+
     @model_validator(mode="after")
     def _one_of_two(self) -> LocalSettings:
         if bool(self.epochs) == bool(self.steps):

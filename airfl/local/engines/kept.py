@@ -29,7 +29,7 @@ def address(bench: Bench, load: Load, engine: str, chunk: int) -> str:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
     shapes = [tuple(part.shape) for part in bench.task.model.parameters()]
     inputs = tuple(bench.task.train.inputs.shape[1:])
-    work = (load.batch, load.steps, load.selected, bench.momentum > 0)
+    work = (load.batch, load.steps, load.selected, bench.momentum > 0, torch.get_float32_matmul_precision())
     about = (FORMAT, torch.__version__, name, torch.get_num_threads(), shapes, repr(bench.task.model), inputs, work)
     return hashlib.sha256(repr((*about, engine, chunk)).encode()).hexdigest()
 

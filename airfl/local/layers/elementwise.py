@@ -82,20 +82,23 @@ class Add:
 
 
 class Flatten:
-    """A sample's numbers in a row, channel by channel: [devices, batch, features]."""
+    """A sample's numbers in a row, channel by channel: [devices, batch, features].
+
+    merged: whether it is given pictures of all devices; a model knows, the numbers of dimensions do not tell.
+    """
+
+    merged = False
 
     def __init__(self, module: nn.Module | None = None) -> None:
         if isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) != (1, -1):
             raise NotImplementedError("flattening but from the first dimension to the last")
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, tuple[torch.Size, bool]]:
+    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, torch.Size]:
         """See `Layer`."""
-        merged = inputs[0].dim() == 4
-        values = by_device(inputs[0], devices) if merged else inputs[0]
-        return values.flatten(2), (values.shape, merged)
+        values = by_device(inputs[0], devices) if self.merged else inputs[0]
+        return values.flatten(2), values.shape
 
-    def backward(self, parts: Parts, saved: tuple[torch.Size, bool], slope: Tensor) -> Parts:
+    def backward(self, parts: Parts, saved: torch.Size, slope: Tensor) -> Parts:
         """See `Layer`."""
-        shape, merged = saved
-        values = slope.view(shape)
-        return (pictures(values) if merged else values,)
+        values = slope.reshape(saved)
+        return (pictures(values) if self.merged else values,)

@@ -31,7 +31,7 @@ class ParametricLayer(Layer, Protocol):
     """A layer with parameters."""
 
     def gradient(self, saved: Any, slope: Tensor, devices: int) -> Parts:
-        """Slopes by the parameters, summed over the samples, [devices, *shape] each."""
+        """Slopes by the parameters, summed over the samples, [devices, *shape] each, which the caller may change."""
         ...
 
     def each(self, saved: Any, slope: Tensor, devices: int) -> Parts:
@@ -53,8 +53,8 @@ def pictures(inputs: Tensor) -> Tensor:
     if inputs.dim() == 4:
         return inputs
     devices, batch, channels, height, width = inputs.shape
-    by_pixel = inputs.permute(1, 3, 4, 0, 2).reshape(batch, height, width, devices * channels)
-    return by_pixel.permute(0, 3, 1, 2)
+    by_pixel = inputs.permute(1, 3, 4, 0, 2).contiguous()
+    return by_pixel.view(batch, height, width, devices * channels).permute(0, 3, 1, 2)
 
 
 def by_device(values: Tensor, devices: int) -> Tensor:

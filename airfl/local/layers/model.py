@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -9,8 +10,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, fx, nn
 
+from airfl.local.layers.elementwise import Flatten
 from airfl.local.layers.layer import Layer, ParametricLayer, Parts
-from airfl.local.layers.table import FUNCTIONS, MODULES
+from airfl.local.layers.table import FUNCTIONS, METHODS, MODULES, OF_FEATURES, OF_PICTURES
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class LayeredModel:
             return None
         try:
             return cls(_nodes(module))
-        except (fx.proxy.TraceError, NotImplementedError, TypeError):
+        except (AttributeError, RuntimeError, TypeError, ValueError):  # tracing raises whatever the module does
             return None
 
     def forward(self, parts: Sequence[Tensor], inputs: Tensor) -> Tape:
@@ -103,23 +105,39 @@ class _Tracer(fx.Tracer):
     def is_leaf_module(self, module: nn.Module, module_qualified_name: str) -> bool:
         return type(module) in MODULES or super().is_leaf_module(module, module_qualified_name)
 
+    def call_module(self, m: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        found = super().call_module(m, forward, args, kwargs)
+        return (found, None) if isinstance(m, nn.LSTM) else found  # its final state is not computed
+
 
 def _nodes(module: nn.Module) -> tuple[Node, ...]:
     place_of = {id(parameter): place for place, parameter in enumerate(module.parameters())}
     numbers: dict[fx.Node, int] = {}
     nodes: list[Node] = []
+    pictures: set[int] = set()
     for traced in _Tracer().trace(module).nodes:
         if traced.op == "placeholder":
+            if numbers:
+                raise NotImplementedError("several inputs")
             numbers[traced] = -1
         elif traced.op == "output":
             if numbers.get(traced.args[0]) != len(nodes) - 1:
                 raise NotImplementedError("an output that is not the last that is computed")
         else:
             layer, places = _layer(module, traced, place_of)
-            sources = tuple(numbers[source] for source in traced.all_input_nodes)
+            sources = tuple(numbers[source] for source in traced.args if isinstance(source, fx.Node))
+            pictured = any(source in pictures for source in sources)
+            if isinstance(layer, Flatten):
+                layer.merged = pictured
+            elif pictured and isinstance(layer, OF_FEATURES):
+                raise NotImplementedError("a layer of features over pictures")
+            elif pictured or isinstance(layer, OF_PICTURES):
+                pictures.add(len(nodes))
             before = [nodes[source] for source in sources if source >= 0]
             numbers[traced] = len(nodes)
             nodes.append(Node(layer, sources, places, any(node.steep or node.places for node in before)))
+    if {source for node in nodes for source in node.sources} | {-1} != set(range(-1, len(nodes) - 1)):
+        raise NotImplementedError("a layer whose output has no use")
     if sorted(place for node in nodes for place in node.places) != list(range(len(place_of))):
         raise NotImplementedError("parameters that no layer uses, or several")
     return tuple(nodes)
@@ -127,12 +145,16 @@ def _nodes(module: nn.Module) -> tuple[Node, ...]:
 
 def _layer(module: nn.Module, traced: fx.Node, place_of: dict[int, int]) -> tuple[Layer, tuple[int, ...]]:
     """Of a traced node, and the places of its parameters."""
+    fixed = [argument for argument in traced.args if not isinstance(argument, fx.Node)]
+    if any(traced.kwargs.values()) or (fixed and traced.target is not operator.getitem):
+        raise NotImplementedError(f"{traced.target} with settings of the call")
     if traced.op == "call_module":
         part = module.get_submodule(cast(str, traced.target))
         if type(part) not in MODULES:
             raise NotImplementedError(type(part).__name__)
         return MODULES[type(part)](part), tuple(place_of[id(parameter)] for parameter in part.parameters())
-    plain = all(isinstance(argument, fx.Node) for argument in traced.args) and not any(traced.kwargs.values())
-    if traced.op != "call_function" or traced.target not in FUNCTIONS or not plain:
+    tables: dict[str, dict[Any, Callable[..., Layer]]] = {"call_function": FUNCTIONS, "call_method": METHODS}
+    table = tables.get(traced.op, {})
+    if traced.target not in table:
         raise NotImplementedError(str(traced.target))
-    return FUNCTIONS[traced.target](), ()
+    return table[traced.target](*fixed), ()

@@ -12,10 +12,12 @@ from torch import nn
 
 from airfl.local.layers.convolution import Convolution
 from airfl.local.layers.elementwise import Add, Flatten, Identity, Relu, Sigmoid, Tanh
+from airfl.local.layers.embedding import Embedding, Item, Long
 from airfl.local.layers.layer import Layer
 from airfl.local.layers.linear import Linear
 from airfl.local.layers.normalisation import GroupNorm
 from airfl.local.layers.pooling import AdaptiveAveragePool, MaxPool
+from airfl.local.layers.recurrent import Lstm
 from airfl.tasks.models import resnet18
 
 MODULES: dict[type[nn.Module], Callable[[Any], Layer]] = {
@@ -30,13 +32,22 @@ MODULES: dict[type[nn.Module], Callable[[Any], Layer]] = {
     nn.Tanh: Tanh,
     nn.Flatten: Flatten,
     nn.Identity: Identity,
+    nn.Embedding: Embedding,
+    nn.LSTM: Lstm,
 }
 
-FUNCTIONS: dict[Callable[..., Any], Callable[[], Layer]] = {
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Layer]] = {
     operator.add: Add,
     torch.add: Add,
     F.relu: Relu,
     torch.relu: Relu,
     torch.sigmoid: Sigmoid,
     torch.tanh: Tanh,
+    operator.getitem: Item,
 }
+
+METHODS: dict[str, Callable[..., Layer]] = {"long": Long}
+
+# What gives pictures, and what cannot take them before they are flattened.
+OF_PICTURES = (Convolution, MaxPool, AdaptiveAveragePool, GroupNorm)
+OF_FEATURES = (Linear, Embedding, Item, Lstm)
