@@ -6,13 +6,14 @@ A round of learning starts from it; a link budget is made of it alone.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from airfl.choice import check_energy_budget, choose, rates
+from airfl.choice import check_energy_budget, choose, rates, round_costs
 from airfl.config import Settings
 from airfl.downlink import broadcast
 from airfl.errors import UserError
@@ -65,6 +66,30 @@ class Cell:
     def memory(self) -> Memory:
         """What selection remembers before the first round."""
         return SELECTIONS[self.settings.selection.kind].memory(self.settings.run.devices)
+
+    # Of the whole population, so computed once: a round costs what its own devices cost.
+
+    @cached_property
+    def entry_limits(self) -> Array:
+        """P_i/d, the energy of an entry of a whole update, over the energy unit, [N]."""
+        return self.power_limits / self.dimension
+
+    @cached_property
+    def element_power(self) -> Array:
+        """The same of a resource element; in physical units the transmit power on it, [N]."""
+        if not self.radio.physical:
+            return self.entry_limits
+        return self.power_limits / self.radio.grid.elements_for(self.dimension)
+
+    @cached_property
+    def largest_weight(self) -> float:
+        """Of anybody's update in the mean."""
+        return float(self.weights.max())
+
+    @cached_property
+    def most_energy(self) -> Array:
+        """That a round may take of each device in expectation, [N]."""
+        return round_costs(self)
 
 
 @dataclass(frozen=True)
@@ -128,7 +153,6 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
     """Select, fade, estimate, open the uplink: all of round t that is known before training."""
     settings, radio = cell.settings, cell.radio
     devices, knowledge, candidates, rows = choose(cell, round_index, memory)
-    share = cell.power_limits / cell.dimension
     divisor = len(devices) if SELECTIONS[settings.selection.kind].among else settings.run.selected
     weights = cell.weights[devices]
     terms = Terms(
@@ -140,12 +164,12 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
         weights=weights,
         message=cell.bound,
         ids=devices,
-        element_power=_element_power(cell)[devices],
+        element_power=cell.element_power[devices],
         entries=cell.bound.entries,
         dimension=cell.dimension,
         divisor=float(divisor),
         fades=radio.fades,
-        pilots=radio.pilots(knowledge.estimate.response.shape, candidates, rows, share),
+        pilots=radio.pilots(knowledge.estimate.response.shape, candidates, rows, cell.entry_limits),
         energy_unit=radio.energy_unit,
         streams=cell.streams,
         round_index=round_index,
@@ -195,7 +219,7 @@ def noise_multiplier(cell: Cell, report: LinkReport) -> float:
     bound, inf where the channel left nobody to take part and nothing is released."""
     if SELECTIONS[cell.settings.selection.kind].among and not len(report.devices.energy):
         return float("inf")
-    return cell.recipe.release.noise_multiplier(cell.bound, float(cell.weights.max()), report)
+    return cell.recipe.release.noise_multiplier(cell.bound, cell.largest_weight, report)
 
 
 def paper_cost_mb(cell: Cell) -> float:
@@ -221,12 +245,6 @@ def build_ledger(cell: Cell) -> PrivacyLedger:
     release.check(SELECTIONS[cell.settings.selection.kind].sampling)
     with accountant_of_settings():
         return PrivacyLedger(statement, like=release.event(1.0))
-
-
-def _element_power(cell: Cell) -> Array:
-    """P_i/d, energy of a resource element over the energy unit, [N]; in physical units the transmit power on it."""
-    grid = cell.radio.grid
-    return cell.power_limits / (grid.elements_for(cell.dimension) if cell.radio.physical else cell.dimension)
 
 
 def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> None:

@@ -24,7 +24,7 @@ def choose(cell: Cell, round_index: int, memory: Memory) -> tuple[Ids, Knowledge
     taken."""
     settings, radio, streams = cell.settings, cell.radio, cell.streams
     run, rule = settings.run, SELECTIONS[settings.selection.kind]
-    share = cell.power_limits / cell.dimension
+    share = cell.entry_limits
     if rule.among is None:
         devices = select(settings.selection.kind, streams, round_index, run.devices, run.selected)
         return devices, radio.know(round_index, devices, cell.frame, share[devices]), devices, np.arange(len(devices))
@@ -41,7 +41,7 @@ def choose(cell: Cell, round_index: int, memory: Memory) -> tuple[Ids, Knowledge
             rates=nothing if everyone is None else rates(cell, ids, everyone),
             mean_rates=nothing if memory.mean_rate is None else memory.mean_rate[ids],
             spent=nothing if memory.spent is None else memory.spent[ids],
-            costs=round_costs(cell)[ids],
+            costs=cell.most_energy[ids],
         ),
         Limits(run.selected, settings.selection.min_gain, settings.selection.energy_budget or np.inf),
         streams.generator(Purpose.SELECT, round_index),
@@ -56,10 +56,9 @@ def round_costs(cell: Cell) -> Array:
     """The most energy a round may take of each device in expectation, pilots included, [N]."""
     settings, radio = cell.settings, cell.radio
     ratio = 1.0 if settings.power_limit == "round_energy" else cell.bound.entries / cell.dimension
-    share = cell.power_limits / cell.dimension
     everyone = np.arange(settings.run.devices)
     shape = (1, 1, *radio.response_shape(cell.frame))
-    pilots = radio.pilots(shape, everyone, everyone, share).energy
+    pilots = radio.pilots(shape, everyone, everyone, cell.entry_limits).energy
     return np.asarray(cell.power_limits * ratio * _worst_fade(cell) * radio.energy_unit + pilots)
 
 
@@ -78,7 +77,7 @@ def check_energy_budget(cell: Cell) -> None:
     """UserError for a budget that covers not one round of anybody."""
     budget = cell.settings.selection.energy_budget
     if cell.settings.selection.kind == "energy-budget" and budget is not None:
-        least = float(round_costs(cell).min())
+        least = float(cell.most_energy.min())
         if least > budget:
             raise UserError(
                 f"selection.energy_budget: {budget:g} does not cover one round of any device, which may take from "

@@ -13,6 +13,7 @@ from airfl.local.evaluation import Evaluation
 from airfl.privacy.ledger import PrivacyFigures
 from airfl.uplinks import LinkReport, Reception
 from channels.broadcast import Broadcast
+from channels.mac import energy
 
 if TYPE_CHECKING:
     from airfl.round import Exchange
@@ -90,7 +91,7 @@ def record_exchange(cell: Cell, exchanged: Exchange, round_index: int) -> Record
         **record_downlink(opening.broadcast),
         "noise_std": noise_std(cell, reception) * encoder.noise_gain,
         "interference_std": reception.report.interference_std * encoder.noise_gain,
-        "aggregation_error": float((exchanged.mean_update - exchanged.reference).double().square().sum()),
+        "aggregation_error": energy(exchanged.mean_update, exchanged.reference),
         "device_id": devices,
         "channel_gain": opening.channel.gains,
         "channel_estimate": opening.estimate.gains,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +25,7 @@ from airfl.stages.clip import clip_factor
 from airfl.store import Store
 from airfl.tasks.task import Task
 from airfl.uplinks import Reception
+from channels.mac import SLAB, add_weighted
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,9 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
     )
     clip_norm = settings.local.update_bound if cell.recipe.local.clips_update else math.inf
 
+    slabs: Sequence[slice | None] = [None]
+    if encoder.by_entry and link.by_entry and not state.parameters.is_cuda:
+        slabs = slabs_of(len(state.parameters))
     reference = torch.zeros_like(state.parameters)
     update_norms = np.zeros(len(devices))
     for chunk in chunks_of(len(devices), world.trainer.chunk):
@@ -125,11 +129,13 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
         check_finite(norms, devices[chunk], t)
         clipped = clip_factor(norms, clip_norm)
         weight = updates.new_tensor(weights[chunk])
-        reference += (weight * clipped) @ updates
         update_norms[chunk] = (norms * clipped).cpu().numpy()
 
-        message = encoder.encode(Batch(updates, torch.ones_like(norms), norms, chunk))
-        link.send(message.scaled(weight), chunk)
+        for slab in slabs:
+            part = updates if slab is None else updates[:, slab]
+            add_weighted(reference if slab is None else reference[slab], part, weight * clipped)
+            message = encoder.encode(Batch(part, torch.ones_like(norms), norms, chunk, part=slab))
+            link.send(message.scaled(weight), chunk)
     reception = link.close()
     reference /= settings.run.selected
     return Exchange(opening, encoder, reception, encoder.decode(reception.mean), reference, update_norms)
@@ -153,6 +159,11 @@ def check_finite(norms: Tensor, devices: NDArray[np.int64], round_index: int) ->
             f"round {round_index}, device {devices[~finite][0]}: its update is not finite, training diverged; "
             "lower local.learning_rate, or server.learning_rate"
         )
+
+
+def slabs_of(entries: int) -> Sequence[slice | None]:
+    """Slices of at most a slab of entries, in order; None for all of them, where that is one."""
+    return list(chunks_of(entries, SLAB)) if entries > SLAB else [None]
 
 
 def chunks_of(devices: int, size: int) -> Iterator[slice]:

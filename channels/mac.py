@@ -42,6 +42,14 @@ class Sent:
     cut: Tensor | None = None
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some entries of messages: which, and how long a whole message is."""
+
+    entries: slice
+    length: int
+
+
 class MultipleAccessChannel:
     """One use of the channel by many devices: y = sum_i h_i x_i + z with x_i = b_i s_i m_i.
 
@@ -70,23 +78,31 @@ class MultipleAccessChannel:
         self._entries = 0
         self._sum: Tensor | None = None
 
-    def send(self, messages: Tensor, scale: NDArray[np.float64], devices: slice, norms: Tensor | None = None) -> Sent:
+    def send(
+        self,
+        messages: Tensor,
+        scale: NDArray[np.float64],
+        devices: slice,
+        norms: Tensor | None = None,
+        part: Part | None = None,
+    ) -> Sent:
         """Superpose one chunk.
 
         messages: [chunk, m] real; scale: s_i, [chunk]; devices: which rows of `gains`; norms: ||m_i||, [chunk], where
-        they are known, which saves a pass over the messages.
+        they are known, which saves a pass over the messages. part: which entries of longer messages these are; the
+        energies are then those of the part. Over a flat channel without a peak limit only, under packing "real".
         """
         clipped, cut = np.zeros(len(scale), dtype=np.int64), None
         if self._peak is not None:
             cut, clipped = self._clip(messages, scale, devices)
             messages, norms = cut, None
         if self._sum is None:
-            self._entries = messages.shape[1]
+            self._entries = messages.shape[1] if part is None else part.length
             odd = self._entries % 2 if self._packing == "iq" and not self._flat else 0
             self._sum = messages.new_zeros(self._entries + odd)
         if self._flat:
             effective = self._effective[devices, 0, 0] * scale
-            self._superpose(messages, effective)
+            self._superpose(messages, effective, slice(None) if part is None else part.entries)
             lengths = (messages.norm(dim=1) if norms is None else norms).double().cpu().numpy()
             energy = (self._precoders[devices, 0, 0] * scale * lengths) ** 2
             return Sent(energy, (np.abs(effective) * lengths) ** 2, clipped, cut)
@@ -99,14 +115,14 @@ class MultipleAccessChannel:
         """The noise-free observed real entries sum_i Re(h_i x_i), [m]; `silent` [m] is returned where nobody sent."""
         return silent if self._sum is None else self._sum[: self._entries]
 
-    def _superpose(self, messages: Tensor, effective: NDArray[np.complexfloating]) -> None:
+    def _superpose(self, messages: Tensor, effective: NDArray[np.complexfloating], entries: slice) -> None:
         """sum += Re(h_i b_i s_i) m_i, and a quarter turn for the imaginary part under I/Q packing."""
         assert self._sum is not None
-        _add_weighted(self._sum, messages, effective.real)
+        add_weighted(self._sum[entries], messages, messages.new_tensor(effective.real))
         if self._packing == "iq" and np.any(effective.imag):
             turned = messages.new_zeros(messages.shape[1])
-            _add_weighted(turned, messages, effective.imag)
-            self._sum += _quarter_turn(turned)
+            add_weighted(turned, messages, messages.new_tensor(effective.imag))
+            self._sum[entries] += _quarter_turn(turned)
 
     def _add(self, message: Tensor, scale: float, device: int) -> NDArray[np.float64]:
         """One device through a channel that differs from element to element; the energies it sends and that arrive."""
@@ -152,17 +168,30 @@ class MultipleAccessChannel:
         return cut, clipped
 
 
-def _add_weighted(total: Tensor, messages: Tensor, weights: NDArray[np.floating]) -> None:
-    """total += weights @ messages, in one pass over the messages."""
+def add_weighted(total: Tensor, messages: Tensor, weights: Tensor) -> None:
+    """total += weights @ messages in place, in one pass over the messages: [m], [chunk, m], [chunk]."""
     import torch
 
     if messages.shape[1] < FEW or messages.is_cuda:
-        torch.addmv(total, messages.t(), messages.new_tensor(weights), out=total)
+        torch.addmv(total, messages.t(), weights, out=total)
         return
     for begin in range(0, messages.shape[1], SLAB):
         slab = total[begin : begin + SLAB]
         for message, weight in zip(messages[:, begin : begin + SLAB], weights.tolist(), strict=True):
             slab.add_(message, alpha=weight)
+
+
+def energy(entries: Tensor, less: Tensor | None = None) -> float:
+    """||x||^2, or ||x - less||^2, in double precision; both [m]."""
+    import torch
+
+    total = entries.new_zeros((), dtype=torch.float64)
+    for begin in range(0, len(entries), SLAB):
+        slab = entries[begin : begin + SLAB]
+        slab = slab if less is None else slab - less[begin : begin + SLAB]
+        wide = slab.double()
+        total += wide.dot(wide)
+    return float(total)
 
 
 def _slabs(rows: int, width: int) -> Iterator[slice]:

@@ -12,6 +12,7 @@ import typer
 
 from airfl.cli.app import app, say
 from airfl.cli.audit import audit
+from airfl.cli.bench import bench
 from airfl.cli.data import data_app
 from airfl.cli.lists import config, datasets, models, schemes
 from airfl.cli.privacy import privacy
@@ -25,6 +26,7 @@ COMMANDS = (
     (budget, "airfl budget experiments/configs/papers/pfels-cifar10.toml scheme.name=wfl-p"),
     (privacy, "airfl privacy --noise-multiplier 1 --sampling-rate 0.032 --rounds 2000 --delta 1e-3"),
     (audit, "airfl audit experiments/configs/demo.toml --others silent --json"),
+    (bench, "airfl bench experiments/configs/demo.toml --profile"),
     (plot, "airfl plot runs/first --out runs/first-figures"),
     (schemes, "airfl schemes --json"),
     (models, "airfl models"),

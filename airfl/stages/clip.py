@@ -28,7 +28,7 @@ class Clip:
 
     def open(self, opened: Round) -> Coder:
         """The same in every round."""
-        return Coder(encode=self._encode, decode=lambda mean: mean)
+        return Coder(encode=self._encode, decode=lambda mean: mean, by_entry=True, needs_norms=True)
 
     def _encode(self, batch: Batch) -> Batch:
         norms = batch.norms

@@ -46,7 +46,7 @@ class ErrorFeedback:
             opened.store.write_all(ERROR, devices, whole - arrived * delivered)
             return message
 
-        return replace(inner, encode=encode)
+        return replace(inner, encode=encode, by_entry=False)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class ShiftedCompression:
                 opened.store.server[SHIFT] = shift + self.gamma * self.participation * share * received
             return shift + received
 
-        return replace(inner, encode=encode, decode=decode, expand=None)
+        return replace(inner, encode=encode, decode=decode, expand=None, by_entry=False)
 
 
 def shift_step(omega: float) -> float:

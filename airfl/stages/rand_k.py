@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airfl.stages.masks import own_coordinates, shared_coordinates
+from airfl.stages.masks import keep, own_coordinates, shared_coordinates
 from airfl.stages.stage import Batch, Coder, MessageBound, Round
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ class RandK:
         after = 1 / self.ratio if self.rescale else 1.0
 
         def encode(batch: Batch) -> Batch:
-            return Batch(batch.values.index_select(1, kept), batch.scale * before, None, batch.rows, coordinates)
+            masked = keep(batch, kept, coordinates)
+            return replace(masked, scale=batch.scale * before) if self.amplify else masked
 
         def decode(mean: Tensor) -> Tensor:
             return mean.new_zeros(self.dimension).index_copy_(0, kept, mean * after if self.rescale else mean)
@@ -63,7 +64,7 @@ class RandK:
             whole = messages.new_zeros(len(messages), self.dimension)
             return whole.index_copy_(1, kept, messages * after)
 
-        return Coder(encode, decode, noise_gain=after, coordinates=coordinates, expand=expand)
+        return Coder(encode, decode, noise_gain=after, coordinates=coordinates, expand=expand, by_entry=True)
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ class Batch:
     values: [chunk, m]; scale: [chunk]. A factor for a whole device (a clip, a weight) goes into `scale`, so that no
     stage copies the values for it and the superposition applies all factors in its one pass. known_norms: l2 norms of
     the rows of values, [chunk], where somebody has computed them already; rows: which devices of the round they are;
-    coordinates: of the update that the values belong to, [m], None for all d.
+    coordinates: of the update that the values belong to, [m], None for all d. part: which entries of the messages the
+    values are, where they come a slab at a time (`Coder.by_entry`), None for all m; known_norms are of whole messages.
     """
 
     values: Tensor
@@ -36,10 +37,12 @@ class Batch:
     known_norms: Tensor | None = None
     rows: slice = field(default_factory=lambda: slice(None))
     coordinates: NDArray[np.int64] | None = None
+    part: slice | None = None
 
     @property
     def norms(self) -> Tensor:
-        """l2 norms of the rows of values, [chunk]."""
+        """l2 norms of the rows of values, [chunk]; of whole messages, so that a part needs to be told them."""
+        assert self.known_norms is not None or self.part is None
         return self.values.norm(dim=1) if self.known_norms is None else self.known_norms
 
     @property
@@ -116,7 +119,8 @@ class Coder:
     encode: chunk of messages -> chunk of messages; decode: the mean message [m_after] -> [m_before]; noise_gain: what
     decode multiplies noise on an entry by; coordinates: the entries of the update that are sent, where the stage
     chooses them for all devices. expand: what single messages stand for, [chunk, m_after] -> [chunk, m_before], None
-    where they stand for themselves.
+    where they stand for themselves. by_entry: whether a slab of entries may be encoded without the others, and needs
+    no more than their norms; needs_norms: whether it needs these.
     """
 
     encode: Callable[[Batch], Batch]
@@ -124,6 +128,8 @@ class Coder:
     noise_gain: float = 1.0
     coordinates: NDArray[np.int64] | None = None
     expand: Callable[[Tensor], Tensor] | None = None
+    by_entry: bool = False
+    needs_norms: bool = False
 
 
 class Stage(Protocol):
@@ -172,4 +178,7 @@ def open_encoder(stages: Sequence[Stage], opened: Round) -> Coder:
         noise_gain=float(np.prod([coder.noise_gain for coder in coders])),
         coordinates=chosen[0] if chosen else None,
         expand=expand,
+        # After the first stage norms of whole messages are no longer known.
+        by_entry=all(coder.by_entry for coder in coders) and not any(coder.needs_norms for coder in coders[1:]),
+        needs_norms=any(coder.needs_norms for coder in coders),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.stages.masks import keep
 from airfl.stages.stage import Batch, Coder, MessageBound, Round
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class PublicTopK:
         coordinates = kept.cpu().numpy().astype(np.int64)
 
         def encode(batch: Batch) -> Batch:
-            return Batch(batch.values.index_select(1, kept), batch.scale, None, batch.rows, coordinates)
+            return keep(batch, kept, coordinates)
 
         def decode(mean: Tensor) -> Tensor:
             return mean.new_zeros(self.dimension).index_copy_(0, kept, mean)
@@ -70,7 +71,7 @@ class PublicTopK:
         def expand(messages: Tensor) -> Tensor:
             return messages.new_zeros(len(messages), self.dimension).index_copy_(1, kept, messages)
 
-        return Coder(encode, decode, coordinates=coordinates, expand=expand)
+        return Coder(encode, decode, coordinates=coordinates, expand=expand, by_entry=True)
 
 
 def largest(magnitudes: Tensor, kept: int) -> Tensor:

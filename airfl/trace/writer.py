@@ -56,6 +56,10 @@ class TraceWriter:
             self._create(variable)
         for name in ("epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson"):
             self._file[name].attrs.update(epsilon_attributes)
+        # Looking a dataset up takes as long as writing a block into it.
+        self._growing = {
+            name: self._file[name] for name, variable in self._variables.items() if variable.dimensions[0] == "round"
+        }
         self._file.flush()
 
     def annotate(self, variable: str, attributes: Mapping[str, Any]) -> None:
@@ -77,9 +81,8 @@ class TraceWriter:
         end = self._rounds + len(self._buffer)
         if self._buffer:
             self._file["round"].resize(end, axis=0)
-            for variable in self._variables.values():
-                if variable.dimensions[0] == "round":
-                    self._write_block(variable, end)
+            for name, dataset in self._growing.items():
+                self._write_block(self._variables[name], dataset, end)
         self._rounds, self._buffer = end, []
         self._file.flush()
         self._flushed = time.monotonic()
@@ -90,8 +93,7 @@ class TraceWriter:
         self._file.attrs["status"] = status
         self._file.close()
 
-    def _write_block(self, variable: Variable, end: int) -> None:
-        dataset = self._file[variable.name]
+    def _write_block(self, variable: Variable, dataset: h5py.Dataset, end: int) -> None:
         dataset.resize(end, axis=0)
         present = [(row, np.asarray(r[variable.name])) for row, r in enumerate(self._buffer) if variable.name in r]
         if variable.dimensions[-1] in LARGE:

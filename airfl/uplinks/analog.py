@@ -15,7 +15,7 @@ from airfl.uplinks.protection import CsiError, largest_amplitude, largest_raw_am
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Signals, Terms
 from channels.antennas import combine
 from channels.grid import OfdmaGrid
-from channels.mac import MultipleAccessChannel, baseband, pack
+from channels.mac import MultipleAccessChannel, Part, baseband, energy, pack
 from channels.noise import interference_std, receiver_noise
 from channels.placement import Placement
 from channels.units import linear_to_db
@@ -74,6 +74,12 @@ class _AnalogLink:
         """Who sends anything: the policy keeps the others silent."""
         return self._control.plan.active
 
+    @property
+    def by_entry(self) -> bool:
+        """Where every entry meets the same coefficient and nothing looks at a message as a whole."""
+        whole = self._uplink.waveform is not None or self._control.clip_energy is not None or self._terms.record
+        return self._flat and not whole and self._uplink.grid.packing == "real"
+
     @cached_property
     def _channel(self) -> MultipleAccessChannel | WaveformChannel:
         """Made when something is sent: a link budget never needs it."""
@@ -90,8 +96,14 @@ class _AnalogLink:
     def send(self, batch: Batch, devices: slice) -> None:
         """Superpose a chunk: clip factors and weights ride on the precoders, so the values are read once."""
         scale = batch.scale.double().cpu().numpy()
-        sent = self._channel.send(batch.values, scale, devices, batch.known_norms)
-        self._energy[devices], self._received[devices] = sent.energy, sent.received_energy
+        if batch.part is None:
+            sent = self._channel.send(batch.values, scale, devices, batch.known_norms)
+        else:
+            assert isinstance(self._channel, MultipleAccessChannel)
+            part = Part(batch.part, self._terms.entries)
+            sent = self._channel.send(batch.values, scale, devices, part=part)
+        self._energy[devices] += sent.energy
+        self._received[devices] += sent.received_energy
         self._clipped += int(sent.clipped.sum())
         if self._terms.record:
             precoders = self._control.precoders[devices] * scale[:, None, None]
@@ -108,7 +120,7 @@ class _AnalogLink:
         received = signal + self._draw_noise(signal, self._disturbance(self._received))
         return Reception(
             mean=received * self._decoder(signal),
-            receive_snr_db=float(self._snr_db(np.array(float(signal.double().square().sum())))),
+            receive_snr_db=float(self._snr_db(np.array(energy(signal)))),
             report=self._report(self._energy, self._received),
             signals=self._signals(received) if terms.record else None,
         )
@@ -236,12 +248,14 @@ class _AnalogLink:
         return linear_to_db(energy / noise_energy) if noise_energy else np.full_like(energy, np.inf)
 
     def _draw_noise(self, signal: Tensor, disturbance: float) -> Tensor | float:
+        import torch
+
         terms = self._terms
         noise: Tensor | float = 0.0
         for purpose, std in ((Purpose.RECEIVER_NOISE, self._noise_std), (Purpose.INTERFERENCE, disturbance)):
             if std:
                 generator = terms.streams.generator(purpose, terms.round_index)
-                noise = noise + signal.new_tensor(receiver_noise(generator, terms.entries, std))
+                noise = noise + torch.from_numpy(receiver_noise(generator, terms.entries, std)).to(signal)
         return noise
 
     def _signals(self, received: Tensor) -> Signals:

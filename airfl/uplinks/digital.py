@@ -14,7 +14,7 @@ from airfl.errors import UserError
 from airfl.stages.stage import Batch
 from airfl.streams import Purpose
 from airfl.uplinks.ideal import own_noise_gain
-from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms
+from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms, add_up
 from channels.csi import Response
 from channels.digital import DigitalOutcome, DigitalParameters, DigitalTask, send
 from channels.grid import GridUse, OfdmaGrid
@@ -49,6 +49,8 @@ class DigitalUplink:
 
 
 class _DigitalLink:
+    by_entry = True
+
     def __init__(self, uplink: DigitalUplink, terms: Terms) -> None:
         self._uplink, self._terms = uplink, terms
         self._sum: Tensor | None = None
@@ -86,8 +88,7 @@ class _DigitalLink:
     def send(self, batch: Batch, devices: slice) -> None:
         """Add up what arrives of a chunk."""
         arrives = batch.scale * batch.scale.new_tensor(self.heard[devices])
-        part = arrives @ batch.values
-        self._sum = part if self._sum is None else self._sum.add_(part)
+        self._sum = add_up(self._sum, batch, arrives, self._terms.entries)
 
     def close(self) -> Reception:
         """The mean of what arrived, exactly."""

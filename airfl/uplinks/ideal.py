@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.stages.stage import Batch
-from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms
+from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms, add_up
 from channels.digital import capacity_cost
 from channels.grid import OfdmaGrid
 from channels.units import linear_to_db
@@ -32,6 +32,8 @@ class IdealUplink:
 
 
 class _IdealLink:
+    by_entry = True
+
     def __init__(self, uplink: IdealUplink, terms: Terms) -> None:
         self._uplink, self._terms = uplink, terms
         self._sum: Tensor | None = None
@@ -54,8 +56,7 @@ class _IdealLink:
 
     def send(self, batch: Batch, devices: slice) -> None:
         """Add a chunk up."""
-        part = batch.scale @ batch.values
-        self._sum = part if self._sum is None else self._sum.add_(part)
+        self._sum = add_up(self._sum, batch, batch.scale, self._terms.entries)
 
     def close(self) -> Reception:
         """The exact mean."""

@@ -14,6 +14,7 @@ from channels.csi import Knowledge, Response
 from channels.fading import FadeStatistics
 from channels.frame import Frame
 from channels.grid import GridUse
+from channels.mac import add_weighted
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -153,8 +154,13 @@ class Link(Protocol):
         """Whose messages arrive, [r]: it follows from the channel, and is known before anybody trains."""
         ...
 
+    @property
+    def by_entry(self) -> bool:
+        """Whether messages may be sent a slab of entries at a time (`Batch.part`)."""
+        ...
+
     def send(self, batch: Batch, devices: slice) -> None:
-        """Messages of one chunk; `devices` says which rows of the round they are."""
+        """Messages of one chunk, or their entries in turn; `devices` says which rows of the round they are."""
         ...
 
     def close(self) -> Reception:
@@ -172,3 +178,10 @@ class Uplink(Protocol):
     def open(self, terms: Terms) -> Link:
         """Power control and allocation, before any update is known."""
         ...
+
+
+def add_up(total: Tensor | None, batch: Batch, weights: Tensor, entries: int) -> Tensor:
+    """total + sum_i w_i m_i over the values of a chunk, [m]; None is nothing yet. weights: [chunk]."""
+    total = batch.values.new_zeros(entries) if total is None else total
+    add_weighted(total if batch.part is None else total[batch.part], batch.values, weights)
+    return total

@@ -1,0 +1,143 @@
+"""The stopwatch of a round, and what `bench` makes of it. Nothing here depends on how long anything takes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+import airfl.profile
+import airfl.round
+from airfl.bench import Bench, bench
+from airfl.errors import UserError
+from airfl.profile import CALLS, STAGES, Stopwatch, profiled_round
+from airfl.round import State, run_round
+from airfl.simulation import build_world
+from tests.conftest import small_settings
+
+CPU = torch.device("cpu")
+
+
+class Clock:
+    """Time that passes when told to."""
+
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("airfl.profile.time.perf_counter", clock.perf_counter)
+    return clock
+
+
+def test_inner_time_is_not_the_outer_ones(clock: Clock) -> None:
+    def passes(seconds: float) -> None:
+        clock.now += seconds
+
+    watch = Stopwatch()
+    inner = watch.timed("inner", passes)
+    with watch.under("outer"):
+        passes(1.0)
+        inner(2.0)
+        passes(4.0)
+        inner(8.0)
+        with watch.under("outer"):
+            passes(16.0)
+    passes(32.0)  # under nobody
+    assert watch.seconds == {"outer": 21.0, "inner": 10.0}
+
+
+def test_the_stopwatch_goes_on_after_an_error(clock: Clock) -> None:
+    def fails() -> None:
+        clock.now += 2.0
+        raise ValueError("no")
+
+    watch = Stopwatch()
+    with watch.under("outer"):
+        with pytest.raises(ValueError, match="no"):
+            watch.timed("inner", fails)()
+        clock.now += 1.0
+    assert watch.seconds == {"outer": 1.0, "inner": 2.0}
+
+
+def test_a_device_is_waited_for_at_every_turn() -> None:
+    settled: list[int] = []
+    watch = Stopwatch(lambda: settled.append(1))
+    watch.timed("one", lambda: None)()
+    assert len(settled) == 2
+
+
+@pytest.mark.parametrize("scheme", ["pfels", "fedavg", "soteriafl-svrg", "fed-smp-randk"])
+def test_stages_add_up_to_the_round_and_change_nothing(scheme: str) -> None:
+    world = build_world(small_settings(f"scheme.name={scheme}"), CPU)
+    plain, record = run_round(world, State(0, world.model.initial(), world.cell.memory))
+    world = build_world(small_settings(f"scheme.name={scheme}"), CPU)
+    names = {name: getattr(airfl.round, name) for name in CALLS}
+    appended: list[Any] = []
+    begin = time.perf_counter()
+    state, stages = profiled_round(world, State(0, world.model.initial(), world.cell.memory), appended.append)
+    within = time.perf_counter() - begin
+    assert tuple(stages) == STAGES
+    assert all(seconds >= 0 for seconds in stages.values())
+    assert 0 < sum(stages.values()) <= within
+    assert {"select and open", "local training", "superposition", "server", "ledger", "evaluation"} <= {
+        name for name, seconds in stages.items() if seconds > 0
+    }
+    assert torch.equal(state.parameters, plain.parameters)
+    assert appended[0]["test_accuracy"] == record["test_accuracy"]
+    assert {name: getattr(airfl.round, name) for name in CALLS} == names
+
+
+def test_a_failed_round_leaves_no_stopwatch_behind() -> None:
+    world = build_world(small_settings(), CPU)
+    names = {name: getattr(airfl.round, name) for name in CALLS}
+    diverged = State(0, world.model.initial() * torch.nan)
+    with pytest.raises(UserError, match="not finite"):
+        profiled_round(world, diverged, lambda record: None)
+    assert {name: getattr(airfl.round, name) for name in CALLS} == names
+
+
+def found(seconds: tuple[float, ...], stages: dict[str, float] | None = None) -> Bench:
+    return Bench(small_settings(), "cpu", 25450, seconds, stages, 2_000_000)
+
+
+def test_figures_of_known_times() -> None:
+    known = found((0.5, 0.2, 0.25), {"local training": 3.0, "rest": 1.0})
+    assert known.rounds_per_second == pytest.approx(4.0)
+    assert known.spread == pytest.approx(1.2)
+    figures = known.figures()
+    assert figures["peak_memory_mb"] == 2.0
+    assert figures["profile"]["share"] == {"local training": 0.75, "rest": 0.25}
+    assert figures["profile"]["round_s"] == 4.0
+    assert "profile" not in replace(known, stages=None).figures()
+
+
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_more_rounds_than_the_run_has_begin_anew(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Warming up and two profiled rounds included; the settings that decide on the engine stay."""
+    seen: list[tuple[int, int]] = []
+
+    def watched(world: Any, state: State) -> Any:
+        seen.append((state.round_index, world.cell.settings.run.rounds))
+        return run_round(world, state)
+
+    monkeypatch.setattr(airfl.bench, "run_round", watched)
+    monkeypatch.setattr(airfl.profile, "run_round", watched)
+    timed = bench(small_settings(), rounds, profile=True)
+    assert len(timed.seconds) == rounds
+    assert seen == [(turn % 2, 2) for turn in range(rounds + 1)] + [(0, 2), (1, 2)]
+    assert timed.settings.run.chunk
+    assert timed.settings.local.engine != "auto"
+    assert timed.peak_memory_bytes > 1e6
+
+
+def test_no_rounds_are_refused() -> None:
+    with pytest.raises(UserError, match=r"--rounds: 0 rounds cannot be timed; give at least 1"):
+        bench(small_settings(), 0)
