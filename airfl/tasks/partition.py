@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +25,9 @@ class Partition:
     offsets: Indices
     writers: Indices | None = None
 
-    @property
+    @cached_property
     def sizes(self) -> Indices:
-        """Samples of each device, [N]."""
+        """Samples of each device, [N]; a round must not go through all N again."""
         return np.diff(self.offsets)
 
 

@@ -179,7 +179,7 @@ def candidates(settings: Settings, bench: Bench, load: Load) -> Iterator[tuple[s
         while chunk >= 1:
             yield name, chunk
             smallest = threads if name.endswith("parallel") else 1
-            chunk = 0 if chunk <= smallest else max(chunk // 2, smallest)
+            chunk = 0 if chunk <= smallest else max(chunk // 4, smallest)
 
 
 def _seconds(engine: Engine, settings: Settings, bench: Bench, chunk: int, streams: Streams, least: float) -> float:
@@ -191,15 +191,13 @@ def _seconds(engine: Engine, settings: Settings, bench: Bench, chunk: int, strea
     updates = torch.empty(len(devices), bench.model.dimension, device=bench.device)
     start = bench.model.initial()
     turns: list[float] = []
-    while sum(turns) < SECONDS_A_CANDIDATE or len(turns) < 2:
+    while not turns or (sum(turns) < SECONDS_A_CANDIDATE and min(turns) < HOPELESS * least * len(devices)):
         begin = time.perf_counter()
         engine.train(start, work, updates)
         if bench.device.type == "cuda":
             torch.cuda.synchronize(bench.device)
-        turns.append((time.perf_counter() - begin) / len(devices))
-        if turns[-1] > HOPELESS * least or sum(turns) * len(devices) > SECONDS_A_CANDIDATE * 10:
-            break
-    return min(turns)
+        turns.append(time.perf_counter() - begin)
+    return min(turns) / len(devices)
 
 
 def _numbers(output: object) -> int:

@@ -1,0 +1,236 @@
+"""airfl beside other simulators and a plain Python loop, on workloads of their own size; and the schemes beside FedAvg.
+
+    python experiments/benchmarks/speed.py [--peers-python PATH] [--turns 3] [--workloads NAME ...] [--markdown FILE]
+    python experiments/benchmarks/speed.py --schemes
+
+Every peer runs in a process of its own; they take turns, so that a busy machine slows all of them. pfl and Flower are
+the extra `bench`; they pin older releases of what airfl uses, so that they are best kept in another environment, whose
+Python is given by --peers-python. What is not installed is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import machine
+from peers.workload import WORKLOADS, Result, use_all_cores
+
+FOLDER = Path(__file__).resolve().parent
+DEMO = FOLDER.parent / "configs" / "demo.toml"
+PACKAGES = {"airfl": "airfl", "pfl": "pfl", "flower": "flwr", "loop": "torch"}
+SIMULATORS = ("pfl", "flower")
+PROCESS_LIMIT_S = 1800
+PLAIN = "fedavg"
+# Schemes whose devices send one gradient, computed at the model they were sent; and all that clip those of samples.
+ONE_STEP = {"cdp-sgd", "soteriafl-gd", "soteriafl-sgd", "soteriafl-svrg", "soteriafl-saga", "ldp-sgd", "ldp-svrg"}
+PER_SAMPLE = {"dp-fed", "fed-spa"} | ONE_STEP
+GOALS = {True: 2.5, False: 1.3}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a workload's table. best_peer, loop: how many times their speed; share: of the limit."""
+
+    name: str
+    rate: float
+    spread: float
+    best_peer: float | None
+    loop: float | None
+    share: float
+
+    @property
+    def cells(self) -> list[str]:
+        """As text."""
+        times = [f"{ratio:.3g} x" if ratio else "-" for ratio in (self.best_peer, self.loop)]
+        return [self.name, f"{self.rate:.3g}", f"{100 * self.spread:.0f}%", *times, f"{100 * self.share:.1f}%"]
+
+
+HEADINGS = ["", "rounds/s", "spread", "to the best simulator", "to the Python loop", "share of the limit"]
+
+
+def spread(values: Sequence[float]) -> float:
+    """(max - min)/median."""
+    return (max(values) - min(values)) / statistics.median(values)
+
+
+def rows_of(rates: dict[str, list[float]], limits: dict[str, list[float]]) -> list[Row]:
+    """The table of one workload. rates: rounds a second of each peer, turn by turn; limits: those of the machine, of
+    which the first is what shares are of."""
+    medians = {name: statistics.median(values) for name, values in rates.items()}
+    best = max((medians[name] for name in SIMULATORS if name in medians), default=None)
+    limit, loop = statistics.median(next(iter(limits.values()))), medians.get("loop")
+
+    def row(name: str, values: list[float]) -> Row:
+        rate = statistics.median(values)
+        return Row(name, rate, spread(values), best and rate / best, loop and rate / loop, rate / limit)
+
+    bounds = [replace(row(name, values), best_peer=None, loop=None) for name, values in limits.items()]
+    return [row(name, values) for name, values in rates.items()] + bounds
+
+
+def markdown(title: str, headings: list[str], cells: list[list[str]]) -> str:
+    """A table with its columns aligned."""
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    ruler = ["-" * width if place == 0 else "-" * (width - 1) + ":" for place, width in enumerate(widths)]
+
+    def line(parts: list[str]) -> str:
+        padded = [
+            part.rjust(width) if place else part.ljust(width)
+            for place, (part, width) in enumerate(zip(parts, widths, strict=True))
+        ]
+        return f"| {' | '.join(padded)} |"
+
+    return "\n".join([title, "", line(headings), line(ruler), *map(line, cells), ""])
+
+
+def installed(package: str, python: str) -> bool:
+    """Whether that Python has the package."""
+    code = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
+    return subprocess.run([python, "-c", code], check=False, env=environment()).returncode == 0
+
+
+def environment() -> dict[str, str]:
+    """Of the peers: their folder is where workload.py is, for workers too."""
+    paths = [str(FOLDER / "peers"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+
+def run_peer(peer: str, workload: str, python: str, overrides: Sequence[str] = ()) -> Result:
+    """One process; ValueError, with the last thing it said, where it gives no result. overrides: of airfl's."""
+    command = [python, str(FOLDER / "peers" / f"{peer}_peer.py"), workload, *overrides]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=environment(), timeout=PROCESS_LIMIT_S
+    )
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        raise ValueError(f"{peer} on {workload} ends with {done.returncode}: {said[-1] if said else 'no message'}")
+    return Result.read(done.stdout)
+
+
+def compare_peers(workloads: Sequence[str], pythons: dict[str, str], turns: int, overrides: Sequence[str] = ()) -> str:
+    """Tables of these workloads, as Markdown."""
+    peers = {peer: python for peer, python in pythons.items() if installed(PACKAGES[peer], python)}
+    for peer in pythons.keys() - peers.keys():
+        print(f"{peer} is left out: {pythons[peer]} has no package {PACKAGES[peer]} (extra `bench`; --peers-python)")
+    measured: list[machine.Machine] = []
+    tables: list[str] = []
+    for name in workloads:
+        rates: dict[str, list[float]] = {peer: [] for peer in peers}
+        limits: dict[str, list[float]] = defaultdict(list)
+        for turn in range(turns):
+            measured.append(machine.measure())
+            for limit, rate in machine.rate_limits(WORKLOADS[name], measured[-1]).items():
+                limits[limit].append(rate)
+            for peer, python in peers.items():
+                try:
+                    result = run_peer(peer, name, python, list(overrides) if peer == "airfl" else [])
+                except (ValueError, subprocess.TimeoutExpired) as error:
+                    print(f"{error}; left out of turn {turn + 1}")
+                    continue
+                rates[peer].append(result.rate)
+                print(
+                    f"{name} {turn + 1}/{turns} {peer:7s}{result.rate:9.2f} rounds/s over {result.rounds}, first round "
+                    f"{result.first_s:.1f} s {result.note}",
+                    flush=True,
+                )
+        parameters = f"{WORKLOADS[name].parameters:,} parameters"
+        found = rows_of({peer: values for peer, values in rates.items() if values}, limits)
+        tables.append(markdown(f"{name}, {parameters}:", HEADINGS, [row.cells for row in found]))
+    return "\n".join([described(measured), "", *tables])
+
+
+def described(measured: Sequence[machine.Machine]) -> str:
+    """The machine in a line: medians over turns."""
+    linear = [one.linear for one in measured if one.linear is not None]
+    parts = [f"matrix product {statistics.median(one.product for one in measured):.0f} GFLOP/s"]
+    parts += [f"oneDNN's linear {statistics.median(linear):.0f} GFLOP/s"] if linear else []
+    parts.append(f"copy {statistics.median(one.copy for one in measured):.0f} GB/s")
+    return ", ".join(parts)
+
+
+def scheme_rounds(name: str, overrides: Sequence[str]) -> Callable[[], None]:
+    """A round of the demo under a scheme, without evaluation; the first is done."""
+    import torch
+
+    import airfl
+    from airfl.round import State, run_round
+    from airfl.simulation import build_world
+
+    fixed = [f"scheme.name={name}", "run.rounds=100000", "run.evaluate_every=100000"]
+    world = build_world(airfl.load_settings(DEMO, [*fixed, *overrides]), torch.device("cpu"))
+    state = State(0, world.model.initial(), world.cell.memory)
+
+    def one_round() -> None:
+        nonlocal state
+        state, _ = run_round(world, state)
+
+    one_round()
+    return one_round
+
+
+def compare_schemes(turns: int, least_s: float = 0.3) -> str:
+    """The table of schemes: times of a round over that of FedAvg with as many local steps, turn by turn."""
+    from airfl.schemes.names import SCHEME_NAMES
+
+    single = ["local.epochs=0", "local.steps=1"]
+    plain_single = f"{PLAIN}, 1 step"
+    works = {PLAIN: scheme_rounds(PLAIN, []), plain_single: scheme_rounds(PLAIN, single)}
+    for name in SCHEME_NAMES:
+        if name != PLAIN:
+            works[name] = scheme_rounds(name, single if name in ONE_STEP else [])
+    times: dict[str, list[float]] = defaultdict(list)
+    for _ in range(turns):
+        for name, work in works.items():
+            times[name].append(seconds(work, least_s))
+    cells = []
+    for name, values in times.items():
+        base = times[plain_single if name in ONE_STEP else PLAIN]
+        ratio = statistics.median(own / plain for own, plain in zip(values, base, strict=True))
+        goal = "" if name in (PLAIN, plain_single) else f"{GOALS[name in PER_SAMPLE]}"
+        mark = "per sample" if name in PER_SAMPLE else ""
+        rate = 1 / statistics.median(values)
+        cells.append([name, f"{rate:.1f}", f"{100 * spread(values):.0f}%", f"{ratio:.2f}", goal, mark])
+    headings = ["scheme", "rounds/s", "spread", "time over FedAvg's", "goal below", "gradients"]
+    return markdown("Whole rounds of the demo:", headings, cells)
+
+
+def seconds(work: Callable[[], None], least_s: float) -> float:
+    """Mean time of a call, over as many as take that long."""
+    begin, calls = time.perf_counter(), 0
+    while (passed := time.perf_counter() - begin) < least_s or not calls:
+        work()
+        calls += 1
+    return passed / calls
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--turns", type=int, default=3, help="how often each is measured (default 3)")
+    parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS), metavar="NAME")
+    parser.add_argument("--peers", nargs="+", choices=list(PACKAGES), default=list(PACKAGES), metavar="NAME")
+    parser.add_argument("--peers-python", default=sys.executable, help="a Python that has pfl and Flower")
+    parser.add_argument("--settings", nargs="+", default=[], metavar="KEY=VALUE", help="of airfl: scheme.name=wfl-p")
+    parser.add_argument("--markdown", type=Path, help="file for the tables")
+    parser.add_argument("--schemes", action="store_true", help="compare the schemes instead")
+    chosen = parser.parse_args()
+    use_all_cores()
+    pythons = {peer: chosen.peers_python if peer in SIMULATORS else sys.executable for peer in chosen.peers}
+    compared = compare_schemes(chosen.turns) if chosen.schemes else ""
+    tables = compared or compare_peers(chosen.workloads, pythons, chosen.turns, chosen.settings)
+    print(f"\n{tables}")
+    if chosen.markdown:
+        chosen.markdown.write_text(f"{tables}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,242 @@
+"""The benchmarks' own arithmetic: workloads, results of peers, operations, tables, slopes. Nothing is timed."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from airfl.local.work import GradientEstimate, LocalSgd, PerturbedSgd
+from airfl.schemes import link_of, scheme
+from airfl.schemes.names import SCHEME_NAMES
+from airfl.schemes.recipe import Problem
+from airfl.stages import Clip, GaussianNoise
+from airfl.tasks.models import MODELS
+from tests.conftest import DEMO, ROOT
+
+FOLDER = ROOT / "experiments" / "benchmarks"
+OWN = {"mnist-cnn": "cnn", "fmnist-cnn": "cnn-fashion", "text-lstm": "lstm"}
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Import a benchmark by its name, as a script in its folder would."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(FOLDER / "peers"))
+    monkeypatch.syspath_prepend(str(FOLDER))
+
+    def importer(name: str) -> ModuleType:
+        return importlib.import_module(name)
+
+    yield importer
+    for name in set(sys.modules) - before:
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if file.startswith(str(FOLDER)) or name == "peers":
+            del sys.modules[name]
+
+
+def test_models_have_the_parameters_that_are_said(load: Any) -> None:
+    for workload in load("peers.workload").WORKLOADS.values():
+        count = sum(parameter.numel() for parameter in workload.model().parameters())
+        assert count == workload.parameters, workload.name
+        if workload.name in OWN:
+            assert count == MODELS[OWN[workload.name]].parameters
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_models_are_those_of_the_project(load: Any, name: str) -> None:
+    """Same parameters, same logits."""
+    workload = load("peers.workload").WORKLOADS[name]
+    model, own = workload.model(), MODELS[OWN[name]].build()
+    torch.nn.utils.vector_to_parameters(torch.nn.utils.parameters_to_vector(model.parameters()), own.parameters())
+    inputs = torch.randint(0, 90, (3, *workload.shape), generator=torch.Generator().manual_seed(1))
+    inputs = inputs if workload.text else inputs.float() / 90
+    torch.testing.assert_close(own(inputs), model(inputs))
+
+
+def test_the_data_has_the_shapes_that_are_said_and_is_always_the_same(load: Any) -> None:
+    from dataclasses import replace
+
+    for workload in load("peers.workload").WORKLOADS.values():
+        small = replace(workload, devices=5)
+        inputs, labels = small.data()
+        assert inputs.shape == (5, workload.samples, *workload.shape)
+        assert labels.shape == (5, workload.samples)
+        assert inputs.dtype == (torch.uint8 if workload.text else torch.float32)
+        assert int(labels.max()) < workload.classes
+        assert torch.equal(inputs, small.data()[0])
+        assert workload.model()(inputs[0]).shape == (workload.samples, workload.classes)
+
+
+def test_a_result_is_found_among_other_lines(load: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    peers = load("peers.workload")
+    result = peers.Result("loop", "digits-mlp", 1.85, 10, 0.5, "a note")
+    print("INFO: starting")
+    result.print()
+    print("(worker pid=1) ending")
+    assert peers.Result.read(capsys.readouterr().out) == result
+    with pytest.raises(ValueError, match="run the peer by itself"):
+        peers.Result.read("INFO: starting\nTraceback ...")
+
+
+def test_the_first_round_is_not_part_of_the_rate(load: Any) -> None:
+    peers = load("peers.workload")
+    work = peers.WORKLOADS["digits-mlp"]
+    result = peers.rate_between("pfl", work, begin=100.0, ends=[107.0, 107.5, 108.0, 108.5])
+    assert (result.rate, result.rounds, result.first_s) == (2.0, 3, 7.0)
+    calls: list[None] = []
+    counted = peers.time_rounds("loop", work, lambda: calls.append(None), least_s=0.0)
+    assert (len(calls), counted.rounds) == (work.rounds + 1, work.rounds)
+
+
+def test_operations_of_a_round_by_hand(load: Any) -> None:
+    """2 x multiplications forward, as many for the weights, as many for the inputs but in the first layer."""
+    machine, workloads = load("machine"), load("peers.workload").WORKLOADS
+    mlp = 4 * 64 * 64 + 6 * 64 * 10
+    assert machine.operations_of(workloads["digits-mlp"]) == 32 * 5 * 50 * mlp
+    first, others = 10 * 24 * 24 * 25, 20 * 8 * 8 * 250 + 320 * 50 + 50 * 10
+    assert machine.operations_of(workloads["mnist-cnn"]) == 32 * 2 * 50 * (4 * first + 6 * others)
+    # The embedding learns, so that the LSTM's inputs have a gradient.
+    step = 4 * 256 * (8 + 256) + 4 * 256 * (256 + 256)
+    assert machine.operations_of(workloads["text-lstm"]) == 32 * 20 * 6 * (80 * step + 256 * 90)
+
+
+def test_operations_of_a_convolution_with_stride_and_groups(load: Any) -> None:
+    layer = nn.Conv2d(4, 8, 3, stride=2, padding=1, groups=2)
+    (found,) = load("machine").products_of(layer, torch.zeros(1, 4, 9, 9))
+    assert found.multiplications == 8 * 5 * 5 * (2 * 3 * 3)
+    assert not found.input_gradient
+
+
+def test_limits_are_speed_over_operations(load: Any) -> None:
+    machine, work = load("machine"), load("peers.workload").WORKLOADS["fmnist-cnn"]
+    limits = machine.rate_limits(work, machine.Machine(product=100.0, linear=None, copy=1.0))
+    assert limits == {"limit by torch.mm": pytest.approx(1e11 / machine.operations_of(work))}
+    both = machine.rate_limits(work, machine.Machine(product=100.0, linear=200.0, copy=1.0))
+    assert list(both.values()) == pytest.approx([limits["limit by torch.mm"], 2 * limits["limit by torch.mm"]])
+
+
+def test_rows_by_hand(load: Any) -> None:
+    rates = {"airfl": [80.0, 90.0, 100.0], "pfl": [1.5, 1.5, 1.5], "loop": [3.0, 3.0, 3.0]}
+    airfl, pfl, loop, limit = load("speed").rows_of(rates, {"limit": [400.0, 450.0, 500.0]})
+    assert airfl.cells == ["airfl", "90", "22%", "60 x", "30 x", "20.0%"]
+    assert (pfl.best_peer, loop.best_peer, loop.loop) == (1.0, 2.0, 1.0)
+    assert limit.share == 1.0
+    two, *_ = load("speed").rows_of({"airfl": [8.0], "pfl": [1.0], "flower": [2.0]}, {"limit": [10.0]})
+    assert (two.best_peer, two.loop) == (4.0, None)
+    (alone, _) = load("speed").rows_of({"airfl": [90.0]}, {"limit": [450.0]})
+    assert alone.cells[3:] == ["-", "-", "20.0%"]
+
+
+def test_a_table_is_aligned_markdown(load: Any) -> None:
+    text = load("speed").markdown("Title:", ["", "rate"], [["airfl", "90"], ["a", "1"]])
+    assert text.splitlines() == [
+        "Title:",
+        "",
+        "|       | rate |",
+        "| ----- | ---: |",
+        "| airfl |   90 |",
+        "| a     |    1 |",
+    ]
+
+
+def test_peers_take_turns_and_those_that_are_missing_are_left_out(
+    load: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    speed, peers = load("speed"), load("peers.workload")
+    asked: list[str] = []
+
+    def run_peer(peer: str, workload: str, python: str, overrides: list[str]) -> Any:
+        assert overrides == (["run.chunk=4"] if peer == "airfl" else [])
+        asked.append(peer)
+        if peer == "flower":
+            raise ValueError("flower on digits-mlp ends with 1: no more memory")
+        return peers.Result(peer, workload, {"airfl": 60.0, "loop": 2.0}[peer] + len(asked), 10, 0.1)
+
+    monkeypatch.setattr(speed, "run_peer", run_peer)
+    monkeypatch.setattr(speed.machine, "measure", lambda: speed.machine.Machine(100.0, None, 20.0))
+    monkeypatch.setitem(speed.PACKAGES, "pfl", "no_such_package")
+    monkeypatch.setitem(speed.PACKAGES, "flower", "json")
+    text = speed.compare_peers(["digits-mlp"], dict.fromkeys(speed.PACKAGES, sys.executable), 3, ["run.chunk=4"])
+    assert asked == ["airfl", "flower", "loop"] * 3
+    said = capsys.readouterr().out
+    assert "pfl is left out" in said
+    assert "no more memory; left out of turn 3" in said
+    rows = [line.split("|")[1:4] for line in text.splitlines() if line.startswith("| ")]
+    assert [[cell.strip() for cell in row] for row in rows[2:4]] == [["airfl", "64", "9%"], ["loop", "8", "75%"]]
+
+
+def test_a_peer_that_fails_says_why(load: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    speed = load("speed")
+    monkeypatch.setattr(speed, "FOLDER", tmp_path)
+    (tmp_path / "peers").mkdir()
+    (tmp_path / "peers" / "a_peer.py").write_text("raise SystemExit('no such workload')")
+    with pytest.raises(ValueError, match="a on w ends with 1: no such workload"):
+        speed.run_peer("a", "w", sys.executable)
+
+
+def test_the_schemes_are_sorted_by_what_their_devices_compute(load: Any) -> None:
+    import airfl
+
+    speed = load("speed")
+    kinds: dict[str, type] = {}
+    for name in SCHEME_NAMES:
+        settings = airfl.load_settings(DEMO, [f"scheme.name={name}"])
+        kinds[name] = type(scheme(name).build(Problem(settings, 25_450, link_of(settings), samples=9)).local)
+    assert {name for name, kind in kinds.items() if kind is GradientEstimate} == speed.ONE_STEP
+    assert {name for name, kind in kinds.items() if kind is PerturbedSgd} == speed.PER_SAMPLE - speed.ONE_STEP
+    assert kinds[speed.PLAIN] is LocalSgd
+
+
+def test_a_peers_settings_and_task_are_those_of_its_workload(load: Any) -> None:
+    from dataclasses import replace
+
+    peer, workloads = load("airfl_peer"), load("peers.workload").WORKLOADS
+    for name, work in workloads.items():
+        small = replace(work, devices=40)
+        settings, task = peer.settings_of(small, ["run.chunk=4"]), peer.task_of(small)
+        assert settings.run.chunk == 4
+        assert (settings.local.epochs, settings.run.selected) == (work.epochs, 32)
+        own_work = Problem(settings, work.parameters, link_of(settings))
+        clip, noise = scheme("dp-fedavg").build(own_work).stages
+        assert isinstance(clip, Clip)
+        assert isinstance(noise, GaussianNoise)
+        assert clip.limit == 1.0
+        assert noise.std * np.sqrt(32) == pytest.approx(0.1)  # of the sum
+        assert task.partition.sizes.tolist() == [work.samples] * 40
+        assert len(task.train) == 40 * work.samples
+        inputs, labels = small.data()
+        own = task.partition.indices[task.partition.offsets[7] : task.partition.offsets[8]]
+        assert torch.equal(task.train.inputs[own], inputs[7])
+        assert torch.equal(task.train.targets[own], labels[7])
+        vectors = [torch.nn.utils.parameters_to_vector(one.parameters()) for one in (task.model, work.model())]
+        assert torch.equal(*vectors), name
+
+
+def test_slopes_and_widths(load: Any) -> None:
+    scaling = load("scaling")
+    places = [10.0, 100.0, 1000.0, 10_000.0]
+    assert scaling.slope(places, [3 * place**1.5 for place in places]) == pytest.approx(1.5)
+    assert scaling.slope(places, [99.0, 2.0, 20.0, 200.0]) == pytest.approx(1.0)
+    assert scaling.decades([0.02, 3.0, 40.0]) == pytest.approx((0.01, 100.0))
+    for parameters in (10_000, 1_000_000, 10_000_000):
+        assert 75 * scaling.width_for(parameters) + 10 == pytest.approx(parameters, rel=0.01)
+    assert all(np.diff([point.place for point in scaling.POINTS if point.varied == axis]).min() > 0 for axis in "rdN")
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak can be reset on Linux only")
+def test_the_peak_of_memory_counts_from_its_reset(load: Any) -> None:
+    code = (
+        "import numpy, scaling; a = numpy.ones(30_000_000); del a; before = scaling.reset_peak_mb();"
+        "b = numpy.ones(10_000_000); print(scaling.peak_mb() - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=FOLDER, capture_output=True, text=True, check=True)
+    assert 60 < float(done.stdout) < 90
