@@ -36,7 +36,7 @@ CHUNK_MEMORY_BYTES = 512 << 20
 # What a chunk takes where nothing was measured: caches are small.
 USUAL_CHUNK_BYTES = 128 << 20
 SECONDS_A_CANDIDATE = 0.3
-# A candidate that takes so many times the best is not tried again.
+# An engine that takes so many times the best is not tried in larger chunks.
 HOPELESS = 2.0
 
 
@@ -146,23 +146,26 @@ def _measured(settings: Settings, bench: Bench, load: Load, streams: Streams) ->
 def _fastest(settings: Settings, bench: Bench, load: Load, streams: Streams) -> tuple[str, int]:
     """Least seconds a device over one chunk each."""
     best, least = (usual_engine(bench, load), 0), math.inf
+    hopeless: set[str] = set()
     for name, chunk in candidates(settings, bench, load):
-        engine = ENGINES[name](replace(bench, chunk=chunk))
+        engine = None if name in hopeless else ENGINES[name](replace(bench, chunk=chunk))
         if engine is None:
             continue
         seconds = _seconds(engine, settings, bench, chunk, streams, least)
+        if seconds > HOPELESS * least and chunk > 1:
+            hopeless.add(name)  # nor in larger chunks
         if seconds < least:
             best, least = (name, chunk), seconds
     return best[0], best[1] or usual_chunk(best[0], bench, load, USUAL_CHUNK_BYTES)
 
 
 def candidates(settings: Settings, bench: Bench, load: Load) -> Iterator[tuple[str, int]]:
-    """Engines and chunks that might be the fastest, and that the settings allow."""
+    """Engines and chunks that might be the fastest and that the settings allow; of an engine small chunks first."""
     threads = torch.get_num_threads()
     if settings.local.engine != "auto":
         names: list[str] = [settings.local.engine]
     elif usual_engine(bench, load) == "layers":
-        names = ["layers", "layers-parallel", "loop"]
+        names = ["layers-parallel", "layers", "loop"]
     else:
         names = [usual_engine(bench, load), "loop"]
     if bench.device.type == "cuda" or threads == 1:
@@ -175,11 +178,11 @@ def candidates(settings: Settings, bench: Bench, load: Load) -> Iterator[tuple[s
         if not name.startswith("layers"):
             yield name, largest
             continue
-        chunk = largest
-        while chunk >= 1:
+        chunk = min(threads if name.endswith("parallel") else 1, largest)
+        while chunk < largest:
             yield name, chunk
-            smallest = threads if name.endswith("parallel") else 1
-            chunk = 0 if chunk <= smallest else max(chunk // 4, smallest)
+            chunk *= 4
+        yield name, largest
 
 
 def _seconds(engine: Engine, settings: Settings, bench: Bench, chunk: int, streams: Streams, least: float) -> float:
