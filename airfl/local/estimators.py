@@ -13,7 +13,7 @@ from torch import Tensor
 
 from airfl.config import Settings
 from airfl.local.batches import NOBODY, independent_batches
-from airfl.local.draws import normals
+from airfl.local.draws import fill_normals
 from airfl.local.flat import FlatModel
 from airfl.local.per_sample import SLICE_BYTES, Rows, SampleGradients
 from airfl.local.work import Estimator, GradientEstimate, Ids
@@ -55,11 +55,11 @@ class Visit:
         """I_b of each device."""
         return Rows.of(self.gradients.task, self.devices, self.positions)
 
-    def at_batch(self, point: Tensor, some: list[int] | None = None) -> Tensor:
-        """Mean over I_b of the gradients at `point` [d], for all devices of the chunk or some, [devices, d]."""
-        batch = self.batch if some is None else self.batch[some]
-        self.evaluations[some if some is not None else slice(None)] += batch.present.sum(dim=1).cpu().numpy()
-        return self.gradients.means(point, batch, self.bound)
+    def at_batch(self, points: Tensor) -> Tensor:
+        """Mean over I_b of the gradients at a point [d], or at one for each device [devices, d]; [devices, d]."""
+        batch = self.batch
+        self.evaluations[:] += batch.present.sum(dim=1).cpu().numpy()
+        return self.gradients.means(points, batch, self.bound)
 
     def at_whole(self, some: list[int]) -> Tensor:
         """Mean over all m_i samples of the gradients at x^t, for some devices of the chunk, [some, d]."""
@@ -85,11 +85,9 @@ def svrg(visit: Visit) -> Tensor:
     store, ids = visit.store, visit.devices.tolist()
     new = [row for row, device in enumerate(ids) if store.read("snapshot", device) is None]
     _move_snapshots(visit, new)
-    snapshots = [_kept(store, "snapshot", device) for device in ids]
     estimates = visit.at_batch(visit.parameters)
     estimates += torch.stack([_kept(store, "snapshot_gradient", device) for device in ids])
-    for rows in _alike(snapshots):
-        estimates[rows] -= visit.at_batch(snapshots[rows[0]], rows)
+    estimates -= visit.at_batch(torch.stack([_kept(store, "snapshot", device) for device in ids]))
     if visit.moves:
         _move_snapshots(visit, [row for row in range(len(ids)) if row not in new])  # the new ones are there
     return estimates
@@ -100,8 +98,8 @@ def saga(visit: Visit) -> Tensor:
 
     The table starts with the gradients at x^t of a device's first round; the batch's rows are replaced afterwards.
     """
-    store, task, estimates = visit.store, visit.gradients.task, []
-    batch = visit.batch.each()
+    store, task = visit.store, visit.gradients.task
+    batch, estimates = visit.batch.each(), visit.parameters.new_empty(len(visit.devices), len(visit.parameters))
     fresh = visit.gradients.each(visit.parameters, torch.cat(batch), visit.bound)
     shares = torch.split(fresh, [len(own) for own in batch])
     for row, (device, now) in enumerate(zip(visit.devices.tolist(), shares, strict=True)):
@@ -114,14 +112,15 @@ def saga(visit: Visit) -> Tensor:
         visit.evaluations[row] += len(now)
         table, mean = _kept(store, "saga_table", device), _kept(store, "saga_mean", device)
         positions = torch.from_numpy(visit.positions[row][visit.positions[row] != NOBODY]).to(table.device)
-        change = now - table[positions]
-        estimates.append(change.mean(dim=0) + mean)
-        table[positions] = now
+        replaced = table if len(now) == len(table) else table[positions]
+        change = now.sum(dim=0).sub_(replaced.sum(dim=0))
+        torch.add(mean, change, alpha=1 / len(now), out=estimates[row])
+        table.index_copy_(0, positions, now)
         if visit.round_index % ROUNDS_BETWEEN_MEANS:
-            mean += change.sum(dim=0) / len(table)
+            mean.add_(change, alpha=1 / len(table))
         else:
             mean.copy_(table.mean(dim=0))
-    return torch.stack(estimates)
+    return estimates
 
 
 ESTIMATORS: dict[Estimator, Callable[[Visit], Tensor]] = {"sgd": sgd, "gd": gd, "svrg": svrg, "saga": saga}
@@ -132,7 +131,7 @@ class GradientTrainer:
 
     With clip = "sample" every gradient of a sample, wherever an estimate uses one, is clipped to G. With clip = "batch"
     none is, and the estimate as a whole is clipped to G, as the public code does: replacing one sample can then move it
-    by 2G, whatever b, and the estimate is biased. `engine` is "eager" where a chunk's batches are one computation.
+    by 2G, whatever b, and the estimate is biased. `engine` is "loop" where devices are computed one after another.
     """
 
     def __init__(
@@ -140,12 +139,13 @@ class GradientTrainer:
     ) -> None:
         self._work, self._task, self._streams, self._device = work, task, streams, device
         self._batch_size = settings.local.batch_size
-        self._gradients = SampleGradients.of(FlatModel(task.model), task)
+        self._gradients = SampleGradients.of(FlatModel(task.model), task, settings.local.engine)
         self._sizes = task.partition.sizes
         limit = math.inf if work.clip_norm is None else work.clip_norm
         self._bound, self._whole_bound = (limit, math.inf) if work.clip == "sample" else (math.inf, limit)
-        self.chunk = settings.run.chunk or self._fitting(settings)
-        self.engine = "eager" if self.chunk > 1 and self._gradients.batched else "loop"
+        alone = settings.local.engine == "loop" or self._gradients.engine == "loop"
+        self.chunk = settings.run.chunk or (1 if alone else self._fitting(settings))
+        self.engine: str = "loop" if alone else self._gradients.engine
         self._counted: tuple[int, dict[int, int]] = (-1, {})
 
     def updates(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Tensor:
@@ -158,10 +158,11 @@ class GradientTrainer:
             self._counted = round_index, {}
         self._counted[1].update(zip(devices.tolist(), visit.evaluations.tolist(), strict=True))
         if self._work.noise_std:
-            for estimate, device in zip(estimates, devices.tolist(), strict=True):
-                generator = self._streams.device_generator(Purpose.PRIVACY_NOISE, round_index, device)
-                noise = torch.from_numpy(normals(generator, len(estimate))).to(self._device)
-                estimate.add_(noise, alpha=self._work.noise_std)
+            streams, purpose = self._streams, Purpose.PRIVACY_NOISE
+            generators = [streams.device_generator(purpose, round_index, device) for device in devices.tolist()]
+            noise = np.empty(estimates.shape, dtype=np.float32)
+            fill_normals(generators, noise, torch.get_num_threads())
+            estimates.add_(torch.from_numpy(noise).to(self._device), alpha=self._work.noise_std)
         return estimates.neg_()
 
     def evaluations(self, devices: Ids, round_index: int) -> NDArray[np.int64]:
@@ -190,12 +191,12 @@ class GradientTrainer:
         return bool(self._streams.generator(Purpose.SNAPSHOT, round_index).random() < self._work.refresh)
 
     def _fitting(self, settings: Settings) -> int:
-        """Devices whose mini-batches' gradients fit into a slice; 1 in a loop."""
-        if settings.local.engine == "loop" or not self._gradients.batched:
-            return 1
+        """Devices of a chunk; SAGA writes all gradients of their batches down."""
         width = min(self._batch_size, int(self._sizes.max()))
-        numbers = 3 * width * self._gradients.model.dimension
-        return max(1, min(settings.run.selected, SLICE_BYTES // (4 * numbers)))
+        most = settings.run.selected
+        if self._work.estimator == "saga":
+            most = min(most, max(1, SLICE_BYTES // (4 * width * self._gradients.model.dimension)))
+        return self._gradients.chunk(most, width)
 
 
 def _move_snapshots(visit: Visit, rows: list[int]) -> None:
@@ -204,19 +205,6 @@ def _move_snapshots(visit: Visit, rows: list[int]) -> None:
         devices = visit.devices[rows]
         visit.store.write_all("snapshot", devices, [visit.parameters] * len(rows))
         visit.store.write_all("snapshot_gradient", devices, visit.at_whole(rows))
-
-
-def _alike(vectors: list[Tensor]) -> list[list[int]]:
-    """Numbers of equal vectors together."""
-    groups: list[list[int]] = []
-    for number, vector in enumerate(vectors):
-        for group in groups:
-            if torch.equal(vectors[group[0]], vector):
-                group.append(number)
-                break
-        else:
-            groups.append([number])
-    return groups
 
 
 def _kept(store: Store, name: str, device: int) -> Tensor:

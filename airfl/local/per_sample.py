@@ -1,34 +1,37 @@
-"""Gradients of single samples' losses, clipped one by one, as means over samples."""
+"""Gradients of single samples' losses, bounded one by one, summed over each device's samples."""
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from airfl.local.batches import NOBODY
 from airfl.local.flat import FlatModel
+from airfl.local.layers import LayeredModel
+from airfl.local.sample_layers import layer_each, layer_sums, numbers_of
 from airfl.local.sgd import normalise
 from airfl.stages.clip import clip_factor
 from airfl.tasks.task import Task
 
-# What gradients of single samples may take at a time; and samples at a time where that would allow many.
-SLICE_BYTES = 32 << 20
-SLICE_SAMPLES = 4096
-# Samples of an ordinary backward pass, whose memory is that of the activations.
-MEAN_SAMPLES = 256
-LAYER_SAMPLES = 2048
+# What gradients of single samples, and the activations they come from, may take at a time.
+SLICE_BYTES = 128 << 20
+# Parameters of a chunk, gradients, velocities, noise, updates: large models are faster by a few devices at a time.
+CHUNK_BYTES = 128 << 20
 
 Parts = tuple[Tensor, ...]
-# (parameters, inputs [n, *shape], targets [n]) -> gradients, one tensor [n, *shape] a parameter.
+Engine = Literal["layers", "vmap", "loop"]
+# (parameters [devices, *shape] each, inputs [devices, n, *shape], targets [devices, n]) -> [devices, n, *shape] each.
 Gradients = Callable[[Parts, Tensor, Tensor], Parts]
+# The same and weights [devices, n] -> [devices, *shape] each, of the weighted sum of losses.
+Sums = Callable[[Parts, Tensor, Tensor, Tensor], Parts]
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,6 @@ class Rows:
         position = np.arange(sizes.max(initial=0))[None, :]
         return cls.of(task, devices, np.where(position < sizes[:, None], position, NOBODY))
 
-    def __getitem__(self, devices: list[int]) -> Rows:
-        """Those of some of the devices."""
-        return Rows(self.rows[devices], self.present[devices])
-
     def each(self) -> list[Tensor]:
         """Rows of each device without padding."""
         return [own[there] for own, there in zip(self.rows, self.present, strict=True)]
@@ -64,185 +63,187 @@ class Rows:
 
 @dataclass(frozen=True)
 class SampleGradients:
-    """Gradients of f(x; sample) at samples of a task; `batched`: many samples in one computation.
+    """Gradients of f(x; sample) at samples of a task, of many devices at once, each at parameters of its own.
 
-    A bound of inf means no clipping, and costs no gradients of single samples; nor does a bound on their norms where
-    `linear`, all parameters being those of linear layers.
+    engine: "layers", hand-batched; "vmap"; "loop", one sample after another. numbers: float32 that a sample takes in
+    the computation. No gradient of a single sample is written down where nothing is bounded, nor by hand-batched linear
+    layers where norms are.
     """
 
     model: FlatModel
     task: Task
-    batched: bool
-    linear: bool
-    gradients: Gradients
+    engine: Engine
+    layered: LayeredModel | None
+    numbers: int
 
     @classmethod
-    def of(cls, model: FlatModel, task: Task) -> SampleGradients:
-        """Batched where vmap knows what the model is made of (it does not know an LSTM)."""
+    def of(cls, model: FlatModel, task: Task, engine: str = "auto") -> SampleGradients:
+        """By layers where all are in the table, unless `engine` is "vmap" or "loop" (one device after another); else by
+        vmap where it knows what the model is made of."""
         two = torch.from_numpy(task.partition.indices[:2]).to(task.train.targets.device)
-        samples, gradients = _samples(task, two), batched_gradients(model)
+        inputs, targets = (part[None] for part in samples_of(task, two))
+        parts = parts_of(model, model.initial()[None])
+        layered = None if engine in ("vmap", "loop") else LayeredModel.of(model.module)
+        if layered is not None:
+            return cls(model, task, "layers", layered, numbers_of(layered, parts, inputs, targets))
         try:
             with warnings.catch_warnings(action="error"):  # which is how vmap says that it loops
-                gradients(model.split(model.initial()), *samples)
+                batched_gradients(model)(parts, inputs, targets)
         except Exception:  # whatever vmap does not like, the loop gives the same numbers
-            return cls(model, task, False, False, looped_gradients(model))
-        return cls(model, task, True, is_linear(model, *samples), gradients)
+            return cls(model, task, "loop", None, 3 * model.dimension)
+        return cls(model, task, "vmap", None, 3 * model.dimension)
 
     def each(self, parameters: Tensor, rows: Tensor, bound: float = math.inf) -> Tensor:
         """g_j min(1, bound/||g_j||) of each sample; parameters [d], rows [n], returns [n, d]."""
         found = parameters.new_empty(len(rows), self.model.dimension)
-        for here, parts in self._slices(parameters, rows):
-            torch.cat([part.flatten(1) for part in parts], dim=1, out=found[here])
-            if math.isfinite(bound):
-                found[here] *= _factors(parts, bound)[:, None]
+        parts = parts_of(self.model, parameters[None])
+        for here in _slices(len(rows), SLICE_BYTES // (4 * max(self.numbers, self.model.dimension))):
+            inputs, targets = (part[None] for part in samples_of(self.task, rows[here]))
+            into = parts_of(self.model, found[here])
+            if self.layered is not None:
+                layer_each(self.layered, parts, inputs, targets, bound, into)
+                continue
+            gradients = self._gradients(parts, inputs, targets)
+            shares = clip_factor(_norms(gradients), bound)[0]
+            for part, gradient in zip(into, gradients, strict=True):
+                torch.mul(gradient[0], shares.view(-1, *[1] * (part.dim() - 1)), out=part)
         return found
 
     def means(self, parameters: Tensor, samples: Rows, bound: float = math.inf) -> Tensor:
-        """Mean of g_j min(1, bound/||g_j||) over each device's samples; parameters [d], returns [devices, d]."""
-        if not math.isfinite(bound):
-            return torch.stack([self.mean(parameters, own) for own in samples.each()])
+        """Mean of g_j min(1, bound/||g_j||) over each device's samples; parameters [d] of all, or [devices, d] of each;
+        returns [devices, d]."""
         devices, width = samples.rows.shape
-        split = self.model.split(parameters)
-        weights = samples.present / samples.present.sum(dim=1, keepdim=True)
-        total = parameters.new_zeros(devices, self.model.dimension)
-        step = max(1, (LAYER_SAMPLES if self.linear else self._slice) // devices)
-        for start in range(0, width, step):
-            found = _samples(self.task, samples.rows[:, start : start + step].reshape(-1))
-            share = weights[:, None, start : start + step]
-            if self.linear:
-                total += layer_means(self.model, split, *found, share, bound)
-            else:
-                total += weighted_means(self.gradients(split, *found), share, bound)
+        points = parameters if parameters.dim() == 2 else parameters.expand(devices, -1)
+        total: Tensor | None = None
+        for here in _slices(width, SLICE_BYTES // (4 * self.numbers * max(devices, 1))):
+            inputs, targets = samples_of(self.task, samples.rows[:, here])
+            found = self.sums(points, inputs, targets, samples.present[:, here].float(), bound=bound)
+            total = found if total is None else total.add_(found)
+        counts = samples.present.sum(dim=1, keepdim=True)
+        return parameters.new_zeros(devices, self.model.dimension) if total is None else total.div_(counts)
+
+    def clamped_sums(
+        self, parameters: Tensor, inputs: Tensor, targets: Tensor, present: Tensor, limit: float
+    ) -> Tensor:
+        """Sum of g_j, every coordinate clamped to [-limit, limit], over each device's samples, [devices, d].
+
+        parameters [devices, d]; inputs [devices, n, *shape], targets and present [devices, n].
+        """
+        total: Tensor | None = None
+        for here in _slices(targets.shape[1], SLICE_BYTES // (4 * self.numbers * len(targets))):
+            found = self.sums(parameters, inputs[:, here], targets[:, here], present[:, here], clamp=limit)
+            total = found if total is None else total.add_(found)
+        assert total is not None
         return total
 
-    def mean(self, parameters: Tensor, rows: Tensor) -> Tensor:
-        """Mean of g_j, not clipped, by ordinary autograd; parameters [d], rows [n], returns [d]."""
-        leaves = tuple(part.detach().requires_grad_() for part in self.model.split(parameters))
-        total = torch.zeros_like(parameters)
-        for start in range(0, len(rows), MEAN_SAMPLES):
-            samples = _samples(self.task, rows[start : start + MEAN_SAMPLES])
-            loss = self.model.losses(leaves, *samples).sum() / len(rows)
-            slopes = torch.autograd.grad(loss, leaves, materialize_grads=True)
-            total += torch.cat([slope.reshape(-1) for slope in slopes])
-        return total
+    def sums(
+        self,
+        parameters: Tensor,
+        inputs: Tensor,
+        targets: Tensor,
+        present: Tensor,
+        *,
+        bound: float = math.inf,
+        clamp: float = math.inf,
+    ) -> Tensor:
+        """Sum over j of present_j g_j, with ||g_j|| <= bound and |coordinates| <= clamp, all at once, [devices, d]."""
+        parts = parts_of(self.model, parameters)
+        found = parameters.new_empty(len(targets), self.model.dimension)
+        into = parts_of(self.model, found)
+        if self.layered is not None:
+            layer_sums(self.layered, parts, inputs, targets, present, bound, clamp, into)
+            return found
+        sums: Parts
+        if math.isinf(bound) and math.isinf(clamp):
+            sums = self._sums(parts, inputs, targets, present)
+        else:
+            each = tuple(part.clamp(-clamp, clamp) for part in self._gradients(parts, inputs, targets))
+            shares = clip_factor(_norms(each), bound) * present
+            sums = tuple(shares[:, None].bmm(part.flatten(2))[:, 0].view_as(part[:, 0]) for part in each)
+        for place, part in zip(into, sums, strict=True):
+            place.copy_(part)
+        return found
 
-    def clamped_mean(self, parameters: Tensor, rows: Tensor, limit: float) -> Tensor:
-        """Mean of g_j with every coordinate clamped to [-limit, limit]; parameters [d], rows [n], returns [d]."""
-        if not math.isfinite(limit):
-            return self.mean(parameters, rows)
-        total = torch.zeros_like(parameters)
-        for _, parts in self._slices(parameters, rows):
-            total += torch.cat([part.flatten(1).clamp(-limit, limit).sum(dim=0) for part in parts])
-        return total / len(rows)
+    def chunk(self, devices: int, samples: int) -> int:
+        """Devices of a chunk of at most so many, with so many samples each; 1 in a loop."""
+        if self.engine == "loop":
+            return 1
+        fitting = min(CHUNK_BYTES // (20 * self.model.dimension), SLICE_BYTES // (4 * samples * self.numbers))
+        return max(1, min(devices, fitting))
 
     @property
-    def _slice(self) -> int:
-        """Samples whose gradients are in memory at a time; with them go what vmap needs besides."""
-        return max(1, min(SLICE_SAMPLES, SLICE_BYTES // (3 * 4 * self.model.dimension)))
+    def _gradients(self) -> Gradients:
+        return batched_gradients(self.model) if self.engine == "vmap" else looped_gradients(self.model)
 
-    def _slices(self, parameters: Tensor, rows: Tensor) -> Iterator[tuple[slice, Parts]]:
-        split = self.model.split(parameters)
-        for start in range(0, len(rows), self._slice):
-            here = slice(start, start + self._slice)
-            yield here, self.gradients(split, *_samples(self.task, rows[here]))
+    @property
+    def _sums(self) -> Sums:
+        return batched_sums(self.model) if self.engine == "vmap" else looped_sums(self.model)
+
+
+def samples_of(task: Task, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Normalised inputs and targets at rows of the training data."""
+    return normalise(task.train.inputs[rows], task.mean, task.std), task.train.targets[rows]
+
+
+def parts_of(model: FlatModel, vectors: Tensor) -> Parts:
+    """Views of flat vectors [n, d] in the parameters' shapes, [n, *shape] each."""
+    split = torch.split(vectors, model.sizes, dim=1)
+    return tuple(part.view(-1, *shape) for part, shape in zip(split, model.shapes, strict=True))
 
 
 def batched_gradients(model: FlatModel) -> Gradients:
-    """All samples in one computation."""
+    """All devices and samples in one computation."""
 
     def loss(parameters: Parts, inputs: Tensor, target: Tensor) -> Tensor:
         return model.losses(parameters, inputs[None], target[None])[0]
 
-    return torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))
+    return torch.func.vmap(torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0)))
+
+
+def batched_sums(model: FlatModel) -> Sums:
+    """All devices in one computation."""
+
+    def loss(parameters: Parts, inputs: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+        return model.losses(parameters, inputs, targets).dot(weights)
+
+    return torch.func.vmap(torch.func.grad(loss))
 
 
 def looped_gradients(model: FlatModel) -> Gradients:
     """One sample after another."""
 
     def gradients(parameters: Parts, inputs: Tensor, targets: Tensor) -> Parts:
-        leaves = tuple(part.detach().requires_grad_() for part in parameters)
-        samples = zip(torch.split(inputs, 1), torch.split(targets, 1), strict=True)
-        losses = (model.losses(leaves, *sample)[0] for sample in samples)
-        single = [torch.autograd.grad(loss, leaves, materialize_grads=True) for loss in losses]
-        return tuple(torch.stack(parts) for parts in zip(*single, strict=True))
+        sums, one = looped_sums(model), torch.ones_like(targets[:, :1], dtype=parameters[0].dtype)
+        pairs = zip(torch.split(inputs, 1, dim=1), torch.split(targets, 1, dim=1), strict=True)
+        single = [sums(parameters, *pair, one) for pair in pairs]
+        return tuple(torch.stack(parts, dim=1) for parts in zip(*single, strict=True))
 
     return gradients
 
 
-def weighted_means(parts: Parts, weights: Tensor, bound: float) -> Tensor:
-    """sum_j weights_j g_j min(1, bound/||g_j||), [devices, d]; g_j [devices n, *shape], weights [devices, 1, n]."""
-    share = _factors(parts, bound).view(len(weights), 1, -1) * weights
-    return torch.cat([share.bmm(part.reshape(*share.shape[::2], -1))[:, 0] for part in parts], dim=1)
+def looped_sums(model: FlatModel) -> Sums:
+    """One device after another."""
+
+    def sums(parameters: Parts, inputs: Tensor, targets: Tensor, weights: Tensor) -> Parts:
+        found = []
+        for number, own in enumerate(zip(inputs, targets, weights, strict=True)):
+            leaves = tuple(part[number].detach().requires_grad_() for part in parameters)
+            loss = model.losses(leaves, *own[:2]).dot(own[2])
+            found.append(torch.autograd.grad(loss, leaves, materialize_grads=True))
+        return tuple(torch.stack(parts) for parts in zip(*found, strict=True))
+
+    return sums
 
 
-def is_linear(model: FlatModel, inputs: Tensor, targets: Tensor) -> bool:
-    """Whether `layer_means` holds for a model: all parameters are those of linear layers, each used once a sample."""
-    initial, bound = model.initial(), 1e-3
-    # Not at the initial parameters: where they are 0, a penalty or a layer's second use would not show.
-    split = model.split(initial + 0.1 * torch.arange(len(initial), device=initial.device).cos())
-    weights = torch.ones(1, 1, len(targets), device=targets.device)
-    try:
-        found = layer_means(model, split, inputs, targets, weights, bound)
-    except (RuntimeError, KeyError):  # shapes that are not [n, features], outputs changed in place, other layers
-        return False
-    wanted = weighted_means(batched_gradients(model)(split, inputs, targets), weights, bound)
-    return torch.allclose(found, wanted, rtol=1e-3, atol=1e-8)
+def _norms(gradients: Parts) -> Tensor:
+    """Of gradients [devices, n, *shape] each, over all parameters, [devices, n]."""
+    norms = [torch.linalg.vector_norm(part.flatten(2), dim=2) for part in gradients]
+    found: Tensor = torch.linalg.vector_norm(torch.stack(norms), dim=0)
+    return found
 
 
-def layer_means(
-    model: FlatModel, parameters: Parts, inputs: Tensor, targets: Tensor, weights: Tensor, bound: float
-) -> Tensor:
-    """As `weighted_means`, for models of linear layers.
-
-    inputs [devices samples, *shape], targets [devices samples], weights [devices, 1, n]. The gradient of a linear
-    layer's weight is delta a' (slope of the loss by what comes out, times what goes in), so that its norm is
-    ||delta|| ||a||, and no sample's gradient is ever written down (Goodfellow 2015, arXiv 1510.01799).
-    """
-    entering, leaving = _through_layers(model, parameters, inputs, targets)
-    squares = [
-        leaving[name].square().sum(dim=1) * (entering[name].square().sum(dim=1) + (layer.bias is not None))
-        for name, layer in _linear_layers(model).items()
-    ]
-    share = clip_factor(torch.stack(squares).sum(dim=0).sqrt(), bound).view(len(weights), 1, -1) * weights
-    found = []
-    for name in model.names:
-        layer, _, kind = name.rpartition(".")
-        slopes = leaving[layer].view(*share.shape[::2], -1).transpose(1, 2) * share
-        inner = entering[layer].view(*share.shape[::2], -1)
-        found.append(slopes.bmm(inner).flatten(1) if kind == "weight" else slopes.sum(dim=2))
-    return torch.cat(found, dim=1)
-
-
-def _through_layers(
-    model: FlatModel, parameters: Parts, inputs: Tensor, targets: Tensor
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """By linear layer: what goes in [n, in], and the slope of each sample's loss by what comes out [n, out]."""
-    entering: dict[str, Tensor] = {}
-    leaving: dict[str, Tensor] = {}
-
-    def note(name: str, _layer: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> None:
-        entering[name], leaving[name] = given[0].detach(), output.requires_grad_()
-
-    layers = _linear_layers(model).items()
-    hooks = [layer.register_forward_hook(functools.partial(note, name)) for name, layer in layers]
-    try:
-        loss = model.losses(parameters, inputs, targets).sum()
-    finally:
-        for hook in hooks:
-            hook.remove()
-    slopes = torch.autograd.grad(loss, list(leaving.values()))
-    return entering, dict(zip(leaving, slopes, strict=True))
-
-
-def _linear_layers(model: FlatModel) -> dict[str, nn.Linear]:
-    return {name: layer for name, layer in model.module.named_modules() if type(layer) is nn.Linear}
-
-
-def _samples(task: Task, rows: Tensor) -> tuple[Tensor, Tensor]:
-    return normalise(task.train.inputs[rows], task.mean, task.std), task.train.targets[rows]
-
-
-def _factors(parts: Parts, bound: float) -> Tensor:
-    """min(1, bound/||g_j||) of each sample, [n]."""
-    norms = [torch.linalg.vector_norm(part.flatten(1), dim=1) for part in parts]
-    return clip_factor(torch.linalg.vector_norm(torch.stack(norms), dim=0), bound)
+def _slices(count: int, most: int) -> Iterator[slice]:
+    """Of at most so many each, and at least one, of nearly equal lengths."""
+    pieces = max(1, -(-count // max(1, most)))
+    size = max(1, -(-count // pieces))
+    return (slice(start, start + size) for start in range(0, count, size))

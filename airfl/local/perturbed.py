@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,9 +15,9 @@ from torch import Tensor
 from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.local.batches import BatchRule, independent_batches
-from airfl.local.draws import distinct, normals
+from airfl.local.draws import distinct, fill_normals, spread
 from airfl.local.flat import FlatModel
-from airfl.local.per_sample import SampleGradients
+from airfl.local.per_sample import Rows, SampleGradients, samples_of
 from airfl.local.schedule import learning_rate
 from airfl.local.work import Ids, PerturbedSgd
 from airfl.stages.masks import own_coordinates
@@ -25,17 +27,59 @@ from airfl.tasks.task import Task
 
 # The median of the initial round is taken over at most so many numbers.
 MEDIAN_NUMBERS = 1 << 25
+# Noise is drawn for so many numbers at a time, or for a step.
+NOISE_NUMBERS = 1 << 22
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Mini-batches of some devices, [devices, steps, batch]: places of their samples in `inputs` (normalised once each)
+    or, where that is None, rows of the training data; and which are there and no padding."""
+
+    task: Task
+    places: Tensor
+    targets: Tensor
+    present: Tensor
+    inputs: Tensor | None
+
+    @classmethod
+    def of(cls, task: Task, samples: Rows, shape: tuple[int, ...], distinct_samples: int) -> Batches:
+        """samples: [devices, steps batch]; distinct_samples: that they are at most."""
+        places, inputs = samples.rows, None
+        if task.mean and 2 * distinct_samples <= places.numel():
+            used, places = torch.unique(places, return_inverse=True)
+            inputs = samples_of(task, used)[0]
+        targets, present = task.train.targets[samples.rows], samples.present.float()
+        return cls(task, places.view(shape), targets.view(shape), present.view(shape), inputs)
+
+    def at(self, active: int, step: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Inputs, targets and presence of a step, of the first devices."""
+        places = self.places[:active, step]
+        inputs = samples_of(self.task, places)[0] if self.inputs is None else self.inputs[places]
+        return inputs, self.targets[:active, step], self.present[:active, step]
+
+
+def noise_of(generators: list[np.random.Generator], steps: NDArray[np.int64], kept: int) -> Iterator[Tensor]:
+    """Normal numbers of step after step, [devices, kept], of at least those devices that still have steps.
+
+    steps: of each device, most first. Several steps at a time, because torch's threads, which stay busy for a while
+    after they have worked, would slow down those that draw.
+    """
+    block = max(1, NOISE_NUMBERS // (len(generators) * kept))
+    for first in range(0, int(steps[0]), block):
+        active, several = int((steps > first).sum()), min(block, int(steps[0]) - first)
+        drawn = np.empty((active, several * kept), dtype=np.float32)
+        fill_normals(generators[:active], drawn, torch.get_num_threads())
+        yield from torch.from_numpy(drawn).view(active, several, kept).unbind(dim=1)
 
 
 class PerturbedTrainer:
-    """Fed-SPA algorithm 1, lines 5 to 11: one device after another, tau steps each.
+    """Fed-SPA algorithm 1, lines 5 to 11: tau steps of all devices of a chunk at once.
 
     A mini-batch of b = min(B, m_i) samples is drawn without replacement, independently in every step, and sigma is
     noise_multiplier c sqrt(k)/b. `local.momentum`, which the paper has none of, works on the perturbed gradient. Noise
     is drawn for the k kept coordinates of a step, ascending, step after step.
     """
-
-    engine = "loop"
 
     def __init__(
         self, work: PerturbedSgd, settings: Settings, task: Task, streams: Streams, device: torch.device
@@ -44,10 +88,13 @@ class PerturbedTrainer:
             raise ValueError(f"noise multiplier {work.noise_multiplier} needs a finite coordinate clip (given: inf)")
         self._work, self._settings, self._task, self._streams, self._device = work, settings, task, streams, device
         self._model = FlatModel(task.model)
-        self._gradients = SampleGradients.of(self._model, task)
+        self._gradients = SampleGradients.of(self._model, task, settings.local.engine)
         self._rule = BatchRule(settings.local.epochs, settings.local.steps, settings.local.batch_size)
         self._sizes = task.partition.sizes
-        self.chunk = settings.run.chunk or 1
+        alone = settings.local.engine == "loop" or self._gradients.engine == "loop"
+        width = min(self._rule.batch_size, int(self._sizes.max()))
+        self.chunk = settings.run.chunk or (1 if alone else self._gradients.chunk(settings.run.selected, width))
+        self.engine: str = "loop" if alone else self._gradients.engine
 
     @functools.cached_property
     def coordinate_clip(self) -> float:
@@ -72,49 +119,74 @@ class PerturbedTrainer:
 
     def updates(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Tensor:
         """theta_i^tau - theta^t of each device; parameters: theta^t [d]; returns [devices, d], 0 off the mask."""
-        found = parameters.new_empty(len(devices), len(parameters))
-        for update, device in zip(found, devices.tolist(), strict=True):
-            self._train(update.copy_(parameters), device, round_index)
-        return found.sub_(parameters)
+        steps = self._rule.steps_of(self._sizes[devices])
+        order = np.argsort(-steps, kind="stable")  # who still has steps is then always at the front
+        theta = parameters.repeat(len(devices), 1)
+        if len(devices):
+            self._train(theta, devices[order], steps[order], round_index)
+        found = theta.sub_(parameters)
+        return found if (order[:-1] < order[1:]).all() else found[torch.from_numpy(np.argsort(order)).to(self._device)]
 
     def evaluations(self, devices: Ids, round_index: int) -> NDArray[np.int64]:
         """tau b, without the initial round of the median; [devices]."""
         sizes = self._sizes[devices]
         return np.asarray(self._rule.steps_of(sizes) * np.minimum(sizes, self._rule.batch_size))
 
-    def _train(self, theta: Tensor, device: int, round_index: int) -> None:
-        """Eq. 5, tau times, in place on theta, [d]."""
-        dimension, kept, limit = len(theta), self._work.kept_entries, self.coordinate_clip
-        rows = self._batches(device, round_index)
-        noise_std = 0.0
-        if self._work.noise_multiplier:
-            noise_std = self._work.noise_multiplier * limit * math.sqrt(kept) / rows.shape[1]
-        mask = None
-        if kept < dimension:
-            coordinates = own_coordinates(self._streams, round_index, device, dimension, kept)
-            mask = torch.from_numpy(coordinates).to(self._device)
-        generator = self._streams.device_generator(Purpose.LOCAL_NOISE, round_index, device)
-        rate = learning_rate(self._settings.local, round_index) * dimension / kept
-        momentum, velocity = self._settings.local.momentum, theta.new_zeros(kept)
-        for step in rows:
-            gradient = self._gradients.clamped_mean(theta, step, limit)
-            slope = gradient if mask is None else gradient[mask]
-            if noise_std:
-                slope.add_(torch.from_numpy(normals(generator, kept)).to(self._device), alpha=noise_std)
-            velocity.mul_(momentum).add_(slope)
-            if mask is None:
-                theta.sub_(velocity, alpha=rate)
-            else:
-                theta.index_add_(0, mask, velocity, alpha=-rate)
+    def _train(self, theta: Tensor, devices: Ids, steps: NDArray[np.int64], round_index: int) -> None:
+        """Eq. 5, `steps` times each (most first), in place on theta, [devices, d].
 
-    def _batches(self, device: int, round_index: int) -> Tensor:
-        """Rows of the training data in every step, [tau, b]."""
-        size = self._sizes[[device]]
-        steps, width = int(self._rule.steps_of(size)[0]), self._rule.batch_size
-        largest = int(size[0])  # of this device alone, so that nothing is padded
-        plan = independent_batches(self._streams, round_index, np.array([device]), size, largest, steps, width)[0]
-        partition = self._task.partition
-        return torch.from_numpy(partition.indices[partition.offsets[device] + plan]).to(self._device)
+        Gradient and noise are b times those of the paper, and the learning rate a b-th of it.
+        """
+        dimension, kept, limit = theta.shape[1], self._work.kept_entries, self.coordinate_clip
+        batches = self._batches(devices, int(steps[0]), round_index)
+        sizes = batches.present.sum(dim=2)[:, :1]
+        rates = learning_rate(self._settings.local, round_index) * dimension / kept / sizes
+        noise = self._noise(devices, steps, round_index)
+        noise_std = self._work.noise_multiplier * limit * math.sqrt(kept) if noise else 0.0
+        mask = self._masks(devices, round_index, dimension)
+        velocity = theta.new_zeros(len(devices), kept)
+        for step in range(int(steps[0])):
+            active = int((steps > step).sum())
+            now, velocity = theta[:active], velocity[:active]
+            slope = self._gradients.clamped_sums(now, *batches.at(active, step), limit)
+            slope = slope if mask is None else slope.gather(1, mask[:active])
+            if noise is not None:
+                slope.add_(next(noise)[:active].to(slope.device), alpha=noise_std)
+            velocity = velocity.mul_(self._settings.local.momentum).add_(slope) if step else slope
+            if mask is None:
+                now.addcmul_(velocity, rates[:active], value=-1)
+            else:
+                now.scatter_add_(1, mask[:active], velocity * -rates[:active])
+
+    def _noise(self, devices: Ids, steps: NDArray[np.int64], round_index: int) -> Iterator[Tensor] | None:
+        """Of every step, before it is scaled; None for no noise."""
+        if not self._work.noise_multiplier:
+            return None
+        streams, purpose = self._streams, Purpose.LOCAL_NOISE
+        generators = [streams.device_generator(purpose, round_index, device) for device in devices.tolist()]
+        return noise_of(generators, steps, self._work.kept_entries)
+
+    def _masks(self, devices: Ids, round_index: int, dimension: int) -> Tensor | None:
+        """Kept coordinates of each device, [devices, k]; None for all."""
+        if self._work.kept_entries == dimension:
+            return None
+        masks = np.empty((len(devices), self._work.kept_entries), dtype=np.int64)
+
+        def draw(start: int, end: int) -> None:
+            for mask, device in zip(masks[start:end], devices[start:end].tolist(), strict=True):
+                mask[:] = own_coordinates(self._streams, round_index, device, dimension, self._work.kept_entries)
+
+        spread(draw, len(devices), torch.get_num_threads())
+        return torch.from_numpy(masks).to(self._device)
+
+    def _batches(self, devices: Ids, steps: int, round_index: int) -> Batches:
+        """Mini-batches of every step."""
+        sizes, task = self._sizes[devices], self._task
+        plan = independent_batches(
+            self._streams, round_index, devices, sizes, int(self._sizes.max()), steps, self._rule.batch_size
+        )
+        rows = Rows.of(task, devices, plan.reshape(len(plan), -1))
+        return Batches.of(task, rows, plan.shape, int(sizes.sum()))
 
     def _initial_batch(self, device: int) -> Tensor:
         """Rows of a device's mini-batch in the initial round, [b]."""

@@ -14,11 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from airfl.config import Settings
-from airfl.local import per_sample
 from airfl.local.batches import NOBODY, independent_batches
 from airfl.local.estimators import ROUNDS_BETWEEN_MEANS, GradientTrainer
 from airfl.local.flat import FlatModel
-from airfl.local.per_sample import Rows, SampleGradients
 from airfl.local.work import Estimator, GradientEstimate
 from airfl.store import Store
 from airfl.streams import Purpose, Streams
@@ -57,15 +55,15 @@ class Penalised(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """An LSTM over the rows of an input, which vmap has no rule for."""
+    """A recurrent layer over the rows of an input; vmap has no rule for any."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[nn.RNNBase]) -> None:
         super().__init__()
-        self.lstm, self.out = nn.LSTM(3, 2, batch_first=True), nn.Linear(2, 3)
+        self.layer, self.out = kind(3, 2, batch_first=True), nn.Linear(2, 3)  # type: ignore[call-arg, arg-type]
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Logits [batch, 3]."""
-        logits: Tensor = self.out(self.lstm(inputs[:, 0])[0][:, -1])
+        logits: Tensor = self.out(self.layer(inputs[:, 0])[0][:, -1])
         return logits
 
 
@@ -90,7 +88,9 @@ def build(name: str) -> nn.Module:
             return nn.Sequential(nn.Conv2d(1, 2, 2), nn.Tanh(), nn.Flatten(), nn.Linear(4, 3))
         if name == "linear":
             return nn.Sequential(nn.Flatten(), nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))
-        return {"penalised": Penalised, "recurrent": Recurrent, "tied": Tied}[name]()
+        if name in ("gru", "lstm"):
+            return Recurrent({"gru": nn.GRU, "lstm": nn.LSTM}[name])
+        return {"penalised": Penalised, "tied": Tied}[name]()
 
 
 def task_of(model: str) -> Task:
@@ -194,7 +194,7 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def tasks() -> dict[str, Task]:
     """The same data for every model."""
-    return {name: task_of(name) for name in ("linear", "conv", "penalised", "recurrent", "tied")}
+    return {name: task_of(name) for name in ("linear", "conv", "penalised", "gru", "tied")}
 
 
 def run(trainer: GradientTrainer, task: Task, rounds: int, store: Store) -> list[Tensor]:
@@ -218,7 +218,7 @@ def test_estimates_are_those_of_the_algorithm(
     task, work = tasks[model], GradientEstimate(estimator, clip_norm, clip, refresh=0.5)
     references = [Reference(task, device, work) for device in range(4)]
     trainer, store = trainer_of(task, work), Store()
-    assert (trainer.chunk, trainer.engine) == (4, "eager")
+    assert (trainer.chunk, trainer.engine) == (4, "vmap" if model == "penalised" else "layers")
     for t, updates in enumerate(run(trainer, task, 4, store)):
         wanted = torch.stack([reference.estimate(point(task, t), t) for reference in references])
         close(-updates, wanted)
@@ -257,7 +257,6 @@ def test_a_device_does_not_depend_on_its_chunk(tasks: dict[str, Task], model: st
     together, alone = (run(trainer_of(tasks[model], work, chunk=c), tasks[model], 3, Store()) for c in (4, 1))
     for one, other in zip(together, alone, strict=True):
         close(one, other)
-    assert trainer_of(tasks[model], work, chunk=1).engine == "loop"
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -385,66 +384,39 @@ def test_a_moving_snapshot_costs_a_whole_gradient(tasks: dict[str, Task]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("model", "batched", "linear"),
+    ("engine", "used", "chunk"),
     [
-        ("linear", True, True),
-        ("conv", True, False),
-        ("penalised", True, False),
-        ("tied", True, False),
-        ("recurrent", False, False),
+        ("auto", "layers", 4),
+        ("compiled", "layers", 4),
+        ("layers", "layers", 4),
+        ("vmap", "vmap", 4),
+        ("loop", "loop", 1),
     ],
 )
-def test_every_model_is_computed_in_a_way_that_holds_for_it(
-    tasks: dict[str, Task], model: str, batched: bool, linear: bool
-) -> None:
-    """Whichever it is, means, clipped and clamped, are those of single gradients."""
-    task, x = tasks[model], point(tasks[model], 0)
+def test_an_engine_can_be_forced(tasks: dict[str, Task], engine: str, used: str, chunk: int) -> None:
+    """And gives the same numbers."""
+    task, work = tasks["conv"], GradientEstimate("saga", G, noise_std=0.1)
+    forced = work.build(settings_of(engine=engine), task, STREAMS, CPU)
+    assert isinstance(forced, GradientTrainer)
+    assert (forced.engine, forced.chunk) == (used, chunk)
+    for one, other in zip(run(forced, task, 3, Store()), run(trainer_of(task, work), task, 3, Store()), strict=True):
+        close(one, other)
+
+
+def test_a_model_that_nothing_computes_in_batches_is_computed_in_a_loop(tasks: dict[str, Task]) -> None:
+    task, work = tasks["gru"], GradientEstimate("svrg", G, refresh=0.5)
     with warnings.catch_warnings(action="ignore"):  # what vmap has no rule for is known without the tests' strictness
-        found = SampleGradients.of(FlatModel(task.model), task)
-    assert (found.batched, found.linear) == (batched, linear)
-    rows = own_rows(task, 1)
-    single = torch.stack([sample_gradient(task, x, row) for row in rows])
-    clipped = torch.stack([sample_gradient(task, x, row, G) for row in rows])
-    close(found.each(x, torch.tensor(rows)), single)
-    close(found.each(x, torch.tensor(rows), G), clipped)
-    close(found.mean(x, torch.tensor(rows)), single.mean(dim=0))
-    close(found.means(x, Rows.whole(task, ALL), G)[1], clipped.mean(dim=0))
-    clamped = single.clamp(-0.05, 0.05).mean(dim=0)
-    close(found.clamped_mean(x, torch.tensor(rows), 0.05), clamped)
+        trainer = trainer_of(task, work)
+    assert (trainer.chunk, trainer.engine) == (1, "loop")
+    reference = Reference(task, 2, work)
+    store = Store()
+    for t in range(3):
+        close(-trainer.updates(point(task, t), ALL[[2]], t, store)[0], reference.estimate(point(task, t), t))
 
 
-@pytest.mark.parametrize("model", ["penalised", "tied"])
-def test_a_model_that_starts_at_zero_is_no_different(model: str) -> None:
-    """There a penalty has no slope, and a layer's first use none either."""
-    task = task_of(model)
-    for part in task.model.parameters():
-        nn.init.zeros_(part)
-    assert not SampleGradients.of(FlatModel(task.model), task).linear
-
-
-def test_slices_do_not_matter(tasks: dict[str, Task], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five samples at a time, and one."""
-    for model in ("conv", "linear"):
-        task, x = tasks[model], point(tasks[model], 0)
-        found, whole = SampleGradients.of(FlatModel(task.model), task), Rows.whole(task, ALL)
-
-        def all_of_it(found: SampleGradients = found, x: Tensor = x, whole: Rows = whole) -> list[Tensor]:
-            rows = torch.arange(40)
-            single = [found.each(x, rows, G), found.mean(x, rows)[None], found.clamped_mean(x, rows, 0.05)[None]]
-            return [*single, found.means(x, whole, G), found.means(x, whole)]
-
-        wanted = all_of_it()
-        for samples in (5, 1):
-            with monkeypatch.context() as patch:
-                for name in ("SLICE_SAMPLES", "MEAN_SAMPLES", "LAYER_SAMPLES"):
-                    patch.setattr(per_sample, name, samples)
-                for one, other in zip(all_of_it(), wanted, strict=True):
-                    close(one, other)
-
-
-def test_large_gradients_are_computed_in_slices_of_bounded_memory() -> None:
-    """At 1,663,370 parameters two samples' gradients take 3 x 2 x 6.7 MB, more than the 32 MiB of a slice."""
-    with torch.device("meta"):
-        model = FlatModel(nn.Linear(1_663_370, 1, bias=False))
-    found = SampleGradients(model, task_of("linear"), True, False, per_sample.batched_gradients(model))
-    assert found._slice == 1
+def test_saga_keeps_to_its_memory() -> None:
+    """A chunk's gradients of samples, 4 x 43 numbers a device, are no more than a slice."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("airfl.local.estimators.SLICE_BYTES", 3 * 4 * 4 * 43)
+        assert trainer_of(task_of("linear"), GradientEstimate("saga", G)).chunk == 3
+        assert trainer_of(task_of("linear"), GradientEstimate("sgd", G)).chunk == 4

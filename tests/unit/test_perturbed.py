@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ from torch import Tensor, nn
 
 from airfl.config import Settings
 from airfl.errors import UserError
-from airfl.local import per_sample
+from airfl.local import sample_layers
 from airfl.local.batches import NOBODY, independent_batches
 from airfl.local.flat import FlatModel
-from airfl.local.perturbed import PerturbedTrainer, median_of
+from airfl.local.layers.convolution import Convolution
+from airfl.local.layers.linear import Linear
+from airfl.local.perturbed import PerturbedTrainer, median_of, noise_of
 from airfl.local.trainer import LocalTrainer
 from airfl.local.work import PerturbedSgd
 from airfl.stages.masks import own_coordinates
@@ -70,7 +73,7 @@ def trainer_of(task: Task, kept: int, multiplier: float, clip: float | None, **l
 
 def updates_of(trainer: PerturbedTrainer, start: Tensor, devices: Any = ALL, round_index: int = ROUND) -> Tensor:
     """Of some devices in a round, [devices, d]."""
-    return trainer.updates(start, np.asarray(devices), round_index, Store())
+    return trainer.updates(start, np.asarray(devices, dtype=np.int64), round_index, Store())
 
 
 def dimension_of(task: Task) -> int:
@@ -148,7 +151,7 @@ def test_the_clip_of_these_tests_bites_some_coordinates_and_not_all(task: Task) 
 
 def test_whole_batches_without_clip_and_noise_are_the_training_of_fedavg(task: Task) -> None:
     """Batches of all samples are the same in both: three epochs of one step each."""
-    settings = settings_of(steps=0, epochs=3, batch_size=16, momentum=0.5, engine="eager")
+    settings = settings_of(steps=0, epochs=3, batch_size=16, momentum=0.5, engine="layers")
     plain = LocalTrainer(settings, task, STREAMS, CPU)
     trainer = PerturbedSgd(47, 0.0, math.inf).build(settings, task, STREAMS, CPU)
     found = trainer.updates(start_of(task), ALL, ROUND, Store())
@@ -159,7 +162,9 @@ def test_whole_batches_without_clip_and_noise_are_the_training_of_fedavg(task: T
 
 def test_without_a_clip_no_gradient_of_a_single_sample_is_computed(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = trainer_of(task, 47, 0.0, math.inf)
-    monkeypatch.setattr(per_sample.SampleGradients, "_slices", None)
+    monkeypatch.setattr(Convolution, "each", None)
+    monkeypatch.setattr(Linear, "each", None)
+    monkeypatch.setattr(sample_layers, "clamped_outer", None)
     assert float(updates_of(trainer, start_of(task)).norm()) > 0
 
 
@@ -193,6 +198,24 @@ def test_noise_on_kept_coordinates_is_as_strong_as_said(kept: int) -> None:
         np.testing.assert_allclose(found[device, coordinates].numpy(), wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("numbers", [1, 100, 150, 1 << 22])
+def test_noise_may_be_drawn_for_several_steps_at_a_time(
+    task: Task, numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """6, 8 and 2 steps of three devices: 20 coordinates each, step after step."""
+    trainer = trainer_of(task, KEPT, 1.0, CLIP, steps=0, epochs=2)
+    wanted = updates_of(trainer, start_of(task))
+    monkeypatch.setattr("airfl.local.perturbed.NOISE_NUMBERS", numbers)
+    torch.testing.assert_close(updates_of(trainer, start_of(task)), wanted, rtol=0, atol=0)
+    steps, generators = np.array([8, 6, 2]), [np.random.default_rng(seed) for seed in range(3)]
+    noises = list(noise_of(generators, steps, KEPT))
+    assert len(noises) == 8
+    for device, own in enumerate(steps):
+        drawn = np.random.default_rng(device).standard_normal((own, KEPT), dtype=np.float32)
+        for step in range(own):
+            np.testing.assert_array_equal(noises[step][device].numpy(), drawn[step])
+
+
 def test_the_noise_of_one_step_is_normal() -> None:
     """n = 3 devices x 500 coordinates x 10 rounds: mean and variance within 5 standard errors."""
     task = task_of(Flat())
@@ -218,11 +241,57 @@ def test_a_device_does_not_depend_on_its_chunk_and_a_seed_gives_one_result(task:
     before = start.clone()
     together = updates_of(trainer, start)
     for device in (2, 0, 1):
-        assert torch.equal(updates_of(trainer, start, [device])[0], together[device])
+        alone = updates_of(trainer, start, [device])[0]
+        torch.testing.assert_close(alone, together[device], rtol=0, atol=5e-6)
+    torch.testing.assert_close(updates_of(trainer, start, [2, 0]), together[[2, 0]], rtol=0, atol=5e-6)
     assert torch.equal(updates_of(trainer_of(task, KEPT, 1.0, CLIP), start), together)
     assert torch.equal(start, before)
     assert not torch.equal(updates_of(trainer, start, round_index=ROUND + 1), together)
-    assert (trainer.engine, trainer.chunk) == ("loop", 1)
+    assert updates_of(trainer, start, []).shape == (0, 47)
+
+
+@pytest.mark.parametrize("kept", [47, KEPT])
+@pytest.mark.parametrize(("engine", "used", "chunk"), [("auto", "layers", 2), ("vmap", "vmap", 2), ("loop", "loop", 1)])
+def test_all_engines_give_the_same_numbers(task: Task, engine: str, used: str, chunk: int, kept: int) -> None:
+    """Two epochs of batches of 4 of 9, 16 and 3 samples: 6, 8 and 2 steps."""
+    local = {"steps": 0, "epochs": 2, "momentum": 0.5}
+    trainer, plain = (trainer_of(task, kept, 0.5, CLIP, **local, engine=name) for name in (engine, "loop"))
+    assert (trainer.engine, trainer.chunk) == (used, chunk)
+    wanted = torch.cat([updates_of(plain, start_of(task), [device]) for device in range(3)])
+    torch.testing.assert_close(updates_of(trainer, start_of(task)), wanted, rtol=0, atol=5e-6)
+
+
+@pytest.mark.parametrize("kept", [47, KEPT])
+def test_devices_make_as_many_steps_as_their_samples_ask_for(task: Task, kept: int) -> None:
+    """3, 4 and 1 steps: without noise those of the paper, in whatever order the devices come."""
+    trainer = trainer_of(task, kept, 0.0, CLIP, steps=0, epochs=1, momentum=0.9)
+    found = updates_of(trainer, start_of(task))
+    for order in ([0, 2, 1], [1, 2, 0]):
+        torch.testing.assert_close(updates_of(trainer, start_of(task), order), found[order], rtol=0, atol=5e-6)
+    for device, steps in enumerate((3, 4, 1)):
+        mask = mask_of(device, 47, kept) if kept < 47 else torch.ones(47)
+        wanted = reference(task, device, mask, CLIP, 0.3, 0.9, steps)
+        torch.testing.assert_close(found[device], wanted, rtol=0, atol=5e-6)
+
+
+def test_samples_that_are_seen_often_are_normalised_once(task: Task) -> None:
+    """The same steps, whether inputs are normalised step by step or before."""
+    pixels = Samples(torch.arange(28 * 6, dtype=torch.uint8).view(28, 1, 2, 3), task.train.targets)
+    raw = replace(task, train=pixels, mean=(0.3,), std=(0.2,))
+    ready = replace(task, train=Samples((pixels.inputs.float() / 255 - 0.3) / 0.2, pixels.targets))
+    for steps in (1, 30):
+        pair = [updates_of(trainer_of(one, 47, 0.0, CLIP, steps=steps), start_of(task)) for one in (raw, ready)]
+        torch.testing.assert_close(*pair, rtol=0, atol=2e-5)
+
+
+def test_threads_draw_the_same_masks_and_noise(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of them, and as many as devices."""
+    trainer = trainer_of(task, KEPT, 1.0, CLIP)
+    wanted = updates_of(trainer, start_of(task))
+    monkeypatch.setattr("airfl.local.draws.PARALLEL", 1)
+    for threads in (2, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        assert torch.equal(updates_of(trainer, start_of(task)), wanted)
 
 
 def test_nothing_is_kept(task: Task) -> None:

@@ -45,7 +45,7 @@ class Convolution:
     def each(self, saved: tuple[Tensor, Tensor], slope: Tensor, devices: int) -> Parts:
         """See `ParametricLayer`: every sample is a device with a batch of one."""
         batch = len(slope)
-        seen, slopes = (pictures(by_device(part, devices).flatten(0, 1)[:, None]) for part in (saved[1], slope))
+        seen, slopes = (_samples_as_devices(by_device(part, devices)) for part in (saved[1], slope))
         return tuple(
             part.view(devices, batch, *part.shape[1:]) for part in self._gradients(seen, slopes, devices * batch)
         )
@@ -64,3 +64,9 @@ class Convolution:
         places = (self._stride, self._padding, self._dilation)
         found: Parts = backward_of(slope, seen, weight, None, *places, False, [0, 0], devices * self._groups, wanted)
         return found
+
+
+def _samples_as_devices(values: Tensor) -> Tensor:
+    """[devices, batch, channels, height, width] -> [1, devices batch channels, height, width], pixel by pixel."""
+    by_pixel = values.permute(3, 4, 0, 1, 2).reshape(1, *values.shape[3:], -1)
+    return by_pixel.permute(0, 3, 1, 2)

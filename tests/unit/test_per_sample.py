@@ -1,0 +1,185 @@
+"""Bounded gradients of single samples, by every engine, against plain autograd; noise drawn by several threads."""
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from airfl.local import draws, per_sample, sample_layers
+from airfl.local.draws import fill_normals
+from airfl.local.flat import FlatModel
+from airfl.local.layers import LayeredModel
+from airfl.local.per_sample import Rows, SampleGradients
+from airfl.local.sample_layers import clamped_outer
+from airfl.tasks.models import MODELS
+from tests.unit.test_estimators import ALL, G, own_rows, point, sample_gradient, task_of
+
+ENGINE_OF = {
+    "linear": "layers",
+    "conv": "layers",
+    "lstm": "layers",
+    "penalised": "vmap",
+    "tied": "vmap",
+    "gru": "loop",
+}
+CLAMP = 0.05
+
+
+def close(found: Tensor, wanted: Tensor) -> None:
+    """The same but for rounding of sums of numbers around 1."""
+    torch.testing.assert_close(found, wanted, rtol=0, atol=2e-6)
+
+
+def gradients_of(model: str, engine: str = "auto") -> SampleGradients:
+    """Of forty samples of four devices."""
+    task = task_of(model)
+    with warnings.catch_warnings(action="ignore"):  # what vmap has no rule for is known without the tests' strictness
+        return SampleGradients.of(FlatModel(task.model), task, engine)
+
+
+def limited(model: str, points: list[Tensor], bound: float = math.inf, clamp: float = math.inf) -> Tensor:
+    """Means over each device's samples at its own point, sample by sample, [4, d]."""
+    task = task_of(model)
+    rows = [own_rows(task, device) for device in range(4)]
+    return torch.stack(
+        [
+            torch.stack([sample_gradient(task, x, row, bound).clamp(-clamp, clamp) for row in own]).mean(dim=0)
+            for x, own in zip(points, rows, strict=True)
+        ]
+    )
+
+
+def samples(found: SampleGradients) -> tuple[Tensor, Tensor, Tensor]:
+    """Inputs, targets and presence of all samples of the four devices."""
+    whole = Rows.whole(found.task, ALL)
+    return *per_sample.samples_of(found.task, whole.rows), whole.present.float()
+
+
+@pytest.mark.parametrize("engine", ["auto", "vmap", "loop"])
+@pytest.mark.parametrize("model", list(ENGINE_OF))
+def test_every_engine_gives_the_gradients_of_single_samples(model: str, engine: str) -> None:
+    """At one point for all devices, and at one for each; of 5, 12, 20 and 3 samples."""
+    found, task = gradients_of(model, engine), task_of(model)
+    assert found.engine == (ENGINE_OF[model] if engine == "auto" else "loop" if model in ("gru", "lstm") else "vmap")
+    x, whole = point(task, 0), Rows.whole(task, ALL)
+    rows = own_rows(task, 1)
+    for bound in (math.inf, G):
+        single = torch.stack([sample_gradient(task, x, row, bound) for row in rows])
+        close(found.each(x, torch.tensor(rows), bound), single)
+        close(found.means(x, whole, bound), limited(model, [x] * 4, bound))
+    points = [point(task, number) for number in range(4)]
+    close(found.means(torch.stack(points), whole, G), limited(model, points, G))
+    counts = whole.present.sum(dim=1, keepdim=True)
+    for clamp in (CLAMP, math.inf):
+        sums = found.clamped_sums(torch.stack(points), *samples(found), clamp)
+        close(sums / counts, limited(model, points, clamp=clamp))
+
+
+def test_the_bounds_of_these_tests_bite_some_and_not_all() -> None:
+    task = task_of("conv")
+    single = torch.stack([sample_gradient(task, point(task, 0), row) for row in range(40)])
+    assert 0.1 < float((single.norm(dim=1) > G).float().mean()) < 0.95
+    assert 0.1 < float((single.abs() > CLAMP).float().mean()) < 0.95
+
+
+@pytest.mark.parametrize("model", ["linear", "conv", "penalised"])
+def test_slices_do_not_matter(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a few samples, and of one."""
+    found, task = gradients_of(model), task_of(model)
+    x, whole = point(task, 0), Rows.whole(task, ALL)
+
+    def all_of_it() -> list[Tensor]:
+        points = torch.stack([point(task, number) for number in range(4)])
+        means = [found.means(points, whole, bound) for bound in (G, math.inf)]
+        return [*means, found.each(x, torch.arange(40), G), found.clamped_sums(points, *samples(found), CLAMP)]
+
+    wanted = all_of_it()
+    for numbers in (4 * 3 * found.numbers, 0):
+        monkeypatch.setattr(per_sample, "SLICE_BYTES", 4 * numbers)
+        for one, other in zip(all_of_it(), wanted, strict=True):
+            close(one, other)
+
+
+def test_nothing_is_counted_for_nobody() -> None:
+    found, nobody = gradients_of("linear"), np.empty(0, dtype=np.int64)
+    x = point(found.task, 0)
+    assert found.means(x, Rows.whole(found.task, nobody), G).shape == (0, 43)
+
+
+def test_linear_layers_write_no_gradient_of_a_sample_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To clip its norm."""
+    found = gradients_of("linear")
+    wanted = limited("linear", [point(found.task, 0)] * 4, G)
+    monkeypatch.setattr("airfl.local.layers.linear.Linear.each", None)
+    close(found.means(point(found.task, 0), Rows.whole(found.task, ALL), G), wanted)
+
+
+@pytest.mark.parametrize("tile", [1, 60, 100, 500, 1 << 18])
+def test_clamped_outer_products_in_tiles_of_any_size(tile: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of one device, one device, several."""
+    generator = torch.Generator().manual_seed(0)
+    left, right = torch.randn(5, 3, 7, generator=generator), torch.randn(5, 3, 11, generator=generator)
+    into = torch.full((5, 100), 9.0)
+    wanted = (left[..., None] * right[:, :, None]).clamp(-0.4, 0.4).sum(dim=1)
+    monkeypatch.setattr(sample_layers, "TILE", tile)
+    clamped_outer(left, right, 0.4, into[:, 10:87].view(5, 7, 11))
+    close(into[:, 10:87].view(5, 7, 11), wanted)
+    assert bool((into[:, :10] == 9).all())
+    assert bool((into[:, 87:] == 9).all())
+
+
+def test_what_a_sample_takes_grows_with_gradients_that_are_written_down() -> None:
+    """A convolution's are, a linear layer's are not."""
+    linear, conv = gradients_of("linear"), gradients_of("conv")
+    assert linear.numbers < 2 * (6 + 4 + 4 + 3) * 2
+    assert conv.numbers > 2 * 10
+    assert gradients_of("penalised").numbers == 3 * 21
+
+
+def test_chunks_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By parameters of devices, and by gradients of samples; at least one device, and one in a loop."""
+    found = gradients_of("linear")
+    assert found.chunk(7, 4) == 7
+    monkeypatch.setattr(per_sample, "CHUNK_BYTES", 20 * 43 * 5)
+    assert found.chunk(7, 4) == 5
+    monkeypatch.setattr(per_sample, "SLICE_BYTES", 4 * 4 * found.numbers * 2)
+    assert found.chunk(7, 4) == 2
+    assert found.chunk(7, 100) == 1
+    assert gradients_of("gru").chunk(7, 4) == 1
+
+
+@pytest.mark.parametrize("name", ["mlp", "mlp-sigmoid", "cnn"])
+def test_models_of_the_papers_are_computed_by_layers(name: str) -> None:
+    """With the same gradients as by vmap, at weights of each device's own."""
+    entry, generator = MODELS[name], torch.Generator().manual_seed(0)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = FlatModel(entry.build())
+    inputs = torch.randn(2, 3, *entry.input_shape, generator=generator)
+    targets = torch.randint(0, entry.classes, (2, 3), generator=generator)
+    present = torch.tensor([[1.0, 1, 1], [1, 1, 0]])
+    points = model.initial() + 0.02 * torch.randn(2, model.dimension, generator=generator)
+    task = task_of("linear")
+    layered = LayeredModel.of(model.module)
+    assert layered is not None
+    pair = [SampleGradients(model, task, "layers", layered, 1), SampleGradients(model, task, "vmap", None, 1)]
+    limits: list[dict[str, Any]] = [{}, {"bound": 1.0}, {"clamp": 0.003}]
+    for limit in limits:
+        one, other = (found.sums(points, inputs, targets, present, **limit) for found in pair)
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-5 * float(other.abs().max()))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+def test_noise_is_the_same_however_many_threads_draw_it(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Five rows, each its own generator's next numbers, drawn twice."""
+    monkeypatch.setattr(draws, "PARALLEL", 1)
+    generators, again = ([np.random.default_rng(seed) for seed in range(5)] for _ in range(2))
+    for _ in range(2):
+        rows = np.empty((5, 33), dtype=np.float32)
+        fill_normals(generators, rows, threads)
+        wanted = np.stack([generator.standard_normal(33, dtype=np.float32) for generator in again])
+        np.testing.assert_array_equal(rows, wanted)
