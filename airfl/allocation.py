@@ -6,7 +6,7 @@ import ctypes
 import functools
 
 # Of glibc's malloc.h.
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8
 LARGEST = (1 << 31) - 1
 LARGE_TENSOR = 1 << 30
 
@@ -16,10 +16,12 @@ def keep_freed_memory() -> bool:
     """Whether it could be said. For the rest of the process.
 
     glibc hands a large tensor's pages back when it is freed, and the next step's tensor faults them all in anew, which
-    takes longer than to write it.
+    takes longer than to write it; the arenas it gives to further threads do so whatever they are told, so that there is
+    one for all.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):  # another C library
         return False
-    return bool(mallopt(MMAP_THRESHOLD, LARGE_TENSOR) and mallopt(TRIM_THRESHOLD, LARGEST))
+    options = ((MMAP_THRESHOLD, LARGE_TENSOR), (TRIM_THRESHOLD, LARGEST), (ARENA_MAX, 1))
+    return all([mallopt(*option) for option in options])

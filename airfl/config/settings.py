@@ -73,7 +73,9 @@ class LocalSettings(Section):
     momentum: float = Field(0.0, ge=0, lt=1, description="0 at the start of every round")
     clip_norm: Scale | None = Field(None, description="C, bound on the l2 norm of an update")
     gradient_bound: Scale | None = Field(None, description="C1; instead of clip_norm: C = learning_rate x steps x C1")
-    engine: Literal["auto", "loop", "vmap", "compiled", "layers", "layers-parallel"] = Field(
+    engine: Literal[
+        "auto", "loop", "vmap", "compiled", "compiled-serial", "layers", "layers-serial", "layers-parallel"
+    ] = Field(
         "auto", description="how a chunk of devices is computed; auto = the fastest, measured once for a long run"
     )
 

@@ -53,9 +53,16 @@ def build_step(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]
         gradients = gradient(parameters, inputs, targets, present)
         busy = present.sum(dim=1) > 0
         for parameter, velocity, slope in zip(parameters, velocities, gradients, strict=True):
-            moves = busy.view(-1, *[1] * (parameter.dim() - 1))
-            pushed = torch.where(moves, momentum * velocity + slope, velocity)
-            velocity.copy_(pushed)
-            parameter.copy_(torch.where(moves, parameter - learning_rate * pushed, parameter))
+            moved(parameter, velocity, slope, busy, learning_rate, momentum)
 
     return step
+
+
+def moved(
+    parameter: Tensor, velocity: Tensor, slope: Tensor, busy: Tensor, learning_rate: Tensor, momentum: Tensor
+) -> None:
+    """v = momentum v + slope, theta = theta - eta v, in place, [chunk, *shape] each; busy: which devices, [chunk]."""
+    moves = busy.view(-1, *[1] * (parameter.dim() - 1))
+    pushed = torch.where(moves, momentum * velocity + slope, velocity)
+    velocity.copy_(pushed)
+    parameter.copy_(torch.where(moves, parameter - learning_rate * pushed, parameter))

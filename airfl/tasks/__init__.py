@@ -50,9 +50,10 @@ def check_engine(settings: Settings) -> None:
     from airfl.tasks.models import MODELS
 
     engine, model = settings.local.engine, settings.task.model
-    needed = {"vmap": "batched", "compiled": "batched", "layers": "layered", "layers-parallel": "layered"}.get(engine)
-    if needed is not None and not getattr(MODELS[model], needed):
-        fitting = [name for name, kind in (("vmap", "batched"), ("layers", "layered")) if getattr(MODELS[model], kind)]
+    entry = MODELS[model]
+    possible = {"vmap": entry.batched, "compiled": entry.batched or entry.layered, "layers": entry.layered}
+    if not possible.get(engine.partition("-")[0], True):
+        fitting = [name for name, fits in possible.items() if fits]
         raise UserError(
             f"local.engine: {engine!r} does not know what model {model!r} is made of; "
             f"{', '.join(repr(name) for name in ('auto', *fitting, 'loop'))} are possible"

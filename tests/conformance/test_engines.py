@@ -10,6 +10,8 @@ from torch import Tensor
 
 from airfl.config import Settings
 from airfl.local.engines import choose
+from airfl.local.engines.engine import Work
+from airfl.local.engines.parallel import ParallelEngine
 from airfl.local.engines.table import ENGINES
 from airfl.local.engines.vmap import compiler_found
 from airfl.local.flat import FlatModel
@@ -80,7 +82,7 @@ def updates(trainer: LocalTrainer, task: Task, count: int = 5) -> Tensor:
 
 def knows(engine: str, name: str) -> bool:
     """Whether an engine is for the model."""
-    return {"vmap": MODELS[name].batched, "compiled": False}.get(engine, MODELS[name].layered)
+    return not engine.startswith("compiled") and (MODELS[name].batched if engine == "vmap" else MODELS[name].layered)
 
 
 CASES = [
@@ -116,12 +118,13 @@ def test_in_single_precision_too(name: str) -> None:
 
 
 @pytest.mark.skipif(not compiler_found(torch.device("cpu")), reason="no C++ compiler")
-def test_the_compiled_engine_too() -> None:
-    """One model: compiling takes seconds. A chunk of 3 is compiled once, for the last, smaller one as well."""
-    task = task_of("logistic", torch.float32)
-    wanted = updates(trainer_of(task, "logistic", "loop", 1, 0.9, epochs=2), task)
-    trainer = trainer_of(task, "logistic", "compiled", 3, 0.9, epochs=2)
-    assert trainer.engine == "compiled"
+@pytest.mark.parametrize(("name", "engine"), [("logistic", "compiled"), ("mlp", "compiled-serial")])
+def test_the_compiled_engine_too(name: str, engine: str) -> None:
+    """By vmap and by layers; compiling takes seconds. A chunk of 3 is compiled once, for the last, smaller one too."""
+    task = task_of(name, torch.float32)
+    wanted = updates(trainer_of(task, name, "loop", 1, 0.9, epochs=2), task)
+    trainer = trainer_of(task, name, engine, 3, 0.9, epochs=2)
+    assert trainer.engine == engine
     compiled = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     torch.testing.assert_close(updates(trainer, task), wanted, rtol=0, atol=1e-5)
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == compiled
@@ -130,7 +133,7 @@ def test_the_compiled_engine_too() -> None:
 def test_without_a_compiler_the_engine_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airfl.local.engines.vmap.compiler_found", lambda device: False)
     task = task_of("mlp", torch.float32)
-    assert trainer_of(task, "mlp", "compiled", 5, 0.0, steps=1).engine == "vmap"
+    assert trainer_of(task, "mlp", "compiled", 5, 0.0, steps=1).engine == "layers"
 
 
 def test_a_measurement_is_made_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +152,7 @@ def test_a_measurement_is_made_once_and_kept(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(choose, "candidates", noted)
     first = trainer_of(task, "mlp", "auto", 0, 0.0, steps=1)
     assert (first.engine, first.chunk) in tried
-    assert {"layers", "layers-parallel", "loop"} == {name for name, _ in tried}
+    assert {"layers", "layers-serial", "layers-parallel", "loop"} == {name for name, _ in tried}
     tried.clear()
     again = trainer_of(task, "mlp", "auto", 0, 0.0, steps=1)
     assert (again.engine, again.chunk, tried) == (first.engine, first.chunk, [])
@@ -159,3 +162,18 @@ def test_a_measurement_is_made_once_and_kept(monkeypatch: pytest.MonkeyPatch) ->
     assert {chunk for _, chunk in tried} == {3}
     (choose.kept.cache_folder() / choose.kept.FILE_NAME).write_text("no json")
     assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine in ENGINES
+
+
+def test_devices_side_by_side_take_one_thread_each() -> None:
+    """Threads of torch's within those of the run would fight for the cores."""
+    seen: list[int] = []
+
+    class Noted:
+        def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
+            torch.ones(1 << 18).add(1)  # an operation that takes all threads it may
+            seen.append(torch.get_num_threads())
+
+    task = task_of("mlp", torch.float32)
+    work = Work(task, np.arange(2), np.zeros((2, 1, 1), dtype=np.int64), 0.1)
+    ParallelEngine(Noted(), 2).train(torch.zeros(1), work, torch.zeros(2, 1))
+    assert (seen, torch.get_num_threads()) == ([1, 1], 2)

@@ -173,7 +173,7 @@ def lstm_settings(engine: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("model", "engine"),
-    [("lstm", "vmap"), ("lstm", "compiled"), ("logistic", "layers"), ("logistic", "layers-parallel")],
+    [("lstm", "vmap"), ("logistic", "layers-serial"), ("logistic", "layers"), ("logistic", "layers-parallel")],
 )
 def test_an_engine_that_does_not_know_the_model_is_refused(model: str, engine: str) -> None:
     dataset = {"lstm": "shakespeare-plays", "logistic": "a9a"}[model]

@@ -36,6 +36,8 @@ CHUNK_MEMORY_BYTES = 512 << 20
 # What a chunk takes where nothing was measured: caches are small.
 USUAL_CHUNK_BYTES = 128 << 20
 SECONDS_A_CANDIDATE = 0.3
+# Compiling a small model's step saves up to a third of its time, and takes 10 s or more.
+SECONDS_WORTH_COMPILING = 60.0
 # An engine that takes so many times the best is not tried in larger chunks.
 HOPELESS = 2.0
 
@@ -86,7 +88,7 @@ def choose(settings: Settings, model: FlatModel, task: Task, streams: Streams) -
     chunk = chunk or usual_chunk(name, bench, load, USUAL_CHUNK_BYTES)
     engine = ENGINES[name](replace(bench, chunk=chunk))
     if engine is None:  # no compiler, or a module of the caller's own that this engine does not know
-        name = "vmap" if name == "compiled" else "loop"
+        name = usual_engine(bench, replace(load, rounds=0))
         engine = ENGINES[name](replace(bench, chunk=chunk))
     assert engine is not None
     return Chosen(name, chunk, engine)
@@ -156,6 +158,12 @@ def _fastest(settings: Settings, bench: Bench, load: Load, streams: Streams) -> 
             hopeless.add(name)  # nor in larger chunks
         if seconds < least:
             best, least = (name, chunk), seconds
+    if settings.local.engine == "auto" and least * load.selected * load.rounds > SECONDS_WORTH_COMPILING:
+        for name in ("compiled-serial", "compiled"):
+            engine = ENGINES[name](replace(bench, chunk=best[1]))
+            seconds = math.inf if engine is None else _seconds(engine, settings, bench, best[1], streams, least)
+            if seconds < least:
+                best, least = (name, best[1]), seconds
     return best[0], best[1] or usual_chunk(best[0], bench, load, USUAL_CHUNK_BYTES)
 
 
@@ -165,11 +173,11 @@ def candidates(settings: Settings, bench: Bench, load: Load) -> Iterator[tuple[s
     if settings.local.engine != "auto":
         names: list[str] = [settings.local.engine]
     elif usual_engine(bench, load) == "layers":
-        names = ["layers-parallel", "layers", "loop"]
+        names = ["layers-parallel", "layers-serial", "layers", "loop"]
     else:
         names = [usual_engine(bench, load), "loop"]
     if bench.device.type == "cuda" or threads == 1:
-        names = [name for name in names if not name.endswith("parallel")] or names
+        names = [name for name in names if "-" not in name] or names
     for name in names:
         if settings.run.chunk:
             yield name, settings.run.chunk

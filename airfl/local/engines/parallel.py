@@ -47,6 +47,7 @@ def _workers(threads: int) -> ThreadPoolExecutor:
     pool = ThreadPoolExecutor(threads, thread_name_prefix="devices")
 
     def settle() -> None:
+        torch.get_num_threads()  # else a thread's first operation still takes over what the others have
         torch.set_num_threads(1)
         together.wait()
 

@@ -56,14 +56,19 @@ def compiled(bench: Bench) -> Engine | None:
     return compiled_engine(bench.model, bench.task, bench.momentum, bench.chunk, bench.batch)
 
 
-def in_parallel(build: Callable[[Bench], Engine | None]) -> Callable[[Bench], Engine | None]:
-    """Devices side by side on the threads of a CPU."""
+def on_threads(build: Callable[[Bench], Engine | None], threads: int = 0) -> Callable[[Bench], Engine | None]:
+    """Devices side by side on so many threads of a CPU, 0 for all that the run has, each with its operations alone."""
 
     def built(bench: Bench) -> Engine | None:
-        inner = build(bench)
+        usual = torch.get_num_threads()
+        torch.set_num_threads(1)  # which compiled code is for
+        try:
+            inner = build(bench)
+        finally:
+            torch.set_num_threads(usual)
         if inner is None or bench.device.type != "cpu":
             return inner
-        return ParallelEngine(inner, torch.get_num_threads())
+        return ParallelEngine(inner, threads or usual)
 
     return built
 
@@ -72,7 +77,9 @@ ENGINES: dict[str, Callable[[Bench], Engine | None]] = {
     "loop": loop,
     "vmap": vmap,
     "compiled": compiled,
+    "compiled-serial": on_threads(compiled, 1),
     "layers": layers,
-    "layers-parallel": in_parallel(layers),
+    "layers-serial": on_threads(layers, 1),
+    "layers-parallel": on_threads(layers),
 }
 """By the names of `local.engine`; None for a model, or a machine, that an engine is not for."""

@@ -1,4 +1,4 @@
-"""Local SGD by vmapped autograd, compiled where a compiler is found and that is wanted."""
+"""Local SGD step by step, each a function of tensors: by vmapped autograd, or compiled where a compiler is found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from torch import Tensor, nn
 
 from airfl.local.batches import NOBODY
 from airfl.local.engines.engine import Work
+from airfl.local.engines.steps import build_layered_step
 from airfl.local.flat import FlatModel
+from airfl.local.layers import LayeredModel
 from airfl.local.sgd import Step, build_step
 from airfl.tasks.task import Task
 
@@ -41,6 +43,7 @@ class VmapEngine:
         self._learning_rate = one.new_zeros(())  # a number that changes must not compile anew
         self._momentum = one.new_tensor(momentum)
 
+    @torch.no_grad()
     def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
         """See `Engine`."""
         self._learning_rate.fill_(work.learning_rate)
@@ -70,7 +73,8 @@ def compiled_engine(model: FlatModel, task: Task, momentum: float, width: int, b
     device = task.train.targets.device
     if not compiler_found(device):
         return None
-    step = _compiled_step(_signature(task.model), _Held(task.model), task.mean, task.std, device.type)
+    threads = torch.get_num_threads()  # part of what is compiled
+    step = _compiled_step(_signature(task.model), _Held(task.model), task.mean, task.std, device.type, threads)
     engine = VmapEngine(model, task, momentum, step, width)
     nobody = Work(task, np.zeros(1, dtype=np.int64), np.full((1, 1, batch), NOBODY), 0.0)
     try:
@@ -101,10 +105,14 @@ def _signature(module: nn.Module) -> str:
 
 
 @functools.lru_cache(maxsize=8)
-def _compiled_step(signature: str, held: _Held, mean: tuple[float, ...], std: tuple[float, ...], device: str) -> Step:
-    """One compiled step for all runs of a process whose models have one structure, so that a comparison compiles once;
-    with CUDA graphs on a GPU."""
+def _compiled_step(
+    signature: str, held: _Held, mean: tuple[float, ...], std: tuple[float, ...], device: str, threads: int
+) -> Step:
+    """One compiled step for all runs of a process whose models have one structure, so that a comparison compiles once:
+    by hand-batched layers, else by vmapped autograd; with CUDA graphs on a GPU."""
     log.info("compiling the training step (some 15 s the first time on a machine)")
     mode = "reduce-overhead" if device == "cuda" else None
-    step: Step = torch.compile(build_step(FlatModel(held.module), mean, std), dynamic=False, fullgraph=True, mode=mode)
-    return step
+    layered = LayeredModel.of(held.module)
+    step = build_step(FlatModel(held.module), mean, std) if layered is None else build_layered_step(layered, mean, std)
+    compiled: Step = torch.compile(step, dynamic=False, fullgraph=True, mode=mode)
+    return compiled
