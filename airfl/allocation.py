@@ -24,4 +24,5 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError, TypeError):  # another C library
         return False
     options = ((MMAP_THRESHOLD, LARGE_TENSOR), (TRIM_THRESHOLD, LARGEST), (ARENA_MAX, 1))
-    return all([mallopt(*option) for option in options])
+    said = [mallopt(*option) for option in options]
+    return all(said)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from airfl.stages.draws import of_each_device
 from airfl.stages.stage import Batch, Coder, MessageBound, Round
 from airfl.streams import Purpose
 
@@ -40,11 +41,13 @@ class GaussianNoise:
         def encode(batch: Batch) -> Batch:
             if not std:
                 return batch
-            noise = np.empty(batch.values.shape, dtype=np.float32)
-            for row, device in enumerate(opened.devices[batch.rows].tolist()):
-                generator = opened.streams.device_generator(Purpose.PRIVACY_NOISE, opened.index, device)
-                drawn = generator.standard_normal(self.dimension, dtype=np.float32)
-                noise[row] = drawn if batch.coordinates is None else drawn[batch.coordinates]
+            noise = of_each_device(
+                opened,
+                batch,
+                Purpose.PRIVACY_NOISE,
+                lambda generator: generator.standard_normal(self.dimension, dtype=np.float32),
+                np.float32,
+            )
             return batch.of(batch.messages + std * torch.from_numpy(noise).to(batch.values))
 
         return Coder(encode, decode=lambda mean: mean)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from math import hypot, log2, sqrt
 
 import numpy as np
-from numpy.typing import NDArray
 
+from airfl.stages.draws import of_each_device
 from airfl.stages.stage import Batch, Coder, MessageBound, Round
 from airfl.streams import Purpose
 
@@ -52,10 +52,10 @@ class StochasticQuantise:
         import torch
 
         def encode(batch: Batch) -> Batch:
-            drawn = np.empty(batch.values.shape)
-            for row, device in enumerate(opened.devices[batch.rows].tolist()):
-                generator = opened.streams.device_generator(Purpose.QUANTISER, opened.index, device)
-                drawn[row] = _by_coordinate(generator.random(_drawn(batch)), batch)
+            count = _drawn(batch)
+            drawn = of_each_device(
+                opened, batch, Purpose.QUANTISER, lambda generator: generator.random(count), np.float64
+            )
             # In double precision: with many levels float32 has few digits left for the part that is rounded.
             above = (batch.messages.double().clamp(-self.limit, self.limit) + self.limit) / self.step
             lower = above.floor()
@@ -104,11 +104,14 @@ class BinomialNoise:
         def encode(batch: Batch) -> Batch:
             if not self.trials:
                 return batch
-            noise = np.empty(batch.values.shape)
-            for row, device in enumerate(opened.devices[batch.rows].tolist()):
-                generator = opened.streams.device_generator(Purpose.PRIVACY_NOISE, opened.index, device)
-                count = generator.binomial(self.trials, 0.5, _drawn(batch))
-                noise[row] = _by_coordinate(count - self.trials / 2, batch)
+            count = _drawn(batch)
+            noise = of_each_device(
+                opened,
+                batch,
+                Purpose.PRIVACY_NOISE,
+                lambda generator: generator.binomial(self.trials, 0.5, count) - self.trials / 2,
+                np.float64,
+            )
             return batch.of(batch.messages + self.scale * torch.from_numpy(noise).to(batch.values))
 
         return Coder(encode, decode=lambda mean: mean)
@@ -117,7 +120,3 @@ class BinomialNoise:
 def _drawn(batch: Batch) -> int:
     """How many numbers a device draws, in the order of the coordinates, until all that it sends have theirs."""
     return batch.values.shape[1] if batch.coordinates is None else int(batch.coordinates.max()) + 1
-
-
-def _by_coordinate(drawn: NDArray[np.floating], batch: Batch) -> NDArray[np.floating]:
-    return drawn if batch.coordinates is None else drawn[batch.coordinates]

@@ -59,7 +59,7 @@ class PublicTopK:
 
     def open(self, opened: Round) -> Coder:
         """The server trains on public data from theta^t."""
-        kept = largest(opened.public_update().abs().unsqueeze(0), self.kept)[0].sort().values
+        kept = largest(opened.public_update().abs().unsqueeze(0), self.kept)[0]
         coordinates = kept.cpu().numpy().astype(np.int64)
 
         def encode(batch: Batch) -> Batch:
@@ -75,8 +75,13 @@ class PublicTopK:
 
 
 def largest(magnitudes: Tensor, kept: int) -> Tensor:
-    """Positions of the k largest of each row, [rows, d] -> [rows, k]; of equal ones those that come first."""
-    return magnitudes.sort(dim=1, descending=True, stable=True).indices[:, :kept]
+    """Positions of the k largest of each row, ascending, [rows, d] -> [rows, k]; of equal ones those that are first."""
+    least = magnitudes.topk(kept, dim=1, sorted=False).values.amin(dim=1, keepdim=True)
+    chosen = magnitudes >= least
+    if int(chosen.sum()) > kept * len(magnitudes):
+        above, tied = magnitudes > least, magnitudes == least
+        chosen = above | (tied & (tied.cumsum(dim=1) <= kept - above.sum(dim=1, keepdim=True)))
+    return chosen.nonzero()[:, 1].view(len(magnitudes), kept)
 
 
 def subset_bits(dimension: int, kept: int) -> int:

@@ -35,9 +35,10 @@ STEPS_WORTH_COMPILING = 400
 CHUNK_MEMORY_BYTES = 512 << 20
 # What a chunk takes where nothing was measured: caches are small.
 USUAL_CHUNK_BYTES = 128 << 20
-SECONDS_A_CANDIDATE = 0.3
+SECONDS_A_CANDIDATE = 0.5
 # Compiling a small model's step saves up to a third of its time, and takes 10 s or more.
 SECONDS_WORTH_COMPILING = 60.0
+COMPILED_GAIN = 0.85
 # An engine that takes so many times the best is not tried in larger chunks.
 HOPELESS = 2.0
 
@@ -162,7 +163,7 @@ def _fastest(settings: Settings, bench: Bench, load: Load, streams: Streams) -> 
         for name in ("compiled-serial", "compiled"):
             engine = ENGINES[name](replace(bench, chunk=best[1]))
             seconds = math.inf if engine is None else _seconds(engine, settings, bench, best[1], streams, least)
-            if seconds < least:
+            if seconds < COMPILED_GAIN * least:
                 best, least = (name, best[1]), seconds
     return best[0], best[1] or usual_chunk(best[0], bench, load, USUAL_CHUNK_BYTES)
 
