@@ -39,6 +39,8 @@ SECONDS_A_CANDIDATE = 0.5
 # Compiling a small model's step saves up to a third of its time, and takes 10 s or more.
 SECONDS_WORTH_COMPILING = 60.0
 COMPILED_GAIN = 0.85
+# Parameters up to which it can: the time of larger models is in products and convolutions.
+SMALL = 100_000
 # An engine that takes so many times the best is not tried in larger chunks.
 HOPELESS = 2.0
 
@@ -159,7 +161,8 @@ def _fastest(settings: Settings, bench: Bench, load: Load, streams: Streams) -> 
             hopeless.add(name)  # nor in larger chunks
         if seconds < least:
             best, least = (name, chunk), seconds
-    if settings.local.engine == "auto" and least * load.selected * load.rounds > SECONDS_WORTH_COMPILING:
+    long_run = least * load.selected * load.rounds > SECONDS_WORTH_COMPILING
+    if settings.local.engine == "auto" and long_run and bench.model.dimension <= SMALL:
         for name in ("compiled-serial", "compiled"):
             engine = ENGINES[name](replace(bench, chunk=best[1]))
             seconds = math.inf if engine is None else _seconds(engine, settings, bench, best[1], streams, least)
