@@ -26,7 +26,7 @@ PRIVATE = (
     "power.max_snr_db=[80.0,80.0]",
     "run.threads=1",
     "run.evaluate_every=1000",
-    "local.engine=layers",
+    "local.engine=vmap",
 )
 OFTEN = ("run.devices=200", "run.selected=100")
 

@@ -14,11 +14,11 @@ import pytest
 import torch
 from torch import nn
 
+from airfl.cell import build_cell, open_round
 from airfl.local.work import GradientEstimate, LocalSgd, PerturbedSgd
 from airfl.schemes import link_of, scheme
 from airfl.schemes.names import SCHEME_NAMES
 from airfl.schemes.recipe import Problem
-from airfl.stages import Clip, GaussianNoise
 from airfl.tasks.models import MODELS
 from tests.conftest import DEMO, ROOT
 
@@ -205,12 +205,10 @@ def test_a_peers_settings_and_task_are_those_of_its_workload(load: Any) -> None:
         settings, task = peer.settings_of(small, ["run.chunk=4"]), peer.task_of(small)
         assert settings.run.chunk == 4
         assert (settings.local.epochs, settings.run.selected) == (work.epochs, 32)
-        own_work = Problem(settings, work.parameters, link_of(settings))
-        clip, noise = scheme("dp-fedavg").build(own_work).stages
-        assert isinstance(clip, Clip)
-        assert isinstance(noise, GaussianNoise)
-        assert clip.limit == 1.0
-        assert noise.std * np.sqrt(32) == pytest.approx(0.1)  # of the sum
+        assert (settings.scheme.name, settings.local.update_bound) == ("wfl-p", 1.0)
+        cell = build_cell(settings, work.parameters, np.ones(40))
+        of_sum = 32 * open_round(cell, 0, cell.memory).link.at_bound().noise_std
+        assert 0.01 < of_sum < 1.0, name  # the peers' is 0.1
         assert task.partition.sizes.tolist() == [work.samples] * 40
         assert len(task.train) == 40 * work.samples
         inputs, labels = small.data()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Barrier
@@ -35,14 +36,16 @@ class ParallelEngine:
             own = Work(work.task, work.devices[part], work.plan[part], work.learning_rate)
             self.inner.train(parameters, own, updates[part])
 
-        for done in [_workers(self.threads).submit(train, part) for part in parts]:
+        for done in [_workers(self.threads, os.getpid()).submit(train, part) for part in parts]:
             done.result()
 
 
 @functools.cache
-def _workers(threads: int) -> ThreadPoolExecutor:
-    """Threads whose operations take no further threads; made at once, since torch's setting is also that of threads to
-    come, and is put back."""
+def _workers(threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads of this process (one that is forked off has none of its parent's) whose operations take no further ones.
+
+    Made at once, since torch's setting is also that of threads to come, and is put back.
+    """
     together = Barrier(threads + 1)
     pool = ThreadPoolExecutor(threads, thread_name_prefix="devices")
 
