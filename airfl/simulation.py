@@ -95,7 +95,6 @@ def run(
     torch_device = find_device(device)
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.run.threads or threads)
-    keep_freed_memory()
     try:
         with precision(settings.local.precision):
             return _run(settings, target, torch_device, progress, data_folders(data_dir))
@@ -148,6 +147,7 @@ def build_world(settings: Settings, device: torch.device, folders: Sequence[Path
 
 def world_of(settings: Settings, task: Task, device: torch.device) -> World:
     """The world of a task that is there, which need not be one of the tables'."""
+    keep_freed_memory()
     streams, task = Streams(settings.run.seed), task.to(device)
     model = FlatModel(task.model)
     sizes = task.partition.sizes

@@ -33,9 +33,7 @@ class LayersEngine:
         start = self._model.split(parameters)
         layered, factored = self._factored(start, work)
         whole = {place for node in layered.nodes if not isinstance(node.layer, Factored) for place in node.places}
-        parts = [
-            part.repeat(len(order), *[1] * part.dim()) if place in whole else part for place, part in enumerate(start)
-        ]
+        parts = [_copies(part, len(order)) if place in whole else part for place, part in enumerate(start)]
         velocities: dict[int, Tensor] = {}
         rows, weights = work.rows[torch.from_numpy(order)], self._weights(work, order, parameters.dtype)
         samples = _Samples(work, rows)
@@ -103,6 +101,13 @@ class LayersEngine:
                 torch.sub(part, start[place].flatten(), out=block)
             else:
                 block.copy_(part[torch.from_numpy(places)]).sub_(start[place].flatten())
+
+
+def _copies(part: Tensor, devices: int) -> Tensor:
+    """[devices, *shape]; of a convolution pixel by pixel, as its products take it and give its gradient."""
+    if part.dim() != 4:
+        return part.repeat(devices, *[1] * part.dim())
+    return part.permute(0, 2, 3, 1).repeat(devices, 1, 1, 1, 1).permute(0, 1, 4, 2, 3)
 
 
 class _Samples:

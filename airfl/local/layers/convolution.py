@@ -55,7 +55,8 @@ class Convolution:
         return squares_of(self.each(saved, slope, devices))
 
     def _gradients(self, seen: Tensor, slope: Tensor, devices: int) -> Parts:
-        like = seen.new_empty(1).expand(devices * self._shape[0], *self._shape[1:])
+        shape = (devices * self._shape[0], *self._shape[1:])  # all that counts of the weights here
+        like = torch.empty(shape, dtype=seen.dtype, device=seen.device, memory_format=torch.channels_last)
         _, weight, _ = self._backward(slope, seen, like, devices, [False, True, False])
         found = weight.reshape(devices, *self._shape)
         return (found, slope.sum(dim=(0, 2, 3)).view(devices, -1)) if self.bias else (found,)
