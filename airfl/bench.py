@@ -17,6 +17,7 @@ import torch
 from airfl.config import Settings
 from airfl.device import find_device
 from airfl.errors import UserError
+from airfl.precision import precision
 from airfl.profile import profiled_round, settle
 from airfl.round import State, World, run_round
 from airfl.simulation import build_world, open_writer, resolve
@@ -87,7 +88,8 @@ def bench(
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.run.threads or threads)
     try:
-        return _bench(settings, rounds, torch_device, data_folders(data_dir), profile)
+        with precision(settings.local.precision):
+            return _bench(settings, rounds, torch_device, data_folders(data_dir), profile)
     finally:
         torch.set_num_threads(threads)
 

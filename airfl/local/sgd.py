@@ -10,6 +10,7 @@ from torch import Tensor
 from airfl.local.flat import FlatModel
 
 Parameters = tuple[Tensor, ...]
+Gradients = Callable[[Parameters, Tensor, Tensor, Tensor], Parameters]
 Step = Callable[[Parameters, Parameters, Tensor, Tensor, Tensor, Tensor, Tensor], None]
 
 
@@ -27,19 +28,23 @@ def normalise(inputs: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -
 
 
 def build_step(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Step:
-    """step(parameters, velocities, inputs, targets, present, learning_rate, momentum), in place on the first two.
-
-    parameters, velocities: one tensor [chunk, *shape] a parameter; inputs [chunk, batch, *shape] uint8, targets
-    [chunk, batch]; present [chunk, batch] is 1 for a sample and 0 for padding; rates are tensors without dimensions (a
-    changed number must not compile anew). The loss is the mean over the samples present; a device without any is left
-    as it is.
-    """
+    """A step whose gradients are by vmapped autograd; see `step_by`."""
 
     def loss(parameters: Parameters, inputs: Tensor, targets: Tensor, present: Tensor) -> Tensor:
         losses = model.losses(parameters, normalise(inputs, mean, std), targets)
         return (losses * present).sum() / present.sum().clamp(min=1)
 
-    gradient = torch.func.vmap(torch.func.grad(loss))
+    return step_by(torch.func.vmap(torch.func.grad(loss)))
+
+
+def step_by(gradients: Gradients) -> Step:
+    """step(parameters, velocities, inputs, targets, present, learning_rate, momentum), in place on the first two.
+
+    parameters, velocities: one tensor [chunk, *shape] a parameter; inputs [chunk, batch, *shape] uint8, targets
+    [chunk, batch]; present [chunk, batch] is 1 for a sample and 0 for padding; rates are tensors without dimensions (a
+    changed number must not compile anew). gradients(parameters, inputs, targets, present): of the mean loss over the
+    samples present; a device without any is left as it is.
+    """
 
     def step(
         parameters: Parameters,
@@ -50,19 +55,12 @@ def build_step(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]
         learning_rate: Tensor,
         momentum: Tensor,
     ) -> None:
-        gradients = gradient(parameters, inputs, targets, present)
+        slopes = gradients(parameters, inputs, targets, present)
         busy = present.sum(dim=1) > 0
-        for parameter, velocity, slope in zip(parameters, velocities, gradients, strict=True):
-            moved(parameter, velocity, slope, busy, learning_rate, momentum)
+        for parameter, velocity, slope in zip(parameters, velocities, slopes, strict=True):
+            moves = busy.view(-1, *[1] * (parameter.dim() - 1))
+            pushed = torch.where(moves, momentum * velocity + slope, velocity)
+            velocity.copy_(pushed)
+            parameter.copy_(torch.where(moves, parameter - learning_rate * pushed, parameter))
 
     return step
-
-
-def moved(
-    parameter: Tensor, velocity: Tensor, slope: Tensor, busy: Tensor, learning_rate: Tensor, momentum: Tensor
-) -> None:
-    """v = momentum v + slope, theta = theta - eta v, in place, [chunk, *shape] each; busy: which devices, [chunk]."""
-    moves = busy.view(-1, *[1] * (parameter.dim() - 1))
-    pushed = torch.where(moves, momentum * velocity + slope, velocity)
-    velocity.copy_(pushed)
-    parameter.copy_(torch.where(moves, parameter - learning_rate * pushed, parameter))

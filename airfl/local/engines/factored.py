@@ -30,12 +30,9 @@ def worth_factoring(node: Node, start: Parts, samples: int) -> bool:
 class Factored:
     """In the place of a `Linear` while one chunk of devices trains; parts are the shared W [out, in] and bias [out]."""
 
-    def __init__(
-        self, layer: Layer, devices: int, steps: int, batch: int, momentum: float, learning_rate: float
-    ) -> None:
+    def __init__(self, layer: Layer, momentum: float, learning_rate: float) -> None:
         assert isinstance(layer, Linear)
-        self._bias, self._batch = layer.bias, batch
-        self._devices, self._momentum, self._rate = devices, momentum, learning_rate
+        self._bias, self._momentum, self._rate = layer.bias, momentum, learning_rate
         self._entered: list[Tensor] = []
         self._left: list[Tensor] = []
 

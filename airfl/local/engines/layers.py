@@ -66,11 +66,11 @@ class LayersEngine:
 
     def _factored(self, start: tuple[Tensor, ...], work: Work) -> tuple[LayeredModel, list[tuple[Node, Factored]]]:
         """The layers with those of large matrices in factored form, where the work is small enough."""
-        chunk, steps, batch = work.plan.shape
+        _, steps, batch = work.plan.shape
         nodes, found = [], []
         for node in self._layered.nodes:
             if worth_factoring(node, start, steps * batch):
-                layer = Factored(node.layer, chunk, steps, batch, self._momentum, work.learning_rate)
+                layer = Factored(node.layer, self._momentum, work.learning_rate)
                 found.append((node, layer))
                 node = replace(node, layer=layer)
             nodes.append(node)
