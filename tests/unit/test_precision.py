@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from airfl import bench as benchmark
 from airfl.allocation import keep_freed_memory
 from airfl.precision import TORCH_NAMES, Precision, precision
+from tests.conftest import small_settings
 
 
 @pytest.mark.parametrize("name", TORCH_NAMES)
@@ -34,3 +36,14 @@ def test_single_precision_is_exact_to_rounding() -> None:
 
 def test_memory_is_kept_or_not_but_never_an_error() -> None:
     assert keep_freed_memory() in (True, False)
+
+
+def test_a_benchmark_multiplies_as_its_run_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def noted(*_: object) -> None:
+        seen.append(torch.get_float32_matmul_precision())
+
+    monkeypatch.setattr(benchmark, "_bench", noted)
+    benchmark.bench(small_settings("local.precision=bf16"))
+    assert seen == [TORCH_NAMES["bf16"]]
