@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,6 +15,8 @@ from torch import Tensor
 from airfl.cell import Cell, Opening, noise_multiplier, open_round, release_event
 from airfl.computation import Computation
 from airfl.errors import UserError
+from airfl.local.engines.parallel import operations_alone
+from airfl.local.engines.table import THREADS_OF_THEIR_OWN
 from airfl.local.evaluation import evaluate
 from airfl.local.flat import FlatModel
 from airfl.local.work import Trainer
@@ -26,6 +29,9 @@ from airfl.store import Store
 from airfl.tasks.task import Task
 from airfl.uplinks import Reception
 from channels.mac import SLAB, add_weighted
+
+# Entries of the updates of a chunk that one thread goes through in a fraction of a millisecond.
+FEW_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,13 @@ class World:
     ledger: PrivacyLedger
     device: torch.device
     public_update: Callable[[Tensor, int], Tensor]
+
+    @property
+    def small_and_alone(self) -> bool:
+        """Whether operations around the training are better off in one thread: threads that they would share go on
+        waiting for more for some milliseconds, in the way of those that train, and there is little to share."""
+        entries = self.trainer.chunk * self.model.dimension
+        return self.trainer.engine in THREADS_OF_THEIR_OWN and entries <= FEW_ENTRIES and self.device.type == "cpu"
 
 
 @dataclass(frozen=True)
@@ -78,8 +91,10 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
     """Round t: (theta^t, t) -> (theta^(t+1), t+1) and the record of what happened."""
     t, settings = state.round_index, world.cell.settings
 
-    exchanged = exchange(world, state)
-    parameters = world.cell.recipe.server.step(state.parameters, exchanged.mean_update, t, state.store)
+    with operations_alone() if world.small_and_alone else nullcontext():
+        exchanged = exchange(world, state)
+        parameters = world.cell.recipe.server.step(state.parameters, exchanged.mean_update, t, state.store)
+        happened = record_exchange(world.cell, exchanged, t)
 
     evaluated = (t + 1) % settings.run.evaluate_every == 0 or t + 1 == settings.run.rounds
     privacy = account(world, exchanged, t + 1, evaluated)
@@ -87,7 +102,7 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
     computation = Computation.of(settings.compute, world.trainer.evaluations(exchanged.opening.devices, t))
     record = {
         **record_evaluation(evaluation),
-        **record_exchange(world.cell, exchanged, t),
+        **happened,
         **privacy,
         **computation.record(),
     }

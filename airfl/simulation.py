@@ -147,9 +147,9 @@ def build_world(settings: Settings, device: torch.device, folders: Sequence[Path
 
 def world_of(settings: Settings, task: Task, device: torch.device) -> World:
     """The world of a task that is there, which need not be one of the tables'."""
-    keep_freed_memory()
     streams, task = Streams(settings.run.seed), task.to(device)
     model = FlatModel(task.model)
+    keep_freed_memory(4 * model.dimension * settings.run.selected)
     sizes = task.partition.sizes
     cell = build_cell(settings, model.dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))
     check_store(cell, sizes)

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from airfl.config import Settings
 from airfl.local.engines import choose
+from airfl.local.engines.compiled import compiler_found
 from airfl.local.engines.engine import Work
 from airfl.local.engines.parallel import ParallelEngine
 from airfl.local.engines.table import ENGINES
-from airfl.local.engines.vmap import compiler_found
 from airfl.local.flat import FlatModel
 from airfl.local.trainer import LocalTrainer
 from airfl.store import Store
@@ -55,10 +55,12 @@ def task_of(name: str, dtype: torch.dtype) -> Task:
     return Task(samples, nobody, nobody, nobody, Partition(order, offsets), (), (), model)
 
 
-def trainer_of(task: Task, name: str, engine: str, chunk: int, momentum: float, **length: int) -> LocalTrainer:
+def trainer_of(
+    task: Task, name: str, engine: str, chunk: int, momentum: float, *, rounds: int = 1, **length: int
+) -> LocalTrainer:
     """Of five devices, 4 samples a batch but for the largest models."""
     settings: dict[str, Any] = {
-        "run": {"devices": 5, "selected": 5, "chunk": chunk, "rounds": 1},
+        "run": {"devices": 5, "selected": 5, "chunk": chunk, "rounds": rounds},
         "task": {"model": name},
         "local": {
             **length,
@@ -131,7 +133,7 @@ def test_the_compiled_engine_too(name: str, engine: str) -> None:
 
 
 def test_without_a_compiler_the_engine_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airfl.local.engines.vmap.compiler_found", lambda device: False)
+    monkeypatch.setattr("airfl.local.engines.compiled.compiler_found", lambda device: False)
     task = task_of("mlp", torch.float32)
     assert trainer_of(task, "mlp", "compiled", 5, 0.0, steps=1).engine == "layers"
 
@@ -156,6 +158,9 @@ def test_a_measurement_is_made_once_and_kept(monkeypatch: pytest.MonkeyPatch) ->
     tried.clear()
     again = trainer_of(task, "mlp", "auto", 0, 0.0, steps=1)
     assert (again.engine, again.chunk, tried) == (first.engine, first.chunk, [])
+    trainer_of(task, "mlp", "auto", 0, 0.0, rounds=1000, steps=1)
+    assert tried  # a run of another length may take another engine
+    tried.clear()
     forced = trainer_of(task, "mlp", "layers", 2, 0.0, steps=1)
     assert (forced.engine, forced.chunk, tried) == ("layers", 2, [])
     trainer_of(task, "mlp", "auto", 3, 0.0, steps=1)
@@ -177,3 +182,31 @@ def test_devices_side_by_side_take_one_thread_each() -> None:
     work = Work(task, np.arange(2), np.zeros((2, 1, 1), dtype=np.int64), 0.1)
     ParallelEngine(Noted(), 2).train(torch.zeros(1), work, torch.zeros(2, 1))
     assert (seen, torch.get_num_threads()) == ([1, 1], 2)
+
+
+def test_what_is_worth_compiling_is_compiled_for_all_devices_of_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And taken where it is faster by enough, on all threads or on one."""
+    monkeypatch.setattr(choose, "WORK_WORTH_MEASURING", 0)
+    monkeypatch.setattr(choose, "SECONDS_WORTH_COMPILING", 0.0)
+    pace = {"layers": 1.0, "compiled": 0.5, "compiled-serial": 0.4}
+    asked: list[tuple[str, int]] = []
+
+    def named(name: str) -> Any:
+        def build(bench: Any) -> str:
+            asked.append((name, bench.chunk))
+            return name
+
+        return build
+
+    monkeypatch.setattr(choose, "ENGINES", {name: named(name) for name in ENGINES})
+    monkeypatch.setattr(choose, "_seconds", lambda engine, *_: pace.get(engine, 2.0))
+    monkeypatch.setattr(choose.kept, "read", lambda _: None)
+    monkeypatch.setattr(choose.kept, "write", lambda *_: None)
+    task = task_of("mlp", torch.float32)
+    assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine == "compiled-serial"
+    assert {chunk for name, chunk in asked if name.startswith("compiled")} == {5}
+    pace["compiled-serial"] = 0.6
+    assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine == "compiled"
+    pace["compiled"] = 0.9
+    pace["compiled-serial"] = 0.9
+    assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine == "layers"

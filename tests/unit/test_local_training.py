@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from airfl.config import Settings
 from airfl.local.batches import NOBODY, BatchRule, plan_batches
-from airfl.local.engines.vmap import compiler_found
+from airfl.local.engines.compiled import compiler_found
 from airfl.local.flat import FlatModel
-from airfl.local.sgd import build_step, normalise
+from airfl.local.sgd import build_move, in_place, normalise
 from airfl.local.trainer import LocalTrainer
 from airfl.store import Store
 from airfl.streams import Streams
@@ -143,7 +143,7 @@ def test_padding_has_no_say(tasks: dict[str, Task]) -> None:
     """A step with other samples in the padded places is the same step."""
     task = tasks["mlp"]
     model = FlatModel(task.model)
-    step = build_step(model, task.mean, task.std)
+    step = in_place(build_move(model, task.mean, task.std))
     present = torch.tensor([[1.0, 1, 0, 0], [1, 1, 1, 1]])
     results = []
     for filler in (0, 50):
@@ -164,7 +164,7 @@ def test_a_device_without_samples_in_a_step_stays_as_it_is(tasks: dict[str, Task
     velocities = tuple(torch.ones_like(part) for part in parts)
     before = [part.clone() for part in parts]
     rows, present = torch.tensor([[1, 2], [3, 4]]), torch.tensor([[0.0, 0.0], [1.0, 0.0]])
-    step = build_step(model, task.mean, task.std)
+    step = in_place(build_move(model, task.mean, task.std))
     step(
         parts,
         velocities,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from math import comb
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import stats
 
 import airfl.round
 from airfl.cell import open_round
-from airfl.round import State, World, exchange
+from airfl.round import State, World, exchange, run_round
 from airfl.simulation import build_world
 from airfl.stages import Batch, Clip, ErrorFeedback, GaussianNoise, RandK, Stage, open_encoder
 from airfl.stages.masks import MANY, by_bytes, kept_entries, shared_coordinates
@@ -155,3 +156,26 @@ def test_a_large_mask_falls_everywhere_alike(ratio: float) -> None:
         shared = len(np.intersect1d(drawn, other))
         law = stats.hypergeom(MANY, kept, kept)
         assert abs(shared - law.mean()) <= 5 * law.std()
+
+
+@pytest.mark.parametrize(("engine", "threads"), [("layers-parallel", 1), ("layers", 2)])
+def test_a_small_round_shares_no_threads_with_those_that_train(
+    engine: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes after is as it was."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        built = world("scheme.name=fedavg", f"local.engine={engine}")
+        seen: list[int] = []
+
+        def finite(*_: object) -> None:
+            seen.append(torch.get_num_threads())
+
+        monkeypatch.setattr(airfl.round, "check_finite", finite)
+        run_round(built, State(0, built.model.initial(), built.cell.memory))
+        assert (set(seen), torch.get_num_threads()) == ({threads}, 2)
+        large = dataclasses.replace(built, device=torch.device("cuda"))
+        assert not large.small_and_alone
+    finally:
+        torch.set_num_threads(usual)

@@ -80,7 +80,7 @@ def choose(settings: Settings, model: FlatModel, task: Task, streams: Streams) -
     """The engine of these settings; UserError for one that cannot compute the model."""
     check_engine(settings)
     load = Load.of(settings, task.partition.sizes)
-    bench = Bench(model, task, settings.local.momentum, 1, load.batch)
+    bench = Bench(model, task, settings.local.momentum, 1, load.steps, load.batch)
     name: str = settings.local.engine
     chunk = settings.run.chunk
     work = model.dimension * load.batch * load.steps * load.selected * load.rounds
@@ -163,11 +163,12 @@ def _fastest(settings: Settings, bench: Bench, load: Load, streams: Streams) -> 
             best, least = (name, chunk), seconds
     long_run = least * load.selected * load.rounds > SECONDS_WORTH_COMPILING
     if settings.local.engine == "auto" and long_run and bench.model.dimension <= SMALL:
-        for name in ("compiled-serial", "compiled"):
-            engine = ENGINES[name](replace(bench, chunk=best[1]))
-            seconds = math.inf if engine is None else _seconds(engine, settings, bench, best[1], streams, least)
-            if seconds < COMPILED_GAIN * least:
-                best, least = (name, best[1]), seconds
+        limit, chunk = COMPILED_GAIN * least, settings.run.chunk or load.selected
+        for name in ("compiled", "compiled-serial"):
+            engine = ENGINES[name](replace(bench, chunk=chunk))
+            seconds = math.inf if engine is None else _seconds(engine, settings, bench, chunk, streams, least)
+            if seconds < min(limit, least):
+                best, least = (name, chunk), seconds
     return best[0], best[1] or usual_chunk(best[0], bench, load, USUAL_CHUNK_BYTES)
 
 

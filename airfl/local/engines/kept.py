@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import tempfile
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 FILE_NAME = "engines.json"
 # Part of the address: raise it when engines change.
-FORMAT = 1
+FORMAT = 2
 
 
 def address(bench: Bench, load: Load, engine: str, chunk: int) -> str:
@@ -29,8 +30,20 @@ def address(bench: Bench, load: Load, engine: str, chunk: int) -> str:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
     shapes = [tuple(part.shape) for part in bench.task.model.parameters()]
     inputs = tuple(bench.task.train.inputs.shape[1:])
-    work = (load.batch, load.steps, load.selected, bench.momentum > 0, torch.get_float32_matmul_precision())
-    about = (FORMAT, torch.__version__, name, torch.get_num_threads(), shapes, repr(bench.task.model), inputs, work)
+    length = round(math.log10(load.rounds))  # long runs may compile, shorter ones are over before that pays
+    rule = bench.momentum > 0, torch.get_float32_matmul_precision()
+    work = (load.batch, load.steps, load.selected, length, rule)
+    about = (
+        FORMAT,
+        torch.__version__,
+        name,
+        torch.get_num_threads(),
+        shapes,
+        repr(bench.task.model),
+        inputs,
+        work,
+        length,
+    )
     return hashlib.sha256(repr((*about, engine, chunk)).encode()).hexdigest()
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Barrier
 
@@ -36,8 +38,28 @@ class ParallelEngine:
             own = Work(work.task, work.devices[part], work.plan[part], work.learning_rate)
             self.inner.train(parameters, own, updates[part])
 
-        for done in [_workers(self.threads, os.getpid()).submit(train, part) for part in parts]:
-            done.result()
+        side_by_side([functools.partial(train, part) for part in parts])
+
+
+def side_by_side(calls: Sequence[Callable[[], None]]) -> None:
+    """The first in this thread, each of the others in one of its own, all with their operations alone."""
+    others = [_workers(len(calls) - 1, os.getpid()).submit(call) for call in calls[1:]]
+    with operations_alone():
+        for call in calls[:1]:
+            call()
+    for other in others:
+        other.result()
+
+
+@contextmanager
+def operations_alone() -> Iterator[None]:
+    """Operations of this thread take no further threads."""
+    usual = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(usual)
 
 
 @functools.cache

@@ -7,11 +7,11 @@ from typing import Any
 from torch import Tensor
 
 from airfl.local.layers import LayeredModel, Node, logit_slopes, parametric
-from airfl.local.sgd import Parameters, Step, normalise, step_by
+from airfl.local.sgd import Move, Parameters, move_by, normalise
 
 
-def build_layered_step(layered: LayeredModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Step:
-    """A step whose gradients are by hand-batched layers; see `airfl.local.sgd.step_by`."""
+def build_layered_move(layered: LayeredModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Move:
+    """A step whose gradients are by hand-batched layers; see `airfl.local.sgd.move_by`."""
 
     def gradients(parameters: Parameters, inputs: Tensor, targets: Tensor, present: Tensor) -> Parameters:
         found: dict[int, Tensor] = {}
@@ -24,4 +24,4 @@ def build_layered_step(layered: LayeredModel, mean: tuple[float, ...], std: tupl
         layered.backward(parameters, tape, logit_slopes(tape.logits, targets, weights), visit)
         return tuple(found[place] for place in range(len(parameters)))
 
-    return step_by(gradients)
+    return move_by(gradients)

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
+from airfl.local.engines.compiled import Shape, compiled_engine
 from airfl.local.engines.engine import Engine
 from airfl.local.engines.layers import LayersEngine
 from airfl.local.engines.loop import LoopEngine
 from airfl.local.engines.parallel import ParallelEngine
-from airfl.local.engines.vmap import VmapEngine, compiled_engine
+from airfl.local.engines.vmap import VmapEngine
 from airfl.local.flat import FlatModel
 from airfl.local.layers import LayeredModel
-from airfl.local.sgd import build_step
+from airfl.local.sgd import build_move, in_place
 from airfl.tasks.task import Task
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What engines are built for: a model, its data, momentum, devices in a chunk, samples in a batch."""
+    """What engines are built for: a model, its data, momentum, devices in a chunk, most steps of one, samples in a
+    batch."""
 
     model: FlatModel
     task: Task
     momentum: float
     chunk: int
+    steps: int
     batch: int
 
     @property
@@ -47,39 +51,34 @@ def layers(bench: Bench) -> Engine | None:
 
 def vmap(bench: Bench) -> Engine | None:
     """For models that torch knows how to compute in batches of devices."""
-    step = build_step(bench.model, bench.task.mean, bench.task.std)
-    return VmapEngine(bench.model, bench.task, bench.momentum, step)
+    move = build_move(bench.model, bench.task.mean, bench.task.std)
+    return VmapEngine(bench.model, bench.task, bench.momentum, in_place(move))
 
 
-def compiled(bench: Bench) -> Engine | None:
-    """The same where a compiler is found; with CUDA graphs on a GPU."""
-    return compiled_engine(bench.model, bench.task, bench.momentum, bench.chunk, bench.batch)
+def compiled(bench: Bench, threads: int = 0) -> Engine | None:
+    """For the models of both where a compiler is found, on so many threads of a CPU, 0 for all that the run has."""
+    shape = Shape(bench.chunk, bench.steps, bench.batch)
+    return compiled_engine(bench.model, bench.task, bench.momentum, shape, threads or torch.get_num_threads())
 
 
-def on_threads(build: Callable[[Bench], Engine | None], threads: int = 0) -> Callable[[Bench], Engine | None]:
-    """Devices side by side on so many threads of a CPU, 0 for all that the run has, each with its operations alone."""
-
-    def built(bench: Bench) -> Engine | None:
-        usual = torch.get_num_threads()
-        torch.set_num_threads(1)  # which compiled code is for
-        try:
-            inner = build(bench)
-        finally:
-            torch.set_num_threads(usual)
-        if inner is None or bench.device.type != "cpu":
-            return inner
-        return ParallelEngine(inner, threads or usual)
-
-    return built
+def layers_side_by_side(bench: Bench, threads: int = 0) -> Engine | None:
+    """`layers` for devices side by side on so many threads of a CPU, each with its operations alone."""
+    inner = layers(bench)
+    if inner is None or bench.device.type != "cpu":
+        return inner
+    return ParallelEngine(inner, threads or torch.get_num_threads())
 
 
 ENGINES: dict[str, Callable[[Bench], Engine | None]] = {
     "loop": loop,
     "vmap": vmap,
     "compiled": compiled,
-    "compiled-serial": on_threads(compiled, 1),
+    "compiled-serial": functools.partial(compiled, threads=1),
     "layers": layers,
-    "layers-serial": on_threads(layers, 1),
-    "layers-parallel": on_threads(layers),
+    "layers-serial": functools.partial(layers_side_by_side, threads=1),
+    "layers-parallel": layers_side_by_side,
 }
 """By the names of `local.engine`; None for a model, or a machine, that an engine is not for."""
+
+THREADS_OF_THEIR_OWN = {"compiled", "compiled-serial", "layers-serial", "layers-parallel"}
+"""Engines that on a CPU work in other threads than those that torch's operations share."""

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from workload import WORKLOADS, Workload, time_rounds, use_all_cores
 
-from airfl.allocation import keep_freed_memory
 from airfl.config.load import override, validate
 from airfl.config.settings import Settings
 from airfl.round import State, World, run_round
@@ -90,7 +89,6 @@ def main() -> None:
     """Print the rate."""
     work = WORKLOADS[sys.argv[1]]
     use_all_cores()
-    keep_freed_memory()
     settings = settings_of(work, sys.argv[2:])
     task = task_of(work)
     built: list[Callable[[], None]] = []
