@@ -4,6 +4,7 @@ No address holds the scheme's name, so two schemes with one seed meet the same d
 scheme, a metric or an option that draws something new moves no other draw.
 """
 
+import functools
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -83,11 +84,18 @@ class Streams:
 
     def torch_seed(self, purpose: Purpose) -> int:
         """A 32-bit seed for torch's CPU generator, which ignores higher bits: a hash, so that 5 and 5 + 2^32 differ."""
-        return int(self._sequence(purpose, None).generate_state(1, np.uint32)[0])
+        return int(_sequence(self._seed, int(purpose), None).generate_state(1, np.uint32)[0])
 
     def _key(self, purpose: Purpose, round_index: int | None) -> NDArray[np.uint64]:
-        return np.asarray(self._sequence(purpose, round_index).generate_state(2, np.uint64), dtype=np.uint64)
+        return _key(self._seed, int(purpose), round_index)
 
-    def _sequence(self, purpose: Purpose, round_index: int | None) -> np.random.SeedSequence:
-        address = (int(purpose),) if round_index is None else (int(purpose), round_index)
-        return np.random.SeedSequence(self._seed, spawn_key=address)
+
+def _sequence(seed: int, purpose: int, round_index: int | None) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed, spawn_key=(purpose,) if round_index is None else (purpose, round_index))
+
+
+@functools.lru_cache(maxsize=256)  # asked for by every device of a round, for every purpose
+def _key(seed: int, purpose: int, round_index: int | None) -> NDArray[np.uint64]:
+    key = np.asarray(_sequence(seed, purpose, round_index).generate_state(2, np.uint64), dtype=np.uint64)
+    key.flags.writeable = False
+    return key

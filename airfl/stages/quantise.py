@@ -12,10 +12,15 @@ from dataclasses import dataclass, replace
 from math import hypot, log2, sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airfl.stages.draws import of_each_device
 from airfl.stages.stage import Batch, Coder, MessageBound, Round
 from airfl.streams import Purpose
+
+WORD = 64
+# Trials from which on counting bits is the slower way.
+MOST_BITS = 8 * WORD
 
 
 @dataclass(frozen=True)
@@ -109,12 +114,27 @@ class BinomialNoise:
                 opened,
                 batch,
                 Purpose.PRIVACY_NOISE,
-                lambda generator: generator.binomial(self.trials, 0.5, count) - self.trials / 2,
+                lambda generator: fair_binomial(generator, self.trials, count) - self.trials / 2,
                 np.float64,
             )
             return batch.of(batch.messages + self.scale * torch.from_numpy(noise).to(batch.values))
 
         return Coder(encode, decode=lambda mean: mean)
+
+
+def fair_binomial(generator: np.random.Generator, trials: int, count: int) -> NDArray[np.int64]:
+    """Numbers of Bin(trials, 1/2), [count]: how many of so many random bits are set, which for few trials takes a
+    fraction of the time of a sampler for any probability. Fewer numbers are the first of more."""
+    if trials > MOST_BITS:
+        return np.asarray(generator.binomial(trials, 0.5, count), dtype=np.int64)
+    words, rest = -(-trials // WORD), trials % WORD
+    bits = generator.integers(0, 1 << WORD, size=(count, words), dtype=np.uint64)
+    if rest:
+        bits[:, -1] >>= np.uint64(WORD - rest)
+    found = np.zeros(count, dtype=np.int64)
+    for counted in np.bitwise_count(bits).T:
+        found += counted
+    return found
 
 
 def _drawn(batch: Batch) -> int:

@@ -76,6 +76,22 @@ class PublicTopK:
 
 def largest(magnitudes: Tensor, kept: int) -> Tensor:
     """Positions of the k largest of each row, ascending, [rows, d] -> [rows, k]; of equal ones those that are first."""
+    import torch
+
+    if magnitudes.is_cuda:
+        return largest_there(magnitudes, kept)
+    values = magnitudes.numpy()
+    rows, entries = values.shape
+    least = np.partition(values, entries - kept, axis=1)[:, entries - kept, None]
+    chosen = values >= least
+    more = np.count_nonzero(chosen, axis=1) - kept
+    for row in np.flatnonzero(more):
+        chosen[row, np.flatnonzero(values[row] == least[row])[-more[row] :]] = False
+    return torch.from_numpy(np.flatnonzero(chosen).reshape(rows, kept) - np.arange(0, rows * entries, entries)[:, None])
+
+
+def largest_there(magnitudes: Tensor, kept: int) -> Tensor:
+    """The same without leaving the device, where numpy's selection, several times as fast on a CPU, cannot go."""
     least = magnitudes.topk(kept, dim=1, sorted=False).values.amin(dim=1, keepdim=True)
     chosen = magnitudes >= least
     if int(chosen.sum()) > kept * len(magnitudes):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from scipy import stats
 from scipy.linalg import hadamard
 from torch import Tensor
 
@@ -13,7 +14,7 @@ from airfl.privacy.binomial_release import BinomialRelease
 from airfl.schemes.cpsgd import build
 from airfl.schemes.recipe import Problem
 from airfl.stages.clip import Clip
-from airfl.stages.quantise import BinomialNoise, StochasticQuantise
+from airfl.stages.quantise import MOST_BITS, BinomialNoise, StochasticQuantise, fair_binomial
 from airfl.stages.rand_k import RandK
 from airfl.stages.rotation import Rotation, walsh_hadamard
 from airfl.stages.stage import Batch, MessageBound, Round, Stage, bound_after, open_encoder
@@ -259,3 +260,24 @@ def test_a_message_is_no_longer_than_its_quantisers_box(clip_norm: float, wanted
     release = build(Problem(settings, 25450, "digital")).release
     assert isinstance(release, BinomialRelease)
     assert release.message.clip_norm == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize("trials", [1, 5, 64, 65, 200, MOST_BITS, MOST_BITS + 1])
+def test_counted_bits_are_binomial(trials: int) -> None:
+    """Chi-square over all values that are expected ten times or more, the others together; 1 in 10^6 fails."""
+    count = 100_000
+    drawn = fair_binomial(np.random.Generator(np.random.Philox(key=[trials, 0])), trials, count)
+    assert drawn.min() >= 0
+    assert drawn.max() <= trials
+    expected = count * stats.binom.pmf(np.arange(trials + 1), trials, 0.5)
+    seen = np.bincount(drawn, minlength=trials + 1)
+    usual = expected >= 10
+    found = np.append(seen[usual], seen[~usual].sum())
+    wanted = np.append(expected[usual], max(expected[~usual].sum(), 1e-9))
+    assert ((found - wanted) ** 2 / wanted).sum() < stats.chi2.ppf(1 - 1e-6, usual.sum())
+
+
+@pytest.mark.parametrize("trials", [65, MOST_BITS + 1])
+def test_fewer_numbers_are_the_first_of_more(trials: int) -> None:
+    few, many = (fair_binomial(np.random.Generator(np.random.Philox(key=3)), trials, count) for count in (10, 50))
+    np.testing.assert_array_equal(few, many[:10])
