@@ -30,6 +30,7 @@ from airfl.tasks.task import Task
 
 log = logging.getLogger(__name__)
 
+# torch's, which has no types: body(*carried) for as long as condition(*carried).
 repeated = cast(Callable[..., tuple[Tensor, ...]], while_loop)
 Training = Callable[[Parameters, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 

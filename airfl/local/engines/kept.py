@@ -31,19 +31,9 @@ def address(bench: Bench, load: Load, engine: str, chunk: int) -> str:
     shapes = [tuple(part.shape) for part in bench.task.model.parameters()]
     inputs = tuple(bench.task.train.inputs.shape[1:])
     length = round(math.log10(load.rounds))  # long runs may compile, shorter ones are over before that pays
-    rule = bench.momentum > 0, torch.get_float32_matmul_precision()
-    work = (load.batch, load.steps, load.selected, length, rule)
-    about = (
-        FORMAT,
-        torch.__version__,
-        name,
-        torch.get_num_threads(),
-        shapes,
-        repr(bench.task.model),
-        inputs,
-        work,
-        length,
-    )
+    work = (load.batch, load.steps, load.selected, length, bench.momentum > 0)
+    machine = (torch.__version__, name, torch.get_num_threads(), torch.get_float32_matmul_precision())
+    about = (FORMAT, machine, shapes, repr(bench.task.model), inputs, work)
     return hashlib.sha256(repr((*about, engine, chunk)).encode()).hexdigest()
 
 

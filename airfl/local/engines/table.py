@@ -81,4 +81,4 @@ ENGINES: dict[str, Callable[[Bench], Engine | None]] = {
 """By the names of `local.engine`; None for a model, or a machine, that an engine is not for."""
 
 THREADS_OF_THEIR_OWN = {"compiled", "compiled-serial", "layers-serial", "layers-parallel"}
-"""Engines that on a CPU work in other threads than those that torch's operations share."""
+"""Engines that on a CPU take none of the threads that torch's operations share."""
