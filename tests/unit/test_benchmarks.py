@@ -16,6 +16,7 @@ from torch import nn
 
 from airfl.cell import build_cell, open_round
 from airfl.local.work import GradientEstimate, LocalSgd, PerturbedSgd
+from airfl.profile import STAGES
 from airfl.schemes import link_of, scheme
 from airfl.schemes.names import SCHEME_NAMES
 from airfl.schemes.recipe import Problem
@@ -217,6 +218,17 @@ def test_a_peers_settings_and_task_are_those_of_its_workload(load: Any) -> None:
         assert torch.equal(task.train.targets[own], labels[7])
         vectors = [torch.nn.utils.parameters_to_vector(one.parameters()) for one in (task.model, work.model())]
         assert torch.equal(*vectors), name
+
+
+def test_a_peers_round_by_stages_is_all_of_it(load: Any) -> None:
+    from dataclasses import replace
+
+    peer = load("airfl_peer")
+    small = replace(load("peers.workload").WORKLOADS["digits-mlp"], devices=40)
+    world = peer.world_of(peer.settings_of(small, ["local.engine=layers"]), peer.task_of(small), torch.device("cpu"))
+    stages = peer.stages_of(world, 3)
+    assert tuple(stages) == STAGES
+    assert 0 < stages["local training"] < sum(stages.values())
 
 
 def test_slopes_and_widths(load: Any) -> None:

@@ -1,11 +1,14 @@
 """airfl on a workload: the scheme wfl-p, which clips, adds up over the air and receives with noise on the sum, drawn
 once as by the peers (dp-fedavg's devices draw d numbers each). Every round as `airfl run` makes it.
 
-python experiments/benchmarks/peers/airfl_peer.py WORKLOAD [SETTING=VALUE ...]
+python experiments/benchmarks/peers/airfl_peer.py WORKLOAD [SETTING=VALUE ...] [--profile]
+
+--profile: then a hundred rounds by their stages, medians in ms.
 """
 
 from __future__ import annotations
 
+import statistics
 import sys
 from collections.abc import Callable, Sequence
 
@@ -15,6 +18,7 @@ from workload import WORKLOADS, Workload, time_rounds, use_all_cores
 
 from airfl.config.load import override, validate
 from airfl.config.settings import Settings
+from airfl.profile import profiled_round
 from airfl.round import State, World, run_round
 from airfl.simulation import world_of
 from airfl.tasks.models.lstm import build as build_lstm
@@ -85,21 +89,34 @@ def rounds_of(world: World) -> Callable[[], None]:
     return one_round
 
 
+def stages_of(world: World, rounds: int = 100) -> dict[str, float]:
+    """Median ms of each stage of a round, by the name of the stage."""
+    state, found = State(0, world.model.initial(), world.cell.memory), []
+    for _ in range(rounds):
+        state, stages = profiled_round(world, state, lambda _: None)
+        found.append(stages)
+    return {name: 1e3 * statistics.median(stages[name] for stages in found) for name in found[0]}
+
+
 def main() -> None:
     """Print the rate."""
-    work = WORKLOADS[sys.argv[1]]
+    work, overrides = WORKLOADS[sys.argv[1]], [argument for argument in sys.argv[2:] if argument != "--profile"]
     use_all_cores()
-    settings = settings_of(work, sys.argv[2:])
+    settings = settings_of(work, overrides)
     task = task_of(work)
-    built: list[Callable[[], None]] = []
+    built: list[tuple[World, Callable[[], None]]] = []
 
     def one_round() -> None:
         # The first call builds the world: calibration and compilation count as part of the first round.
         if not built:
-            built.append(rounds_of(world_of(settings, task, torch.device("cpu"))))
-        built[0]()
+            world = world_of(settings, task, torch.device("cpu"))
+            built.append((world, rounds_of(world)))
+        built[0][1]()
 
     time_rounds("airfl", work, one_round, LEAST_S, f"scheme {settings.scheme.name}").print()
+    if "--profile" in sys.argv:
+        for name, spent in stages_of(built[0][0]).items():
+            print(f"{name:16s}{spent:8.2f} ms")
 
 
 if __name__ == "__main__":
