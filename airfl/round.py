@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -50,7 +49,7 @@ class World:
     public_update: Callable[[Tensor, int], Tensor]
 
     @property
-    def small_and_alone(self) -> bool:
+    def keeps_to_one_thread(self) -> bool:
         """Whether operations around the training are better off in one thread: threads that they would share go on
         waiting for more for some milliseconds, in the way of those that train, and there is little to share."""
         entries = self.trainer.chunk * self.model.dimension
@@ -91,7 +90,7 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
     """Round t: (theta^t, t) -> (theta^(t+1), t+1) and the record of what happened."""
     t, settings = state.round_index, world.cell.settings
 
-    with operations_alone() if world.small_and_alone else nullcontext():
+    with operations_alone(world.keeps_to_one_thread):
         exchanged = exchange(world, state)
         parameters = world.cell.recipe.server.step(state.parameters, exchanged.mean_update, t, state.store)
         happened = record_exchange(world.cell, exchanged, t)

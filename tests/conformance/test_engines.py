@@ -205,6 +205,10 @@ def test_what_is_worth_compiling_is_compiled_for_all_devices_of_a_round(monkeypa
     task = task_of("mlp", torch.float32)
     assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine == "compiled-serial"
     assert {chunk for name, chunk in asked if name.startswith("compiled")} == {5}
+    asked.clear()
+    monkeypatch.setattr(choose, "CHUNK_MEMORY_BYTES", 1)
+    trainer_of(task, "mlp", "auto", 0, 0.0, steps=1)
+    assert {chunk for name, chunk in asked if name.startswith("compiled")} == {1}  # or as many as memory holds
     pace["compiled-serial"] = 0.6
     assert trainer_of(task, "mlp", "auto", 0, 0.0, steps=1).engine == "compiled"
     pace["compiled"] = 0.9

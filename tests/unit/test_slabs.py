@@ -175,7 +175,7 @@ def test_a_small_round_shares_no_threads_with_those_that_train(
         monkeypatch.setattr(airfl.round, "check_finite", finite)
         run_round(built, State(0, built.model.initial(), built.cell.memory))
         assert (set(seen), torch.get_num_threads()) == ({threads}, 2)
-        large = dataclasses.replace(built, device=torch.device("cuda"))
-        assert not large.small_and_alone
+        elsewhere = dataclasses.replace(built, device=torch.device("cuda"))
+        assert not elsewhere.keeps_to_one_thread
     finally:
         torch.set_num_threads(usual)

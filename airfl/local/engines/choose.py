@@ -163,7 +163,8 @@ def _fastest(settings: Settings, bench: Bench, load: Load, streams: Streams) -> 
             best, least = (name, chunk), seconds
     long_run = least * load.selected * load.rounds > SECONDS_WORTH_COMPILING
     if settings.local.engine == "auto" and long_run and bench.model.dimension <= SMALL:
-        limit, chunk = COMPILED_GAIN * least, settings.run.chunk or load.selected
+        limit = COMPILED_GAIN * least
+        chunk = settings.run.chunk or usual_chunk("compiled", bench, load, CHUNK_MEMORY_BYTES)
         for name in ("compiled", "compiled-serial"):
             engine = ENGINES[name](replace(bench, chunk=chunk))
             seconds = math.inf if engine is None else _seconds(engine, settings, bench, chunk, streams, least)

@@ -52,10 +52,10 @@ def side_by_side(calls: Sequence[Callable[[], None]]) -> None:
 
 
 @contextmanager
-def operations_alone() -> Iterator[None]:
-    """Operations of this thread take no further threads."""
+def operations_alone(wanted: bool = True) -> Iterator[None]:
+    """Operations of this thread take no further threads, where that is wanted."""
     usual = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(1 if wanted else usual)
     try:
         yield
     finally:
