@@ -8,6 +8,7 @@ from airfl.errors import UserError
 
 TRACE_NAME = "trace.h5"
 ROWS_NAME = "rows.json"  # of a comparison: its labels and folders, in order
+SWEEP_NAME = "sweep.json"  # of a sweep: its points, in order
 
 
 def check_no_run(folder: Path) -> None:

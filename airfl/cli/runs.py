@@ -118,7 +118,8 @@ def plot(
     out: Annotated[Path, typer.Option(help="folder for the figures, learning and privacy", show_default=False)],
 ) -> None:
     """Accuracy and loss against rounds, energy, resource elements; privacy against rounds."""
-    from airfl.report.comparison import find_runs, write_figures
+    from airfl.report.comparison import write_figures
+    from airfl.results.find import find_runs
 
     files = write_figures(find_runs(folders), out)
     say("written: " + ", ".join(str(file) for file in files))

@@ -22,9 +22,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _read(value: Any) -> Any:
+def from_plain(value: Any) -> Any:
+    """A value of JSON as `to_json` wrote it: the three strings become numbers again."""
     return float(value) if isinstance(value, str) and value in ("inf", "-inf", "nan") else value
 
 
-MaybeInfinite = Annotated[float, BeforeValidator(_read)]
+MaybeInfinite = Annotated[float, BeforeValidator(from_plain)]
 """A float that may be written as the string "inf"."""

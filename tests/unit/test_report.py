@@ -13,12 +13,13 @@ import pytest
 
 from airfl.errors import UserError
 from airfl.report import privacy_figure
-from airfl.report.comparison import copy_report, find_runs, write_figures
+from airfl.report.comparison import copy_report, write_figures
 from airfl.report.figures import curves_of, draw, read_rounds
 from airfl.report.numbers import figure
 from airfl.report.privacy_figure import PrivacyCurves, off_scale
 from airfl.report.summary import Summary, summarise
 from airfl.report.table import TableRow, cells, csv_table, markdown_table, notes, terminal_table
+from airfl.results.find import find_runs
 from airfl.simulation import run
 from airfl.trace import open_trace
 from tests.conftest import small_settings

@@ -1,0 +1,143 @@
+"""The runs below some folders, and those that differ in their seed only, together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airfl.config.json_numbers import to_json
+from airfl.output import SWEEP_NAME
+from airfl.results.digest import Digest, digest_of
+from airfl.results.find import find_runs
+from airfl.sweep.folder import Listing, read_listing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Result:
+    """A run: where it is, the label of its row or "", the swept values by dotted key, its seed, its digest."""
+
+    folder: Path
+    label: str
+    values: Mapping[str, Any]
+    seed: int
+    digest: Digest
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in their seed only, in the order of the seeds; name: what tells them from the other groups."""
+
+    name: str
+    label: str
+    values: Mapping[str, Any]
+    runs: tuple[Result, ...]
+
+    @property
+    def scheme(self) -> str:
+        """Of all of them."""
+        return self.runs[0].digest.summary.scheme
+
+    @property
+    def link(self) -> str:
+        """analog, digital or ideal."""
+        return self.runs[0].digest.link
+
+
+@dataclass(frozen=True)
+class Results:
+    """runs in the order of the sweep or comparison; axes: the swept keys; failed: point's folder -> cause; missing:
+    points that are neither finished nor failed."""
+
+    runs: tuple[Result, ...]
+    axes: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    missing: int = 0
+
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """In the order in which they were asked for."""
+        together: dict[str, list[Result]] = {}
+        for run in self.runs:
+            together.setdefault(to_json([run.label, [run.values.get(key) for key in self.axes]]), []).append(run)
+        return tuple(
+            Group(
+                name=self._name(runs[0]),
+                label=runs[0].label,
+                values=runs[0].values,
+                runs=tuple(sorted(runs, key=lambda run: run.seed)),
+            )
+            for runs in together.values()
+        )
+
+    def frame(self) -> pd.DataFrame:
+        """One line a run, see `tidy.frame`."""
+        from airfl.results.tidy import frame
+
+        return frame(self)
+
+    def _name(self, run: Result) -> str:
+        """The label and the values, as people write them."""
+        values = [f"{short(key, self.axes)} = {plain(run.values.get(key))}" for key in self.axes]
+        return ", ".join(filter(None, [run.label, *values])) or run.digest.summary.scheme
+
+
+def read_results(folders: str | Path | Sequence[str | Path]) -> Results:
+    """The runs in these folders: sweeps, comparisons, single runs. UserError where there is none."""
+    several = [folders] if isinstance(folders, str | Path) else list(folders)
+    runs: list[Result] = []
+    failed: dict[str, str] = {}
+    missing = 0
+    for folder in map(Path, several):
+        if (folder / SWEEP_NAME).exists():
+            listing = read_listing(folder)
+            runs += _of_sweep(listing)
+            failed |= {str(folder / name): cause for name, cause in listing.failed.items()}
+            missing += sum(not listing.finished(one) and one.folder not in listing.failed for one in listing.entries)
+        else:
+            for label, places in find_runs([folder]):
+                runs += [_result(place, label, {}) for place in places]
+    axes = tuple(dict.fromkeys(key for run in runs for key in run.values))
+    return Results(tuple(_complete(run, axes) for run in runs), axes, failed, missing)
+
+
+def short(key: str, among: Sequence[str]) -> str:
+    """A dotted key without its section, where that leaves no doubt."""
+    last = key.rpartition(".")[2]
+    return last if [other.rpartition(".")[2] for other in among].count(last) == 1 and last != "name" else key
+
+
+def plain(value: Any) -> str:
+    """A setting's value for people."""
+    return value if isinstance(value, str) else to_json(value).replace('"', "")
+
+
+def _of_sweep(listing: Listing) -> list[Result]:
+    found = []
+    for entry in listing.entries:
+        if listing.finished(entry):
+            found.append(_result(listing.root / entry.folder, entry.label, entry.values))
+    return found
+
+
+def _result(folder: Path, label: str, values: Mapping[str, Any]) -> Result:
+    digest = digest_of(folder)
+    return Result(folder, label, values, digest.summary.seed, digest)
+
+
+def _complete(run: Result, axes: Sequence[str]) -> Result:
+    """With the values of keys that only other runs were swept over, from its own settings."""
+    if all(key in run.values for key in axes):
+        return run
+    values = {key: run.values.get(key, _setting(run.digest, key)) for key in axes}
+    return Result(run.folder, run.label, values, run.seed, run.digest)
+
+
+def _setting(digest: Digest, key: str) -> Any:
+    section, _, name = key.partition(".")
+    return digest.settings.get(section, {}).get(name)

@@ -1,0 +1,132 @@
+"""A run in small: its summary, its settings, its course at the evaluated rounds. Made from the trace alone.
+
+A sweep keeps it beside each trace (digest.json), so that a thousand runs are listed in a moment; whatever is missing
+there, or was made from another trace, is made anew.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.config.json_numbers import from_plain, to_json
+from airfl.output import TRACE_NAME
+from airfl.report.summary import Summary, settings_of, summarise, values_of
+from airfl.trace import open_trace
+
+if TYPE_CHECKING:
+    import xarray
+
+DIGEST_NAME = "digest.json"
+VERSION = 1
+IDENTITY_BYTES = 1 << 16
+
+FOUND = (
+    "test_accuracy",
+    "test_loss",
+    "train_loss",
+    "validation_accuracy",
+    "validation_loss",
+    "gradient_norm_squared",
+    "epsilon_paper",
+    "epsilon_round",
+    "epsilon",
+    "epsilon_as_poisson",
+)
+"""Of a course: what the trace says of a round."""
+
+# Of a course: sums up to and including a round, by the trace's variables.
+SPENT = {
+    "energy": ("energy_j",),
+    "resource_elements": ("resource_elements",),
+    "air_time_s": ("latency_s", "downlink_latency_s"),
+    "uplink_bits": ("uplink_bits",),
+    "entries": ("message_length",),
+}
+
+Course = Mapping[str, NDArray[np.float64]]
+"""A run at its evaluated rounds, [evaluations] each: `rounds` (done, counted from 1), the names of FOUND and SPENT."""
+
+
+@dataclass(frozen=True)
+class Digest:
+    """summary: the run's figures; course: at its evaluated rounds; link; settings: resolved, plain tables."""
+
+    summary: Summary
+    course: Course
+    link: str
+    settings: Mapping[str, Mapping[str, Any]]
+
+
+def digest_of(folder: Path) -> Digest:
+    """The digest of the run in this folder, as kept there or made from its trace; UserError without a readable one."""
+    kept = _kept(folder)
+    if kept is not None:
+        return kept
+    with open_trace(folder) as trace:
+        return digest(trace)
+
+
+def digest(trace: xarray.Dataset) -> Digest:
+    """The digest of an open trace."""
+    return Digest(summarise(trace), course_of(trace), str(trace.attrs.get("link", "")), settings_of(trace))
+
+
+def course_of(trace: xarray.Dataset) -> Course:
+    """The run at its evaluated rounds."""
+    evaluated = np.flatnonzero(~np.isnan(trace["test_accuracy"].values))
+    course = {"rounds": (evaluated + 1).astype(np.float64)}
+    for name in FOUND:
+        course[name] = values_of(trace, name)[evaluated].astype(np.float64)
+    for name, parts in SPENT.items():
+        a_round = np.sum([values_of(trace, part) for part in parts], axis=0, dtype=np.float64)
+        course[name] = a_round.cumsum()[evaluated]
+    return course
+
+
+def keep(folder: Path) -> Digest:
+    """Make the digest of the run in this folder and keep it beside its trace."""
+    with open_trace(folder) as trace:
+        made = digest(trace)
+    text = to_json(
+        {
+            "version": VERSION,
+            "trace": _identity(folder / TRACE_NAME),
+            "summary": asdict(made.summary),
+            "course": {name: values.tolist() for name, values in made.course.items()},
+            "link": made.link,
+            "settings": made.settings,
+        }
+    )
+    (folder / DIGEST_NAME).write_text(text)
+    return made
+
+
+def _kept(folder: Path) -> Digest | None:
+    """What is kept there of this very trace, None if nothing is, or nothing of use."""
+    try:
+        found = json.loads((folder / DIGEST_NAME).read_text())
+        if found["version"] != VERSION or found["trace"] != _identity(folder / TRACE_NAME):
+            return None
+        course = {str(name): np.array([float(value) for value in values]) for name, values in found["course"].items()}
+        summary = Summary(**{name: from_plain(value) for name, value in found["summary"].items()})
+        return Digest(summary, course, str(found["link"]), found["settings"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _identity(trace: Path) -> list[int]:
+    """Size and checksum of both ends of the file: the trace that a digest was made from, wherever it was copied."""
+    size = trace.stat().st_size
+    with trace.open("rb") as file:
+        ends = file.read(IDENTITY_BYTES)
+        file.seek(max(size - IDENTITY_BYTES, 0))
+        ends += file.read(IDENTITY_BYTES)
+    return [size, zlib.crc32(ends)]

@@ -1,0 +1,51 @@
+"""Finding the runs in folders: a run, a comparison, a sweep, or any folder of runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from airfl.errors import UserError
+from airfl.output import ROWS_NAME, TRACE_NAME
+
+
+def find_runs(folders: Sequence[Path]) -> list[tuple[str, list[Path]]]:
+    """The runs in the given folders, (label, run folders) each: a run by itself, a row's seeds together.
+
+    UserError for a folder that is not there or holds no run.
+    """
+    groups: dict[str, list[Path]] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"{folder}: no such folder")
+        found = _runs_in(folder)
+        if not found:
+            raise UserError(f"{folder}: holds no run ({TRACE_NAME}), and no folder in it does")
+        for label, run in found:
+            groups.setdefault(label, []).append(run)
+    return list(groups.items())
+
+
+def _runs_in(folder: Path) -> list[tuple[str, Path]]:
+    """(label, run folder) of a run, of a comparison in the order of its rows, or of any folder of runs by name."""
+    if (folder / TRACE_NAME).exists():
+        return [(folder.name, folder)]
+    if (folder / ROWS_NAME).exists():
+        rows = _read_rows(folder / ROWS_NAME)
+        return [(label, path.parent) for label, row in rows for path in _in_order(row.glob(f"*/{TRACE_NAME}"))]
+    return [(path.parent.name, path.parent) for path in _in_order(folder.glob(f"*/{TRACE_NAME}"))]
+
+
+def _read_rows(path: Path) -> list[tuple[str, Path]]:
+    try:
+        return [(str(row["label"]), path.parent / str(row["folder"])) for row in json.loads(path.read_text())]
+    except (OSError, ValueError, TypeError, KeyError):
+        raise UserError(
+            f"{path}: not a list of rows as `airfl compare` writes it; name the run folders instead"
+        ) from None
+
+
+def _in_order(paths: Iterable[Path]) -> list[Path]:
+    """By name, seed-2 before seed-10."""
+    return sorted(paths, key=lambda path: (len(path.parent.name), path.parent.name))

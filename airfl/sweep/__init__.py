@@ -1,0 +1,1 @@
+"""Sweeps: many points of one configuration, on this machine or a cluster."""

@@ -1,0 +1,112 @@
+"""A sweep on disk: its list of points, a run folder each, and the causes of those that failed.
+
+OUT/sweep.json        the points in order: folder, label, swept values, seed
+OUT/failed.json       folder -> cause, of the points that failed when they were last tried
+OUT/HASH/trace.h5     a finished point; HASH names its settings as given
+OUT/HASH/point.json   what was asked: values, seed, all settings as given
+OUT/HASH/digest.json  the run in small, made from the trace
+OUT/.running/         points under way, moved to their place when they are finished
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from airfl.config.json_numbers import to_json
+from airfl.errors import UserError
+from airfl.output import SWEEP_NAME, TRACE_NAME
+
+SCHEMA = "airfl-sweep/1"
+FAILED_NAME, POINT_NAME, RUNNING_NAME = "failed.json", "point.json", ".running"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A point in the list: its folder's name, the row's label or "", the swept values by dotted key, its seed."""
+
+    folder: str
+    label: str
+    values: Mapping[str, Any]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A sweep as its folder lists it; failed: folder's name -> cause."""
+
+    root: Path
+    entries: tuple[Entry, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    def finished(self, entry: Entry) -> bool:
+        """Whether the point's run is there, whole: it is moved to its place at the end."""
+        return (self.root / entry.folder / TRACE_NAME).exists()
+
+    def joined(self, more: Sequence[Entry]) -> Listing:
+        """With these points after the others; one that is there already is there once, as it is asked for now."""
+        asked = {entry.folder: entry for entry in more}
+        kept = [entry for entry in self.entries if entry.folder not in asked]
+        return Listing(self.root, (*kept, *asked.values()), self.failed)
+
+
+def read_listing(root: Path) -> Listing:
+    """The sweep in this folder; UserError if there is none, or not one of this version."""
+    found = _json(root / SWEEP_NAME)
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if schema != SCHEMA:
+        raise UserError(f"{root / SWEEP_NAME}: not a sweep of schema {SCHEMA} (schema: {schema!r})")
+    try:
+        entries = tuple(Entry(**entry) for entry in found["points"])
+        folders = [entry.folder for entry in entries]
+        if any(Path(name).name != name for name in folders):
+            raise ValueError
+        failed = _json(root / FAILED_NAME) if (root / FAILED_NAME).exists() else {}
+        return Listing(root, entries, {name: str(cause) for name, cause in failed.items() if name in folders})
+    except (TypeError, ValueError, KeyError, AttributeError):
+        raise UserError(f"{root / SWEEP_NAME}: its list of points is damaged; run the same sweep again") from None
+
+
+def open_folder(root: Path) -> Listing:
+    """The sweep to go on with, or an empty one; UserError for a folder that holds something else."""
+    if (root / SWEEP_NAME).exists():
+        return read_listing(root)
+    for part in (root, *root.parents):
+        if part.exists():
+            if not part.is_dir():
+                raise UserError(f"{part}: is a file, an output folder is wanted")
+            break
+    if root.exists() and any(root.iterdir()):
+        raise UserError(f"{root}: holds files of something else and no {SWEEP_NAME}; choose another --out")
+    return Listing(root)
+
+
+def write_listing(listing: Listing) -> None:
+    """The list of points and causes, replaced whole."""
+    listing.root.mkdir(parents=True, exist_ok=True)
+    replace_text(
+        listing.root / SWEEP_NAME,
+        to_json({"schema": SCHEMA, "points": [asdict(entry) for entry in listing.entries]}, indent=1),
+    )
+    if listing.failed or (listing.root / FAILED_NAME).exists():
+        replace_text(listing.root / FAILED_NAME, to_json(dict(listing.failed), indent=1))
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write the file whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text + "\n")
+    temporary.replace(path)
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file; it is no folder of a sweep") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read as JSON ({str(error).splitlines()[0]})") from None
