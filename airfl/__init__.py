@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from airfl.budget import Budget, link_budget
     from airfl.config import Settings, load_settings
     from airfl.errors import UserError
+    from airfl.results import Results, read_results
     from airfl.simulation import Run, run
+    from airfl.sweeps.sweep import sweep
     from airfl.trace import open_trace
 
 _HOMES = {
@@ -27,13 +29,17 @@ _HOMES = {
     "Settings": "airfl.config",
     "load_settings": "airfl.config",
     "UserError": "airfl.errors",
+    "Results": "airfl.results",
+    "read_results": "airfl.results",
     "Run": "airfl.simulation",
     "run": "airfl.simulation",
+    "sweep": "airfl.sweeps.sweep",
     "open_trace": "airfl.trace",
 }
 
 __all__ = [
     "Budget",
+    "Results",
     "Run",
     "Settings",
     "UserError",
@@ -41,7 +47,9 @@ __all__ = [
     "link_budget",
     "load_settings",
     "open_trace",
+    "read_results",
     "run",
+    "sweep",
 ]
 
 

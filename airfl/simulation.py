@@ -32,6 +32,7 @@ from airfl.server import mean_weights
 from airfl.streams import Streams
 from airfl.tasks import build_model
 from airfl.tasks.datasets import data_folders, load_dataset
+from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.task import Task, build_task
 from airfl.trace import TraceWriter, open_trace
 from airfl.trace.schema import (
@@ -82,14 +83,15 @@ def run(
     device: str = "cpu",
     progress: Progress | None = None,
     data_dir: str | Path | None = None,
+    data: RawData | None = None,
 ) -> Run:
     """Run the settings; the trace goes to out/trace.h5, or to a temporary folder that lives as long as the result.
 
     progress(rounds done, rounds, record) is called after every round; data_dir is looked in for data sets before
-    AIRFL_DATA and ./data. Raises UserError for what the user can mend.
+    AIRFL_DATA and ./data; data: the data set, where it is loaded already. Raises UserError for what the user can mend.
     """
     if out is None:
-        return _run_in_temporary_folder(settings, device, progress, data_dir)
+        return _run_in_temporary_folder(settings, device, progress, data_dir, data)
     target = Path(out) / TRACE_NAME
     check_no_run(target.parent)
     torch_device = find_device(device)
@@ -97,15 +99,14 @@ def run(
     torch.set_num_threads(settings.run.threads or threads)
     try:
         with precision(settings.local.precision):
-            return _run(settings, target, torch_device, progress, data_folders(data_dir))
+            raw = data or load_dataset(settings.task.dataset, data_folders(data_dir))
+            return _run(settings, target, torch_device, progress, raw)
     finally:
         torch.set_num_threads(threads)
 
 
-def _run(
-    settings: Settings, target: Path, device: torch.device, progress: Progress | None, folders: Sequence[Path]
-) -> Run:
-    world = build_world(settings, device, folders)
+def _run(settings: Settings, target: Path, device: torch.device, progress: Progress | None, raw: RawData) -> Run:
+    world = world_of(settings, build_task(settings, raw, Streams(settings.run.seed)), device)
     resolved = resolve(world)
     state = State(0, world.model.initial(), world.cell.memory)
     try:
@@ -127,11 +128,11 @@ def _run(
 
 
 def _run_in_temporary_folder(
-    settings: Settings, device: str, progress: Progress | None, data_dir: str | Path | None
+    settings: Settings, device: str, progress: Progress | None, data_dir: str | Path | None, data: RawData | None
 ) -> Run:
     folder = tempfile.mkdtemp(prefix="airfl-")
     try:
-        finished = run(settings, folder, device, progress, data_dir)
+        finished = run(settings, folder, device, progress, data_dir, data)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -206,6 +207,7 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
             "config": to_json(resolved.model_dump()),
             "paper": entry.paper,
             "link": cell.link,
+            "dimension": world.model.dimension,
             "device": str(world.device),
             "paper_cost_mb": paper_cost_mb(cell),
         },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def load_settings(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
 
     Raises UserError (one line: file or key, what was found, what is allowed) on anything that cannot be used.
     """
-    return validate(override(_without_rows(read_tables(path)), overrides), source=str(path))
+    return validate(override(without_rows(read_tables(path)), overrides), source=str(path))
 
 
 def load_rows(path: str | Path, overrides: Sequence[str] = (), schemes: Sequence[str] = ()) -> list[Row]:
@@ -38,16 +38,16 @@ def load_rows(path: str | Path, overrides: Sequence[str] = (), schemes: Sequence
     Overrides hold for every row; what a row itself sets comes after them.
     """
     tables = read_tables(path)
-    base = override(_without_rows(tables), overrides)
+    base = override(without_rows(tables), overrides)
     if schemes:
         repeated = {name for name in schemes if list(schemes).count(name) > 1}
         if repeated:
             raise UserError(f"--schemes: {sorted(repeated)[0]!r} is given twice")
         return [Row(name, validate(override(base, [f"scheme.name={name}"]), source=str(path))) for name in schemes]
-    rows = tables.get("compare")
-    if not isinstance(rows, list) or not rows:
-        raise UserError(f"{path}: no [[compare]] rows to compare; add some, or give --schemes a,b")
-    return [_read_row(row, number, base, str(path)) for number, row in enumerate(rows, start=1)]
+    return [
+        Row(label, validate(override_row(base, changes), source=where))
+        for label, changes, where in read_rows(tables, str(path))
+    ]
 
 
 def read_tables(path: str | Path) -> Tables:
@@ -70,7 +70,7 @@ def override(tables: Tables, overrides: Sequence[str]) -> Tables:
         section, dot, name = key.strip().partition(".")
         if not (equals and dot and section and name):
             raise UserError(f"override {text!r}: section.key=value is wanted, for instance run.rounds=50")
-        tables = _with(tables, section, name, _read_value(value.strip()))
+        tables = _with(tables, section, name, read_value(value.strip()))
     return tables
 
 
@@ -82,7 +82,8 @@ def validate(tables: Tables, source: str) -> Settings:
         raise UserError(f"{source}: {_first_line(error)}") from None
 
 
-def _without_rows(tables: Tables) -> Tables:
+def without_rows(tables: Tables) -> Tables:
+    """The tables of the settings alone."""
     return {name: table for name, table in tables.items() if name != "compare"}
 
 
@@ -93,18 +94,36 @@ def _with(tables: Tables, section: str, name: str, value: Any) -> Tables:
     return {**tables, section: {**table, name: value}}
 
 
-def _read_value(text: str) -> Any:
+def read_value(text: str) -> Any:
+    """A value of an override: TOML, else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
 
 
-def _read_row(row: Any, number: int, base: Tables, source: str) -> Row:
-    where = f"{source}: [[compare]] row {number}"
+def read_rows(tables: Tables, source: str) -> list[tuple[str, dict[str, Any], str]]:
+    """The [[compare]] rows: label, what the row sets by dotted key, where it stands. UserError without any."""
+    rows = tables.get("compare")
+    if not isinstance(rows, list) or not rows:
+        raise UserError(f"{source}: no [[compare]] rows to compare; add some, or give --schemes a,b")
+    return [_read_row(row, f"{source}: [[compare]] row {number}") for number, row in enumerate(rows, start=1)]
+
+
+def override_row(tables: Tables, changes: Mapping[str, Any]) -> Tables:
+    """A copy of the tables with values set by dotted key."""
+    for key, value in changes.items():
+        section, dot, name = key.partition(".")
+        if not (dot and section and name):
+            raise UserError(f"{key}: a dotted key section.key is wanted")
+        tables = _with(tables, section, name, value)
+    return tables
+
+
+def _read_row(row: Any, where: str) -> tuple[str, dict[str, Any], str]:
     if not isinstance(row, dict) or not isinstance(row.get("label"), str) or not row["label"].strip():
         raise UserError(f'{where}: a label is wanted, for instance label = "PFELS, p = 0.3"')
-    tables = base
+    changes: dict[str, Any] = {}
     for key, value in row.items():
         if key == "label":
             continue
@@ -113,9 +132,8 @@ def _read_row(row: Any, number: int, base: Tables, source: str) -> Row:
         entries = {name: value} if name else value
         if not isinstance(entries, dict):
             raise UserError(f"{where}: {key}: a dotted key section.key is wanted")
-        for entry, item in entries.items():
-            tables = _with(tables, section, entry, item)
-    return Row(row["label"], validate(tables, source=f"{where} ({row['label']})"))
+        changes |= {f"{section}.{entry}": item for entry, item in entries.items()}
+    return row["label"], changes, f"{where} ({row['label']})"
 
 
 def _first_line(error: ValidationError) -> str:

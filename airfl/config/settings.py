@@ -76,7 +76,13 @@ class LocalSettings(Section):
     engine: Literal[
         "auto", "loop", "vmap", "compiled", "compiled-serial", "layers", "layers-serial", "layers-parallel"
     ] = Field(
-        "auto", description="how a chunk of devices is computed; auto = the fastest, measured once for a long run"
+        "auto",
+        description="how a chunk of devices is computed; auto = the fastest, measured once for a long run",
+    )
+    measure: bool = Field(
+        True,
+        description="whether engine = auto and chunk = 0 of a long run are measured; false takes what is good on most "
+        "machines, as every point of a sweep does",
     )
 
     precision: Literal["float32", "tf32", "bf16"] = Field(
@@ -182,6 +188,11 @@ class TraceSettings(Section):
     signals: bool | list[Annotated[int, Field(ge=0)]] = Field(
         False,
         description="record coordinates, transmitted and received symbols: of all rounds, none, or those listed",
+    )
+    gradient_norm: bool = Field(
+        False,
+        description="record ||grad f||^2 over all training samples, the model's penalty included, wherever a round is "
+        "evaluated: a pass over all of them each time",
     )
 
     def records_signals(self, round_index: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -20,22 +21,43 @@ TRAINING_SAMPLES = 10_000
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures of one model; validation ones are nan where nothing is held out."""
+    """Figures of one model; validation ones are nan where nothing is held out, the gradient's where not asked for."""
 
     test_accuracy: float
     test_loss: float
     train_loss: float
     validation_accuracy: float
     validation_loss: float
+    gradient_norm_squared: float = math.nan
 
 
-def evaluate(model: FlatModel, parameters: Tensor, task: Task) -> Evaluation:
-    """All figures of the model with these parameters [d]."""
+def evaluate(model: FlatModel, parameters: Tensor, task: Task, gradient_norm: bool = False) -> Evaluation:
+    """All figures of the model with these parameters [d]; gradient_norm: that of `gradient_norm_squared` too."""
     test_accuracy, test_loss = _score(model, parameters, task, task.test)
     rows = torch.from_numpy(task.partition.indices[:TRAINING_SAMPLES]).to(parameters.device)
     _, train_loss = _score(model, parameters, task, task.train, rows)
     validation_accuracy, validation_loss = _score(model, parameters, task, task.validation)
-    return Evaluation(test_accuracy, test_loss, train_loss, validation_accuracy, validation_loss)
+    square = gradient_norm_squared(model, parameters, task) if gradient_norm else math.nan
+    return Evaluation(test_accuracy, test_loss, train_loss, validation_accuracy, validation_loss, square)
+
+
+def gradient_norm_squared(model: FlatModel, parameters: Tensor, task: Task) -> float:
+    """||grad f||^2 of the whole objective at these parameters [d]: f is the mean loss over all training samples of all
+    devices, the model's own penalty included. Taken a batch at a time, added up in float64."""
+    point = parameters.detach().clone().requires_grad_()
+    rows = torch.from_numpy(task.partition.indices).to(parameters.device)
+    total = torch.zeros_like(point, dtype=torch.float64, requires_grad=False)
+    for some in torch.split(rows, BATCH[parameters.device.type]):
+        inputs = _as_convolutions_like_it(normalise(task.train.inputs[some], task.mean, task.std))
+        losses = model.losses(model.split(point), inputs, task.train.targets[some])
+        total += torch.autograd.grad(losses.sum(), point)[0]
+    return float(total.div_(len(rows)).square().sum())
+
+
+def _as_convolutions_like_it(inputs: Tensor) -> Tensor:
+    """Pixel by pixel in memory, for images on a CPU."""
+    images = inputs.dim() == 4 and not inputs.is_cuda
+    return inputs.contiguous(memory_format=torch.channels_last) if images else inputs
 
 
 @torch.inference_mode()
@@ -52,9 +74,8 @@ def _score(
     loss = torch.zeros((), dtype=torch.float64, device=parameters.device)
     for start in range(0, count, size):
         some = slice(start, start + size) if rows is None else rows[start : start + size]
-        inputs, targets = normalise(samples.inputs[some], task.mean, task.std), samples.targets[some]
-        if inputs.dim() == 4 and not inputs.is_cuda:  # pixel by pixel in memory, as convolutions on a CPU like it
-            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        inputs = _as_convolutions_like_it(normalise(samples.inputs[some], task.mean, task.std))
+        targets = samples.targets[some]
         logits = model.outputs(parts, inputs)
         right += (logits.argmax(dim=1) == targets).sum()
         loss += F.cross_entropy(logits, targets, reduction="sum")

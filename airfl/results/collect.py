@@ -12,7 +12,7 @@ from airfl.config.json_numbers import to_json
 from airfl.output import SWEEP_NAME
 from airfl.results.digest import Digest, digest_of
 from airfl.results.find import find_runs
-from airfl.sweep.folder import Listing, read_listing
+from airfl.sweeps.folder import Listing, read_listing
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -84,7 +84,8 @@ def choose(settings: Settings, model: FlatModel, task: Task, streams: Streams) -
     name: str = settings.local.engine
     chunk = settings.run.chunk
     work = model.dimension * load.batch * load.steps * load.selected * load.rounds
-    if (name == "auto" or not chunk) and work >= WORK_WORTH_MEASURING:
+    left_open = settings.local.measure and (name == "auto" or not chunk)
+    if left_open and work >= WORK_WORTH_MEASURING:
         name, chunk = _measured(settings, bench, load, streams)
     if name == "auto":
         name = usual_engine(bench, load)

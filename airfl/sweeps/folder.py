@@ -10,9 +10,12 @@ OUT/.running/         points under way, moved to their place when they are finis
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +25,7 @@ from airfl.errors import UserError
 from airfl.output import SWEEP_NAME, TRACE_NAME
 
 SCHEMA = "airfl-sweep/1"
-FAILED_NAME, POINT_NAME, RUNNING_NAME = "failed.json", "point.json", ".running"
+FAILED_NAME, POINT_NAME, RUNNING_NAME, LOCK_NAME = "failed.json", "point.json", ".running", ".lock"
 
 
 @dataclass(frozen=True)
@@ -80,14 +83,46 @@ def open_folder(root: Path) -> Listing:
             if not part.is_dir():
                 raise UserError(f"{part}: is a file, an output folder is wanted")
             break
-    if root.exists() and any(root.iterdir()):
+    if root.exists() and any(file.name != LOCK_NAME for file in root.iterdir()):
         raise UserError(f"{root}: holds files of something else and no {SWEEP_NAME}; choose another --out")
     return Listing(root)
 
 
+@contextmanager
+def alone(root: Path) -> Iterator[None]:
+    """Only one sweep at a time writes into a folder; UserError while another does. What was cut off is cleared away."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        lock = (root / LOCK_NAME).open("w")
+    except OSError as error:
+        raise UserError(f"{root}: cannot be written to ({error.strerror})") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(f"{root}: another sweep is writing into it; wait for it, or choose another --out") from None
+        shutil.rmtree(root / RUNNING_NAME, ignore_errors=True)
+        try:
+            yield
+        finally:
+            shutil.rmtree(root / RUNNING_NAME, ignore_errors=True)
+
+
+def place(root: Path, name: str, asked: Mapping[str, Any]) -> None:
+    """Move the finished run of .running to its place, with what was asked beside it."""
+    running, target = root / RUNNING_NAME / name, root / name
+    replace_text(running / POINT_NAME, to_json(dict(asked), indent=1))
+    running.rename(target)
+
+
+def check_free(root: Path, name: str) -> None:
+    """UserError if something else than a finished run is where this point belongs."""
+    if (root / name).exists() and not (root / name / TRACE_NAME).exists():
+        raise UserError(f"{root / name}: is no finished run and stands where one belongs; move it away")
+
+
 def write_listing(listing: Listing) -> None:
     """The list of points and causes, replaced whole."""
-    listing.root.mkdir(parents=True, exist_ok=True)
     replace_text(
         listing.root / SWEEP_NAME,
         to_json({"schema": SCHEMA, "points": [asdict(entry) for entry in listing.entries]}, indent=1),

@@ -1,0 +1,114 @@
+"""Points on this machine: processes that stay warm, one point at a time each."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from airfl.sweeps.task import Job, Outcome, cause_of
+
+
+def run_jobs(jobs: Sequence[Job], running: Path, processes: int) -> Iterator[Outcome]:
+    """Run every job into running/NAME, so many at a time; outcomes as they come.
+
+    A process that dies takes the point it was at with it and no other: another takes its place.
+    """
+    waiting = deque(jobs)
+    workers = [_Worker.start(running) for _ in range(min(processes, len(jobs)))]
+    try:
+        for worker in workers:
+            worker.give(waiting.popleft())
+        while busy := [place for place, worker in enumerate(workers) if worker.job]:
+            wait([thing for place in busy for thing in (workers[place].pipe, workers[place].process.sentinel)])
+            for place in busy:
+                if not workers[place].ready():
+                    continue
+                outcome = workers[place].outcome()
+                if waiting:
+                    if not workers[place].process.is_alive():
+                        workers[place].stop()
+                        workers[place] = _Worker.start(running)
+                    workers[place].give(waiting.popleft())
+                yield outcome
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+@dataclass
+class _Worker:
+    """A process and what it is at."""
+
+    process: BaseProcess
+    pipe: Connection
+    job: Job | None = None
+
+    @classmethod
+    def start(cls, running: Path) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, running), daemon=True)
+        process.start()
+        theirs.close()
+        return cls(process, ours)
+
+    def give(self, job: Job) -> None:
+        self.job = job
+        # A process that has died meanwhile is found by its silence.
+        try:
+            self.pipe.send(job)
+        except OSError:
+            self.process.join()
+
+    def ready(self) -> bool:
+        return self.pipe.poll() or not self.process.is_alive()
+
+    def outcome(self) -> Outcome:
+        assert self.job is not None
+        name, self.job = self.job.name, None
+        try:
+            if self.pipe.poll():
+                cause: str | None = self.pipe.recv()
+                return Outcome(name, cause)
+        except (EOFError, OSError):
+            pass
+        self.process.join()
+        return Outcome(name, f"its process died ({_ending(self.process.exitcode)}); was there enough memory?")
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.join()
+        self.pipe.close()
+
+
+def _ending(code: int | None) -> str:
+    if code is not None and code < 0:
+        return signal.Signals(-code).name
+    return f"exit code {code}"
+
+
+def _serve(pipe: Any, running: Path) -> None:
+    """Runs points until the other end of the pipe is closed. Ctrl-C is for the parent, which stops this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from airfl.results.digest import keep
+    from airfl.simulation import run
+
+    while True:
+        try:
+            job: Job = pipe.recv()
+        except EOFError:
+            return
+        cause = None
+        try:
+            run(job.settings, running / job.name, job.device, data_dir=job.data_dir)
+            keep(running / job.name)
+        except Exception as error:
+            cause = cause_of(error)
+        pipe.send(cause)

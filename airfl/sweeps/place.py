@@ -1,0 +1,38 @@
+"""Where points run, and everything that can be said of them without data or torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from airfl.device import check_kind
+from airfl.errors import UserError
+from airfl.schemes import check_recipe
+from airfl.sweeps.folder import check_free, open_folder
+from airfl.sweeps.points import Point
+from airfl.tasks import check_fit
+
+
+@dataclass(frozen=True)
+class Place:
+    """So many processes of this machine, or a Dask scheduler's address; cpu or cuda; where data is looked for."""
+
+    jobs: int = 1
+    cluster: str | None = None
+    device: str = "cpu"
+    data_dir: Path | None = None
+
+
+def check_points(points: Sequence[Point], out: Path, where: Place) -> None:
+    """UserError, one line, for a point or a place that cannot be, or a folder that holds something else."""
+    if where.jobs < 1:
+        raise UserError(f"--jobs: {where.jobs} is below 1")
+    if where.cluster is not None and where.jobs != 1:
+        raise UserError("--jobs and --cluster: points run on this machine or on a cluster; give one of the two")
+    check_kind(where.device)
+    open_folder(out)
+    for point in points:
+        check_fit(point.settings)
+        check_recipe(point.settings)
+        check_free(out, point.folder)

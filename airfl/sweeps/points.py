@@ -1,0 +1,140 @@
+"""The points of a sweep: what is varied, and every point's complete settings."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from airfl.config import Settings, to_json
+from airfl.config.load import override, override_row, read_rows, read_tables, validate, without_rows
+from airfl.errors import UserError
+from airfl.sweeps.folder import Entry
+from airfl.sweeps.values import check_different
+
+SEED = "run.seed"
+DIGITS_OF_A_HASH = 12
+MOST_POINTS = 100_000
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run of a sweep: label of its row or "", swept values by dotted key (not the seed), settings as given."""
+
+    label: str
+    values: Mapping[str, Any]
+    settings: Settings
+
+    @property
+    def folder(self) -> str:
+        """The name of its run folder: a hash of its settings as given."""
+        text = to_json(self.settings.model_dump())
+        return hashlib.sha256(text.encode()).hexdigest()[:DIGITS_OF_A_HASH]
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        values = [f"{key} = {value}" for key, value in self.values.items()]
+        return ", ".join(filter(None, [self.label, *values, f"seed {self.settings.run.seed}"]))
+
+    def entry(self) -> Entry:
+        """Its line in the list of points."""
+        return Entry(self.folder, self.label, dict(self.values), self.settings.run.seed)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is varied.
+
+    axes: dotted key -> values, each with each of the other keys; zipped: groups of keys among them that go together,
+    first value with first, and so on; points: settings by dotted key, listed one by one, instead of or beside axes;
+    rows: the file's [[compare]] rows, each with each point; seeds: runs a point, counted up from run.seed.
+    """
+
+    axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    zipped: Sequence[Sequence[str]] = ()
+    points: Sequence[Mapping[str, Any]] = ({},)
+    rows: bool = False
+    seeds: int = 1
+
+
+def build_points(config: str | Path | Settings, overrides: Sequence[str], plan: Plan) -> list[Point]:
+    """Every point, seeds of one point together. UserError (one line) for anything that cannot be used, before any runs.
+
+    config: a settings file, or settings; overrides: "section.key=value" for all points. What a row sets comes after
+    overrides, swept values after rows.
+    """
+    if plan.seeds < 1:
+        raise UserError(f"seeds: {plan.seeds} is below 1")
+    tables = config.model_dump() if isinstance(config, Settings) else read_tables(config)
+    source = "settings" if isinstance(config, Settings) else str(config)
+    base = override(without_rows(tables), overrides)
+    rows = read_rows(tables, source) if plan.rows else [("", {}, source)]
+    axes = {key: list(values) for key, values in plan.axes.items()}
+    for key in axes:
+        check_different(key, axes[key])
+    seeds = axes.pop(SEED, None)
+    if seeds is not None and plan.seeds > 1:
+        raise UserError(f"{SEED} is swept, and several seeds are asked for; give one of the two")
+    found: dict[str, Point] = {}
+    for label, changes, where in rows:
+        for values in _combinations(axes, plan):
+            swept = override_row(override_row(base, changes), values)
+            settings = validate(swept, source=_where(where, values))
+            first = settings.run.seed
+            for seed in seeds or range(first, first + plan.seeds):
+                point = Point(label, values, validate(override_row(swept, {SEED: seed}), source=where))
+                twin = found.setdefault(point.folder, point)
+                if twin is not point:
+                    raise UserError(f"{point.name}: has the very settings of {twin.name}; a point is run once")
+                if len(found) > MOST_POINTS:
+                    raise UserError(f"more than {MOST_POINTS:,} points; sweep over fewer values")
+    return list(found.values())
+
+
+def _combinations(axes: Mapping[str, Sequence[Any]], plan: Plan) -> list[dict[str, Any]]:
+    """What every point sets, the last axis changing fastest."""
+    zipped = _zipped(axes, plan.zipped)
+    groups: list[list[dict[str, Any]]] = [[dict(point) for point in plan.points]]
+    seen: set[str] = set()
+    for key, values in axes.items():
+        together = next((keys for keys in zipped if key in keys), (key,))
+        if key in seen:
+            continue
+        seen |= set(together)
+        columns = [axes[one] for one in together] if len(together) > 1 else [values]
+        groups.append([dict(zip(together, row, strict=True)) for row in zip(*columns, strict=True)])
+    combined = []
+    for parts in itertools.product(*groups):
+        keys = [key for part in parts for key in part]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice:
+            raise UserError(f"{twice}: is swept over and listed in points; give one of the two")
+        combined.append({key: value for part in parts for key, value in part.items()})
+    if not combined:
+        raise UserError("points: the list is empty; give at least one point")
+    return combined
+
+
+def _zipped(axes: Mapping[str, Sequence[Any]], groups: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """The groups of keys that go together, checked."""
+    zipped = [tuple(group) for group in groups]
+    for keys in zipped:
+        for key in keys:
+            if key not in axes:
+                raise UserError(f"--zip: {key} is not swept over (swept: {', '.join(axes) or 'nothing'})")
+            if sum(group.count(key) for group in zipped) > 1:
+                raise UserError(f"--zip: {key} is named twice")
+        lengths = {key: len(axes[key]) for key in keys}
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"{key} has {length}" for key, length in lengths.items())
+            raise UserError(f"--zip: keys that go together need equally many values ({told})")
+    return zipped
+
+
+def _where(source: str, values: Mapping[str, Any]) -> str:
+    told = ", ".join(f"{key} = {value}" for key, value in values.items())
+    return f"{source}: at {told}" if told else source

@@ -1,0 +1,86 @@
+"""Progress of a sweep on standard error: done, failed, time left; a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from airfl.sweeps.sweep import Report, Status
+
+SECONDS_BETWEEN_LINES = 5.0
+
+
+def text_of(status: Status, seconds: float) -> str:
+    """Counts, and the time left as the points so far tell, after so many seconds."""
+    ran, left = status.done + status.failed, status.points - status.before - status.done - status.failed
+    parts = [f"{status.before + status.done} of {status.points} points"]
+    if status.before and not ran:
+        parts.append(f"{status.before} finished before")
+    if status.failed:
+        parts.append(f"{status.failed} failed")
+    if left and ran:
+        parts.append(f"{duration(seconds / ran * left)} left")
+    if not left:
+        parts.append(f"done in {duration(seconds)}")
+    return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """For people: 12 s, 3 min 5 s, 2 h 10 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def failure(status: Status) -> str | None:
+    """The line for a point that has just failed."""
+    return f"failed: {status.last}: {status.cause}" if status.cause is not None else None
+
+
+@contextmanager
+def sweep_progress() -> Iterator[Report]:
+    """A report for the time of the block."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines()
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("", total=None, text="")
+        started = time.monotonic()
+
+        def report(status: Status) -> None:
+            line = failure(status)
+            if line:
+                console.print(" ".join(line.split()), markup=False, highlight=False, soft_wrap=True)
+            ended = status.before + status.done + status.failed
+            text = text_of(status, time.monotonic() - started)
+            bar.update(task, total=status.points, completed=ended, text=text.partition(", ")[2])
+
+        yield report
+
+
+class _Lines:
+    """Every failure at once, the counts now and then."""
+
+    def __init__(self) -> None:
+        self._started = self._last_line = time.monotonic()
+
+    def __call__(self, status: Status) -> None:
+        now = time.monotonic()
+        line = failure(status)
+        if line:
+            print(" ".join(line.split()), file=sys.stderr, flush=True)
+        ended = status.before + status.done + status.failed
+        first_or_last = ended == status.points or not (status.done or status.failed)
+        if first_or_last or now - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._last_line = now
+            print(text_of(status, now - self._started), file=sys.stderr, flush=True)

@@ -1,0 +1,162 @@
+"""A sweep: every point run once, wherever there is room, its run folder moved to its place when it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from airfl.config import Settings
+from airfl.device import find_device
+from airfl.results.collect import Results, read_results
+from airfl.streams import Streams
+from airfl.sweeps.cluster import Cluster, put
+from airfl.sweeps.folder import (
+    RUNNING_NAME,
+    alone,
+    open_folder,
+    place,
+    write_listing,
+)
+from airfl.sweeps.local import run_jobs
+from airfl.sweeps.place import Place, check_points
+from airfl.sweeps.points import Plan, Point, build_points
+from airfl.sweeps.task import Job, Outcome, settings_of_a_point
+from airfl.tasks.datasets import data_folders, load_dataset
+from airfl.tasks.datasets.raw import RawData
+from airfl.version import __version__
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a sweep is: points in all, finished before it began, done and failed since; the last point's name and
+    cause, "" and None at the beginning."""
+
+    points: int
+    before: int = 0
+    done: int = 0
+    failed: int = 0
+    last: str = ""
+    cause: str | None = None
+
+
+Report = Callable[[Status], None]
+
+
+def sweep(
+    config: str | Path | Settings,
+    axes: Mapping[str, Sequence[Any]] | None = None,
+    *,
+    out: str | Path,
+    seeds: int = 1,
+    overrides: Sequence[str] = (),
+    zipped: Sequence[Sequence[str]] = (),
+    points: Sequence[Mapping[str, Any]] | None = None,
+    rows: bool = False,
+    jobs: int = 1,
+    cluster: str | None = None,
+    device: str = "cpu",
+    data_dir: str | Path | None = None,
+    report: Report | None = None,
+) -> Results:
+    """Run every point that is not finished in `out`, return the results of all that are there.
+
+    config: a settings file or settings; axes: dotted key -> values, each with each; zipped: groups of those keys that
+    go together; points: settings by dotted key, listed one by one; rows: the file's [[compare]] rows, each with each
+    point; seeds: runs a point, counted up from run.seed; overrides: "section.key=value" for all. Points run in `jobs`
+    processes of this machine, or on the Dask cluster whose scheduler is at `cluster`; which of these makes no
+    difference to the results. A point that fails stops no other: see `Results.failed`. UserError for what cannot be
+    used, before any point runs. A script that calls this needs `if __name__ == "__main__":`, for its processes.
+    """
+    plan = Plan(axes or {}, zipped, points if points is not None else ({},), rows, seeds)
+    where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)
+    return run_points(build_points(config, overrides, plan), Path(out), where, report)
+
+
+def run_points(points: Sequence[Point], out: Path, where: Place, report: Report | None = None) -> Results:
+    """The work behind `sweep`, of points that are built."""
+    check_points(points, out, where)
+    with _workplace(points, where) as work, alone(out):
+        listing = replace(open_folder(out).joined([point.entry() for point in points]), root=out)
+        write_listing(listing)
+        waiting = {point.folder: point for point in points if not listing.finished(point.entry())}
+        status = Status(len(points), before=len(points) - len(waiting))
+        tell = report or (lambda status: None)
+        tell(status)
+        for outcome in work([_job(point, where) for point in waiting.values()], out / RUNNING_NAME):
+            point = waiting[outcome.name]
+            failed = dict(listing.failed)
+            failed.pop(outcome.name, None)
+            if outcome.cause is None:
+                place(out, outcome.name, _asked(point))
+            else:
+                failed[outcome.name] = outcome.cause
+            if failed != listing.failed:
+                listing = replace(listing, failed=failed)
+                write_listing(listing)
+            status = replace(
+                status,
+                done=status.done + (outcome.cause is None),
+                failed=status.failed + (outcome.cause is not None),
+                last=point.name,
+                cause=outcome.cause,
+            )
+            tell(status)
+    return read_results(out)
+
+
+Work = Callable[[Sequence[Job], Path], Iterator[Outcome]]
+
+
+@contextmanager
+def _workplace(points: Sequence[Point], where: Place) -> Iterator[Work]:
+    """What runs jobs, data at hand: UserError where a data set, a device or the cluster is not there."""
+    if where.cluster is None:
+        find_device(where.device)
+        _load_data(points, where)
+        yield lambda jobs, running: run_jobs(jobs, running, where.jobs)
+        return
+    data = _load_data(points, where)
+    with closing(Cluster(where.cluster)) as cluster:
+
+        def work(jobs: Sequence[Job], running: Path) -> Iterator[Outcome]:
+            for outcome in cluster.run_jobs(jobs, data):
+                put(outcome, running)
+                yield outcome
+
+        yield work
+
+
+def _load_data(points: Sequence[Point], where: Place) -> dict[str, RawData]:
+    """The data sets of the points, each found to be divisible as its points want it."""
+    from airfl.tasks.task import build_task
+
+    folders = data_folders(where.data_dir)
+    data: dict[str, RawData] = {}
+    seen = []
+    for point in points:
+        settings = point.settings
+        name, what = settings.task.dataset, (settings.task, settings.run.devices)
+        if what in seen:
+            continue
+        seen.append(what)
+        if name not in data:
+            data[name] = load_dataset(name, folders)
+        build_task(settings, data[name], Streams(settings.run.seed))
+    return data
+
+
+def _job(point: Point, where: Place) -> Job:
+    return Job(point.folder, settings_of_a_point(point.settings), where.data_dir, where.device)
+
+
+def _asked(point: Point) -> dict[str, Any]:
+    return {
+        "airfl_version": __version__,
+        "label": point.label,
+        "values": dict(point.values),
+        "seed": point.settings.run.seed,
+        "settings": point.settings.model_dump(),
+    }

@@ -1,0 +1,44 @@
+"""What a worker does for a point: the run, its digest, one error line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from airfl.config import Settings
+from airfl.errors import MachineError, UserError
+
+
+@dataclass(frozen=True)
+class Job:
+    """A point for a worker: its folder's name, what runs, where data is looked for, cpu or cuda."""
+
+    name: str
+    settings: Settings
+    data_dir: Path | None = None
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a point ended: the cause in one line where it failed, its files by name where they are not in place yet."""
+
+    name: str
+    cause: str | None = None
+    files: dict[str, bytes] | None = None
+
+
+def settings_of_a_point(settings: Settings) -> Settings:
+    """What runs: the settings as given, with nothing left that depends on how many points run at a time.
+
+    One thread unless run.threads says otherwise, and no engine or chunk that a measurement of speed picks.
+    """
+    return settings.resolved(run={"threads": settings.run.threads or 1}, local={"measure": False})
+
+
+def cause_of(error: BaseException) -> str:
+    """One line for people."""
+    if isinstance(error, UserError | MachineError):
+        return str(error)
+    reason = str(error).splitlines()
+    return f"{type(error).__name__}: {reason[0]}" if reason else type(error).__name__

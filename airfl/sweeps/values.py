@@ -1,0 +1,91 @@
+"""What is swept, from the command line: `key=a,b,c` and inclusive ranges `key=lo:hi:step`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+from airfl.config.load import read_value
+from airfl.errors import UserError
+
+MOST_VALUES = 100_000
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_RANGE = re.compile(rf"({_NUMBER}):({_NUMBER}):({_NUMBER})")
+_TWO_PARTS = re.compile(rf"{_NUMBER}:{_NUMBER}")
+_OPENING, _CLOSING = "[{(", "]})"
+
+
+def split_axes(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]:
+    """Overrides of one value as they are, and those of several: key -> values. The last of a key wins.
+
+    UserError for an empty range or value, or a value that is there twice.
+    """
+    fixed: dict[str, str] = {}
+    axes: dict[str, list[Any]] = {}
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        key = key.strip()
+        fixed.pop(key, None)
+        axes.pop(key, None)
+        parts = _split(value.strip()) if equals else []
+        if len(parts) < 2 and not _RANGE.fullmatch(value.strip()):
+            _refuse_two_parts(text, value.strip())
+            fixed[key] = text
+            continue
+        axes[key] = [item for part in parts for item in _values(text, part)]
+        check_different(key, axes[key])
+    return list(fixed.values()), axes
+
+
+def check_different(key: str, values: Sequence[Any]) -> None:
+    """UserError for an axis without a value, or with one twice."""
+    if not values:
+        raise UserError(f"{key}: no value to sweep over; give some, for instance {key}=0.1,0.3")
+    for place, value in enumerate(values):
+        if value in values[:place]:
+            raise UserError(f"{key}: {value!r} is there twice; a point is run once")
+
+
+def _values(text: str, part: str) -> list[Any]:
+    if not part:
+        raise UserError(f"override {text!r}: a value between commas is empty; write key=a,b,c")
+    found = _RANGE.fullmatch(part)
+    if not found:
+        _refuse_two_parts(text, part)
+        return [read_value(part)]
+    low, high, step = (Decimal(number) for number in found.groups())
+    if step == 0 or (high - low) / step < 0:
+        raise UserError(f"override {text!r}: the range {part} is empty; lo:hi:step counts from lo to hi, both included")
+    count = int((high - low) / step) + 1
+    if count > MOST_VALUES:
+        raise UserError(f"override {text!r}: {count:,} values; a sweep takes {MOST_VALUES:,} at most")
+    whole = all(re.fullmatch(r"[+-]?\d+", number) for number in found.groups())
+    # In decimal, so that 0.1:0.3:0.1 ends at 0.3.
+    numbers = [low + place * step for place in range(count)]
+    return [int(number) if whole else float(number) for number in numbers]
+
+
+def _refuse_two_parts(text: str, part: str) -> None:
+    if _TWO_PARTS.fullmatch(part):
+        raise UserError(f"override {text!r}: a range is lo:hi:step, for instance {part}:1")
+
+
+def _split(text: str) -> list[str]:
+    """At the commas that stand outside brackets and quotes."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'":
+            quote = character
+        elif character in _OPENING:
+            depth += 1
+        elif character in _CLOSING:
+            depth -= 1
+        elif character == "," and depth == 0:
+            parts.append("")
+            continue
+        parts[-1] += character
+    return [part.strip() for part in parts]
