@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from airfl.config.json_numbers import to_json
+from airfl.config import Settings, to_json
 from airfl.errors import UserError
 from airfl.output import SWEEP_NAME, TRACE_NAME
 
@@ -115,10 +115,25 @@ def place(root: Path, name: str, asked: Mapping[str, Any]) -> None:
     running.rename(target)
 
 
-def check_free(root: Path, name: str) -> None:
-    """UserError if something else than a finished run is where this point belongs."""
-    if (root / name).exists() and not (root / name / TRACE_NAME).exists():
-        raise UserError(f"{root / name}: is no finished run and stands where one belongs; move it away")
+def check_place(root: Path, name: str, settings: Settings) -> None:
+    """UserError if something else than a finished run of these settings is where this point belongs."""
+    folder = root / name
+    if not folder.exists():
+        return
+    if not (folder / TRACE_NAME).exists():
+        raise UserError(f"{folder}: is no finished run and stands where one belongs; move it away")
+    asked = _json(folder / POINT_NAME)
+    try:
+        before = Settings.model_validate(asked["settings"])
+    except (TypeError, KeyError, ValueError):
+        raise UserError(f"{folder / POINT_NAME}: does not say what was asked; choose another --out") from None
+    for section, now in settings.model_dump().items():
+        then = before.model_dump()[section]
+        for key, value in now.items():
+            if then[key] != value:
+                raise UserError(
+                    f"{folder}: was run with {section}.{key} = {then[key]!r}, which is {value!r} now; choose another --out"
+                )
 
 
 def write_listing(listing: Listing) -> None:

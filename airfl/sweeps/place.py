@@ -9,7 +9,7 @@ from pathlib import Path
 from airfl.device import check_kind
 from airfl.errors import UserError
 from airfl.schemes import check_recipe
-from airfl.sweeps.folder import check_free, open_folder
+from airfl.sweeps.folder import check_place, open_folder
 from airfl.sweeps.points import Point
 from airfl.tasks import check_fit
 
@@ -35,4 +35,4 @@ def check_points(points: Sequence[Point], out: Path, where: Place) -> None:
     for point in points:
         check_fit(point.settings)
         check_recipe(point.settings)
-        check_free(out, point.folder)
+        check_place(out, point.folder, point.settings)

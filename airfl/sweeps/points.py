@@ -30,8 +30,9 @@ class Point:
 
     @property
     def folder(self) -> str:
-        """The name of its run folder: a hash of its settings as given."""
-        text = to_json(self.settings.model_dump())
+        """The name of its run folder: a hash of what its settings give beside the defaults, so that a later version's
+        new settings leave the names of earlier points as they are."""
+        text = to_json(self.settings.model_dump(exclude_defaults=True))
         return hashlib.sha256(text.encode()).hexdigest()[:DIGITS_OF_A_HASH]
 
     @property

@@ -1,0 +1,280 @@
+"""Sweeps on this machine: the command and the function, cut off, failing, gone on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import airfl
+from airfl.errors import UserError
+from airfl.results import read_results
+from airfl.sweeps.local import run_jobs
+from airfl.sweeps.points import Plan, build_points
+from airfl.sweeps.sweep import Status
+from airfl.sweeps.task import Job, settings_of_a_point
+from tests.conftest import DEMO, SMALL, small_settings
+
+ROOT = DEMO.parents[2]
+# Twelve values of two keys, two seeds: 24 points of the demo's task.
+AXES = {"scheme.ratio": [0.1, 0.3, 1.0], "power.max_snr_db": [10.0, 20.0, 25.0, 30.0]}
+
+
+def airfl_command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "airfl", *map(str, arguments)], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+
+
+def traces(root: Path) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in root.glob("*/trace.h5")}
+
+
+def test_one_job_and_two_give_the_same_table_and_traces(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    airfl.sweep(small_settings(), AXES, seeds=2, out=one, jobs=1)
+    found = airfl.sweep(small_settings(), AXES, seeds=2, out=two, jobs=2)
+    assert len(found.runs) == 24
+    pd.testing.assert_frame_equal(found.frame(), read_results(one).frame())
+    assert sorted(traces(one)) == sorted(traces(two))
+    for name in list(traces(one))[::5]:
+        with airfl.open_trace(one / name) as first, airfl.open_trace(two / name) as second:
+            assert first.drop_attrs(deep=False).identical(second.drop_attrs(deep=False))
+    assert not (one / ".running").exists()
+
+    # A point is the run of its settings by itself.
+    point = build_points(small_settings(), [], Plan(AXES, seeds=2))[7]
+    alone = airfl.run(settings_of_a_point(point.settings), tmp_path / "alone").trace()
+    with airfl.open_trace(one / point.folder) as trace:
+        assert trace.drop_attrs(deep=False).identical(alone.drop_attrs(deep=False))
+
+
+def test_points_of_a_seed_share_devices_fades_and_noise(tmp_path: Path) -> None:
+    axes = {"scheme.ratio": [0.1, 1.0], "scheme.name": ["pfels", "wfl-p"]}
+    found = airfl.sweep(small_settings(), axes, seeds=2, out=tmp_path / "sweep")
+    for seed in (0, 1):
+        opened = [airfl.open_trace(run.folder).load() for run in found.runs if run.seed == seed]
+        for name in ("device_id", "channel_gain", "power_limit"):
+            for other in opened[1:]:
+                np.testing.assert_array_equal(opened[0][name].values, other[name].values)
+    seeds = [airfl.open_trace(run.folder)["device_id"].values for run in found.runs[:2]]
+    assert not np.array_equal(*seeds)
+
+
+def test_finished_points_are_not_run_again_and_new_ones_are_added(tmp_path: Path) -> None:
+    out, seen = tmp_path / "sweep", []
+    airfl.sweep(small_settings(), {"scheme.ratio": [0.1, 0.3]}, out=out)
+    before = {path: path.stat().st_mtime_ns for path in out.glob("*/trace.h5")}
+    results = airfl.sweep(small_settings(), {"scheme.ratio": [0.3, 0.5, 0.1]}, out=out, report=seen.append)
+    assert (seen[0], seen[-1].before, seen[-1].done) == (Status(3, before=2), 2, 1)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert [run.values["scheme.ratio"] for run in results.runs] == [0.3, 0.5, 0.1]
+
+
+def test_a_point_whose_defaults_have_changed_is_not_taken_for_finished(tmp_path: Path) -> None:
+    airfl.sweep(small_settings(), out=tmp_path / "sweep")
+    asked = next((tmp_path / "sweep").glob("*/point.json"))
+    point = json.loads(asked.read_text())
+    point["settings"]["channel"]["carrier_hz"] = 1e9  # the default of some other version
+    del point["settings"]["trace"]  # a section that version did not have
+    asked.write_text(json.dumps(point))
+    with pytest.raises(UserError, match=r"was run with channel.carrier_hz = 1000000000.0, which is 3500000000.0 now"):
+        airfl.sweep(small_settings(), out=tmp_path / "sweep")
+
+
+def test_a_point_that_fails_is_told_and_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A replay file loses its last round when the sweep has begun."""
+    import h5py
+
+    import airfl.sweeps.progress
+    from airfl.cli import main
+
+    file, out = tmp_path / "gains.h5", tmp_path / "sweep"
+
+    def write_gains(rounds: int) -> None:
+        with h5py.File(file, "w") as replay:
+            replay["gains"] = np.full((rounds, 100), 0.02)
+
+    shown = airfl.sweeps.progress.sweep_progress
+
+    @contextmanager
+    def damaging() -> Iterator[Callable[[Status], None]]:
+        with shown() as report:
+
+            def damage_and_report(status: Status) -> None:
+                write_gains(2)
+                report(status)
+
+            yield damage_and_report
+
+    monkeypatch.setattr(airfl.sweeps.progress, "sweep_progress", damaging)
+    words = ["airfl", "sweep", DEMO, *SMALL, "channel.fading=replay", f"channel.replay_file={file}", "run.rounds=2,3"]
+    monkeypatch.setattr(sys, "argv", [*map(str, words), "--out", str(out)])
+    write_gains(3)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    told = capsys.readouterr().err
+    assert f"failed: run.rounds = 3, seed 0: channel.replay_file: {file}: 'gains' holds 2 of the 3 rounds" in told
+    assert told.splitlines()[-1].endswith("1 of 2 points failed; the same command tries them again")
+    assert "1 of 2 points, 1 failed" in told
+    found = read_results(out)
+    assert [run.values["run.rounds"] for run in found.runs] == [2]
+    assert len(found.failed) == 1
+    listed = airfl_command("results", out, "--json")
+    assert list(json.loads(listed.stdout)["failed"].values()) == list(found.failed.values())
+
+    # Mended, the same command runs that point alone.
+    write_gains(3)
+    monkeypatch.setattr(airfl.sweeps.progress, "sweep_progress", shown)
+    main()
+    assert "1 finished before" in capsys.readouterr().err
+    assert not read_results(out).failed
+
+
+def test_a_process_that_dies_takes_one_point_with_it(tmp_path: Path) -> None:
+    """The second of four points kills its process; the others run, in another one."""
+    jobs = [Job(str(seed), small_settings(f"run.seed={seed}"), device="cpu") for seed in range(4)]
+    jobs[1] = Job("1", _Deadly.of(jobs[1].settings))
+    outcomes = {outcome.name: outcome.cause for outcome in run_jobs(jobs, tmp_path, 2)}
+    assert outcomes["1"] == "its process died (SIGKILL); was there enough memory?"
+    assert [outcomes[name] for name in "023"] == [None] * 3
+    assert all((tmp_path / name / "trace.h5").exists() for name in "023")
+
+
+class _Deadly:
+    """Settings that kill the process which reads them."""
+
+    @classmethod
+    def of(cls, settings: airfl.Settings) -> airfl.Settings:
+        deadly = settings.model_copy()
+        object.__setattr__(deadly, "__class__", _DeadlySettings)
+        return deadly
+
+
+class _DeadlySettings(airfl.Settings):
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return os.kill, (_OwnPid(), signal.SIGKILL)
+
+
+class _OwnPid:
+    """The pid of whoever unpickles it."""
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return os.getpid, ()
+
+
+def test_ctrl_c_keeps_finished_points_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    words = [*map(str, ("sweep", DEMO, *SMALL, "run.rounds=25", "scheme.ratio=0.1:0.8:0.1", "--jobs", 2, "--out", out))]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "airfl", *words], stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while len(traces(out)) < 2 and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it: to all processes
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "finished points are kept; the same command goes on" in told
+    assert "Traceback" not in told
+    kept = traces(out)
+    assert 2 <= len(kept) < 8
+    assert not (out / ".running").exists()
+    assert len(read_results(out).runs) == len(kept)
+
+    again = airfl_command(*words)
+    assert again.returncode == 0, again.stderr
+    assert f"{len(kept)} finished before" in again.stderr
+    assert len(traces(out)) == 8
+    assert {name: trace for name, trace in traces(out).items() if name in kept} == kept
+
+
+def test_what_a_killed_sweep_left_half_is_run_again(tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    airfl.sweep(small_settings(), {"scheme.ratio": [0.1]}, out=out)
+    half = out / ".running" / build_points(small_settings(), [], Plan({"scheme.ratio": [0.2]}))[0].folder
+    half.mkdir(parents=True)
+    (half / "trace.h5").write_bytes(b"half a trace")
+    results = airfl.sweep(small_settings(), {"scheme.ratio": [0.2]}, out=out)
+    assert [run.values["scheme.ratio"] for run in results.runs] == [0.1, 0.2]
+
+
+def test_two_sweeps_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    def report(status: Status) -> None:
+        if not status.done:
+            with pytest.raises(UserError, match="another sweep is writing into it"):
+                airfl.sweep(small_settings(), {"scheme.ratio": [0.5]}, out=tmp_path / "sweep")
+
+    airfl.sweep(small_settings(), {"scheme.ratio": [0.1]}, out=tmp_path / "sweep", report=report)
+    assert len(traces(tmp_path / "sweep")) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["scheme.ration=0.1,0.2"], "scheme.ration: unknown key; did you mean ratio"),
+        (["scheme.ratio=1:0:0.5"], "the range 1:0:0.5 is empty"),
+        (["scheme.ratio=0.1,2"], "scheme.ratio"),
+        (["scheme.ratio=0.1,0.2", "--jobs", "2", "--cluster", "tcp://127.0.0.1:1"], "give one of the two"),
+        (["scheme.ratio=0.1,0.2", "--zip", "scheme.ratio,run.seed"], "--zip: run.seed is not swept over"),
+        (["task.dataset=mnist", "task.model=logistic,mlp"], "'logistic' takes inputs of shape (123,)"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(tmp_path: Path, words: list[str], message: str) -> None:
+    done = airfl_command("sweep", DEMO, *words, "--out", tmp_path / "out")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert message in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    done = airfl_command("sweep", DEMO, "scheme.ratio=0.1,0.2", "--out", tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "holds files of something else" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_trace_of_another_version_is_told_in_one_line(tmp_path: Path) -> None:
+    import h5py
+
+    airfl.sweep(small_settings(), out=tmp_path / "sweep")
+    trace = next((tmp_path / "sweep").glob("*/trace.h5"))
+    with h5py.File(trace, "a") as file:
+        file.attrs["schema"] = "airfl-trace/9"
+    done = airfl_command("results", tmp_path / "sweep")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "airfl-trace/9" in done.stderr
+    assert "airfl-trace/1" in done.stderr
+
+
+def test_results_prints_tables_and_writes_nothing_twice(tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    airfl.sweep(small_settings(), {"scheme.ratio": [0.1, 1.0]}, seeds=2, out=out)
+    done = airfl_command(
+        "results", out, "--sort", "test_accuracy", "--at", "rounds", "--at", "energy=1e6", "--target", 0.1
+    )
+    assert done.returncode == 0, done.stderr
+    for words in ("accuracy % at equal cost", "rounds = 2", "1.00e6", "cost to reach an accuracy of 10%"):
+        assert words in done.stdout
+    for words, message in (
+        (["--at", "enrgy"], "did you mean energy"),
+        (["--at", "energy=-1"], "a number above 0 is wanted"),
+        (["--sort", "nothing"], "--sort: there is no 'nothing'"),
+    ):
+        wrong = airfl_command("results", out, *words)
+        assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
+        assert message in wrong.stderr

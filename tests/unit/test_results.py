@@ -1,0 +1,232 @@
+"""Averages over seeds, comparisons at equal cost, the tidy table."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import airfl
+from airfl.errors import UserError
+from airfl.report.results import ordered, plain_results
+from airfl.report.summary import summarise
+from airfl.results import read_results
+from airfl.results.averages import average
+from airfl.results.collect import Results
+from airfl.results.digest import DIGEST_NAME, digest_of, keep
+from airfl.results.equal_cost import accuracy_at, common_budget, compare_at, cost_to, reached
+from airfl.results.tidy import write
+from airfl.sweeps.folder import Entry, Listing, write_listing
+from tests.conftest import small_settings
+
+RATIOS = (0.1, 1.0)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """PFELS at two ratios and FedAvg, two seeds each, as a sweep leaves them; without digests."""
+    root = tmp_path_factory.mktemp("results") / "sweep"
+    entries = []
+    for scheme, ratio in (("pfels", 0.1), ("pfels", 1.0), ("fedavg", 1.0)):
+        for seed in (0, 1):
+            values = {"scheme.name": scheme, "scheme.ratio": ratio}
+            changes = [f"{key}={value}" for key, value in values.items()]
+            folder = f"{scheme}-{ratio}-{seed}"
+            airfl.run(small_settings(*changes, f"run.seed={seed}", "run.rounds=6"), root / folder)
+            entries.append(Entry(folder, "", values, seed))
+    write_listing(Listing(root, tuple(entries)))
+    return root
+
+
+@pytest.fixture(scope="module")
+def results(swept: Path) -> Results:
+    return read_results(swept)
+
+
+def test_averages_are_students() -> None:
+    values = [0.71, 0.74, 0.78, 0.73]
+    one = average(values)
+    assert one.mean == pytest.approx(statistics.mean(values))
+    assert one.deviation == pytest.approx(statistics.stdev(values))
+    # t of 3 degrees of freedom at 97.5%, from tables: 3.182446.
+    assert one.high - one.mean == pytest.approx(3.182446 * statistics.stdev(values) / 2, rel=1e-6)
+    assert one.mean - one.low == pytest.approx(one.high - one.mean)
+
+
+def test_the_interval_covers_the_truth_95_times_in_100() -> None:
+    draws = np.random.default_rng(7).normal(3.0, 2.0, size=(4000, 5))
+    covered = np.mean([found.low <= 3.0 <= found.high for found in map(average, draws)])
+    assert abs(covered - 0.95) < 4 * math.sqrt(0.95 * 0.05 / len(draws))
+
+
+def test_one_value_and_infinite_values_have_no_deviation() -> None:
+    assert average([2.0]).mean == 2.0
+    assert math.isnan(average([2.0]).deviation)
+    assert average([math.inf, math.inf]).mean == math.inf
+    assert math.isnan(average([math.inf, math.inf]).low)
+
+
+def test_groups_are_runs_that_differ_in_their_seed(results: Results) -> None:
+    assert results.axes == ("scheme.name", "scheme.ratio")
+    assert [group.name for group in results.groups] == [
+        "scheme.name = pfels, ratio = 0.1",
+        "scheme.name = pfels, ratio = 1.0",
+        "scheme.name = fedavg, ratio = 1.0",
+    ]
+    assert [[run.seed for run in group.runs] for group in results.groups] == [[0, 1]] * 3
+
+
+def test_a_digest_says_what_the_trace_says(swept: Path) -> None:
+    folder = swept / "pfels-0.1-0"
+    found = digest_of(folder)
+    with airfl.open_trace(folder) as trace:
+        assert repr(found.summary) == repr(summarise(trace))
+        energy = np.cumsum(trace["energy_j"].values)
+        np.testing.assert_allclose(found.course["energy"], energy, rtol=1e-12)
+        np.testing.assert_array_equal(found.course["test_accuracy"], trace["test_accuracy"].values)
+        np.testing.assert_array_equal(found.course["resource_elements"], np.cumsum(trace["resource_elements"].values))
+    assert found.course["rounds"].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_kept_digest_is_the_same_and_of_no_other_trace(swept: Path, tmp_path: Path) -> None:
+    run = airfl.run(small_settings("scheme.name=fedavg"), tmp_path / "run")
+    folder = run.path.parent
+    made, kept = keep(folder), digest_of(folder)
+    assert repr(made.summary) == repr(kept.summary)  # nan and inf survive
+    for name, values in made.course.items():
+        np.testing.assert_array_equal(values, kept.course[name])
+    # The trace is another one now: its digest is made anew.
+    (folder / "trace.h5").write_bytes((swept / "pfels-1.0-1" / "trace.h5").read_bytes())
+    assert digest_of(folder).summary.scheme == "pfels"
+    (folder / DIGEST_NAME).write_text("{]")
+    assert digest_of(folder).summary.scheme == "pfels"
+
+
+def test_a_kept_digest_is_what_is_read(tmp_path: Path) -> None:
+    folder = airfl.run(small_settings(), tmp_path / "run").path.parent
+    keep(folder)
+    kept = json.loads((folder / DIGEST_NAME).read_text())
+    kept["summary"]["test_accuracy"] = 0.123
+    (folder / DIGEST_NAME).write_text(json.dumps(kept))
+    assert digest_of(folder).summary.test_accuracy == 0.123
+
+
+def test_accuracy_at_a_budget_is_that_of_the_last_evaluation_it_pays_for(results: Results) -> None:
+    run = results.groups[0].runs[0]
+    spent, accuracy = run.digest.course["energy"], run.digest.course["test_accuracy"]
+    assert accuracy_at(run, "energy", spent[2]) == accuracy[2]
+    assert accuracy_at(run, "energy", (spent[2] + spent[3]) / 2) == accuracy[2]
+    assert math.isnan(accuracy_at(run, "energy", spent[0] / 2))
+    assert accuracy_at(run, "rounds", 6) == accuracy[-1]
+    assert math.isnan(accuracy_at(run, "rounds", 60))  # the run says nothing of that
+
+
+def test_all_are_compared_at_what_each_has_spent(results: Results) -> None:
+    budget = common_budget(results.groups, "resource_elements")
+    totals = [run.digest.summary.resource_elements for group in results.groups[:2] for run in group.runs]
+    assert budget == min(totals)
+    found = compare_at(results.groups, "resource_elements", budget)
+    assert found[0].mean == pytest.approx(
+        np.mean([run.digest.course["test_accuracy"][-1] for run in results.groups[0].runs])
+    )
+    # Ten times the elements a round: within the first round's budget of the other there is nothing.
+    assert math.isnan(found[1].mean)
+    assert common_budget(results.groups, "rounds") == 6
+    with pytest.raises(UserError, match="a run has spent nothing"):
+        common_budget(results.groups, "uplink_bits")
+    with pytest.raises(UserError, match="did you mean energy"):
+        common_budget(results.groups, "enrgy")
+
+
+def test_the_cost_of_a_target_is_that_of_its_first_evaluation(results: Results) -> None:
+    run = results.groups[0].runs[0]
+    accuracy = run.digest.course["test_accuracy"]
+    first = int(np.flatnonzero(accuracy >= accuracy[3])[0])
+    assert cost_to(run, "rounds", float(accuracy[3])) == first + 1
+    assert cost_to(run, "energy", float(accuracy[3])) == run.digest.course["energy"][first]
+    assert cost_to(run, "energy", 1.0) == math.inf
+    assert reached(results.groups[0], 1.0) == 0
+
+
+def test_the_tidy_table_has_a_line_a_run(results: Results, tmp_path: Path) -> None:
+    files = write(results, tmp_path / "tables")
+    parquet, csv = pd.read_parquet(files[0]), pd.read_csv(files[1])
+    assert len(parquet) == len(csv) == 6
+    assert parquet["scheme.ratio"].tolist() == [0.1, 0.1, 1.0, 1.0, 1.0, 1.0]
+    for column in ("test_accuracy", "energy", "resource_elements", "epsilon", "seed"):
+        expected = [getattr(run.digest.summary, column) for group in results.groups for run in group.runs]
+        np.testing.assert_array_equal(parquet[column], expected)
+        np.testing.assert_array_equal(csv[column], expected)
+    with pytest.raises(UserError, match="is there already"):
+        write(results, tmp_path / "tables")
+
+
+def test_sorted_by_a_key_or_a_figure(results: Results) -> None:
+    accuracies = [
+        np.mean([run.digest.summary.test_accuracy for run in g.runs]) for g in ordered(results, "test_accuracy")
+    ]
+    assert accuracies == sorted(accuracies, reverse=True)
+    energies = [np.mean([run.digest.summary.energy for run in group.runs]) for group in ordered(results, "energy")]
+    assert energies == sorted(energies)
+    assert [group.values["scheme.ratio"] for group in ordered(results, "ratio")] == [0.1, 1.0, 1.0]
+    with pytest.raises(UserError, match="--sort: there is no 'acuracy'"):
+        ordered(results, "acuracy")
+
+
+def test_plain_results_are_the_means_of_the_traces(swept: Path, results: Results) -> None:
+    plain = plain_results(results, budgets={"rounds": 3.0}, target=0.0)
+    accuracies = []
+    for seed in (0, 1):
+        with airfl.open_trace(swept / f"pfels-0.1-{seed}") as trace:
+            accuracies.append(trace["test_accuracy"].values)
+    group = plain["groups"][0]
+    assert group["figures"]["test_accuracy"]["mean"] == pytest.approx(np.mean([one[-1] for one in accuracies]))
+    assert group["accuracy_at"]["rounds"]["mean"] == pytest.approx(np.mean([one[2] for one in accuracies]))
+    assert group["cost_to"]["rounds"]["mean"] == 1.0
+    assert not [name for name in group["figures"] if name.endswith("seconds") or "utc" in name]  # no timings
+
+
+def test_points_of_a_widened_sweep_are_told_apart_by_their_own_settings(swept: Path, tmp_path: Path) -> None:
+    """A point of the first sweep was not swept over the key of the second: its settings say what it had."""
+    root = tmp_path / "wide"
+    root.mkdir()
+    for name in ("pfels-0.1-0", "pfels-1.0-0"):
+        (root / name).symlink_to(swept / name)
+    entries = (Entry("pfels-0.1-0", "", {"scheme.ratio": 0.1}, 0), Entry("pfels-1.0-0", "", {"run.devices": 100}, 0))
+    write_listing(Listing(root, entries))
+    found = read_results(root)
+    assert [dict(run.values) for run in found.runs] == [
+        {"scheme.ratio": 0.1, "run.devices": 100},
+        {"scheme.ratio": 1.0, "run.devices": 100},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{]", "cannot be read as JSON"),
+        ('{"schema": "airfl-sweep/7"}', "not a sweep of schema airfl-sweep/1"),
+        ("[1]", "not a sweep of schema"),
+        (
+            '{"schema": "airfl-sweep/1", "points": [{"folder": "../x", "label": "", "values": {}, "seed": 0}]}',
+            "damaged",
+        ),
+        ('{"schema": "airfl-sweep/1", "points": 3}', "damaged"),
+    ],
+)
+def test_a_folder_that_is_no_sweep_is_told_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "sweep.json").write_text(text)
+    with pytest.raises(UserError, match=message) as told:
+        read_results(tmp_path)
+    assert "\n" not in str(told.value)
+
+
+def test_a_folder_without_runs_is_told(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(UserError, match="holds no run"):
+        read_results(tmp_path)

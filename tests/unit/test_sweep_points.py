@@ -1,0 +1,150 @@
+"""What is swept, and the points that makes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airfl.config import load_settings
+from airfl.errors import UserError
+from airfl.sweeps.points import Plan, build_points
+from airfl.sweeps.task import settings_of_a_point
+from airfl.sweeps.values import split_axes
+
+
+def values_of(points: list, key: str) -> list:
+    return [point.values[key] for point in points]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("a.b=0.1,0.3,0.5", [0.1, 0.3, 0.5]),
+        ("a.b=0:20:5", [0, 5, 10, 15, 20]),
+        ("a.b=0.1:0.3:0.1", [0.1, 0.2, 0.3]),
+        ("a.b=10:0:-5", [10, 5, 0]),
+        ("a.b=0:7:5", [0, 5]),
+        ("a.b=3:3:1", [3]),
+        ("a.b=0:4:2,10,1e2", [0, 2, 4, 10, 100.0]),
+        ("a.b=[2,15],[5.0,20]", [[2, 15], [5.0, 20]]),
+        ("a.b=pfels,wfl-p", ["pfels", "wfl-p"]),
+        ('a.b="x,y",z', ["x,y", "z"]),
+        ("a.b=true,false", [True, False]),
+    ],
+)
+def test_values_and_inclusive_ranges(text: str, values: list) -> None:
+    fixed, axes = split_axes([text])
+    assert not fixed
+    assert axes == {"a.b": values}
+    assert [type(value) for value in axes["a.b"]] == [type(value) for value in values]
+
+
+def test_one_value_is_no_axis_and_the_last_of_a_key_wins() -> None:
+    assert split_axes(["a.b=1,2", "c.d=[1,2]", "a.b=3"]) == (["c.d=[1,2]", "a.b=3"], {})
+    assert split_axes(["a.b=3", "a.b=1,2"]) == ([], {"a.b": [1, 2]})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a.b=5:0:1", "range 5:0:1 is empty"),
+        ("a.b=0:5:0", "range 0:5:0 is empty"),
+        ("a.b=0:5", "a range is lo:hi:step"),
+        ("a.b=1,,2", "a value between commas is empty"),
+        ("a.b=1,2,1", "1 is there twice"),
+        ("a.b=0:1e9:1", "a sweep takes 100,000 at most"),
+    ],
+)
+def test_what_cannot_be_swept_is_told_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message) as told:
+        split_axes([text])
+    assert "\n" not in str(told.value)
+
+
+def test_a_grid_takes_each_with_each_the_last_changing_fastest(demo: Path) -> None:
+    points = build_points(demo, [], Plan({"scheme.ratio": [0.1, 0.3], "run.devices": [100, 200, 300]}, seeds=2))
+    assert values_of(points[::2], "scheme.ratio") == [0.1, 0.1, 0.1, 0.3, 0.3, 0.3]
+    assert values_of(points[::2], "run.devices") == [100, 200, 300] * 2
+    assert [point.settings.run.seed for point in points] == [0, 1] * 6
+    assert {(p.settings.scheme.ratio, p.settings.run.devices) for p in points} == {
+        (ratio, devices) for ratio in (0.1, 0.3) for devices in (100, 200, 300)
+    }
+
+
+def test_zipped_keys_go_together(demo: Path) -> None:
+    axes = {"scheme.ratio": [0.1, 0.3], "run.devices": [100, 200], "run.selected": [4, 8]}
+    points = build_points(demo, [], Plan(axes, zipped=[("scheme.ratio", "run.selected")]))
+    assert [(p.settings.scheme.ratio, p.settings.run.selected, p.settings.run.devices) for p in points] == [
+        (0.1, 4, 100),
+        (0.1, 4, 200),
+        (0.3, 8, 100),
+        (0.3, 8, 200),
+    ]
+
+
+def test_points_listed_one_by_one(demo: Path) -> None:
+    listed = [{"scheme.name": "pfels", "scheme.ratio": 0.1}, {"scheme.name": "wfl-p"}]
+    points = build_points(demo, ["run.rounds=3"], Plan(points=listed))
+    assert [(p.settings.scheme.name, p.settings.scheme.ratio) for p in points] == [("pfels", 0.1), ("wfl-p", 0.3)]
+    assert {p.settings.run.rounds for p in points} == {3}
+
+
+def test_rows_of_the_file_each_with_each_point(demo: Path) -> None:
+    points = build_points(demo, ["server.learning_rate=0.5"], Plan({"power.max_snr_db": [10, 20]}, rows=True))
+    assert len(points) == 10
+    assert [point.label for point in points[:3]] == ["FedAvg, ideal link", "FedAvg, ideal link", "PFELS, p = 0.3"]
+    # What a row sets comes after overrides.
+    assert {p.settings.server.learning_rate for p in points if p.label.endswith("step 0.3")} == {0.3}
+    assert {p.settings.server.learning_rate for p in points if not p.label.endswith("step 0.3")} == {0.5}
+
+
+def test_seeds_may_be_swept_themselves(demo: Path) -> None:
+    points = build_points(demo, [], Plan({"run.seed": [3, 5], "scheme.ratio": [0.1]}))
+    assert [(point.settings.run.seed, dict(point.values)) for point in points] == [
+        (3, {"scheme.ratio": 0.1}),
+        (5, {"scheme.ratio": 0.1}),
+    ]
+    with pytest.raises(UserError, match="give one of the two"):
+        build_points(demo, [], Plan({"run.seed": [3, 5]}, seeds=2))
+
+
+def test_a_folder_is_named_by_the_settings_and_nothing_else(demo: Path) -> None:
+    swept = build_points(demo, [], Plan({"scheme.ratio": [0.1, 0.5]}))
+    listed = build_points(load_settings(demo), [], Plan(points=[{"scheme.ratio": 0.1}], rows=False))
+    assert swept[0].folder == listed[0].folder
+    assert len({point.folder for point in build_points(demo, [], Plan({"run.devices": [50, 60]}, seeds=3))}) == 6
+    # A default that is written out is the same point.
+    plain, written = (build_points(demo, text, Plan()) for text in ([], ["server.learning_rate=1.0"]))
+    assert plain[0].folder == written[0].folder
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (Plan({"scheme.ration": [0.1, 0.2]}), "scheme.ration: unknown key; did you mean ratio"),
+        (Plan({"ratio": [0.1, 0.2]}), "ratio: a dotted key section.key is wanted"),
+        (Plan({"scheme.ratio": [0.1, 3.0]}), "at scheme.ratio = 3.0: scheme.ratio"),
+        (Plan({"scheme.ratio": []}), "scheme.ratio: no value"),
+        (Plan({"scheme.ratio": [0.1, 0.1]}), "is there twice"),
+        (Plan({"scheme.ratio": [0.1]}, zipped=[("run.rounds", "scheme.ratio")]), "run.rounds is not swept over"),
+        (
+            Plan({"scheme.ratio": [0.1, 0.2], "run.rounds": [3]}, zipped=[("scheme.ratio", "run.rounds")]),
+            "equally many",
+        ),
+        (Plan({"scheme.ratio": [0.1]}, points=[{"scheme.ratio": 0.2}]), "is swept over and listed"),
+        (Plan(points=[{"scheme.ratio": 0.2}, {"scheme.ratio": 0.2}]), "has the very settings of"),
+        (Plan(points=[]), "the list is empty"),
+        (Plan(seeds=0), "seeds: 0 is below 1"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_told_in_one_line(demo: Path, plan: Plan, message: str) -> None:
+    with pytest.raises(UserError, match=message) as told:
+        build_points(demo, [], plan)
+    assert "\n" not in str(told.value)
+
+
+def test_what_runs_leaves_nothing_to_a_measurement_of_speed(demo: Path) -> None:
+    ran = settings_of_a_point(load_settings(demo))
+    assert (ran.run.threads, ran.local.measure) == (1, False)
+    assert settings_of_a_point(load_settings(demo, ["run.threads=2"])).run.threads == 2
