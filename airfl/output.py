@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from airfl.errors import UserError
@@ -27,3 +28,10 @@ def check_new(folder: Path) -> None:
     check_no_run(folder)
     if folder.exists() and any(folder.iterdir()):
         raise UserError(f"{folder}: is not an empty folder; choose another --out")
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Write the file whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text + "\n")
+    temporary.replace(path)

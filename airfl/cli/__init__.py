@@ -18,6 +18,7 @@ from airfl.cli.lists import config, datasets, models, schemes
 from airfl.cli.privacy import privacy
 from airfl.cli.runs import budget, compare, plot, run
 from airfl.cli.sweeps import results, sweep
+from airfl.cli.tune import tune
 from airfl.errors import MachineError, UserError
 
 # In the order of --help, each with its example.
@@ -25,6 +26,7 @@ COMMANDS = (
     (run, "airfl run experiments/configs/demo.toml scheme.name=wfl-p run.rounds=50 --out runs/wfl-p"),
     (compare, "airfl compare experiments/configs/demo.toml --schemes pfels,fedavg --seeds 3 --out runs/two"),
     (sweep, "airfl sweep experiments/configs/demo.toml scheme.ratio=0.1,0.3,1.0 --seeds 3 --jobs 2 --out runs/ratios"),
+    (tune, "airfl tune CONFIG local.learning_rate=0.02,0.05,0.1 task.validation_share=0.1 --out runs/tuning"),
     (results, "airfl results runs/ratios --at energy --target 0.75"),
     (budget, "airfl budget experiments/configs/papers/pfels-cifar10.toml scheme.name=wfl-p"),
     (privacy, "airfl privacy --noise-multiplier 1 --sampling-rate 0.032 --rounds 2000 --delta 1e-3"),

@@ -37,6 +37,9 @@ class RunSettings(Section):
     evaluate_every: Count = Field(10, description="rounds between evaluations; the last round is always evaluated")
     threads: int = Field(0, ge=0, description="CPU threads; 0 = as many as torch takes")
     chunk: int = Field(0, ge=0, description="devices trained in one batched computation; 0 = the fastest that fits")
+    tuned: bool = Field(
+        False, description="says that step size and the like were chosen for this scheme; `airfl tune` writes it"
+    )
 
 
 class TaskSettings(Section):

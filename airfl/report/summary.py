@@ -21,7 +21,8 @@ class Summary:
     """One run in numbers. Energies and counts are sums over all rounds and devices; epsilons as in the trace; air time
     includes the downlink where it is charged; claim_scope: what the paper's claim is for, a "round" or the "run";
     level: whose data is protected; paper_cost_mb: the papers' own "Cost (MB)", nan for analog links; gradients: of
-    single samples, all devices; adjacency, sampling, observer, accountant, csi_error: as at the trace's `epsilon`."""
+    single samples, all devices; adjacency, sampling, observer, accountant, csi_error: as at the trace's `epsilon`;
+    tuned: as the settings say."""
 
     scheme: str
     seed: int
@@ -50,6 +51,7 @@ class Summary:
     observer: str = "third_party"
     accountant: str = ""
     csi_error: str = "realised"
+    tuned: bool = False
 
     @property
     def claim_holds(self) -> bool:
@@ -100,6 +102,7 @@ def summarise(dataset: xarray.Dataset) -> Summary:
         observer=str(about["observer"]),
         accountant=str(about["accountant"]),
         csi_error=str(about.get("csi_error", "realised")),
+        tuned=bool(settings_of(dataset).get("run", {}).get("tuned", False)),
     )
 
 

@@ -188,7 +188,18 @@ def notes(rows: Sequence[TableRow]) -> str:
     scope = " or ".join(_of_rows(rows, lambda run: SCOPES[run.claim_scope]))
     return (
         f"{averaged}energy: {energy} over devices and rounds (ideal link: at capacity). "
-        f"ε: {meanings.format(scope=scope)}. {statement(rows)}."
+        f"ε: {meanings.format(scope=scope)}. {statement(rows)}.{untuned(rows)}"
+    )
+
+
+def untuned(rows: Sequence[TableRow]) -> str:
+    """A sentence where schemes are compared that were not all tuned; the papers tune each."""
+    schemes = {run.scheme for row in rows for run in row.runs}
+    if len(schemes) < 2 or all(run.tuned for row in rows for run in row.runs):
+        return ""
+    return (
+        " Not tuned: step size, clip and the like were not chosen for each scheme by itself, as the papers do "
+        "(`airfl tune`)."
     )
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from typing import Any
 
 from airfl.config import Settings, to_json
 from airfl.errors import UserError
-from airfl.output import SWEEP_NAME, TRACE_NAME
+from airfl.output import SWEEP_NAME, TRACE_NAME, replace_text
 
 SCHEMA = "airfl-sweep/1"
 FAILED_NAME, POINT_NAME, RUNNING_NAME, LOCK_NAME = "failed.json", "point.json", ".running", ".lock"
@@ -122,18 +121,38 @@ def check_place(root: Path, name: str, settings: Settings) -> None:
         return
     if not (folder / TRACE_NAME).exists():
         raise UserError(f"{folder}: is no finished run and stands where one belongs; move it away")
-    asked = _json(folder / POINT_NAME)
+    for key, then, now in _differences(_asked(folder), settings):
+        raise UserError(f"{folder}: was run with {key} = {then!r}, which is {now!r} now; choose another --out")
+
+
+def check_same_sweep(listing: Listing, entry: Entry, settings: Settings) -> None:
+    """UserError where this point and those that are there differ in more than what is swept: they would be averaged,
+    or compared, as if they did not."""
+    like = [one for one in listing.entries if one.label == entry.label and listing.finished(one)]
+    for one in like[:1]:
+        for key, then, now in _differences(_asked(listing.root / one.folder), settings):
+            if key != "run.seed" and key not in one.values and key not in entry.values:
+                raise UserError(
+                    f"{listing.root}: holds points with {key} = {then!r}, here it is {now!r}; choose another --out, or "
+                    f"sweep over {key}"
+                )
+
+
+def _asked(folder: Path) -> Settings:
+    """The settings that a finished point was given; what is newer than it stands at its default."""
     try:
-        before = Settings.model_validate(asked["settings"])
+        return Settings.model_validate(_json(folder / POINT_NAME)["settings"])
     except (TypeError, KeyError, ValueError):
         raise UserError(f"{folder / POINT_NAME}: does not say what was asked; choose another --out") from None
-    for section, now in settings.model_dump().items():
-        then = before.model_dump()[section]
-        for key, value in now.items():
-            if then[key] != value:
-                raise UserError(
-                    f"{folder}: was run with {section}.{key} = {then[key]!r}, which is {value!r} now; choose another --out"
-                )
+
+
+def _differences(before: Settings, now: Settings) -> Iterator[tuple[str, Any, Any]]:
+    """(dotted key, value before, value now) of what differs."""
+    old, new = before.model_dump(), now.model_dump()
+    for section, table in new.items():
+        for key, value in table.items():
+            if old[section][key] != value:
+                yield f"{section}.{key}", old[section][key], value
 
 
 def write_listing(listing: Listing) -> None:
@@ -144,13 +163,6 @@ def write_listing(listing: Listing) -> None:
     )
     if listing.failed or (listing.root / FAILED_NAME).exists():
         replace_text(listing.root / FAILED_NAME, to_json(dict(listing.failed), indent=1))
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Write the file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text + "\n")
-    temporary.replace(path)
 
 
 def _json(path: Path) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from airfl.device import check_kind
 from airfl.errors import UserError
 from airfl.schemes import check_recipe
-from airfl.sweeps.folder import check_place, open_folder
+from airfl.sweeps.folder import check_place, check_same_sweep, open_folder
 from airfl.sweeps.points import Point
 from airfl.tasks import check_fit
 
@@ -31,7 +31,10 @@ def check_points(points: Sequence[Point], out: Path, where: Place) -> None:
     if where.cluster is not None and where.jobs != 1:
         raise UserError("--jobs and --cluster: points run on this machine or on a cluster; give one of the two")
     check_kind(where.device)
-    open_folder(out)
+    listing = open_folder(out)
+    for label in dict.fromkeys(point.label for point in points):
+        one = next(point for point in points if point.label == label)
+        check_same_sweep(listing, one.entry(), one.settings)
     for point in points:
         check_fit(point.settings)
         check_recipe(point.settings)

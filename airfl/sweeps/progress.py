@@ -15,16 +15,17 @@ from airfl.sweeps.sweep import Report, Status
 SECONDS_BETWEEN_LINES = 5.0
 
 
-def text_of(status: Status, seconds: float) -> str:
-    """Counts, and the time left as the points so far tell, after so many seconds."""
+def text_of(status: Status, seconds: float, since_first: float) -> str:
+    """Counts, and the time left as the points so far tell; seconds since the beginning, and since a first point ended,
+    which tells little: processes had to start for it."""
     ran, left = status.done + status.failed, status.points - status.before - status.done - status.failed
     parts = [f"{status.before + status.done} of {status.points} points"]
     if status.before and not ran:
         parts.append(f"{status.before} finished before")
     if status.failed:
         parts.append(f"{status.failed} failed")
-    if left and ran:
-        parts.append(f"{duration(seconds / ran * left)} left")
+    if left and ran > 1:
+        parts.append(f"{duration(since_first / (ran - 1) * left)} left")
     if not left:
         parts.append(f"done in {duration(seconds)}")
     return ", ".join(parts)
@@ -48,39 +49,52 @@ def failure(status: Status) -> str | None:
 @contextmanager
 def sweep_progress() -> Iterator[Report]:
     """A report for the time of the block."""
-    console = Console(stderr=True)
+    console, clock = Console(stderr=True), _Clock()
     if not console.is_terminal:
-        yield _Lines()
+        lines = _Lines()
+        yield lambda status: lines.show(status, clock(status))
         return
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("", total=None, text="")
-        started = time.monotonic()
 
         def report(status: Status) -> None:
             line = failure(status)
             if line:
                 console.print(" ".join(line.split()), markup=False, highlight=False, soft_wrap=True)
             ended = status.before + status.done + status.failed
-            text = text_of(status, time.monotonic() - started)
-            bar.update(task, total=status.points, completed=ended, text=text.partition(", ")[2])
+            bar.update(task, total=status.points, completed=ended, text=clock(status).partition(", ")[2])
 
         yield report
+
+
+class _Clock:
+    """Writes `text_of` with the time that has passed."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._first: float | None = None
+
+    def __call__(self, status: Status) -> str:
+        now = time.monotonic()
+        if self._first is None and (status.done or status.failed):
+            self._first = now
+        return text_of(status, now - self._started, now - (self._first or now))
 
 
 class _Lines:
     """Every failure at once, the counts now and then."""
 
     def __init__(self) -> None:
-        self._started = self._last_line = time.monotonic()
+        self._last_line = time.monotonic()
 
-    def __call__(self, status: Status) -> None:
-        now = time.monotonic()
+    def show(self, status: Status, text: str) -> None:
         line = failure(status)
         if line:
             print(" ".join(line.split()), file=sys.stderr, flush=True)
+        now = time.monotonic()
         ended = status.before + status.done + status.failed
         first_or_last = ended == status.points or not (status.done or status.failed)
         if first_or_last or now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
-            print(text_of(status, now - self._started), file=sys.stderr, flush=True)
+            print(text, file=sys.stderr, flush=True)

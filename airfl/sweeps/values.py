@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,7 @@ from airfl.errors import UserError
 MOST_VALUES = 100_000
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _RANGE = re.compile(rf"({_NUMBER}):({_NUMBER}):({_NUMBER})")
+_INTERVAL = re.compile(rf"({_NUMBER}):({_NUMBER}):(log|linear)")
 _TWO_PARTS = re.compile(rf"{_NUMBER}:{_NUMBER}")
 _OPENING, _CLOSING = "[{(", "]})"
 
@@ -37,6 +39,40 @@ def split_axes(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[Any]
         axes[key] = [item for part in parts for item in _values(text, part)]
         check_different(key, axes[key])
     return list(fixed.values()), axes
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Every number from low to high, for a search; log: drawn evenly in its logarithm."""
+
+    low: float
+    high: float
+    log: bool
+
+
+def split_intervals(overrides: Sequence[str]) -> tuple[list[str], dict[str, Interval]]:
+    """The overrides that are no interval, and those that are: key=lo:hi:log, key=lo:hi:linear."""
+    rest: list[str] = []
+    found: dict[str, Interval] = {}
+    for text in overrides:
+        key, _, value = text.partition("=")
+        parts = _INTERVAL.fullmatch(value.strip())
+        if parts is None:
+            rest.append(text)
+            continue
+        low, high, kind = float(parts[1]), float(parts[2]), parts[3]
+        if not low < high or (kind == "log" and low <= 0):
+            raise UserError(f"override {text!r}: an interval goes from a smaller to a larger number, lo:hi:log above 0")
+        found[key.strip()] = Interval(low, high, kind == "log")
+    return rest, found
+
+
+def values_only(axes: Mapping[str, Sequence[Any] | Interval]) -> dict[str, Sequence[Any]]:
+    """The axes of single values; UserError for an interval, which only a search goes through."""
+    for key, values in axes.items():
+        if isinstance(values, Interval):
+            raise UserError(f"{key}: an interval has no end of values; list some, or search it with --trials n")
+    return {key: values for key, values in axes.items() if not isinstance(values, Interval)}
 
 
 def check_different(key: str, values: Sequence[Any]) -> None:

@@ -1,0 +1,76 @@
+"""Tuning by trials: Optuna's sampler proposes values, a few at a time. `pip install "airfl[optuna]"`.
+
+Proposals come in batches of one size, whatever runs at a time, and from the run's seed: the same command proposes the
+same values, and goes on where it was cut off.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from airfl.errors import UserError
+from airfl.results.collect import Group
+from airfl.sweeps.tuning import Chosen, Try, TunedRow, chosen, of_row, points_of, validation_of
+from airfl.sweeps.values import Interval
+
+TRIALS_AT_ONCE = 4
+DIGITS = 4  # of a proposed number
+
+
+def check_installed() -> None:
+    """UserError where Optuna is not there."""
+    try:
+        import optuna  # noqa: F401
+    except ImportError:
+        raise UserError('--trials: the package optuna is not installed; pip install "airfl[optuna]"') from None
+
+
+def tune_by_trials(
+    config: str | Path,
+    overrides: Sequence[str],
+    rows: Sequence[TunedRow],
+    axes: Mapping[str, Sequence[Any] | Interval],
+    seeds: int,
+    run: Try,
+    trials: int,
+    seed: int,
+) -> list[Chosen]:
+    """So many trials a row; of a row's values the tree-structured Parzen estimator proposes the next."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    studies = {
+        row.label: optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+        for row in rows
+    }
+    tried: dict[str, list[dict[str, Any]]] = {row.label: [] for row in rows}
+    groups: Sequence[Group] = ()
+    for begun in range(0, trials, TRIALS_AT_ONCE):
+        asked = {
+            label: [study.ask() for _ in range(min(TRIALS_AT_ONCE, trials - begun))] for label, study in studies.items()
+        }
+        proposed = {label: [_propose(trial, axes) for trial in some] for label, some in asked.items()}
+        for label, some in proposed.items():
+            for values in some:
+                if values not in tried[label]:
+                    tried[label].append(values)
+        groups = run(points_of(config, overrides, rows, tried, seeds))
+        for row in rows:
+            for trial, values in zip(asked[row.label], proposed[row.label], strict=True):
+                score = next((validation_of(group).mean for group in of_row(groups, row, [values])), math.nan)
+                failed = optuna.trial.TrialState.FAIL if math.isnan(score) else None
+                studies[row.label].tell(trial, None if failed else score, state=failed)
+    return [chosen(row, of_row(groups, row, tried[row.label]), axes, seeds) for row in rows]
+
+
+def _propose(trial: Any, axes: Mapping[str, Sequence[Any] | Interval]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, tried in axes.items():
+        if isinstance(tried, Interval):
+            values[key] = float(f"{trial.suggest_float(key, tried.low, tried.high, log=tried.log):.{DIGITS}g}")
+        else:
+            values[key] = tried[trial.suggest_categorical(key, list(range(len(tried))))]
+    return values

@@ -1,0 +1,160 @@
+"""Tuning: for every scheme by itself, the values with the best validation accuracy; its test accuracy, once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from airfl.config.load import override_row, read_rows, read_tables, validate, without_rows
+from airfl.errors import MachineError, UserError
+from airfl.output import replace_text
+from airfl.results.averages import Average, average
+from airfl.results.collect import Group
+from airfl.sweeps.points import Plan, Point, build_points
+from airfl.sweeps.values import Interval
+
+TUNED_NAME = "tuned.toml"
+
+
+@dataclass(frozen=True)
+class TunedRow:
+    """A row to tune: its label, what it sets by dotted key."""
+
+    label: str
+    changes: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was chosen for a row.
+
+    values: by dotted key; validation, test: accuracy over seeds, the test's looked at for these values alone; tried:
+    how many settings of the row were; edges: keys whose chosen value is the first or last of those tried.
+    """
+
+    row: TunedRow
+    values: Mapping[str, Any]
+    validation: Average
+    test: Average
+    tried: int
+    edges: tuple[str, ...]
+
+
+def rows_to_tune(config: str | Path, schemes: Sequence[str] = ()) -> list[TunedRow]:
+    """One for each of `schemes`, else for each [[compare]] of the file, else the file itself."""
+    if schemes:
+        return [TunedRow(name, {"scheme.name": name}) for name in schemes]
+    tables = read_tables(config)
+    if "compare" not in tables:
+        return [TunedRow("", {})]
+    return [TunedRow(label, changes) for label, changes, _ in read_rows(tables, str(config))]
+
+
+def points_of(
+    config: str | Path,
+    overrides: Sequence[str],
+    rows: Sequence[TunedRow],
+    tried: Mapping[str, Sequence[Mapping[str, Any]]],
+    seeds: int,
+) -> list[Point]:
+    """The points of every row's tried values, row label -> values by dotted key. UserError where nothing is held out
+    to choose on."""
+    points: list[Point] = []
+    for row in rows:
+        listed = [{**row.changes, **values} for values in tried[row.label]]
+        for point in build_points(config, overrides, Plan(points=listed, seeds=seeds)):
+            if not point.settings.task.validation_share:
+                raise UserError(
+                    "task.validation_share: nothing is held out, and tuning chooses on held-out training data; add for "
+                    "instance task.validation_share=0.1"
+                )
+            own = {key: point.values[key] for key in tried[row.label][0]}
+            points.append(replace(point, label=row.label, values=own))
+    return points
+
+
+def validation_of(group: Group) -> Average:
+    """The last evaluated validation accuracy over seeds; nothing else of a run is looked at to choose."""
+    return average([float(run.digest.course["validation_accuracy"][-1]) for run in group.runs])
+
+
+def best(groups: Sequence[Group], seeds: int) -> Group | None:
+    """The group of highest mean validation accuracy, the first of equals; of those whose seeds are all there."""
+    whole = [group for group in groups if len(group.runs) >= seeds]
+    scores = [validation_of(group).mean for group in whole]
+    known = [place for place, score in enumerate(scores) if not math.isnan(score)]
+    return whole[max(known, key=lambda place: scores[place])] if known else None
+
+
+def chosen(row: TunedRow, groups: Sequence[Group], axes: Mapping[str, Sequence[Any] | Interval], seeds: int) -> Chosen:
+    """The choice for a row; MachineError if no point of it has come through."""
+    group = best(groups, seeds)
+    if group is None:
+        raise MachineError(f"{row.label or 'tuning'}: no point has come through; `airfl results DIR` says why")
+    test = average([run.digest.summary.test_accuracy for run in group.runs])
+    values = {key: group.values[key] for key in axes}
+    return Chosen(row, values, validation_of(group), test, len(groups), _edges(values, axes))
+
+
+def _edges(values: Mapping[str, Any], axes: Mapping[str, Sequence[Any] | Interval]) -> tuple[str, ...]:
+    """Keys of three values or more whose chosen number is the least or largest tried."""
+    found = []
+    for key, tried in axes.items():
+        if isinstance(tried, Interval) or len(tried) < 3 or not all(isinstance(v, int | float) for v in tried):
+            continue
+        if values[key] in (min(tried), max(tried)):
+            found.append(key)
+    return tuple(found)
+
+
+Try = Callable[[Sequence[Point]], Sequence[Group]]
+"""Runs points, gives the groups of all that have been run."""
+
+
+def tune_on_grid(
+    config: str | Path,
+    overrides: Sequence[str],
+    rows: Sequence[TunedRow],
+    axes: Mapping[str, Sequence[Any]],
+    seeds: int,
+    run: Try,
+) -> list[Chosen]:
+    """Every value with every other, for every row."""
+    grid = build_points(config, overrides, Plan(axes))
+    tried = {row.label: [dict(point.values) for point in grid] for row in rows}
+    points = points_of(config, overrides, rows, tried, seeds)
+    groups = run(points)
+    return [chosen(row, of_row(groups, row, tried[row.label]), axes, seeds) for row in rows]
+
+
+def of_row(groups: Sequence[Group], row: TunedRow, tried: Sequence[Mapping[str, Any]]) -> list[Group]:
+    """The groups of this row at these values, which need not be all that the folder holds."""
+    return [
+        group
+        for group in groups
+        if group.label == row.label
+        and any(all(group.values[key] == value for key, value in values.items()) for values in tried)
+    ]
+
+
+def write_tuned(config: str | Path, overrides: Sequence[str], found: Sequence[Chosen], out: Path) -> Path:
+    """A settings file for `airfl run` and `airfl compare`: the given one with the chosen values, a row each."""
+    import tomli_w
+
+    from airfl.config.load import override
+
+    tables = override(without_rows(read_tables(config)), overrides)
+    tables = override_row(tables, {"run.tuned": True})
+    rows = [{**one.row.changes, **one.values} for one in found]
+    if len(rows) == 1 and not found[0].row.label:
+        tables = override_row(tables, rows[0])
+    else:
+        tables["compare"] = [{"label": one.row.label, **row} for one, row in zip(found, rows, strict=True)]
+    for row in rows:
+        validate(override_row(without_rows(tables), row), source=TUNED_NAME)
+    file = out / TUNED_NAME
+    replace_text(file, tomli_w.dumps(tables))
+    return file

@@ -1,0 +1,237 @@
+"""Tuning: chosen on the validation split alone, the test reported once, by grid and by Optuna."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import airfl
+from airfl.config import load_rows
+from airfl.errors import UserError
+from airfl.results import read_results
+from airfl.sweeps.search import tune_by_trials
+from airfl.sweeps.tuning import best, points_of, rows_to_tune, validation_of
+from airfl.sweeps.values import Interval, split_intervals, values_only
+from tests.conftest import DEMO, SMALL
+
+ROOT = DEMO.parents[2]
+HELD_OUT = ("task.validation_share=0.1", "task.public_samples=0", "local.measure=false")
+
+
+def tune(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "airfl", "tune", DEMO, *SMALL, *arguments]
+    return subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict]]:
+    """Two schemes on a grid of six, two seeds each, and what the command prints."""
+    out = tmp_path_factory.mktemp("tune") / "tuning"
+    grid = ("local.learning_rate=0.001,0.05,0.2", "local.clip_norm=0.5,1.0")
+    done = tune(*HELD_OUT, *grid, "--schemes", "pfels,fedavg", "--seeds", "2", "--jobs", "2", "--out", out, "--json")
+    assert done.returncode == 0, done.stderr
+    return out, json.loads(done.stdout)
+
+
+def test_the_best_validation_accuracy_is_chosen_for_each_scheme(tuned: tuple[Path, list[dict]]) -> None:
+    """Read from the traces by hand."""
+    out, found = tuned
+    runs: dict[tuple, list] = {}
+    for trace_file in out.glob("*/trace.h5"):
+        with airfl.open_trace(trace_file) as trace:
+            settings = json.loads(trace.attrs["config"])
+            at = (settings["scheme"]["name"], settings["local"]["learning_rate"], settings["local"]["clip_norm"])
+            runs.setdefault(at, []).append([float(trace[f"{part}_accuracy"][-1]) for part in ("validation", "test")])
+    assert len(runs) == 12
+    for row in found:
+        own = {at: np.mean(values, axis=0) for at, values in runs.items() if at[0] == row["label"]}
+        chosen = (row["label"], row["chosen"]["local.learning_rate"], row["chosen"]["local.clip_norm"])
+        assert own[chosen][0] == max(value[0] for value in own.values())
+        assert row["validation_accuracy"]["mean"] == pytest.approx(own[chosen][0])
+        assert row["test_accuracy"]["mean"] == pytest.approx(own[chosen][1])
+        assert row["tried"] == 6
+
+
+def test_test_accuracies_have_no_say(tuned: tuple[Path, list[dict]]) -> None:
+    out, _ = tuned
+    groups = [group for group in read_results(out).groups if group.label == "fedavg"]
+    chosen = best(groups, 2)
+    turned = []
+    for group in groups:
+        runs = []
+        for run in group.runs:
+            course = {**run.digest.course, "test_accuracy": 1 - run.digest.course["test_accuracy"]}
+            summary = replace(run.digest.summary, test_accuracy=1 - run.digest.summary.test_accuracy)
+            runs.append(replace(run, digest=replace(run.digest, course=course, summary=summary)))
+        turned.append(replace(group, runs=tuple(runs)))
+    other = best(turned, 2)
+    assert chosen is not None
+    assert other is not None
+    assert chosen.values == other.values
+
+
+def test_a_group_with_a_seed_missing_is_not_chosen(tuned: tuple[Path, list[dict]]) -> None:
+    groups = [group for group in read_results(tuned[0]).groups if group.label == "fedavg"]
+    first = best(groups, 2)
+    assert first is not None
+    cut = [replace(group, runs=group.runs[:1]) if group is first else group for group in groups]
+    second = best(cut, 2)
+    assert second is not None
+    assert second.values != first.values
+    assert best([replace(group, runs=group.runs[:1]) for group in groups], 2) is None
+
+
+def test_the_file_it_writes_compares_the_schemes_as_chosen_and_says_so(
+    tuned: tuple[Path, list[dict]], tmp_path: Path
+) -> None:
+    out, found = tuned
+    rows = load_rows(out / "tuned.toml")
+    assert [row.label for row in rows] == ["pfels", "fedavg"]
+    for row, one in zip(rows, found, strict=True):
+        assert row.settings.scheme.name == one["label"]
+        assert row.settings.local.learning_rate == one["chosen"]["local.learning_rate"]
+        assert row.settings.local.clip_norm == one["chosen"]["local.clip_norm"]
+        assert row.settings.run.tuned
+    tables = {}
+    for name, words in (("tuned", [out / "tuned.toml"]), ("untuned", [DEMO, *SMALL, "--schemes", "pfels,fedavg"])):
+        done = subprocess.run(
+            [sys.executable, "-m", "airfl", "compare", *map(str, words), "--out", str(tmp_path / name)],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+        )
+        assert done.returncode == 0, done.stderr
+        tables[name] = (tmp_path / name / "comparison.md").read_text()
+    assert "Not tuned" in tables["untuned"]
+    assert "Not tuned" not in tables["tuned"]
+
+
+def test_the_same_command_again_runs_nothing_and_chooses_the_same(tuned: tuple[Path, list[dict]]) -> None:
+    out, found = tuned
+    before = {path: path.stat().st_mtime_ns for path in out.glob("*/trace.h5")}
+    grid = ("local.learning_rate=0.001,0.05,0.2", "local.clip_norm=0.5,1.0")
+    done = tune(*HELD_OUT, *grid, "--schemes", "pfels,fedavg", "--seeds", "2", "--out", out, "--json")
+    assert json.loads(done.stdout) == found
+    assert {path: path.stat().st_mtime_ns for path in out.glob("*/trace.h5")} == before
+
+
+def test_a_value_at_the_edge_is_told(tmp_path: Path) -> None:
+    done = tune(
+        *HELD_OUT,
+        "local.learning_rate=1e-6,2e-6,0.05",
+        "scheme.name=fedavg",
+        "--schemes",
+        "fedavg",
+        "--out",
+        tmp_path / "t",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "fedavg: local.learning_rate = 0.05 is at the edge of what was tried" in done.stderr
+
+
+def test_optuna_finds_what_a_score_hides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A score that peaks at a learning rate of 0.02: no run, the search alone. The same seed proposes the same."""
+    pytest.importorskip("optuna")
+    rows = rows_to_tune(DEMO, ["pfels"])
+    axes = {"local.learning_rate": Interval(1e-4, 1.0, log=True), "local.clip_norm": [0.5, 1.0]}
+
+    def search() -> tuple:
+        groups: dict[str, object] = {}
+
+        def run(points: list) -> list:
+            for point in points:
+                rate, clip = point.values["local.learning_rate"], point.values["local.clip_norm"]
+                score = -abs(np.log10(rate / 0.02)) - 0.3 * (clip == 0.5)
+                groups[point.folder] = _group(point.label, dict(point.values), score)
+            return list(groups.values())
+
+        found = tune_by_trials(DEMO, HELD_OUT, rows, axes, 1, run, trials=40, seed=3)
+        return found[0].values, len(groups), found[0].validation.mean
+
+    values, tried, score = search()
+    assert 0.01 < values["local.learning_rate"] < 0.04
+    assert values["local.clip_norm"] == 1.0
+    assert tried == 40
+    assert score > -0.3
+    assert search() == (values, tried, score)
+
+
+def _group(label: str, values: dict, score: float) -> object:
+    """A group of one run of which nothing but these is known."""
+    from airfl.report.summary import Summary
+    from airfl.results.collect import Group, Result
+    from airfl.results.digest import Digest
+
+    summary = Summary("pfels", 0, "complete", 1, 0.5, 1.0, 1.0, 1, 1.0, 0, 1e-3, 1.0, 1.0, 1.0, 1.0)
+    course = {"validation_accuracy": np.array([score])}
+    digest = Digest(summary=summary, course=course, link="analog", settings={}, dimension=1)
+    result = Result(Path(), label, values, 0, digest)
+    assert validation_of(Group("", label, values, (result,))).mean == score
+    return Group("", label, values, (result,))
+
+
+def test_optuna_trials_run(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    out = tmp_path / "trials"
+    words = (
+        *HELD_OUT,
+        "local.learning_rate=0.01:0.3:log",
+        "--schemes",
+        "fedavg",
+        "--trials",
+        "3",
+        "--out",
+        out,
+        "--json",
+    )
+    done = tune(*words)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(list(out.glob("*/trace.h5"))) == found[0]["tried"] == 3
+    assert 0.01 <= found[0]["chosen"]["local.learning_rate"] <= 0.3
+    assert json.loads(tune(*words).stdout) == found
+    assert tomllib.loads((out / "tuned.toml").read_text())["compare"][0]["local.learning_rate"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["local.learning_rate=0.1,0.2"], "task.validation_share: nothing is held out"),
+        ([*HELD_OUT], "nothing to tune"),
+        ([*HELD_OUT, "local.learning_rate=0.1:0.2:log"], "search it with --trials"),
+        ([*HELD_OUT, "local.learning_rate=0.2:0.1:log", "--trials", "2"], "from a smaller to a larger number"),
+        ([*HELD_OUT, "local.learning_rte=0.1,0.2"], "did you mean learning_rate"),
+        ([*HELD_OUT, "local.learning_rate=0.1,0.2", "--schemes", "pfelz"], "did you mean pfels"),
+    ],
+)
+def test_bad_input_is_one_line_and_writes_nothing(tmp_path: Path, words: list[str], message: str) -> None:
+    done = tune(*words, "--out", tmp_path / "out")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert message in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_intervals_apart_from_values() -> None:
+    rest, found = split_intervals(["a.b=1:2:log", "c.d=1:2:1", "e.f=0:1:linear"])
+    assert rest == ["c.d=1:2:1"]
+    assert found == {"a.b": Interval(1.0, 2.0, True), "e.f": Interval(0.0, 1.0, False)}
+    with pytest.raises(UserError, match="no end of values"):
+        values_only(found)
+
+
+def test_points_carry_the_rows_label_and_the_tried_values_alone() -> None:
+    rows = rows_to_tune(DEMO)
+    tried = {row.label: [{"local.learning_rate": 0.1}, {"local.learning_rate": 0.2}] for row in rows}
+    points = points_of(DEMO, HELD_OUT, rows, tried, 1)
+    assert len(points) == 10
+    assert {tuple(point.values) for point in points} == {("local.learning_rate",)}
+    assert points[2].label == "PFELS, p = 0.3"
+    assert points[9].settings.server.learning_rate == 0.3
