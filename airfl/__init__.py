@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from airfl.budget import Budget, link_budget
     from airfl.config import Settings, load_settings
     from airfl.errors import UserError
+    from airfl.exports import export
     from airfl.results import Results, read_results
     from airfl.simulation import Run, run
     from airfl.sweeps.sweep import sweep
@@ -29,6 +30,7 @@ _HOMES = {
     "Settings": "airfl.config",
     "load_settings": "airfl.config",
     "UserError": "airfl.errors",
+    "export": "airfl.exports",
     "Results": "airfl.results",
     "read_results": "airfl.results",
     "Run": "airfl.simulation",
@@ -44,6 +46,7 @@ __all__ = [
     "Settings",
     "UserError",
     "__version__",
+    "export",
     "link_budget",
     "load_settings",
     "open_trace",

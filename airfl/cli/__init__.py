@@ -14,6 +14,7 @@ from airfl.cli.app import app, say
 from airfl.cli.audit import audit
 from airfl.cli.bench import bench
 from airfl.cli.data import data_app
+from airfl.cli.export import export
 from airfl.cli.lists import config, datasets, models, schemes
 from airfl.cli.privacy import privacy
 from airfl.cli.runs import budget, compare, plot, run
@@ -32,6 +33,7 @@ COMMANDS = (
     (privacy, "airfl privacy --noise-multiplier 1 --sampling-rate 0.032 --rounds 2000 --delta 1e-3"),
     (audit, "airfl audit experiments/configs/demo.toml --others silent --json"),
     (bench, "airfl bench experiments/configs/demo.toml --profile"),
+    (export, "airfl export runs/first --to mat --out runs/first-matlab"),
     (plot, "airfl plot runs/first --out runs/first-figures"),
     (schemes, "airfl schemes --json"),
     (models, "airfl models"),

@@ -10,12 +10,21 @@ import typer
 from airfl.cli.app import AsJson, Config, DataDir, Device, Out, Overrides, print_table, say
 from airfl.device import check_kind
 
+Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="scalars of every round, to OUT/tensorboard")]
+
 
 def run(
-    config: Config, overrides: Overrides = None, *, out: Out, device: Device = "cpu", data_dir: DataDir = None
+    config: Config,
+    overrides: Overrides = None,
+    *,
+    out: Out,
+    device: Device = "cpu",
+    data_dir: DataDir = None,
+    tensorboard: Tensorboard = False,
 ) -> None:
     """Run one scheme; the trace goes to OUT/trace.h5."""
     from airfl.config import load_settings
+    from airfl.live import check_live, live
     from airfl.output import check_no_run
     from airfl.schemes import check_recipe
     from airfl.tasks import check_fit
@@ -23,6 +32,8 @@ def run(
     settings = load_settings(config, overrides or [])
     check_kind(device)
     check_no_run(out)
+    if tensorboard:
+        check_live(out)
     check_fit(settings)
     check_recipe(settings)
 
@@ -31,8 +42,11 @@ def run(
     from airfl.report.table import TableRow, terminal_table
     from airfl.simulation import run as simulate
 
-    with round_progress() as progress:
-        done = simulate(settings, out, device, progress.reporter(settings.scheme.name), data_dir)
+    with (
+        round_progress() as progress,
+        live(out if tensorboard else None, progress.reporter(settings.scheme.name)) as report,
+    ):
+        done = simulate(settings, out, device, report, data_dir)
     summary = done.summary()
     print_table(terminal_table([TableRow(settings.scheme.name, [summary])], f"{done.path}"))
     say(summary.broken_claim())
@@ -49,9 +63,11 @@ def compare(
     device: Device = "cpu",
     data_dir: DataDir = None,
     copy_to: Annotated[Path | None, typer.Option(help="folder for a copy of table and figure, replaced there")] = None,
+    tensorboard: Tensorboard = False,
 ) -> None:
     """Run several rows on the same devices and fades; table, figure."""
     from airfl.config import load_rows
+    from airfl.live import check_live, live_rows
     from airfl.output import check_new
     from airfl.schemes import check_recipe
     from airfl.tasks import check_fit
@@ -60,6 +76,8 @@ def compare(
     rows = load_rows(config, overrides or [], names)
     check_kind(device)
     check_new(out)
+    if tensorboard:
+        check_live(out)
     for row in rows:
         check_fit(row.settings)
         check_recipe(row.settings)
@@ -70,8 +88,11 @@ def compare(
     from airfl.report.comparison import copy_report, write_report
     from airfl.report.table import TableRow, terminal_table
 
-    with round_progress() as progress:
-        results = compare_rows(rows, seeds, out, device, progress.labelled_reporter(), data_dir)
+    with (
+        round_progress() as progress,
+        live_rows(out if tensorboard else None, progress.labelled_reporter()) as report,
+    ):
+        results = compare_rows(rows, seeds, out, device, report, data_dir)
     files = write_report(results, out)
     print_table(terminal_table([TableRow(result.label, result.summaries) for result in results], str(out)))
     for sentence in dict.fromkeys(result.summaries[0].broken_claim() for result in results):

@@ -277,7 +277,7 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
         scale = placed.amplitude / np.sqrt(mean_square)  # a path gain is of powers: fading has unit mean power
     mean_power = scale**2 * mean_square
     if replay is not None:
-        mean_power = (np.abs(replay.gains) ** 2).mean(axis=(0, 2))
+        mean_power = replay.mean_power
     return Radio(
         settings=settings,
         streams=streams,

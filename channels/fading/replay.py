@@ -13,13 +13,17 @@ from numpy.typing import NDArray
 from channels.draws import Array, Complex
 
 AXES = "[rounds, devices] or [rounds, devices, antennas]"
+MEAN_POWER = "mean_power"
+"""An array [devices] of this name beside the gains, in HDF5, says what E|h|^2 is."""
 
 
 @dataclass(frozen=True)
 class Replay:
-    """gains: h of every round, device and receive antenna, complex128 [rounds, devices, antennas]."""
+    """gains: h of every round, device and receive antenna, complex128 [rounds, devices, antennas]; mean_power: E|h|^2
+    over the fading, [devices], as the file says or else the mean of the gains."""
 
     gains: Complex
+    mean_power: Array
 
     def at(self, round_index: int, device_ids: Sequence[int] | NDArray[np.int64]) -> Complex:
         """The gains of these devices in this round, both counted from 0, [len(device_ids), antennas]."""
@@ -34,7 +38,9 @@ def read_replay(
     The array is [rounds, devices] (one antenna) or [rounds, devices, antennas], real (gains of phase 0) or complex. In
     HDF5 a complex number is h5py's or a pair of fields r and i, or real and imag, as MATLAB writes; arrays that MATLAB
     wrote (attribute MATLAB_class) are turned to the axes they have in MATLAB. Without `variable` the file must hold one
-    array that could be meant. Nothing more than what is wanted is read, links to other files are not followed.
+    array that could be meant. An array `mean_power` [devices] beside it in HDF5 is what estimators are told of E|h|^2;
+    without one it is the mean of the gains. Nothing more than what is wanted is read, links to other files are not
+    followed.
     Raises ValueError, saying what to mend, if the file cannot be read, there is no such array, it is too small, or a
     gain is NaN, infinite or 0.
     """
@@ -45,7 +51,7 @@ def read_replay(
         raise ValueError(f"{path}: no such file; give the path of an HDF5 or .mat file")
     wanted = (rounds, devices, antennas)
     try:
-        gains = (_from_hdf5 if h5py.is_hdf5(path) else _from_mat)(path, variable, wanted)
+        gains, mean_power = (_from_hdf5 if h5py.is_hdf5(path) else _from_mat)(path, variable, wanted)
     except ReplayError as error:
         raise ValueError(f"{path}: {error}") from None
     except Exception as error:  # a damaged file can raise anything
@@ -54,14 +60,14 @@ def read_replay(
     fault = _fault(gains)
     if fault:
         raise ValueError(f"{path}: {fault}")
-    return Replay(gains)
+    return Replay(gains, (np.abs(gains) ** 2).mean(axis=(0, 2)) if mean_power is None else mean_power)
 
 
 class ReplayError(Exception):
     """What is wrong with an array that was found, or not found."""
 
 
-def _from_hdf5(path: Path, variable: str | None, wanted: tuple[int, ...]) -> Complex:
+def _from_hdf5(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tuple[Complex, Array | None]:
     import h5py
 
     shapes: dict[str, tuple[int, ...]] = {}
@@ -86,11 +92,13 @@ def _from_hdf5(path: Path, variable: str | None, wanted: tuple[int, ...]) -> Com
         name = _chosen(variable, shapes, others)
         cut = _cut(name, shapes[name], wanted)
         if "MATLAB_class" in file[name].attrs:
-            return _complex(file[name][cut[::-1]].T)
-        return _complex(file[name][cut])
+            return _complex(file[name][cut[::-1]].T), None
+        beside = f"{name.rpartition('/')[0]}/{MEAN_POWER}".lstrip("/")
+        known = len(shapes.get(beside, ())) == 1
+        return _complex(file[name][cut]), _mean_power(file[beside], wanted[1]) if known else None
 
 
-def _from_mat(path: Path, variable: str | None, wanted: tuple[int, ...]) -> Complex:
+def _from_mat(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tuple[Complex, Array | None]:
     from scipy.io import loadmat, whosmat
 
     shapes: dict[str, tuple[int, ...]] = {}
@@ -102,7 +110,7 @@ def _from_mat(path: Path, variable: str | None, wanted: tuple[int, ...]) -> Comp
             others[name] = f"{kind}, not numbers"
     name = _chosen(variable, shapes, others)
     cut = _cut(name, shapes[name], wanted)
-    return _complex(loadmat(str(path), appendmat=False, variable_names=[name])[name][cut])
+    return _complex(loadmat(str(path), appendmat=False, variable_names=[name])[name][cut]), None
 
 
 def _chosen(variable: str | None, shapes: dict[str, tuple[int, ...]], others: dict[str, str]) -> str:
@@ -132,6 +140,20 @@ def _cut(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[sl
                 f"{name!r} holds {there:,} of the {needed:,} {what} the run needs; its shape {shape} is read as {AXES}"
             )
     return tuple(slice(needed) for needed in wanted[: len(shape)])
+
+
+def _mean_power(stored: Any, devices: int) -> Array:
+    """Of the first devices; refuses what is no power."""
+    if stored.dtype.kind not in "iuf" or len(stored) < devices:
+        raise ReplayError(
+            f"{MEAN_POWER!r} is {len(stored):,} numbers of type {stored.dtype}; real ones of {devices:,} devices are "
+            "wanted, or none"
+        )
+    power = np.asarray(stored[:devices], dtype=np.float64)
+    wrong = ~(np.isfinite(power) & (power > 0))
+    if wrong.any():
+        raise ReplayError(f"{MEAN_POWER!r} of device {np.argmax(wrong)} is {power[wrong][0]:g}; give a power above 0")
+    return power
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:

@@ -214,3 +214,26 @@ def test_files_that_are_missing_or_damaged_are_refused(tmp_path: Path) -> None:
         for part in (0.1, 0.5, 0.9):
             path.write_bytes(whole[: int(part * len(whole))])
             assert "export it again" in refusal(path)
+
+
+def test_the_mean_power_beside_the_gains_is_what_is_known(tmp_path: Path) -> None:
+    """In the gains' own group, of HDF5 files; without one it is the mean of what is replayed."""
+    power = np.arange(1.0, 7.0)
+    path = hdf5(tmp_path / "a.h5", **{"site/h": GAINS, "site/mean_power": power, "mean_power": 9 * power})
+    replay = read_replay(path, "site/h", **WANTED)
+    np.testing.assert_array_equal(replay.mean_power, power[:5])
+    plain = read_replay(hdf5(tmp_path / "b.h5", h=GAINS), rounds=2, devices=3, antennas=1)
+    np.testing.assert_allclose(plain.mean_power, (np.abs(GAINS[:2, :3, 0]) ** 2).mean(axis=0))
+
+
+@pytest.mark.parametrize(
+    ("power", "message"),
+    [
+        (np.ones(4), "'mean_power' is 4 numbers of type float64; real ones of 5 devices are wanted"),
+        (np.ones(5, dtype=complex), "real ones of 5 devices are wanted"),
+        (np.array([1.0, 1.0, np.nan, 1.0, 1.0]), "'mean_power' of device 2 is nan"),
+        (np.array([1.0, 0.0, 1.0, 1.0, 1.0]), "'mean_power' of device 1 is 0"),
+    ],
+)
+def test_mean_powers_that_no_channel_has_are_refused(tmp_path: Path, power: NDArray[Any], message: str) -> None:
+    assert message in refusal(hdf5(tmp_path / "a.h5", h=GAINS[..., 0], mean_power=power))

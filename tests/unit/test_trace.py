@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
+import xarray
 
 from airfl.errors import UserError
 from airfl.simulation import Run, run
@@ -123,3 +128,123 @@ def test_a_failed_run_says_so(tmp_path: Path) -> None:
         run(small_settings("run.rounds=5"), tmp_path / "a", progress=stop)
     with open_trace(tmp_path / "a") as trace:
         assert (trace.attrs["status"], trace.sizes["round"]) == ("failed", 2)
+
+
+ENCODING = ("dtype", "contiguous", "chunksizes", "preferred_chunks", "zlib", "complevel", "source", "original_shape")
+
+
+def test_a_trace_opens_as_xarrays_own_engine_opens_it(finished: Run) -> None:
+    """Values, names, types, attributes, and what a file written from it would look like."""
+    with open_trace(finished.path) as trace, xarray.open_dataset(finished.path, engine="h5netcdf") as plain:
+        assert trace.encoding == plain.encoding
+        assert list(trace) == list(plain)
+        assert trace.sizes == plain.sizes
+        for name in plain:
+            assert trace[name].dtype == plain[name].dtype, name
+            for key in ENCODING:
+                assert trace[name].encoding.get(key) == plain[name].encoding.get(key), (name, key)
+        assert {name: type(value) for name, value in trace.attrs.items()} == {
+            name: type(value) for name, value in plain.attrs.items()
+        }
+        assert trace.identical(plain)
+
+
+PLACES: tuple[dict[str, Any], ...] = (
+    {"round": -1},
+    {"round": slice(None, None, -2)},
+    {"round": [2, 0, 0], "slot": slice(1, 7, 3)},
+    {"round": [1, -1], "slot": [5, 2, 2]},
+    {"round": 1, "slot": [True, False] * 4},
+    {"round": slice(3, 3)},
+)
+
+
+def test_any_part_can_be_asked_for(finished: Run) -> None:
+    names = ["update_norm", "tx_symbols", "channel_gain"]
+    with open_trace(finished.path, cache=False) as trace:
+        whole = trace[names].load()
+        for place in PLACES:
+            for name in names:
+                part = trace[name].isel(place)
+                np.testing.assert_array_equal(part.values, whole[name].isel(place).values, err_msg=f"{name} {place}")
+
+
+def test_values_are_read_when_they_are_asked_for_and_kept(finished: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from airfl.trace.backend import _LazyArray
+
+    asked: list[str] = []
+    read = _LazyArray._read
+    monkeypatch.setattr(_LazyArray, "_read", lambda self, key: (asked.append(self._name), read(self, key))[1])
+    for cache, expected in ((True, ["energy_j"]), (False, ["energy_j", "energy_j"])):
+        asked.clear()
+        with open_trace(finished.path, cache=cache) as trace:
+            assert not asked
+            for _ in range(2):
+                _ = trace["energy_j"].values
+            assert asked == expected
+
+
+def test_a_closed_trace_lets_go_of_its_file(finished: Run) -> None:
+    trace = open_trace(finished.path)
+    with pytest.raises(OSError, match="already open"):  # HDF5 opens no file for writing that is open for reading
+        h5py.File(finished.path, "a")
+    trace.close()
+    h5py.File(finished.path, "a").close()
+
+
+def test_a_trace_goes_to_another_process(finished: Run) -> None:
+    with open_trace(finished.path) as trace:
+        assert pickle.loads(pickle.dumps(trace)).identical(trace)
+
+
+def test_a_trace_that_somebody_has_added_to_opens_too(finished: Run, tmp_path: Path) -> None:
+    with open_trace(finished.path) as trace:
+        more = trace.assign(remark=("round", ["a", "b", "c"])).assign_coords(hour=("round", [1.0, np.nan, 3.0]))
+        more.to_netcdf(tmp_path / "more.h5", engine="h5netcdf")
+        with open_trace(tmp_path / "more.h5") as found:
+            assert found["remark"].values.tolist() == ["a", "b", "c"]
+            xarray.testing.assert_identical(found.drop_vars(["remark", "hour"]), trace.load())
+
+
+def test_variables_of_different_lengths_are_filled(finished: Run, tmp_path: Path) -> None:
+    """As a kill in the middle of a flush may leave them."""
+    cut = tmp_path / "trace.h5"
+    cut.write_bytes(finished.path.read_bytes())
+    with h5py.File(cut, "a") as file:
+        file["energy_j"].resize(2, axis=0)
+    with open_trace(tmp_path) as trace:
+        assert trace.sizes["round"] == 3
+        assert np.isnan(trace["energy_j"].values).tolist() == [False, False, True]
+
+
+def test_a_trace_of_another_schema_says_which(finished: Run, tmp_path: Path) -> None:
+    later = tmp_path / "trace.h5"
+    later.write_bytes(finished.path.read_bytes())
+    for schema, line in (
+        (
+            "airfl-trace/2",
+            "a trace of schema airfl-trace/2, and this airfl reads airfl-trace/1; .* wrote it \\(9.9\\)$",
+        ),
+        ("other", "not a trace of schema airfl-trace/1, but an HDF5 file of schema 'other'$"),
+        (np.array([1, 2]), "not a trace of schema airfl-trace/1, but an HDF5 file of schema"),
+    ):
+        with h5py.File(later, "a") as file:
+            file.attrs.update({"schema": schema, "airfl_version": "9.9"})
+        with pytest.raises(UserError, match=line) as raised:
+            open_trace(tmp_path)
+        assert "\n" not in str(raised.value)
+
+
+def test_a_trace_that_is_being_written_says_so(finished: Run, tmp_path: Path) -> None:
+    target = tmp_path / "trace.h5"
+    target.write_bytes(finished.path.read_bytes())
+    script = "import sys, h5py; f = h5py.File(sys.argv[1], 'a'); print('open', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(target)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as writer:
+        assert writer.stdout is not None
+        assert writer.stdin is not None
+        writer.stdout.readline()
+        with pytest.raises(UserError, match="its run still writes it"):
+            open_trace(target)
+        writer.stdin.close()

@@ -1,0 +1,123 @@
+"""The channel: channel.h5, gains of every device in every round, which another run replays bit for bit.
+
+The trace holds the gains of those who took part, in single precision. All of them are made anew from its settings:
+every random number has an address, so they are the numbers that the run met.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import h5py
+import numpy as np
+
+from airfl.config import Settings
+from airfl.config.load import validate
+from airfl.errors import UserError
+from airfl.exports.format import Format, attributes_of
+from airfl.radio import Radio, build_radio
+from airfl.streams import Streams
+from airfl.trace.writer import NO_VARIABLE
+from channels.fading.replay import MEAN_POWER
+from channels.frame import Frame
+from channels.selective import SELECTIVE_MODELS
+
+if TYPE_CHECKING:
+    import xarray
+
+FILE = "channel.h5"
+GAINS = "gains"
+
+
+def check(trace: xarray.Dataset) -> None:
+    """UserError for a channel that is not one gain a round, device and antenna."""
+    source, channel = trace.encoding["source"], _settings(trace).channel
+    if channel.fading in SELECTIVE_MODELS:
+        raise UserError(
+            f"{source}: channel.fading = {channel.fading!r} is another channel on every subcarrier, and a replay has "
+            "one gain a device; export runs of a flat law"
+        )
+    radio, frame = _radio(trace)
+    if radio.response_shape(frame)[0] > 1:
+        raise UserError(
+            f"{source}: its gains change within a round, and a replay has one a round; export runs with "
+            'channel.coherence = "round" and no csi.frequency_offset_hz'
+        )
+
+
+def write(trace: xarray.Dataset, folder: Path) -> None:
+    """gains, complex128 [round, device, antenna], and mean_power, E|h|^2, [device]: before estimation, ageing and
+    offsets, which a replay meets again by its own settings."""
+    radio, frame = _radio(trace)
+    run, antennas = radio.settings.run, radio.settings.antennas.count
+    everyone = np.arange(run.devices)
+    sizes = {"round": run.rounds, "device": run.devices, "antenna": antennas}
+    with h5py.File(folder / FILE, "x") as file:
+        for number, (name, size) in enumerate(sizes.items()):
+            scale = file.create_dataset(name, shape=(size,), dtype=">f4")
+            scale.make_scale(NO_VARIABLE % size)
+            scale.attrs["_Netcdf4Dimid"] = np.int32(number)
+        gains = file.create_dataset(GAINS, tuple(sizes.values()), "c16", chunks=(1, run.devices, antennas))
+        power = file.create_dataset(MEAN_POWER, data=radio.mean_power)
+        for dataset, dimensions in ((gains, list(sizes)), (power, ["device"])):
+            for axis, name in enumerate(dimensions):
+                dataset.dims[axis].attach_scale(file[name])
+        for index in range(run.rounds):
+            gains[index] = radio.channel(index, everyone, frame).response[:, :, 0, 0]
+        _describe(file, trace, radio)
+
+
+def _settings(trace: xarray.Dataset) -> Settings:
+    return validate(json.loads(trace.attrs["config"]), str(trace.encoding["source"]))
+
+
+def _radio(trace: xarray.Dataset) -> tuple[Radio, Frame]:
+    """Of the run that the trace is of, and the elements of its messages."""
+    if not trace.sizes["round"]:
+        raise UserError(
+            f"{trace.encoding['source']}: holds no finished round, which says how long a round is; export another run"
+        )
+    settings = _settings(trace)
+    radio = build_radio(settings, Streams(settings.run.seed))
+    entries = int(trace["message_length"][0])
+    if trace.attrs["link"] != "analog":
+        entries = max(entries, 2 * radio.grid.used_subcarriers)  # as in `build_cell`
+    return radio, radio.frame(entries)
+
+
+def _describe(file: h5py.File, trace: xarray.Dataset, radio: Radio) -> None:
+    """What the numbers are and where they are from."""
+    settings, about = radio.settings, attributes_of(trace)
+    placed = "path loss and shadowing in it" if radio.drop is not None else "no path loss"
+    said: dict[str, dict[str, Any]] = {
+        GAINS: {
+            "units": "1",
+            "long_name": f"true channel gain h: received over sent amplitude, {placed}; before ageing and offsets",
+            "dimensions": "round, device, antenna; counted from 0",
+        },
+        MEAN_POWER: {
+            "units": "1",
+            "long_name": "E|h|^2 over the fading, which estimators and policies know",
+            "dimensions": "device",
+        },
+    }
+    for name, attributes in said.items():
+        file[name].attrs.update(attributes)
+    file.attrs.update(
+        {
+            "created_from": f"{Path(trace.encoding['source']).name} of {about['created_utc']}",
+            "airfl_version": about["airfl_version"],
+            "seed": settings.run.seed,
+            "fading": settings.channel.fading,
+            "channel_units": settings.channel.units,
+            "topology": settings.topology.kind,
+            "config": about["config"],
+            "replay": "channel.fading=replay channel.replay_file=channel.h5 topology.kind=none, and the same run.seed, "
+            "run.devices, antennas.count and channel.units",
+        }
+    )
+
+
+FORMAT = Format(files=(FILE,), write=write, check=check)

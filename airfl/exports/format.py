@@ -1,0 +1,58 @@
+"""What a format is, and what all of them ask of a trace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import xarray
+
+SIGNALS = ("coordinates", "tx_symbols", "rx_symbols", "channel_response")
+"""Variables of signals, present where trace.signals asked for any."""
+
+
+def nothing(trace: xarray.Dataset) -> None:
+    """The check of a format that takes every trace."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """files: names it writes into the output folder, all or none; write: (trace, folder) makes them; check: raises
+    UserError for a trace it cannot take, before anything is written; left_out: says what it leaves out of a trace, in
+    a few words, or nothing."""
+
+    files: Sequence[str]
+    write: Callable[[xarray.Dataset, Path], None]
+    check: Callable[[xarray.Dataset], None] = nothing
+    left_out: Callable[[xarray.Dataset], str | None] = nothing
+
+
+def attributes_of(thing: xarray.Dataset | xarray.DataArray) -> dict[str, Any]:
+    """Attributes as plain Python: text and numbers."""
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in thing.attrs.items()}
+
+
+def about(trace: xarray.Dataset) -> dict[str, Any]:
+    """All that is said of a trace and its variables, as JSON takes it: attributes of the run, the settings, dimensions,
+    and of every variable its dimensions, type and attributes."""
+    attributes = attributes_of(trace)
+    return {
+        "attributes": {name: value for name, value in attributes.items() if name != "config"},
+        "settings": json.loads(attributes["config"]),
+        "dimensions": {str(name): size for name, size in trace.sizes.items()},
+        "variables": {
+            str(name): {"dimensions": list(array.dims), "dtype": str(array.dtype), **attributes_of(array)}
+            for name, array in trace.data_vars.items()
+        },
+    }
+
+
+def with_dimensions(trace: xarray.Dataset, *dimensions: str) -> list[str]:
+    """Names of the variables with just these dimensions, in the trace's order; signals are none of them."""
+    return [str(name) for name, array in trace.data_vars.items() if array.dims == dimensions and name not in SIGNALS]

@@ -1,0 +1,175 @@
+"""SigMF: recordings of the symbols that devices sent and the server received, annotated by round and device.
+
+Written by hand: a recording is raw samples and one JSON text (SigMF 1.2, https://sigmf.org). The tests validate both
+with the sigmf library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.errors import UserError
+from airfl.exports.format import Format, attributes_of
+from airfl.version import __version__
+
+if TYPE_CHECKING:
+    import xarray
+
+VERSION = "1.2.0"
+EXTENSION = {"name": "airfl", "version": "1.0.0", "optional": True}
+PARTS = ("rx", "tx")
+FILES = tuple(f"{part}.sigmf-{kind}" for part in PARTS for kind in ("data", "meta"))
+
+NO_RATE = (
+    "A sample is one entry of the OFDM grid, subcarrier first, before the IFFT: not a sample in time, so there is no "
+    "sample rate."
+)
+RX = "Received symbols, one round after another"
+TX = (
+    "Transmitted symbols, one round after another and in it one device after another, though all devices of a round "
+    "send at the same time on the same resource elements"
+)
+
+Piece = tuple[NDArray[np.complex64], dict[str, Any]]
+"""Samples, and what is said of them."""
+
+
+@dataclass(frozen=True)
+class _Signals:
+    """Of a trace with signals: its rounds that have some, and elements of a message."""
+
+    trace: xarray.Dataset
+    rounds: list[int]
+    settings: dict[str, Any]
+
+    def of_round(self, name: str, index: int) -> NDArray[np.complex64]:
+        """[..., elements]; an observed real part has imaginary part 0."""
+        entries = int(self.trace["message_length"][index])
+        elements = entries if self.settings["grid"]["packing"] == "real" else -(-entries // 2)
+        return np.asarray(self.trace[name][index].values[..., :elements], dtype=np.complex64)
+
+
+def check(trace: xarray.Dataset) -> None:
+    """UserError for a trace without signals."""
+    if not _rounds(trace):
+        why = "digital and ideal links have no symbols" if trace.attrs["link"] != "analog" else "no round has any"
+        raise UserError(
+            f"{trace.encoding['source']}: has no transmitted and received symbols ({why}); run an analog scheme with "
+            "trace.signals=true, or a list of rounds"
+        )
+
+
+def write(trace: xarray.Dataset, folder: Path) -> None:
+    """rx and tx, cf32_le, each a .sigmf-data and a .sigmf-meta."""
+    signals = _Signals(trace, _rounds(trace), json.loads(trace.attrs["config"]))
+    for part, pieces, description in (("rx", _received, RX), ("tx", _transmitted, TX)):
+        _record(folder / part, signals, pieces, f"{description}. {NO_RATE}")
+
+
+def _rounds(trace: xarray.Dataset) -> list[int]:
+    if "coordinates" not in trace:
+        return []
+    first = trace["coordinates"].isel(coordinate=0).values  # -1 where the round has no signals
+    return [int(index) for index in np.flatnonzero(first >= 0)]
+
+
+def _received(signals: _Signals) -> Iterator[Piece]:
+    for index in signals.rounds:
+        at = signals.trace.isel(round=index)
+        yield (
+            signals.of_round("rx_symbols", index),
+            {
+                "core:label": f"round {index}",
+                "core:comment": f"Superposition of {int(at['heard'])} devices, and noise",
+                "airfl:round": index,
+                "airfl:heard": int(at["heard"]),
+                **_numbers(at, "alignment_coefficient", "receive_snr_db", "energy_j"),
+            },
+        )
+
+
+def _transmitted(signals: _Signals) -> Iterator[Piece]:
+    for index in signals.rounds:
+        at = signals.trace.isel(round=index)
+        symbols = signals.of_round("tx_symbols", index)
+        for slot, device in enumerate(at["device_id"].values):
+            if device < 0:
+                continue
+            of_device = at.isel(slot=slot)
+            gain = complex(of_device["channel_gain"])
+            yield (
+                symbols[slot],
+                {
+                    "core:label": f"round {index}, device {device}",
+                    "core:comment": "Sent" if of_device["active"] else "Silent: truncated by the power policy",
+                    "airfl:round": index,
+                    "airfl:slot": slot,
+                    "airfl:device_id": int(device),
+                    "airfl:active": int(of_device["active"]),
+                    **_numbers(of_device, "transmit_energy_j", "transmit_scale", "snr_db"),
+                    "airfl:channel_gain": [gain.real, gain.imag],
+                },
+            )
+
+
+def _numbers(at: xarray.Dataset, *names: str) -> dict[str, float]:
+    """Those that are finite: JSON has no others."""
+    values = {f"airfl:{name}": float(at[name]) for name in names}
+    return {name: value for name, value in values.items() if np.isfinite(value)}
+
+
+def _record(path: Path, signals: _Signals, pieces: Callable[[_Signals], Iterator[Piece]], description: str) -> None:
+    digest, annotations, start = hashlib.sha512(), [], 0
+    with path.with_suffix(".sigmf-data").open("wb") as file:
+        for samples, said in pieces(signals):
+            data = samples.astype("<c8").tobytes()
+            file.write(data)
+            digest.update(data)
+            annotations.append({"core:sample_start": start, "core:sample_count": len(samples), **said})
+            start += len(samples)
+    metadata = {
+        "global": {
+            "core:datatype": "cf32_le",
+            "core:version": VERSION,
+            "core:sha512": digest.hexdigest(),
+            "core:description": description,
+            "core:recorder": f"airfl {__version__}",
+            "core:extensions": [EXTENSION],
+            **_about_the_run(signals),
+        },
+        "captures": [{"core:sample_start": 0, **_frequency(signals.settings)}],
+        "annotations": annotations,
+    }
+    path.with_suffix(".sigmf-meta").write_text(json.dumps(metadata, indent=1, allow_nan=False), encoding="utf-8")
+
+
+def _about_the_run(signals: _Signals) -> dict[str, Any]:
+    attributes, grid = attributes_of(signals.trace), signals.settings["grid"]
+    return {
+        "airfl:scheme": attributes["scheme"],
+        "airfl:seed": attributes["seed"],
+        "airfl:status": attributes["status"],
+        "airfl:units": signals.settings["channel"]["units"],
+        "airfl:energy_units": signals.trace["energy_j"].attrs["units"],
+        "airfl:packing": grid["packing"],
+        "airfl:subcarriers": int(signals.trace["subcarriers"][signals.rounds[0]]),
+        "airfl:spacing_hz": grid["spacing_hz"],
+        "airfl:settings": signals.settings,
+    }
+
+
+def _frequency(settings: dict[str, Any]) -> dict[str, float]:
+    """The carrier, where it is one: in normalised units it only sets the Doppler shift."""
+    channel = settings["channel"]
+    return {"core:frequency": channel["carrier_hz"]} if channel["units"] == "physical" else {}
+
+
+FORMAT = Format(files=FILES, write=write, check=check)

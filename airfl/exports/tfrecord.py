@@ -1,0 +1,126 @@
+"""TensorFlow: rounds.tfrecord, one tf.train.Example a round, and features.json, which says how to read it.
+
+dataset = tf.data.TFRecordDataset("rounds.tfrecord").map(airfl.exports.tfrecord.parser("features.json"))
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.config import to_json
+from airfl.errors import UserError
+from airfl.exports.format import SIGNALS, Format, about, with_dimensions
+
+if TYPE_CHECKING:
+    import xarray
+
+FILES = ("rounds.tfrecord", "features.json")
+ROUNDS_AT_ONCE = 256
+
+
+def check(trace: xarray.Dataset) -> None:
+    """UserError where TensorFlow is not installed."""
+    if importlib.util.find_spec("tensorflow") is None:
+        raise UserError('--to tfrecord: the package tensorflow is not installed; pip install "airfl[tensorflow]"')
+
+
+def left_out(trace: xarray.Dataset) -> str | None:
+    """Signals, and what is not of a round."""
+    signals = [name for name in SIGNALS if name in trace]
+    return f"{', '.join(signals)} are left out of TFRecord; --to sigmf, mat or npz has them" if signals else None
+
+
+def write(trace: xarray.Dataset, folder: Path) -> None:
+    """Feature `round` (counted from 0) and every per-round and per-slot variable; slots that are not used hold what
+    they hold in the trace, -1 and nan.
+
+    An Example knows integers of 64 bits and floats of 32: floats of 64 bits are kept as their bytes, exactly.
+    """
+    tensorflow = _tensorflow()
+    names = [*with_dimensions(trace, "round"), *with_dimensions(trace, "round", "slot")]
+    features = {"round": _feature("i8", ())} | {
+        name: _feature(trace[name].dtype.str[1:], trace[name].shape[1:]) for name in names
+    }
+    with tensorflow.io.TFRecordWriter(str(folder / FILES[0])) as records:
+        for start in range(0, trace.sizes["round"], ROUNDS_AT_ONCE):
+            part = trace[names].isel(round=slice(start, start + ROUNDS_AT_ONCE)).load()
+            columns = {"round": np.arange(start, start + part.sizes["round"])} | {n: part[n].values for n in names}
+            for row in range(part.sizes["round"]):
+                example = {name: _value(tensorflow, values[row]) for name, values in columns.items()}
+                message = tensorflow.train.Example(features=tensorflow.train.Features(feature=example))
+                records.write(message.SerializeToString())
+    (folder / FILES[1]).write_text(to_json({"features": features, **about(trace)}, indent=1))
+
+
+def parser(features: str | Path) -> Callable[[Any], dict[str, Any]]:
+    """A function for tf.data.Dataset.map: a serialized Example -> tensors by the names, shapes and types of the trace.
+
+    features: the file features.json beside the records. Raises UserError if it cannot be read.
+    """
+    try:
+        described = json.loads(Path(features).read_text())["features"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(f"{features}: not the features.json of a TFRecord export; export again") from None
+    tensorflow = _tensorflow()
+    spec = {name: _spec(tensorflow, one) for name, one in described.items()}
+
+    def parse(record: Any) -> dict[str, Any]:
+        values = tensorflow.io.parse_single_example(record, spec)
+        return {name: _tensor(tensorflow, values[name], one) for name, one in described.items()}
+
+    return parse
+
+
+def _feature(dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
+    """How a variable is kept: whole numbers as int64, floats of 32 bits as float, complex64 as pairs of them, floats of
+    64 bits as little-endian bytes."""
+    stored = "int64" if dtype.startswith("i") else "float" if dtype in ("f4", "c8") else "bytes"
+    return {"dtype": dtype, "shape": list(shape), "stored": stored}
+
+
+def _value(tensorflow: Any, values: NDArray[Any]) -> Any:
+    train, values = tensorflow.train, np.ascontiguousarray(values)
+    if values.dtype.kind == "i":
+        return train.Feature(int64_list=train.Int64List(value=values.ravel().tolist()))
+    if values.dtype.itemsize == 4 or values.dtype == np.complex64:
+        return train.Feature(float_list=train.FloatList(value=values.ravel().view(np.float32).tolist()))
+    return train.Feature(bytes_list=train.BytesList(value=[values.astype(values.dtype.newbyteorder("<")).tobytes()]))
+
+
+def _spec(tensorflow: Any, feature: dict[str, Any]) -> Any:
+    if feature["stored"] == "bytes":
+        return tensorflow.io.FixedLenFeature([], tensorflow.string)
+    shape = [*feature["shape"], 2] if feature["dtype"] == "c8" else feature["shape"]
+    return tensorflow.io.FixedLenFeature(
+        shape, tensorflow.int64 if feature["stored"] == "int64" else tensorflow.float32
+    )
+
+
+def _tensor(tensorflow: Any, value: Any, feature: dict[str, Any]) -> Any:
+    dtype = tensorflow.as_dtype(np.dtype(feature["dtype"]))
+    if feature["stored"] == "bytes":
+        return tensorflow.reshape(tensorflow.io.decode_raw(value, dtype), feature["shape"])
+    return tensorflow.complex(value[..., 0], value[..., 1]) if dtype.is_complex else tensorflow.cast(value, dtype)
+
+
+def _tensorflow() -> Any:
+    """Imported only here, and silent about its machine unless the user wants it otherwise."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        import tensorflow
+    except ImportError:
+        raise UserError(
+            'the package tensorflow is not installed, or does not start; pip install "airfl[tensorflow]"'
+        ) from None
+    return tensorflow
+
+
+FORMAT = Format(files=FILES, write=write, check=check, left_out=left_out)

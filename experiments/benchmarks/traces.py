@@ -1,0 +1,63 @@
+"""Seconds to open the trace of 2,000 rounds and read one variable: airfl.open_trace beside xarray's own engine.
+
+    make bench        (or: python experiments/benchmarks/traces.py [TRACE])
+
+Medians of several turns in one process, imports left out. Without TRACE the trace is made first, which takes a while.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import airfl
+
+DEMO = Path(__file__).resolve().parents[1] / "configs" / "demo.toml"
+LONG = (
+    "run.rounds=2000",
+    "run.devices=100",
+    "run.selected=8",
+    "run.evaluate_every=100",
+    "run.threads=1",
+    "local.epochs=0",
+    "local.steps=1",
+    "local.engine=layers",
+)
+VARIABLE = "energy_j"
+TURNS = 7
+
+
+def seconds(open_it: Callable[[Path], Any], file: Path) -> float:
+    """Median of opening, reading the variable and closing; the first turn imports and is not counted."""
+    turns = []
+    for _ in range(TURNS + 1):
+        begin = time.perf_counter()
+        with open_it(file) as trace:
+            _ = trace[VARIABLE].values
+        turns.append(time.perf_counter() - begin)
+    return statistics.median(turns[1:])
+
+
+def main(file: Path) -> None:
+    """Print the line."""
+    import xarray
+
+    ours = seconds(airfl.open_trace, file)
+    plain = seconds(lambda path: xarray.open_dataset(path, engine="h5netcdf"), file)
+    with airfl.open_trace(file) as trace:
+        rounds, variables = trace.sizes["round"], len(trace.data_vars)
+    what = f"{rounds:,} rounds, {variables} variables: opened, one read, in"
+    print(f"{what} {ours:.3f} s; xarray's h5netcdf engine {plain:.3f} s, {plain / ours:.0f} x")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        main(Path(sys.argv[1]))
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            main(airfl.run(airfl.load_settings(DEMO, LONG), folder).path)

@@ -1,0 +1,164 @@
+"""A run and the replay of its exported channel are one and the same, bit for bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+
+import airfl
+from airfl.config import Settings
+from airfl.errors import UserError
+from airfl.exports import export
+from tests.conftest import small_settings
+
+SHORT = (
+    "run.rounds=3",
+    "run.devices=40",
+    "run.selected=5",
+    "local.steps=1",
+    "run.evaluate_every=3",
+    "scheme.ratio=0.02",
+)
+PHYSICAL = ("channel.units=physical", "channel.fading=rayleigh", "power.tx_power_dbm=[10.0, 23.0]")
+OF_A_TOPOLOGY = {"device_distance_m", "device_path_loss_db"}
+
+CASES = {
+    "exponential": (),
+    "rayleigh, jakes": ("channel.fading=rayleigh", "channel.variation=jakes", "channel.speed_m_s=3.0"),
+    "constant, redrawn": ("channel.variation=constant", "channel.bounds=redraw"),
+    "rician, two antennas": ("channel.fading=rician", "antennas.count=2"),
+    "server, four antennas": ("channel.fading=nakagami", "antennas.count=4", "privacy.observer=server"),
+    "mmse": ("channel.fading=rayleigh", "csi.estimation=mmse", "csi.pilot_snr_db=50.0"),
+    "mmse, aged, fed back": (
+        "channel.fading=rayleigh",
+        "channel.speed_m_s=20.0",
+        "csi.estimation=mmse",
+        "csi.pilot_snr_db=60.0",
+        "csi.delay_s=0.001",
+        "csi.phase_bits=5",
+        "csi.gain_bits=6",
+    ),
+    "offsets": ("csi.timing_offset_s=2e-6", "csi.frequency_offset_hz=100.0", "csi.phase_std_rad=0.1"),
+    "threshold": ("scheme.name=baa", "channel.fading=rayleigh"),
+    "best of some": ("selection.kind=best-k", "selection.candidates=12"),
+    "waveform": ("grid.waveform=true", "grid.subcarriers=72"),
+    "digital": ("scheme.name=fed-smp-randk",),
+    "ideal": ("scheme.name=fedavg",),
+    "topology": (*PHYSICAL, "topology.kind=disc"),
+    "topology, mmse": (*PHYSICAL, "topology.kind=annulus", "topology.min_distance_m=50.0", "csi.estimation=mmse"),
+}
+
+
+def replaying(settings: Settings, file: Path, **more: dict[str, object]) -> Settings:
+    """The same settings over the replayed channel."""
+    return settings.resolved(channel={"fading": "replay", "replay_file": str(file)}, topology={"kind": "none"}, **more)
+
+
+def differences(one: xarray.Dataset, other: xarray.Dataset) -> set[str]:
+    """Names of variables that are not the same in both."""
+    names = set(map(str, one.data_vars)) ^ set(map(str, other.data_vars))
+    return names | {
+        str(name)
+        for name in set(one.data_vars) & set(other.data_vars)
+        if not np.array_equal(one[name].values, other[name].values, equal_nan=True)
+        or one[name].attrs != other[name].attrs
+    }
+
+
+@pytest.mark.parametrize("overrides", CASES.values(), ids=CASES)
+def test_a_run_and_its_replay_have_the_same_trace(tmp_path: Path, overrides: tuple[str, ...]) -> None:
+    settings = small_settings(*SHORT, "trace.signals=[1]", *overrides)
+    first = airfl.run(settings, tmp_path / "first")
+    (file,) = export(tmp_path / "first", "channel", tmp_path / "out")
+    again = airfl.run(replaying(settings, file), tmp_path / "again")
+    with first.trace() as one, again.trace() as other:
+        placed = OF_A_TOPOLOGY if settings.topology.kind != "none" else set()
+        assert differences(one, other) == placed
+        if settings.csi.estimation == "mmse":
+            assert not np.array_equal(one["channel_estimate"].values, one["channel_gain"].values, equal_nan=True)
+    assert np.array_equal(first.parameters, again.parameters)
+
+
+def test_another_scheme_meets_the_same_fades(tmp_path: Path) -> None:
+    settings = small_settings(*SHORT, "channel.fading=rayleigh")
+    first = airfl.run(settings, tmp_path / "first")
+    (file,) = export(first.path, "channel", tmp_path)
+    other = replaying(settings, file, scheme={"name": "wfl-p"})
+    with first.trace() as one, airfl.run(other, tmp_path / "other").trace() as two:
+        found = differences(one, two)
+        assert not {"device_id", "channel_gain", "channel_estimate", "power_limit"} & found
+        assert {"alignment_coefficient", "energy_j", "message_length"} <= found
+
+
+def test_what_the_file_holds(tmp_path: Path) -> None:
+    """Gains of everybody in every round, which are the trace's for those who took part; what they are."""
+    done = airfl.run(small_settings(*SHORT, *PHYSICAL, "topology.kind=disc", "antennas.count=2"), tmp_path / "run")
+    (file,) = export(tmp_path / "run", "channel", tmp_path)
+    with done.trace() as trace, xarray.open_dataset(file, engine="h5netcdf") as channel:
+        gains, power = channel["gains"], channel["mean_power"]
+        assert (gains.dims, gains.dtype, gains.shape) == (("round", "device", "antenna"), np.complex128, (3, 40, 2))
+        rows = np.arange(3)[:, None], trace["device_id"].values
+        np.testing.assert_array_equal(gains.values[..., 0][rows].astype(np.complex64), trace["channel_gain"].values)
+        loss_db = trace["device_path_loss_db"].values
+        np.testing.assert_allclose(-10 * np.log10(power.values), loss_db, rtol=1e-9)
+        assert "path loss and shadowing in it" in gains.attrs["long_name"]
+        assert gains.attrs["units"] == "1"
+        assert (channel.attrs["seed"], channel.attrs["fading"], channel.attrs["topology"]) == (0, "rayleigh", "disc")
+        assert json.loads(channel.attrs["config"])["run"]["devices"] == 40
+        assert trace.attrs["created_utc"] in channel.attrs["created_from"]
+
+
+def test_every_round_is_there_of_a_run_that_failed(tmp_path: Path) -> None:
+    def stop(done: int, _rounds: int, _record: object) -> None:
+        if done == 2:
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        airfl.run(small_settings(*SHORT), tmp_path / "run", progress=stop)
+    said: list[str] = []
+    (file,) = export(tmp_path / "run", "channel", tmp_path, said.append)
+    with h5py.File(file) as channel:
+        assert channel["gains"].shape == (3, 40, 1)
+    assert len(said) == 1
+    assert "status is 'failed'; its 2 finished rounds" in said[0]
+
+
+def test_a_replay_is_exported_like_any_other_channel(tmp_path: Path) -> None:
+    settings = small_settings(*SHORT)
+    airfl.run(settings, tmp_path / "a")
+    (first,) = export(tmp_path / "a", "channel", tmp_path / "a")
+    airfl.run(replaying(settings, first), tmp_path / "b")
+    (second,) = export(tmp_path / "b", "channel", tmp_path / "b")
+    with h5py.File(first) as one, h5py.File(second) as two:
+        for name in ("gains", "mean_power"):
+            np.testing.assert_array_equal(one[name][...], two[name][...])
+    first.unlink()
+    with pytest.raises(UserError, match="no such file"):
+        export(tmp_path / "b", "channel", tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (("channel.fading=tapped-line", "grid.subcarriers=24"), "another channel on every subcarrier"),
+        (
+            ("channel.variation=jakes", "channel.speed_m_s=3.0", "channel.coherence=slot", "grid.subcarriers=24"),
+            "change within a round",
+        ),
+        (
+            ("channel.variation=jakes", "channel.speed_m_s=3.0", "csi.frequency_offset_hz=10.0", "grid.subcarriers=24"),
+            "change within a round",
+        ),
+    ],
+)
+def test_channels_that_no_replay_holds_are_refused(tmp_path: Path, overrides: tuple[str, ...], message: str) -> None:
+    airfl.run(small_settings(*SHORT, *overrides), tmp_path / "run")
+    with pytest.raises(UserError, match=message) as raised:
+        export(tmp_path / "run", "channel", tmp_path / "out")
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "out").exists()

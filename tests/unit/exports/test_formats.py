@@ -1,0 +1,187 @@
+"""Files of other tools hold what the trace holds: .npz, .mat, CSV; what is refused before anything is written."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from scipy.io import loadmat
+
+import airfl
+from airfl.errors import UserError
+from airfl.exports import FORMATS, export, find_traces, mat, npz
+from tests.conftest import small_settings
+
+
+def test_npz_holds_every_variable_and_what_is_said_of_it(odd: Path, tmp_path: Path) -> None:
+    (file,) = export(odd, "npz", tmp_path)
+    with airfl.open_trace(odd) as trace, np.load(file) as arrays:  # allow_pickle is False
+        assert set(arrays) == {"about", *trace.data_vars}
+        for name, array in trace.data_vars.items():
+            assert arrays[name].dtype == array.dtype
+            np.testing.assert_array_equal(arrays[name], array.values, err_msg=str(name))
+        about = json.loads(str(arrays["about"]))
+        assert about["settings"]["run"]["rounds"] == 4
+        assert about["attributes"]["status"] == "complete"
+        assert about["variables"]["energy_j"]["units"] == "normalised"
+        assert about["variables"]["tx_symbols"]["dimensions"] == ["round", "slot", "coordinate"]
+        assert about["variables"]["epsilon"]["delta"] == trace["epsilon"].attrs["delta"]
+        assert about["dimensions"] == dict(trace.sizes)
+        assert np.isinf(arrays["receive_snr_db"]).all()
+        assert np.isnan(arrays["test_loss"]).any()
+
+
+def test_mat_holds_every_variable_and_what_is_said_of_it(odd: Path, tmp_path: Path) -> None:
+    (file,) = export(odd, "mat", tmp_path)
+    found = loadmat(file, simplify_cells=False)
+    with airfl.open_trace(odd) as trace:
+        for name, array in trace.data_vars.items():
+            values = array.values[:, None] if array.ndim == 1 else array.values
+            # MATLAB has no trailing dimensions of length 1 beyond the second.
+            np.testing.assert_array_equal(found[name].reshape(values.shape), values, err_msg=str(name))
+            assert found[name].dtype == array.dtype, name
+        config = found["run_attributes"]["config"][0, 0][0]
+        assert json.loads(config)["run"]["devices"] == 40
+    said = loadmat(file, simplify_cells=True, variable_names=["run_attributes", "variable_attributes"])
+    assert said["run_attributes"]["scheme"] == "pfels"
+    assert said["variable_attributes"]["latency_s"]["units"] == "s"
+    assert said["variable_attributes"]["snr_db"]["dimensions"].tolist() == ["round", "slot"]
+    assert said["variable_attributes"]["epsilon"]["sampling"] == "poisson"
+    assert all(len(name) <= 63 and name.isidentifier() and not name.startswith("_") for name in trace.data_vars)
+
+
+def test_a_variable_that_no_mat_file_holds_is_refused(
+    odd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mat, "MOST_BYTES", 10_000)
+    with pytest.raises(UserError, match=r"tx_symbols takes .* h5read\('trace.h5', '/tx_symbols'\)"):
+        export(odd, "mat", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def columns(file: Path) -> dict[str, np.ndarray]:
+    with file.open(newline="") as text:
+        header, *rows = list(csv.reader(text))
+    return {name: np.array([float(row[at]) for row in rows]) for at, name in enumerate(header)}
+
+
+def complex_or_not(table: dict[str, np.ndarray], name: str) -> np.ndarray:
+    return table[name] if name in table else table[f"{name}_re"] + 1j * table[f"{name}_im"]
+
+
+def test_csv_reads_back_exactly(odd: Path, tmp_path: Path) -> None:
+    export(odd, "csv", tmp_path)
+    rounds, devices = columns(tmp_path / "rounds.csv"), columns(tmp_path / "devices.csv")
+    population = columns(tmp_path / "population.csv")
+    with airfl.open_trace(odd) as trace:
+        row, slot = np.nonzero(trace["device_id"].values >= 0)
+        assert len(row) < trace["device_id"].size
+        np.testing.assert_array_equal(rounds["round"], np.arange(4))
+        np.testing.assert_array_equal(devices["round"], row)
+        np.testing.assert_array_equal(devices["slot"], slot)
+        np.testing.assert_array_equal(population["device_id"], np.arange(40))
+        for name, array in trace.data_vars.items():
+            match array.dims:
+                case ("round",):
+                    np.testing.assert_array_equal(rounds[name], array.values)
+                case ("round", "slot"):
+                    np.testing.assert_array_equal(complex_or_not(devices, str(name)), array.values[row, slot])
+                case ("population",):
+                    np.testing.assert_array_equal(population[name], array.values)
+                case _:
+                    assert name not in {**rounds, **devices, **population}
+    about = json.loads((tmp_path / "about.json").read_text())
+    assert about["variables"]["channel_gain"]["dtype"] == "complex64"
+
+
+def test_rounds_beyond_one_block_are_all_there(odd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    export(odd, "csv", tmp_path / "a")
+    monkeypatch.setattr("airfl.exports.csv.ROUNDS_AT_ONCE", 3)
+    export(odd, "csv", tmp_path / "b")
+    for name in ("rounds.csv", "devices.csv"):
+        assert (tmp_path / "a" / name).read_text() == (tmp_path / "b" / name).read_text()
+
+
+def test_csv_says_that_signals_are_left_out(odd: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    export(odd, "csv", tmp_path, said.append)
+    assert len(said) == 1
+    assert "tx_symbols, rx_symbols, channel_response are left out of CSV" in said[0]
+
+
+def test_every_run_of_a_folder_goes_to_its_own(odd: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    for name in ("b/seed-0", "a/seed-1"):
+        (runs / name).mkdir(parents=True)
+        (runs / name / "trace.h5").write_bytes((odd / "trace.h5").read_bytes())
+    (runs / "notes.txt").write_text("somebody's")
+    written = export(runs, "npz", tmp_path / "out")
+    assert [str(file.relative_to(tmp_path / "out")) for file in written] == ["a/seed-1/trace.npz", "b/seed-0/trace.npz"]
+    assert {file.name for file in (tmp_path / "out").rglob("*") if file.is_file()} == {"trace.npz"}
+    assert find_traces(odd / "trace.h5") == [(odd / "trace.h5", Path())]
+
+
+def test_nothing_is_written_if_anything_is_there_or_any_trace_is_refused(odd: Path, tmp_path: Path) -> None:
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    for name in ("a", "b"):
+        (runs / name).mkdir(parents=True)
+        (runs / name / "trace.h5").write_bytes((odd / "trace.h5").read_bytes())
+    (out / "b").mkdir(parents=True)
+    (out / "b" / "devices.csv").write_text("mine")
+    with pytest.raises(UserError, match=r"devices\.csv: is there already"):
+        export(runs, "csv", out)
+    assert (out / "b" / "devices.csv").read_text() == "mine"
+    (runs / "b" / "trace.h5").write_bytes((odd / "trace.h5").read_bytes()[:5000])
+    with pytest.raises(UserError, match="not a readable trace, or cut off"):
+        export(runs, "npz", out)
+    assert [file for file in out.rglob("*") if file.is_file()] == [out / "b" / "devices.csv"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="is a file, an output folder is wanted"):
+        export(odd, "npz", tmp_path / "file" / "below")
+
+
+def test_a_write_that_fails_leaves_nothing(odd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(file: Path, **arrays: Any) -> None:
+        file.write_bytes(b"half")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(npz.np, "savez_compressed", full)
+    with pytest.raises(OSError, match="no space left"):
+        export(odd, "npz", tmp_path / "out")
+    assert not list((tmp_path / "out").rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("to", "message"), [("matlab", "did you mean mat?"), ("cvs", "did you mean csv?"), ("", "allowed: channel, csv")]
+)
+def test_unknown_formats(odd: Path, tmp_path: Path, to: str, message: str) -> None:
+    with pytest.raises(UserError) as raised:
+        export(odd, to, tmp_path / "out")
+    assert message in str(raised.value)
+
+
+def test_folders_without_a_run(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "trace.txt").write_text("no")
+    for path, message in ((tmp_path / "none", "no such folder"), (tmp_path / "empty", "holds no run")):
+        with pytest.raises(UserError, match=message):
+            export(path, "npz", tmp_path / "out")
+    with h5py.File(tmp_path / "empty" / "trace.h5", "w") as file:
+        file["x"] = [1.0]
+    with pytest.raises(UserError, match="not a trace of schema"):
+        export(tmp_path / "empty", "npz", tmp_path / "out")
+
+
+@pytest.mark.parametrize("to", [name for name in FORMATS if name not in ("sigmf", "tfrecord", "channel")])
+def test_a_run_that_failed_at_once_has_no_rounds_and_is_exported(tmp_path: Path, to: str) -> None:
+    with pytest.raises(UserError, match="training diverged"):
+        airfl.run(small_settings("local.learning_rate=1e30"), tmp_path / "run")
+    said: list[str] = []
+    files = export(tmp_path / "run", to, tmp_path / "out", said.append)
+    assert all(file.exists() for file in files)
+    assert "its 0 finished rounds" in said[0]
