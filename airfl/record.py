@@ -37,6 +37,7 @@ def record_evaluation(evaluation: Evaluation | None) -> Record:
         "train_loss": found.train_loss,
         "validation_accuracy": found.validation_accuracy,
         "validation_loss": found.validation_loss,
+        "gradient_norm_squared": found.gradient_norm_squared,
     }
 
 

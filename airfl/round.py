@@ -97,7 +97,8 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
 
     evaluated = (t + 1) % settings.run.evaluate_every == 0 or t + 1 == settings.run.rounds
     privacy = account(world, exchanged, t + 1, evaluated)
-    evaluation = evaluate(world.model, parameters, world.task) if evaluated else None
+    gradient_norm = settings.trace.gradient_norm
+    evaluation = evaluate(world.model, parameters, world.task, gradient_norm) if evaluated else None
     computation = Computation.of(settings.compute, world.trainer.evaluations(exchanged.opening.devices, t))
     record = {
         **record_evaluation(evaluation),

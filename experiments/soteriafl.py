@@ -24,8 +24,8 @@ from pathlib import Path
 import torch
 
 from airfl.config import Row, Settings, load_rows, to_json
-from airfl.local.sgd import normalise
-from airfl.round import State, World, run_round
+from airfl.local.evaluation import gradient_norm_squared
+from airfl.round import State, run_round
 from airfl.simulation import build_world
 from airfl.tasks.datasets import data_folders
 
@@ -127,23 +127,12 @@ def train(settings: Settings, data: Path | None) -> Iterator[Point]:
     """All rounds; a point wherever the model is evaluated, with the gradient there."""
     world = build_world(settings, torch.device("cpu"), data_folders(data))
     state = State(0, world.model.initial(), world.cell.memory)
-    squares = [gradient_square(world, state.parameters)]
+    squares = [gradient_norm_squared(world.model, state.parameters, world.task)]
     for rounds in range(1, settings.run.rounds + 1):
         state, record = run_round(world, state)
         if rounds % settings.run.evaluate_every == 0:
             yield Point(rounds, statistics.fmean(squares), record["test_accuracy"])
-            squares.append(gradient_square(world, state.parameters))
-
-
-def gradient_square(world: World, parameters: torch.Tensor) -> float:
-    """||grad f||^2 of the objective over all training samples of all devices, regulariser included."""
-    point = parameters.detach().clone().requires_grad_()
-    parts, samples = world.model.split(point), world.task.train
-    rows = torch.from_numpy(world.task.partition.indices)
-    inputs = normalise(samples.inputs[rows], world.task.mean, world.task.std)
-    objective = world.model.losses(parts, inputs, samples.targets[rows]).mean()
-    (gradient,) = torch.autograd.grad(objective, point)
-    return float(gradient.square().sum())
+            squares.append(gradient_norm_squared(world.model, state.parameters, world.task))
 
 
 def stride(settings: Settings) -> int:

@@ -15,6 +15,7 @@ from airfl.cli.audit import audit
 from airfl.cli.bench import bench
 from airfl.cli.data import data_app
 from airfl.cli.export import export
+from airfl.cli.figures import figures
 from airfl.cli.lists import config, datasets, models, schemes
 from airfl.cli.privacy import privacy
 from airfl.cli.runs import budget, compare, plot, run
@@ -33,6 +34,7 @@ COMMANDS = (
     (privacy, "airfl privacy --noise-multiplier 1 --sampling-rate 0.032 --rounds 2000 --delta 1e-3"),
     (audit, "airfl audit experiments/configs/demo.toml --others silent --json"),
     (bench, "airfl bench experiments/configs/demo.toml --profile"),
+    (figures, "airfl figures runs/ratios --out runs/ratios-figures --only accuracy-ratio,table"),
     (export, "airfl export runs/first --to mat --out runs/first-matlab"),
     (plot, "airfl plot runs/first --out runs/first-figures"),
     (schemes, "airfl schemes --json"),

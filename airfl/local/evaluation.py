@@ -46,7 +46,7 @@ def gradient_norm_squared(model: FlatModel, parameters: Tensor, task: Task) -> f
     devices, the model's own penalty included. Taken a batch at a time, added up in float64."""
     point = parameters.detach().clone().requires_grad_()
     rows = torch.from_numpy(task.partition.indices).to(parameters.device)
-    total = torch.zeros_like(point, dtype=torch.float64, requires_grad=False)
+    total = torch.zeros_like(point, dtype=torch.float64)
     for some in torch.split(rows, BATCH[parameters.device.type]):
         inputs = _as_convolutions_like_it(normalise(task.train.inputs[some], task.mean, task.std))
         losses = model.losses(model.split(point), inputs, task.train.targets[some])

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airfl.config.json_numbers import to_json
+from airfl.errors import UserError
 from airfl.output import SWEEP_NAME
 from airfl.results.digest import Digest, digest_of
 from airfl.results.find import find_runs
@@ -88,12 +90,13 @@ class Results:
 
 
 def read_results(folders: str | Path | Sequence[str | Path]) -> Results:
-    """The runs in these folders: sweeps, comparisons, single runs. UserError where there is none."""
+    """The runs in these folders: sweeps, comparisons, single runs; a folder that is named twice counts once. UserError
+    where there is none, or where two runs could not be told apart."""
     several = [folders] if isinstance(folders, str | Path) else list(folders)
     runs: list[Result] = []
     failed: dict[str, str] = {}
     missing = 0
-    for folder in map(Path, several):
+    for folder in {folder.resolve(): folder for folder in map(Path, several)}.values():
         if (folder / SWEEP_NAME).exists():
             listing = read_listing(folder)
             runs += _of_sweep(listing)
@@ -103,7 +106,19 @@ def read_results(folders: str | Path | Sequence[str | Path]) -> Results:
             for label, places in find_runs([folder]):
                 runs += [_result(place, label, {}) for place in places]
     axes = tuple(dict.fromkeys(key for run in runs for key in run.values))
-    return Results(tuple(_complete(run, axes) for run in runs), axes, failed, missing)
+    results = Results(tuple(_complete(run, axes) for run in runs), axes, failed, missing)
+    _check_seeds(results)
+    return results
+
+
+def _check_seeds(results: Results) -> None:
+    """Two runs of one seed in a group would be averaged as if they were two seeds."""
+    for group in results.groups:
+        for one, other in pairwise(group.runs):
+            if one.seed == other.seed:
+                raise UserError(
+                    f"{one.folder} and {other.folder}: both are {group.name!r} with seed {one.seed}; name one of them"
+                )
 
 
 def short(key: str, among: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from airfl.config.json_numbers import from_plain, to_json
 from airfl.output import TRACE_NAME
 from airfl.report.summary import Summary, settings_of, summarise, values_of
+from airfl.tasks.models import MODELS
 from airfl.trace import open_trace
 
 if TYPE_CHECKING:
@@ -57,12 +58,14 @@ Course = Mapping[str, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Digest:
-    """summary: the run's figures; course: at its evaluated rounds; link; settings: resolved, plain tables."""
+    """summary: the run's figures; course: at its evaluated rounds; link; settings: resolved, plain tables; dimension:
+    d, parameters of the model."""
 
     summary: Summary
     course: Course
     link: str
     settings: Mapping[str, Mapping[str, Any]]
+    dimension: int
 
 
 def digest_of(folder: Path) -> Digest:
@@ -76,7 +79,14 @@ def digest_of(folder: Path) -> Digest:
 
 def digest(trace: xarray.Dataset) -> Digest:
     """The digest of an open trace."""
-    return Digest(summarise(trace), course_of(trace), str(trace.attrs.get("link", "")), settings_of(trace))
+    settings = settings_of(trace)
+    return Digest(
+        summary=summarise(trace),
+        course=course_of(trace),
+        link=str(trace.attrs.get("link", "")),
+        settings=settings,
+        dimension=int(trace.attrs.get("dimension") or MODELS[str(settings["task"]["model"])].parameters),
+    )
 
 
 def course_of(trace: xarray.Dataset) -> Course:
@@ -103,6 +113,7 @@ def keep(folder: Path) -> Digest:
             "course": {name: values.tolist() for name, values in made.course.items()},
             "link": made.link,
             "settings": made.settings,
+            "dimension": made.dimension,
         }
     )
     (folder / DIGEST_NAME).write_text(text)
@@ -117,7 +128,7 @@ def _kept(folder: Path) -> Digest | None:
             return None
         course = {str(name): np.array([float(value) for value in values]) for name, values in found["course"].items()}
         summary = Summary(**{name: from_plain(value) for name, value in found["summary"].items()})
-        return Digest(summary, course, str(found["link"]), found["settings"])
+        return Digest(summary, course, str(found["link"]), found["settings"], int(found["dimension"]))
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 

@@ -40,6 +40,11 @@ PER_ROUND = (
     _per_round("validation_accuracy", "1", "share of the held-out training data classified rightly; nan without any"),
     _per_round("validation_loss", "1", "mean cross-entropy on the held-out training data; nan without any"),
     _per_round(
+        "gradient_norm_squared",
+        "1",
+        "squared l2 norm of the whole objective's gradient; nan where not evaluated, and without trace.gradient_norm",
+    ),
+    _per_round(
         "alignment_coefficient",
         "1",
         "beta: amplitude at which every aligned message arrives; nan for digital",

@@ -230,3 +230,17 @@ def test_a_folder_without_runs_is_told(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(UserError, match="holds no run"):
         read_results(tmp_path)
+
+
+def test_runs_that_cannot_be_told_apart_are_not_averaged(swept: Path, tmp_path: Path) -> None:
+    assert len(read_results([swept, swept / ".." / swept.name]).runs) == 6
+    copy = tmp_path / "copy"
+    copy.symlink_to(swept)
+    assert len(read_results([swept, copy]).runs) == 6
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "pfels-0.1-0").symlink_to(swept / "pfels-0.1-0")
+    write_listing(
+        Listing(tmp_path / "other", (Entry("pfels-0.1-0", "", {"scheme.name": "pfels", "scheme.ratio": 0.1}, 0),))
+    )
+    with pytest.raises(UserError, match=r"both are 'scheme.name = pfels, ratio = 0.1' with seed 0; name one"):
+        read_results([swept, tmp_path / "other"])

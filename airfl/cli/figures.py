@@ -1,0 +1,43 @@
+"""The papers' figures and tables from finished runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from airfl.cli.app import say
+
+
+def figures(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="folders of sweeps, comparisons or runs")],
+    *,
+    out: Annotated[Path, typer.Option(help="folder for NAME.pdf and NAME.png", show_default=False)],
+    only: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME",
+            help="these, such as accuracy-ratio or accuracy-against-KEY, instead of all that the data is there for",
+            show_default=False,
+        ),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE,VALUE", help="only runs with these settings", show_default=False),
+    ] = None,
+) -> None:
+    """Draw the papers' figures and tables: PDF and PNG, Markdown and LaTeX."""
+    from airfl.report.paper.figures import draw_figures, find_figure
+    from airfl.report.paper.selection import read_conditions, select
+
+    names = None if only is None else [name.strip() for name in only.split(",") if name.strip()]
+    for name in names or []:
+        find_figure(name)
+    conditions = read_conditions(where or [])
+
+    from airfl.results import read_results
+
+    found = select(read_results(folders), conditions)
+    files = draw_figures(found, out, names, lambda line: say(f"left out: {line}"))
+    say("written: " + ", ".join(str(file) for file in files))

@@ -1,0 +1,10 @@
+"""The papers' figures and tables, from any runs: sweeps, comparisons, single runs.
+
+import airfl
+from airfl.report.paper import draw_figures
+draw_figures(airfl.read_results("runs/sweep"), "runs/figures")
+"""
+
+from airfl.report.paper.figures import AGAINST, FIGURES, PaperFigure, draw_figures, possible_figures
+
+__all__ = ["AGAINST", "FIGURES", "PaperFigure", "draw_figures", "possible_figures"]

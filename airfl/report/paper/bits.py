@@ -1,0 +1,34 @@
+"""Test accuracy against the bits that devices have sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from airfl.report.paper.lines import LABELS, curve, draw_panel, scale_costs
+from airfl.report.paper.look import check_lines, legend
+from airfl.report.paper.names import group_names, lacking
+from airfl.results.collect import Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw(figure: Figure, results: Results) -> None:
+    """One panel, of the runs that send bits; UserError if none does."""
+    sending = sending_bits(results)
+    check_lines(len(sending.groups), sending)
+    names = group_names(sending.groups, sending.axes)
+    lines = [curve(name, one, "uplink_bits", "test_accuracy") for name, one in zip(names, sending.groups, strict=True)]
+    axis = figure.subplots()
+    draw_panel(axis, lines, LABELS["uplink_bits"], LABELS["test_accuracy"])
+    scale_costs(axis, lines)
+    legend(figure, axis)
+
+
+def sending_bits(results: Results) -> Results:
+    """The runs whose uplink is in bits, those over the ideal link beside them; UserError if none is digital."""
+    runs = tuple(run for run in results.runs if run.digest.summary.uplink_bits > 0)
+    if all(run.digest.link == "ideal" for run in runs):
+        raise lacking("runs over a digital link", results, "take a scheme that sends bits (airfl schemes)")
+    return replace(results, runs=runs)

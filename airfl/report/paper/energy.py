@@ -1,0 +1,78 @@
+"""Test accuracy against accumulated energy, and bars of the energy of whole runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airfl.report.figures import COLOURS
+from airfl.report.paper.learning import learning_lines
+from airfl.report.paper.lines import LABELS, draw_panel, is_wide, off_scale, scale_costs
+from airfl.report.paper.look import HATCHES, check_lines, legend, set_scale, text
+from airfl.report.paper.names import group_names, lacking
+from airfl.results.averages import Average, average
+from airfl.results.collect import Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+HUNDREDFOLD = 100.0
+BAR_HEIGHT = 0.24  # inches
+
+
+def draw(figure: Figure, results: Results) -> None:
+    """Two panels; UserError where energies have two units, or nothing was sent."""
+    check_lines(len(results.groups), results)
+    units = sorted({run.digest.summary.energy_units for run in results.runs})
+    if len(units) > 1:
+        raise lacking(f"energies in one unit, not in {' and '.join(units)}", results, "draw the folders by themselves")
+    bars = energy_bars(results)
+    if not any(bar.mean > 0 for _, _, bar in bars):
+        raise lacking("runs that spend energy", results, "draw runs over a link that costs some")
+    label = LABELS["energy"].format(units=units[0])
+    figure.set_figheight(max(figure.get_figheight(), 0.7 + BAR_HEIGHT * len(bars)))
+    left, right = figure.subplots(1, 2)
+    lines = learning_lines(results, "energy", "test_accuracy")
+    draw_panel(left, lines, label, LABELS["test_accuracy"])
+    scale_costs(left, lines)
+    _draw_bars(right, bars)
+    right.set_xlabel(label)
+    legend(figure, left)
+
+
+def energy_bars(results: Results) -> list[tuple[int, str, Average]]:
+    """(place among the groups, name, energy of the whole run over the seeds), without groups that are off scale."""
+    names = group_names(results.groups, results.axes)
+    return [
+        (place, name, average([run.digest.summary.energy for run in group.runs]))
+        for place, (name, group, off) in enumerate(zip(names, results.groups, off_scale(results.groups), strict=True))
+        if not off
+    ]
+
+
+def _draw_bars(axis: Axes, bars: Sequence[tuple[int, str, Average]]) -> None:
+    """From above in the order of the groups, in their colours, hatched so that they are told apart in grey."""
+    for row, (place, _, bar) in enumerate(bars):
+        known = np.isfinite(bar.low)
+        # What a bar and its interval's left end hide of each other is seen with thin, pale bars.
+        axis.barh(
+            row,
+            bar.mean,
+            height=0.62,
+            facecolor=(COLOURS[place % len(COLOURS)], 0.55),
+            edgecolor="black",
+            linewidth=0.5,
+            hatch=HATCHES[(place + place // len(COLOURS)) % len(HATCHES)],
+            xerr=[[bar.mean - bar.low], [bar.high - bar.mean]] if known else None,
+            error_kw={"elinewidth": 0.8, "capsize": 2, "capthick": 0.8},
+        )
+    axis.set_yticks(range(len(bars)), [text(name) for _, name, _ in bars])
+    axis.invert_yaxis()
+    axis.grid(visible=False, axis="y")
+    means = np.array([bar.mean for _, _, bar in bars])
+    positive = means[means > 0]
+    if is_wide(positive, HUNDREDFOLD):
+        set_scale(axis, [float(positive.min()) / 3, float(positive.max())], "x")

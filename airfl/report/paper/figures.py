@@ -1,0 +1,162 @@
+"""The table of figures, and how they are written. A new one is a module beside this one and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from airfl.errors import UserError, unknown_name
+from airfl.report.figures import check_new_files
+from airfl.report.paper.look import COLUMN, PAGE, render
+from airfl.report.paper.names import number_of
+from airfl.results.collect import Results
+
+AGAINST = "accuracy-against-"
+"""Followed by any swept key with numbers: accuracy-against-local.learning_rate."""
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """A figure or table: the module with its `draw` (or `texts`), what it shows, the papers' own that it corresponds
+    to, what the runs must have; width in inches; options of its `draw`."""
+
+    module: str
+    title: str
+    corresponds_to: str
+    needs: str
+    width: float = COLUMN
+    options: Mapping[str, Any] = field(default_factory=dict)
+    suffixes: tuple[str, ...] = (".pdf", ".png")
+
+    def make(self, results: Results) -> list[bytes]:
+        """The contents of its files; UserError where the runs lack what it needs."""
+        module = import_module(f"airfl.report.paper.{self.module}")
+        if self.suffixes == (".pdf", ".png"):
+            return render(lambda figure: module.draw(figure, results, **self.options), self.width, self.suffixes)
+        return [str(text).encode() for text in module.texts(results)]
+
+
+_EVALUATED = "runs that were evaluated"
+
+
+def _against(key: str, title: str, corresponds_to: str = "-") -> PaperFigure:
+    needs = f"runs swept over {key}, two numbers or more"
+    return PaperFigure("against", title, corresponds_to, needs, options={"key": key})
+
+
+FIGURES: dict[str, PaperFigure] = {
+    "accuracy-ratio": _against("scheme.ratio", "test accuracy against the compression ratio", "PFELS fig. 3"),
+    "accuracy-epsilon": _against("privacy.epsilon", "test accuracy against the epsilon as claimed", "PFELS fig. 4"),
+    "accuracy-snr": _against("power.max_snr_db", "test accuracy against the maximum SNR"),
+    "learning-rounds": PaperFigure(
+        "learning",
+        "training loss and test accuracy against rounds",
+        "PFELS figs. 5 and 6, a and b",
+        _EVALUATED,
+        PAGE,
+        {"cost": "rounds"},
+    ),
+    "learning-elements": PaperFigure(
+        "learning",
+        "training loss and test accuracy against resource elements",
+        "PFELS figs. 5 and 6, c and d",
+        _EVALUATED,
+        PAGE,
+        {"cost": "resource_elements"},
+    ),
+    "energy": PaperFigure(
+        "energy", "test accuracy against energy; energy of the run", "PFELS fig. 7", _EVALUATED, PAGE
+    ),
+    "accuracy-bits": PaperFigure(
+        "bits", "test accuracy against uplink bits", "SoteriaFL fig. 4, below, right", "runs over digital links"
+    ),
+    "utility": PaperFigure(
+        "utility",
+        "squared norm of the whole objective's gradient, and test accuracy, against rounds and bits",
+        "SoteriaFL figs. 3 and 4",
+        "runs with trace.gradient_norm = true",
+        PAGE,
+    ),
+    "privacy-accuracy": PaperFigure(
+        "privacy",
+        "test accuracy against the epsilon that holds, and the one claimed",
+        "-",
+        "runs with a finite epsilon",
+    ),
+    "table": PaperFigure(
+        "table",
+        "accuracy, subcarriers, energy, resource elements, air time, epsilon",
+        "PFELS tables 2 and 3",
+        _EVALUATED,
+        suffixes=(".md", ".tex"),
+    ),
+}
+
+
+def find_figure(name: str) -> PaperFigure:
+    """By name, `accuracy-against-KEY` included; UserError for one that is not there."""
+    if name.startswith(AGAINST):
+        key = name.removeprefix(AGAINST)
+        section, _, last = key.partition(".")
+        if not (section.isidentifier() and last.isidentifier()):
+            raise UserError(f"{name}: {AGAINST} is followed by a key, for instance {AGAINST}local.learning_rate")
+        return _against(key, f"test accuracy against {key}")
+    if name not in FIGURES:
+        raise UserError(unknown_name("--only", name, [*FIGURES, f"{AGAINST}KEY"]))
+    return FIGURES[name]
+
+
+def possible_figures(results: Results) -> list[str]:
+    """The names that are tried where none is given: all, and accuracy against every other swept key with numbers."""
+    drawn = {figure.options.get("key") for figure in FIGURES.values()}
+    swept = [key for key in results.axes if key not in drawn and _numbers(results, key) > 1]
+    return [*FIGURES, *(f"{AGAINST}{key}" for key in swept)]
+
+
+def draw_figures(
+    results: Results,
+    out: str | Path,
+    names: Sequence[str] | None = None,
+    left_out: Callable[[str], None] | None = None,
+) -> list[Path]:
+    """Write OUT/NAME.pdf and .png (of the table .md and .tex) of the figures named, and return the files.
+
+    Without names: of every figure that these runs have the data for; left_out(line) is told of each other one and why.
+    Equal runs give equal files. UserError for a name that is not there, a figure without its data, or a file that is
+    there already; then nothing is written.
+    """
+    folder = Path(out)
+    wanted = list(dict.fromkeys(names if names is not None else possible_figures(results)))
+    figures = {name: find_figure(name) for name in wanted}
+    check_new_files([folder / f"{name}{suffix}" for name in wanted for suffix in figures[name].suffixes])
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder}: is a file, a folder is wanted for --out")
+    made: dict[Path, bytes] = {}
+    lacking = []
+    for name, figure in figures.items():
+        try:
+            contents = figure.make(results)
+        except UserError as error:
+            if names is not None:
+                raise UserError(f"{name}: {error}") from None
+            lacking.append(f"{name}: {error}")
+            continue
+        made |= {folder / f"{name}{suffix}": text for suffix, text in zip(figure.suffixes, contents, strict=True)}
+    if not made:
+        raise UserError(lacking[0] if lacking else "--only: no figure is named")
+    if left_out:
+        for line in lacking:
+            left_out(line)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, content in made.items():
+        temporary = file.with_name(f".{file.name}")
+        temporary.write_bytes(content)
+        temporary.replace(file)
+    return list(made)
+
+
+def _numbers(results: Results, key: str) -> int:
+    return len({number for run in results.runs if (number := number_of(run.values.get(key))) == number})

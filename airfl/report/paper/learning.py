@@ -1,0 +1,36 @@
+"""Training loss and test accuracy against rounds, or against what was spent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airfl.report.paper.lines import FINAL, LABELS, Line, curve, draw_panel, level, off_scale, scale_costs
+from airfl.report.paper.look import check_lines, legend
+from airfl.report.paper.names import group_names
+from airfl.results.collect import Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw(figure: Figure, results: Results, cost: str) -> None:
+    """Two panels, loss and accuracy against a cost of `lines.LABELS`, rounds or resource elements."""
+    check_lines(len(results.groups), results)
+    axes = figure.subplots(1, 2)
+    for axis, y in zip(axes, ("train_loss", "test_accuracy"), strict=True):
+        lines = learning_lines(results, cost, y)
+        draw_panel(axis, lines, LABELS[cost], LABELS[y])
+        if cost != "rounds":
+            scale_costs(axis, lines)
+    legend(figure, axes[0])
+
+
+def learning_lines(results: Results, cost: str, y: str) -> list[Line]:
+    """A line for each group; beside others the ideal link, which costs orders of magnitude more, as the level that it
+    reaches at last."""
+    names = group_names(results.groups, results.axes)
+    beyond = off_scale(results.groups) if cost != "rounds" else [False] * len(names)
+    return [
+        level(name + FINAL, group, y) if off else curve(name, group, cost, y)
+        for name, group, off in zip(names, results.groups, beyond, strict=True)
+    ]

@@ -1,0 +1,154 @@
+"""Lines over seeds: mean and 95% interval of the mean, and how they are drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.errors import UserError
+from airfl.report.paper.look import look, set_scale, text
+from airfl.results.averages import average
+from airfl.results.collect import Group
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Numbers = NDArray[np.float64]
+MARKED = 8  # markers on a long curve
+WIDE = 10.0  # from where on an axis is logarithmic
+
+LABELS = {
+    "rounds": "communication round",
+    "resource_elements": "resource elements",
+    "energy": "energy of all devices ({units})",
+    "uplink_bits": "uplink bits",
+    "test_accuracy": "test accuracy (%)",
+    "train_loss": "training loss",
+    "gradient_norm_squared": "‖∇f‖²",
+}
+"""What stands at an axis, by the names of a course."""
+# From which range of the means on y is logarithmic, by what stands there.
+WIDE_LOSSES = {LABELS["train_loss"]: 30.0, LABELS["gradient_norm_squared"]: 10.0}
+PERCENT = ("test_accuracy",)
+FINAL = " (final level)"
+
+
+@dataclass(frozen=True)
+class Line:
+    """x; mean over the seeds; ends of its 95% interval, nan where there is none. A level has no x, and one mean."""
+
+    name: str
+    x: Numbers
+    mean: Numbers
+    low: Numbers
+    high: Numbers
+
+    @property
+    def is_level(self) -> bool:
+        """Whether it is a level at every x."""
+        return not self.x.size
+
+
+def line_of(name: str, x: Numbers, values: Sequence[Sequence[float]], percent: bool) -> Line:
+    """values: of each x (or of the level alone), those of the seeds; percent: shares of 1 become percents."""
+    scale = 100.0 if percent else 1.0
+    found = [average([scale * value for value in seeds]) for seeds in values]
+    low, high = np.array([one.low for one in found]), np.array([one.high for one in found])
+    if percent:  # no share lies beyond
+        low, high = np.maximum(low, 0.0), np.minimum(high, 100.0)
+    return Line(name, x, np.array([one.mean for one in found]), low, high)
+
+
+def curve(name: str, group: Group, x: str, y: str) -> Line:
+    """y against x of the group's runs at the evaluated rounds that all of them have; x is the mean over seeds."""
+    courses = [run.digest.course for run in group.runs]
+    rounds = set.intersection(*({float(number) for number in course["rounds"]} for course in courses))
+    places = [[place for place, number in enumerate(course["rounds"]) if float(number) in rounds] for course in courses]
+    xs = np.array([course[x][place] for course, place in zip(courses, places, strict=True)])
+    ys = np.array([course[y][place] for course, place in zip(courses, places, strict=True)])
+    if not rounds:
+        raise UserError(f"{group.runs[0].folder}: no round was evaluated in all runs of {group.name}")
+    return line_of(name, xs.mean(axis=0), ys.T.tolist(), y in PERCENT)
+
+
+def level(name: str, group: Group, y: str) -> Line:
+    """The last evaluation of the group's runs, for every x."""
+    last = [float(run.digest.course[y][-1]) for run in group.runs]
+    return line_of(name, np.empty(0), [last], y in PERCENT)
+
+
+def off_scale(groups: Sequence[Group]) -> list[bool]:
+    """Whose costs are orders of magnitude beyond the others': those of the ideal link, beside others."""
+    if all(group.link == "ideal" for group in groups):
+        return [False] * len(groups)
+    return [group.link == "ideal" for group in groups]
+
+
+def draw_panel(axis: Axes, lines: Sequence[Line], x: str, y: str) -> None:
+    """These lines with the looks of their places; x and y: what stands at the axes."""
+    from matplotlib.ticker import MaxNLocator
+
+    for number, line in enumerate(lines):
+        draw_line(axis, line, number, len(lines))
+    axis.set_xlabel(x)
+    axis.set_ylabel(y)
+    if x == LABELS["rounds"]:
+        axis.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=[1, 2, 5, 10]))
+    means = _known([line.mean for line in lines])
+    if is_wide(means, WIDE_LOSSES.get(y, math.inf)):
+        set_scale(axis, means.tolist(), "y")
+    elif means.size:
+        _frame(axis, means, _known([end for line in lines for end in (line.low, line.high)]))
+
+
+def _frame(axis: Axes, means: Numbers, ends: Numbers) -> None:
+    """The range of y: lines fill a third of it at least, however wide the bands of few seeds are; not below 0 where no
+    mean is."""
+    lowest, highest = float(means.min()), float(means.max())
+    room = highest - lowest
+    if not room or not ends.size:
+        return
+    lowest = max(min(lowest, float(ends.min())), lowest - room)
+    highest = min(max(highest, float(ends.max())), highest + room)
+    margin = 0.05 * (highest - lowest)
+    axis.set_ylim(lowest - margin if means.min() < 0 else max(lowest - margin, 0.0), highest + margin)
+
+
+def draw_line(axis: Axes, line: Line, number: int, lines: int) -> None:
+    """Line `number` of so many: the mean with markers, the interval as a thin band."""
+    style = look(number)
+    band: dict[str, Any] = {"color": style["color"], "alpha": 0.13, "linewidth": 0}
+    known = bool(np.isfinite(line.low).any())
+    if line.is_level:
+        axis.axhline(line.mean[0], label=text(line.name), **{**style, "marker": "none"})
+        if known:
+            axis.axhspan(line.low[0], line.high[0], **{**band, "alpha": 0.06})
+        return
+    # On a long curve a few markers, beside those of lines that run together with it.
+    step = -(-len(line.x) // MARKED)
+    axis.plot(line.x, line.mean, label=text(line.name), markevery=(number * step // lines, step), **style)
+    if known:
+        axis.fill_between(line.x, line.low, line.high, **band)
+
+
+def scale_costs(axis: Axes, lines: Sequence[Line]) -> None:
+    """x logarithmic where the lines' ends are so far apart that only so all are seen."""
+    xs, ends = _known([line.x for line in lines]), np.array([line.x.max() for line in lines if not line.is_level])
+    if is_wide(ends, WIDE) and is_wide(xs, WIDE):
+        set_scale(axis, xs.tolist(), "x")
+
+
+def is_wide(values: Numbers, ratio: float) -> bool:
+    """Whether positive values range over this ratio or more."""
+    return bool(values.size) and float(values.min()) > 0 and float(values.max() / values.min()) >= ratio
+
+
+def _known(arrays: Sequence[Numbers]) -> Numbers:
+    values: Numbers = np.concatenate([np.empty(0), *arrays])
+    known: Numbers = values[np.isfinite(values)]
+    return known

@@ -1,0 +1,159 @@
+"""Tables 2 and 3 of PFELS, of any runs, as Markdown and as LaTeX: what was reached and what it took."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from airfl.report.numbers import figure, scientific
+from airfl.report.paper.names import group_names, lacking
+from airfl.report.table import ENERGY_NOTES, SCOPES, TableRow, statement
+from airfl.results.averages import average
+from airfl.results.collect import Result, Results
+
+# In OT1, which LaTeX starts from, < and > are other signs.
+ESCAPES = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "|": r"\textbar{}",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "∞": r"$\infty$",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    **{
+        letter: f"${name}$"
+        for letter, name in {
+            "α": r"\alpha",
+            "β": r"\beta",
+            "γ": r"\gamma",
+            "δ": r"\delta",
+            "ε": r"\varepsilon",
+            "η": r"\eta",
+            "κ": r"\kappa",
+            "λ": r"\lambda",
+            "μ": r"\mu",
+            "σ": r"\sigma",
+            "τ": r"\tau",
+        }.items()
+    },
+}
+
+
+def _number(value: float) -> str:
+    return figure(value) if abs(value) < 1e7 else scientific(value)
+
+
+@dataclass(frozen=True)
+class Column:
+    """Heading, value of one run, how a number is written; interval adds +- half of it over the seeds."""
+
+    heading: str
+    value: Callable[[Result], float]
+    write: Callable[[float], str] = _number
+    interval: bool = False
+
+
+COLUMNS = (
+    Column("test accuracy (%)", lambda run: 100 * run.digest.summary.test_accuracy, "{:.2f}".format, interval=True),
+    Column("subcarriers (d)", lambda run: entries_over_dimension(run)),
+    Column("energy", lambda run: run.digest.summary.energy, scientific, interval=True),
+    Column("resource elements", lambda run: float(run.digest.summary.resource_elements)),
+    Column("air time (s)", lambda run: run.digest.summary.air_time_s),
+    Column("ε claimed", lambda run: run.digest.summary.epsilon_paper),
+    Column("ε of the run", lambda run: run.digest.summary.epsilon),
+)
+
+
+def texts(results: Results) -> tuple[str, str]:
+    """The table as Markdown and as LaTeX (booktabs); UserError where no run was evaluated."""
+    if all(math.isnan(run.digest.summary.test_accuracy) for run in results.runs):
+        raise lacking("runs that were evaluated", results, "let one come to its end")
+    lines = rows_of(results)
+    return markdown(lines, notes(results)), latex(lines, notes(results))
+
+
+def entries_over_dimension(run: Result) -> float:
+    """What PFELS' tables call subcarriers (d): entries a device sends in the rounds of the run, over d."""
+    return float(run.digest.course["entries"][-1]) / run.digest.dimension
+
+
+def rows_of(results: Results) -> list[list[str]]:
+    """The cells of every group, its name first."""
+    return [
+        [name, *(_cell(column, [column.value(run) for run in group.runs]) for column in COLUMNS)]
+        for name, group in zip(group_names(results.groups, results.axes), results.groups, strict=True)
+    ]
+
+
+def notes(results: Results) -> str:
+    """What the columns mean."""
+    rows = [TableRow(group.name, [run.digest.summary for run in group.runs]) for group in results.groups]
+    seeds = sorted({len(group.runs) for group in results.groups})
+    over = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    averaged = f"Mean over {over} seeds, ± half of the mean's 95% interval. " if seeds[-1] > 1 else ""
+    units = sorted({run.digest.summary.energy_units for run in results.runs}, reverse=True)
+    energy = " or ".join(ENERGY_NOTES.get(unit, unit) for unit in units)
+    scopes = sorted({SCOPES.get(run.digest.summary.claim_scope, "") for run in results.runs} - {""})
+    claims = f"ε claimed: for {' or '.join(scopes)}. " if scopes else ""
+    return (
+        f"{averaged}subcarriers (d): entries that a device sends over the run, over the model's d. energy: {energy}. "
+        f"{claims}ε of the run: for the sampler that ran; {statement(rows)}."
+    )
+
+
+def markdown(rows: list[list[str]], note: str) -> str:
+    """With the notes below."""
+    heading = ["", *(column.heading for column in COLUMNS)]
+    lines = [heading, [":---", *["---:"] * len(COLUMNS)], *rows]
+    text = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return f"{text}\n\n{note}\n"
+
+
+def latex(rows: list[list[str]], note: str) -> str:
+    r"""A tabular for \input; the notes are its comment."""
+    heading = ["scheme", *(column.heading for column in COLUMNS)]
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        f"% {note}",
+        rf"\begin{{tabular}}{{l{'r' * len(COLUMNS)}}}",
+        r"\toprule",
+        _latex_line([escape(cell) for cell in heading]),
+        r"\midrule",
+        *(_latex_line([escape(row[0]), *map(latex_number, row[1:])]) for row in rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text as LaTeX prints it."""
+    return "".join(ESCAPES.get(sign, sign) for sign in text)
+
+
+def latex_number(cell: str) -> str:
+    """A cell of numbers: 2.55e11 as a power of ten, - as a dash, inf as its sign."""
+    return " ".join(_LATEX.get(part) or _power(part) for part in cell.split(" "))
+
+
+_LATEX = {"-": "--", "inf": r"$\infty$", "±": r"$\pm$"}
+
+
+def _power(part: str) -> str:
+    mantissa, e, exponent = part.partition("e")
+    return rf"${mantissa} \times 10^{{{int(exponent)}}}$" if e else escape(part)
+
+
+def _latex_line(cells: list[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _cell(column: Column, values: list[float]) -> str:
+    found = average(values)
+    text = "-" if math.isnan(found.mean) else column.write(found.mean)
+    half = found.high - found.mean
+    return f"{text} ± {column.write(half)}" if column.interval and math.isfinite(half) else text

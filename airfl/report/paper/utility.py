@@ -1,0 +1,62 @@
+"""Squared norm of the whole objective's gradient, and test accuracy, against rounds and bits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from airfl.report.paper.lines import LABELS, curve, draw_panel, scale_costs
+from airfl.report.paper.look import PANEL_HEIGHT, check_lines, legend
+from airfl.report.paper.names import group_names, lacking
+from airfl.results.collect import Group, Result, Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ROWS = ("gradient_norm_squared", "test_accuracy")
+
+
+def draw(figure: Figure, results: Results) -> None:
+    """Utility above, accuracy below; rounds on the left, on the right bits of the groups that send some. UserError
+    for runs without the gradient's norm."""
+    measured = with_gradients(results)
+    check_lines(len(measured.groups), measured)
+    figure.set_figheight(1.8 * PANEL_HEIGHT)
+    axes = figure.subplots(2, 2, sharex="col", sharey="row")
+    for row, y in enumerate(ROWS):
+        _draw_panel(axes[row, 0], measured, "rounds", y)
+        _draw_panel(axes[row, 1], measured, "uplink_bits", y)
+        axes[row, 1].set_ylabel("")
+    for axis in axes[0]:
+        axis.set_xlabel("")
+    legend(figure, axes[0, 0])
+
+
+def with_gradients(results: Results) -> Results:
+    """The runs that have recorded the gradient's norm; UserError if none has."""
+    runs = tuple(run for run in results.runs if _measured(run))
+    if not runs:
+        raise lacking("runs with trace.gradient_norm = true", results, "run them again with trace.gradient_norm=true")
+    return replace(results, runs=runs)
+
+
+def _draw_panel(axis: Axes, results: Results, x: str, y: str) -> None:
+    lines = []
+    for name, group in zip(group_names(results.groups, results.axes), results.groups, strict=True):
+        line = curve(name, group, x, y)
+        # Who sends no bits keeps its place, so that looks are the same in all panels.
+        lines.append(line if x == "rounds" or _sends(group) else replace(line, mean=np.full_like(line.mean, np.nan)))
+    draw_panel(axis, lines, LABELS[x], LABELS[y])
+    if x != "rounds":
+        scale_costs(axis, [line for line in lines if np.isfinite(line.mean).any()])
+
+
+def _sends(group: Group) -> bool:
+    return group.runs[0].digest.summary.uplink_bits > 0
+
+
+def _measured(run: Result) -> bool:
+    return bool(np.isfinite(run.digest.course["gradient_norm_squared"]).any())

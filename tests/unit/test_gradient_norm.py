@@ -1,0 +1,87 @@
+"""The squared norm of the whole objective's gradient: against autograd on all samples at once, and in the trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from airfl.local.evaluation import BATCH, evaluate, gradient_norm_squared
+from airfl.local.flat import FlatModel
+from airfl.local.sgd import normalise
+from airfl.simulation import build_world, run
+from airfl.tasks.task import Task
+from airfl.trace import open_trace
+from tests.conftest import small_settings
+
+LOGISTIC = ("task.dataset=a9a-sample", "task.model=logistic", "local.engine=vmap")
+
+
+def at_once(module: torch.nn.Module, task: Task) -> float:
+    """In float64, all training samples of the devices in one computation, the module's own penalty once."""
+    module = module.double()
+    rows = torch.from_numpy(task.partition.indices)
+    inputs = normalise(task.train.inputs[rows], task.mean, task.std)
+    objective = F.cross_entropy(module(inputs.double()), task.train.targets[rows])
+    if hasattr(module, "penalty"):
+        objective = objective + module.penalty(dict(module.named_parameters()))
+    objective.backward()
+    return sum(float(parameter.grad.square().sum()) for parameter in module.parameters())
+
+
+def with_parameters(task: Task, parameters: torch.Tensor) -> torch.nn.Module:
+    torch.nn.utils.vector_to_parameters(parameters, task.model.parameters())
+    return task.model
+
+
+@pytest.mark.parametrize("model", [("task.model=mlp",), LOGISTIC], ids=["mlp", "logistic"])
+@pytest.mark.parametrize("batch", [125, 997])
+def test_it_is_that_of_all_samples_at_once(model: tuple[str, ...], batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Away from the start, where the penalty's gradient is not zero; float32 sums: 1e-5 of the square."""
+    monkeypatch.setitem(BATCH, "cpu", batch)
+    world = build_world(small_settings(*model, "task.validation_share=0.1"), torch.device("cpu"))
+    assert len(world.task.partition.indices) < len(world.task.train)  # some are nobody's, and do not count
+    generator = torch.Generator().manual_seed(1)
+    parameters = world.model.initial() + 0.1 * torch.randn(world.model.dimension, generator=generator)
+    found = gradient_norm_squared(world.model, parameters, world.task)
+    assert found == pytest.approx(at_once(with_parameters(world.task, parameters.clone()), world.task), rel=1e-5)
+    assert evaluate(world.model, parameters, world.task, gradient_norm=True).gradient_norm_squared == found
+    assert np.isnan(evaluate(world.model, parameters, world.task).gradient_norm_squared)
+
+
+def test_no_more_than_a_batch_is_computed_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BATCH, "cpu", 50)
+    world = build_world(small_settings(), torch.device("cpu"))
+    sizes = []
+    losses = FlatModel.losses
+
+    def counted(self: FlatModel, parameters: Any, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        sizes.append(len(inputs))
+        return losses(self, parameters, inputs, targets)
+
+    monkeypatch.setattr(FlatModel, "losses", counted)
+    gradient_norm_squared(world.model, world.model.initial(), world.task)
+    assert max(sizes) == 50
+    assert sum(sizes) == len(world.task.partition.indices)
+
+
+@pytest.mark.parametrize("model", [("task.model=mlp",), LOGISTIC], ids=["mlp", "logistic"])
+def test_the_trace_has_it_where_a_round_is_evaluated_and_it_changes_nothing_else(
+    model: tuple[str, ...], tmp_path: Path
+) -> None:
+    overrides = (*model, "run.rounds=3", "run.evaluate_every=2")
+    done = run(small_settings(*overrides, "trace.gradient_norm=true"), tmp_path / "with")
+    run(small_settings(*overrides), tmp_path / "without")
+    with open_trace(tmp_path / "with") as trace, open_trace(tmp_path / "without") as plain:
+        squares = trace["gradient_norm_squared"].values
+        assert list(np.isnan(squares)) == [True, False, False]
+        world = build_world(done.settings, torch.device("cpu"))
+        assert squares[-1] == pytest.approx(at_once(done.model(), world.task), rel=1e-5)
+        assert np.isnan(plain["gradient_norm_squared"].values).all()
+        for name in set(trace.variables) - {"gradient_norm_squared"}:
+            np.testing.assert_array_equal(trace[name].values, plain[name].values)
+        assert trace.attrs["dimension"] == world.model.dimension
