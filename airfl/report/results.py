@@ -181,6 +181,8 @@ def _accuracy(one: Average) -> str:
 
 
 def _amount(cost: str, value: float) -> str:
+    if cost == "uplink_bits" and not value:
+        return "-"
     write: Callable[[float], str] = figure if cost in ("rounds", "air_time_s") else scientific
     return write(value)
 

@@ -1,0 +1,68 @@
+"""What schemes cost: energy, resource elements and air time for equal accuracy, accuracy for equal energy.
+
+    python experiments/compare_schemes.py --out DIR [--target 0.7] [--seeds 3] [--jobs 2] [section.key=value ...]
+
+Copy it and change ROWS: the settings of each scheme, or a file of your own (--config) with [[compare]] rows, such as
+`airfl tune` writes. Without tuning the schemes share step size and clip, and the table says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import airfl
+from airfl.report.paper import draw_figures
+from airfl.report.results import equal_table, results_table, target_table
+from airfl.results.equal_cost import common_budget
+from airfl.sweeps.progress import sweep_progress
+
+CONFIG = Path(__file__).resolve().parent / "configs" / "demo.toml"
+ROWS = [
+    {"scheme.name": "pfels", "scheme.ratio": 0.1},
+    {"scheme.name": "pfels", "scheme.ratio": 0.3},
+    {"scheme.name": "wfl-p", "scheme.ratio": 1.0},
+    {"scheme.name": "wfl-pdp", "scheme.ratio": 1.0},
+    {"scheme.name": "fedavg-topk", "scheme.ratio": 0.1},
+    {"scheme.name": "fed-smp-topk", "scheme.ratio": 0.1},
+]
+
+
+def main() -> None:
+    """Run what is missing, print three tables, draw."""
+    parser = argparse.ArgumentParser(description="Energy and spectrum of schemes at equal accuracy.")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
+    parser.add_argument("--config", type=Path, help="a settings file whose [[compare]] rows are compared, not ROWS")
+    parser.add_argument("--target", type=float, default=0.7, help="the accuracy that is to be reached, a share of 1")
+    parser.add_argument("--seeds", type=int, default=3, help="runs a scheme")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="for all schemes")
+    given = parser.parse_args()
+    try:
+        with sweep_progress() as report:
+            results = airfl.sweep(
+                given.config or CONFIG,
+                points=None if given.config else ROWS,
+                rows=given.config is not None,
+                overrides=given.overrides,
+                seeds=given.seeds,
+                out=given.out,
+                jobs=given.jobs,
+                report=report,
+            )
+        budgets = {cost: common_budget(results.groups, cost) for cost in ("rounds", "energy", "resource_elements")}
+    except airfl.UserError as error:
+        raise SystemExit(str(error)) from None
+    from rich.console import Console
+
+    console = Console(width=150)
+    console.print(results_table(results, str(given.out)))
+    console.print(equal_table(results, budgets))
+    console.print(target_table(results, given.target))
+    figures = given.out / "figures"
+    if not figures.exists():
+        print("\n".join(str(file) for file in draw_figures(results, figures, ["energy", "learning-elements", "table"])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""The scripts that researchers copy: short, and they run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from airfl.results import read_results
+from tests.conftest import ROOT, SMALL
+
+SCRIPTS = ROOT / "experiments"
+
+
+def script(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, str(SCRIPTS / f"{name}.py"), *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+@pytest.mark.parametrize("name", ["sweep_snr_ratio", "compare_schemes", "export_traces"])
+def test_a_script_is_short_enough_to_be_copied(name: str) -> None:
+    assert len((SCRIPTS / f"{name}.py").read_text().splitlines()) < 80
+
+
+def test_snr_and_ratio_are_swept_and_tabled(tmp_path: Path) -> None:
+    done = script("sweep_snr_ratio", *SMALL, "--out", tmp_path / "sweep", "--seeds", 1, "--jobs", 2)
+    assert done.returncode == 0, done.stderr
+    found = read_results(tmp_path / "sweep")
+    assert len(found.groups) == 20
+    lines = done.stdout.splitlines()
+    first = lines[lines.index(next(line for line in lines if line.startswith("test accuracy"))) + 3].split()
+    at_15_db = [run.digest.summary.test_accuracy for run in found.runs if run.values["power.max_snr_db"] == 15.0]
+    np.testing.assert_allclose([float(text) for text in first[1:]], 100 * np.array(at_15_db), rtol=1e-3)
+    for figure in ("accuracy-ratio.pdf", "accuracy-ratio.png", "accuracy-snr.pdf"):
+        assert (tmp_path / "sweep" / "figures" / figure).stat().st_size > 1000
+
+
+def test_schemes_are_compared_at_equal_cost_and_equal_accuracy(tmp_path: Path) -> None:
+    done = script("compare_schemes", *SMALL, "--out", tmp_path / "runs", "--seeds", 1, "--target", 0.05)
+    assert done.returncode == 0, done.stderr
+    for words in ("accuracy % at equal cost", "cost to reach an accuracy of 5%", "Not tuned"):
+        assert words in done.stdout
+    assert [run.digest.summary.scheme for run in read_results(tmp_path / "runs").runs] == [
+        "pfels",
+        "pfels",
+        "wfl-p",
+        "wfl-pdp",
+        "fedavg-topk",
+        "fed-smp-topk",
+    ]
+
+
+@pytest.mark.parametrize("name", ["sweep_snr_ratio", "compare_schemes"])
+def test_bad_input_is_one_line(name: str, tmp_path: Path) -> None:
+    done = script(name, "run.round=2", "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].count("run.round: unknown key; did you mean rounds") == 1
+    assert "Traceback" not in done.stderr
