@@ -18,6 +18,7 @@ from airfl.cli.export import export
 from airfl.cli.figures import figures
 from airfl.cli.lists import config, datasets, models, schemes
 from airfl.cli.privacy import privacy
+from airfl.cli.report import report
 from airfl.cli.runs import budget, compare, plot, run
 from airfl.cli.sweeps import results, sweep
 from airfl.cli.tune import tune
@@ -34,6 +35,7 @@ COMMANDS = (
     (privacy, "airfl privacy --noise-multiplier 1 --sampling-rate 0.032 --rounds 2000 --delta 1e-3"),
     (audit, "airfl audit experiments/configs/demo.toml --others silent --json"),
     (bench, "airfl bench experiments/configs/demo.toml --profile"),
+    (report, "airfl report runs/ratios"),
     (figures, "airfl figures runs/ratios --out runs/ratios-figures --only accuracy-ratio,table"),
     (export, "airfl export runs/first --to mat --out runs/first-matlab"),
     (plot, "airfl plot runs/first --out runs/first-figures"),

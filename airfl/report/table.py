@@ -39,7 +39,9 @@ def _percent(value: float) -> str:
 
 
 def _seconds(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3f}"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3f}" if value >= 0.01 or not value else f"{value:.2g}"
 
 
 def _count(value: float) -> str:

@@ -1,0 +1,25 @@
+"""The command that writes the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from airfl.cli.app import say
+
+
+def report(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="folders of sweeps, comparisons or single runs")
+    ],
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="the file; default report.html in the first DIR", show_default=False)
+    ] = None,
+) -> None:
+    """One self-contained HTML page: tables, plots, fronts, privacy, settings."""
+    from airfl.report.page import write_page
+
+    say(f"written: {write_page(folders, out)}")

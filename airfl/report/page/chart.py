@@ -1,0 +1,229 @@
+"""Plots of the page: plotly figures as data, drawn by the page's script."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.report.numbers import figure, scientific
+from airfl.report.page.markup import Html, island, tag
+from airfl.report.page.view import SYMBOLS, Look, spread
+from airfl.results.averages import Average
+
+FONT = 14  # pixels, the least on the page
+HEIGHT = 400
+LOGARITHMIC_FROM = 30.0  # largest over smallest value of an axis
+GREY = "#666666"
+
+Trace = dict[str, Any]
+
+
+def chart(
+    name: str,
+    caption: str,
+    traces: Sequence[Trace],
+    x: Mapping[str, Any],
+    y: Mapping[str, Any],
+    choices: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Html:
+    """A plot with this name: traces as `curve`, `band` and `points` make them, axes as `axis` does. choices: what a
+    menu of the section may put in place of x: "x", one list a trace, and "axis"."""
+    import plotly.graph_objects as go
+
+    layout = {
+        "template": {},
+        "height": HEIGHT,
+        "margin": {"l": 64, "r": 12, "t": 36, "b": 52},
+        "modebar": {"bgcolor": "rgba(255,255,255,0)", "color": "#8a8a8a", "activecolor": "#1a1a1a"},
+        "font": {"size": FONT, "family": "system-ui, sans-serif", "color": "#1a1a1a"},
+        "hoverlabel": {"font": {"size": FONT}, "align": "left", "bgcolor": "#ffffff"},
+        "paper_bgcolor": "#ffffff",
+        "plot_bgcolor": "#ffffff",
+        "showlegend": False,
+        "hovermode": "closest",
+        "xaxis": x,
+        "yaxis": y,
+    }
+    drawn = go.Figure(data=list(traces), layout=layout).to_plotly_json()
+    return tag(
+        "figure",
+        tag("figcaption", caption),
+        tag("div", id=name, class_="plot", role="img", aria_label=caption, style=f"height:{HEIGHT}px"),
+        island({**drawn, "choices": choices or {}}, data_plot=name),
+        class_="chart",
+    )
+
+
+def axis(title: str, limits: tuple[float, float] | None = None) -> dict[str, Any]:
+    """A linear axis; limits in its own units."""
+    drawn: dict[str, Any] = {
+        "title": {"text": plotly_text(title), "standoff": 8},
+        "type": "linear",
+        "gridcolor": "#e3e3e3",
+        "linecolor": GREY,
+        "zeroline": False,
+        "automargin": True,
+        "exponentformat": "e",
+        "nticks": 7,
+    }
+    return drawn if limits is None else {**drawn, "range": list(limits)}
+
+
+def logarithmic(title: str, values: Sequence[float], limits: tuple[float, float] | None = None) -> dict[str, Any]:
+    """A logarithmic axis for these values; limits in its own units."""
+    ticks = powers(limits or values)
+    drawn = {**axis(title), "type": "log", "tickmode": "array", "tickvals": ticks, "ticktext": tick_texts(ticks)}
+    return drawn if limits is None else {**drawn, "range": [math.log10(end) for end in limits]}
+
+
+def fitting(title: str, values: Sequence[float], limits: tuple[float, float] | None = None) -> dict[str, Any]:
+    """A logarithmic axis where the values are above 0 and far apart, else a linear one, with limits."""
+    known = [value for value in values if math.isfinite(value)]
+    wide = known and min(known) > 0 and spread(known) > LOGARITHMIC_FROM
+    return logarithmic(title, known) if wide else axis(title, limits)
+
+
+def powers(values: Sequence[float]) -> list[float]:
+    """Ticks around the values above 0: powers of ten, where these are few with 2 and 5 between them."""
+    known = [value for value in values if math.isfinite(value) and value > 0]
+    if not known:
+        return []
+    first, last = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
+    step = max(1, math.ceil((last - first) / 8))
+    within = (1, 2, 5) if last - first <= 3 else (1,)
+    return [float(f"{digit}e{power}") for power in range(first, last + 1, step) for digit in within]
+
+
+def tick_texts(ticks: Sequence[float]) -> list[str]:
+    """As the tables write them."""
+    return [figure(tick) if 1e-3 <= tick < 1e5 else scientific(tick).replace(".00", "") for tick in ticks]
+
+
+def curve(series: str, x: Any, y: Any, texts: Sequence[str], look: Look) -> Trace:
+    """A line, with a marker where it is one point only; texts: said of each point."""
+    return {
+        "type": "scatter",
+        "mode": "lines" if len(texts) > 1 else "markers",
+        "legendgroup": series,
+        "x": listed(x),
+        "y": listed(y),
+        "hovertext": [plotly_text(text) for text in texts],
+        "hoverinfo": "text",
+        "line": {"color": look.colour, "dash": look.dash, "width": 2},
+        "marker": {"color": look.colour, "symbol": look.symbol, "size": 9},
+    }
+
+
+def band(series: str, x: Any, low: Any, high: Any, look: Look, opacity: float) -> Trace:
+    """The area between two lines; nothing where they are not known."""
+    known = np.isfinite(low) & np.isfinite(high)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "legendgroup": series,
+        "x": around(listed(x), known),
+        "y": listed(np.concatenate([np.asarray(low)[known], np.asarray(high)[known][::-1]])),
+        "fill": "toself",
+        "fillcolor": transparent(look.colour, opacity),
+        "line": {"width": 0},
+        "hoverinfo": "skip",
+    }
+
+
+def points(series: str, x: Any, y: Any, texts: Sequence[str], look: Look, **more: Any) -> Trace:
+    """Markers; texts: said of each."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "legendgroup": series,
+        "x": listed(x),
+        "y": listed(y),
+        "hovertext": [plotly_text(text) for text in texts],
+        "hoverinfo": "text",
+        "marker": {"color": look.colour, "symbol": look.symbol, "size": 10, "line": {"width": 1, "color": "#ffffff"}},
+        **more,
+    }
+
+
+def whiskers(halves: Any, look: Look) -> dict[str, Any]:
+    """Error bars of these half widths; none where they are not known."""
+    kept = [half if half is not None else 0 for half in listed(halves)]
+    return {"type": "data", "array": kept, "color": transparent(look.colour, 0.6), "thickness": 1.2, "width": 3}
+
+
+def legend(entries: Sequence[tuple[str, str, Look]], lines: bool) -> Html:
+    """Buttons that show and hide a series in all plots of the section: (series, name, look)."""
+    items = []
+    for series, name, look in entries:
+        if lines:
+            drawn = _stroke(look)
+        else:
+            drawn = tag("span", SYMBOLS[look.symbol], class_="mark", style=f"color:{look.colour}", aria_hidden="true")
+        items.append(tag("li", tag("button", drawn, " ", name, type="button", data_series=series, aria_pressed="true")))
+    return tag("ul", *items, class_="legend")
+
+
+def menu(label: str, choices: Mapping[str, str]) -> Html:
+    """A menu that puts another cost on the x axis of all plots of the section, linear or logarithmic."""
+    options = [tag("option", text, value=name) for name, text in choices.items()]
+    box = tag("label", tag("input", type="checkbox", class_="logarithmic"), " logarithmic")
+    return tag("div", tag("label", f"{label} ", tag("select", *options, class_="against")), box, class_="controls")
+
+
+def pair(*charts: Html) -> Html:
+    """Plots side by side, below one another where it is narrow."""
+    return tag("div", *charts, class_="pair")
+
+
+def limits(averages: Sequence[Average], most: float = math.inf) -> tuple[float, float] | None:
+    """Of an axis from 0 to `most`: the means and a deviation around them, since the intervals over two seeds are wider
+    than anything else on it; None without any."""
+    known = [one for one in averages if math.isfinite(one.mean)]
+    if not known:
+        return None
+    around = [one.deviation if math.isfinite(one.deviation) else 0.0 for one in known]
+    low = min(one.mean - width for one, width in zip(known, around, strict=True))
+    high = max(one.mean + width for one, width in zip(known, around, strict=True))
+    margin = 0.05 * (high - low) or 0.5
+    return max(low - margin, 0.0), min(high + margin, most)
+
+
+def plus_minus(percent: Average) -> str:
+    """A mean in % and half of its interval."""
+    half = percent.high - percent.mean
+    return f"{percent.mean:.1f} ± {half:.1f}" if math.isfinite(half) else f"{percent.mean:.1f}"
+
+
+def plotly_text(text: str) -> str:
+    """Text as plotly shows it, which reads a few elements as markup; line breaks stay."""
+    return html.escape(text, quote=False).replace("\n", "<br>")
+
+
+def listed(values: Any) -> list[float | None]:
+    """Numbers for JSON, in six digits; None for those that are not finite."""
+    return [float(f"{value:.6g}") if math.isfinite(value) else None for value in np.asarray(values, float).tolist()]
+
+
+def around(x: Sequence[float | None], known: NDArray[np.bool_]) -> list[float | None]:
+    """The x of an area whose upper edge comes back over its lower one."""
+    there = [value for value, kept in zip(x, known, strict=True) if kept]
+    return [*there, *reversed(there)]
+
+
+def transparent(colour: str, opacity: float) -> str:
+    """#rrggbb with an opacity."""
+    red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{opacity})"
+
+
+def _stroke(look: Look) -> Html:
+    pattern = {"dash": "7 4", "dot": "2 3", "dashdot": "7 3 2 3", "longdash": "11 4", "longdashdot": "11 3 2 3"}
+    line = tag(
+        "line", x1=0, y1=5, x2=34, y2=5, stroke=look.colour, stroke_width=3, stroke_dasharray=pattern.get(look.dash)
+    )
+    return tag("svg", line, width=34, height=10, aria_hidden="true")

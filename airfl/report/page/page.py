@@ -1,0 +1,114 @@
+"""The page put together, and written."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from airfl.errors import UserError
+from airfl.report.page.markup import Html, join, tag
+from airfl.report.page.sections import SECTIONS
+from airfl.report.page.view import View
+from airfl.results.collect import read_results
+from airfl.version import __version__
+
+NAME = "report.html"
+GENERATOR = '<meta name="generator" content="airfl report'
+HEAD_BYTES = 4096  # of a file: the generator stands near its beginning
+
+
+def write_page(
+    folders: str | Path | Sequence[str | Path], out: str | Path | None = None, notes: Sequence[str] = ()
+) -> Path:
+    """The report of the runs in these folders, as one HTML file; out: by default report.html in the first of them.
+
+    notes: sentences for the top of the page. An earlier report is replaced, whole. UserError for folders without runs
+    and where something else is in the way, before anything is read.
+    """
+    places = [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
+    target = Path(out) if out is not None else places[0] / NAME
+    if out is None and not places[0].is_dir():
+        raise UserError(f"{places[0]}: no such folder")
+    check_target(target)
+    page = html_page(View(read_results(places), tuple(places), tuple(notes)))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        # A path on disk may hold bytes that are no text.
+        temporary.write_bytes(page.encode("utf-8", "replace"))
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+def check_target(target: Path) -> None:
+    """UserError unless a report can be written there: nothing is there, or a report."""
+    if target.is_dir():
+        raise UserError(f"--out {target}: is a folder, a file is wanted: {target / NAME}")
+    for part in target.parents:
+        if part.exists():
+            if not part.is_dir():
+                raise UserError(f"--out {target}: {part} is a file, a folder is wanted")
+            break
+    if not target.exists():
+        return
+    with target.open("rb") as file:
+        if GENERATOR.encode() not in file.read(HEAD_BYTES):
+            raise UserError(f"{target}: is there already and is no report of airfl; choose another --out")
+
+
+def html_page(view: View) -> str:
+    """The page: HTML, style, scripts and data in one text, which fetches nothing."""
+    from plotly.offline import get_plotlyjs
+
+    scripts = [get_plotlyjs(), _beside("page.js")]
+    built = [(section, section.build(view)) for section in SECTIONS]
+    shown = [(section, content) for section, content in built if content]
+    links = [tag("li", tag("a", section.heading, href=f"#{section.name}")) for section, _ in shown if section.heading]
+    parts = [
+        tag("section", tag("h2", section.heading) if section.heading else "", content, id=section.name)
+        for section, content in shown
+    ]
+    first, rest = parts[0], parts[1:]
+    body = tag(
+        "body",
+        tag("header", first),
+        tag("nav", tag("ul", *links), aria_label="sections"),
+        tag("noscript", tag("p", "Without JavaScript the plots are not drawn and the tables not sorted.")),
+        tag("main", *rest),
+        *(tag("script", Html(script)) for script in scripts),
+    )
+    title = f"airfl report: {', '.join(_last_part(folder) for folder in view.folders)}"
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        Html(f'{GENERATOR} {__version__}">'),
+        tag("meta", http_equiv="Content-Security-Policy", content=_policy(scripts)),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("title", title),
+        tag("style", Html(_beside("page.css"))),
+    )
+    return join(Html("<!DOCTYPE html>\n"), tag("html", head, body, lang="en"), "\n")
+
+
+def _policy(scripts: Sequence[str]) -> str:
+    """Nothing is fetched, and no script runs but these."""
+    sums = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{one}'" for one in sums)
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _beside(name: str) -> str:
+    return files("airfl.report.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def _last_part(folder: Path) -> str:
+    return folder.resolve().name or str(folder)

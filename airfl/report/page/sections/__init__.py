@@ -1,0 +1,39 @@
+"""The sections of the page, one a file: from what is shown to markup, or nothing where there is nothing to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from airfl.report.page.markup import Html
+from airfl.report.page.sections.comparison import comparison
+from airfl.report.page.sections.equal_cost import equal_cost
+from airfl.report.page.sections.fronts import fronts
+from airfl.report.page.sections.header import header
+from airfl.report.page.sections.learning import learning
+from airfl.report.page.sections.privacy import privacy
+from airfl.report.page.sections.settings import settings
+from airfl.report.page.sections.swept import swept
+from airfl.report.page.view import View
+
+
+@dataclass(frozen=True)
+class Section:
+    """name: its address in the page; heading: "" for the one at the top; build: what it holds, empty to leave out."""
+
+    name: str
+    heading: str
+    build: Callable[[View], Html]
+
+
+# In the order of the page.
+SECTIONS = (
+    Section("top", "", header),
+    Section("comparison", "Comparison", comparison),
+    Section("learning", "Learning", learning),
+    Section("swept", "Swept settings", swept),
+    Section("fronts", "Pareto fronts", fronts),
+    Section("privacy", "Privacy, claimed and true", privacy),
+    Section("equal-cost", "At equal cost", equal_cost),
+    Section("settings", "Settings", settings),
+)

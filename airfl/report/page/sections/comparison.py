@@ -1,0 +1,35 @@
+"""The table of the comparison: one line a group."""
+
+from __future__ import annotations
+
+from airfl.report.page.markup import Html, folded, join, paragraph
+from airfl.report.page.tables import Cell, name_of, number, setting, sortable
+from airfl.report.page.view import View
+from airfl.report.table import TableRow, notes, shown, untuned
+from airfl.results.averages import average
+
+LONG = 700  # letters: longer notes are folded
+
+
+def comparison(view: View) -> Html:
+    """The table of the terminal, with the swept values and the 95% intervals; its notes below."""
+    columns = shown(view.rows)
+    headings = ["group", *(view.short(key) for key in view.axes), "seeds", *(column.heading for column in columns)]
+    lines = [
+        [
+            name_of(view, group),
+            *(setting(group.values.get(key)) for key in view.axes),
+            Cell(str(len(group.runs)), float(len(group.runs))),
+            *(number(average([column.value(run) for run in row.runs]), column) for column in columns),
+        ]
+        for group, row in zip(view.groups, view.rows, strict=True)
+    ]
+    said = notes([TableRow(view.name(group), row.runs[:1]) for group, row in zip(view.groups, view.rows, strict=True)])
+    said = said.removesuffix(untuned(view.rows))  # it stands at the top of the page
+    averaged = "Mean over the seeds, ± half of the mean's 95% interval. " if len(view.results.runs) > len(lines) else ""
+    below = paragraph(averaged, said, class_="fine")
+    return join(
+        paragraph("A click on a heading sorts, another turns the order around. Hovering shows a figure in full."),
+        sortable("comparison-table", "comparison", headings, lines),
+        folded("What the columns mean", below) if len(said) > LONG else below,
+    )

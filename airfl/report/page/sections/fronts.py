@@ -1,0 +1,82 @@
+"""Who gets most for what: accuracy against energy, and against resource elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airfl.report.numbers import scientific
+from airfl.report.page import chart as draw
+from airfl.report.page.markup import Html, join, paragraph, tag
+from airfl.report.page.pareto import front
+from airfl.report.page.view import MANY, View, half_width, look
+from airfl.results.averages import Average, average
+
+COSTS = {"energy": "energy", "resource_elements": "resource elements"}
+
+
+def fronts(view: View) -> Html:
+    """Two plots of the groups as points, those that no other beats joined."""
+    plots, said = [], []
+    for cost, title in COSTS.items():
+        if cost not in view.costs:
+            said.append(paragraph("Energies are in different units: they are not compared."))
+            continue
+        spent = [average([float(getattr(run.digest.summary, cost)) for run in group.runs]) for group in view.groups]
+        best = front([one.mean for one in spent], [one.mean for one in view.accuracies])
+        plots.append(_plot(view, cost, spent, best))
+        names = "; ".join(
+            f"{view.name(view.groups[place])} ({draw.plus_minus(view.accuracies[place])} %)" for place in best
+        )
+        said.append(paragraph(tag("b", f"Best at their {title}, from the cheapest: "), f"{names}.", class_="fine"))
+    return join(
+        draw.pair(*plots),
+        draw.legend([(str(number), kind, look(number)) for number, kind in enumerate(view.kinds)], lines=False),
+        paragraph(
+            "The line joins the groups that no other beats in cost and accuracy at once. ",
+            "Bars are 95% intervals of the means, where there are several seeds." if len(view.groups) <= MANY else "",
+            class_="fine",
+        ),
+        *said,
+    )
+
+
+def _plot(view: View, cost: str, spent: Sequence[Average], best: Sequence[int]) -> Html:
+    title = view.costs[cost]
+    traces: list[draw.Trace] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": draw.listed([spent[place].mean for place in best]),
+            "y": draw.listed([view.accuracies[place].mean for place in best]),
+            "line": {"color": draw.GREY, "width": 2, "shape": "hv"},
+            "hoverinfo": "skip",
+        }
+    ]
+    for number, kind in enumerate(view.kinds):
+        places = [place for place, group in enumerate(view.groups) if view.kind(group) == kind]
+        averages, costs, style = (
+            [view.accuracies[place] for place in places],
+            [spent[place] for place in places],
+            look(number),
+        )
+        texts = [
+            f"{view.name(view.groups[place])}\naccuracy: {draw.plus_minus(view.accuracies[place])} %\n"
+            f"{title}: {scientific(spent[place].mean)}"
+            for place in places
+        ]
+        bars = {}
+        if len(view.groups) <= MANY:
+            bars = {
+                "error_x": draw.whiskers([half_width(one) for one in costs], style),
+                "error_y": draw.whiskers([half_width(one) for one in averages], style),
+            }
+        traces.append(
+            draw.points(str(number), [one.mean for one in costs], [one.mean for one in averages], texts, style, **bars)
+        )
+    return draw.chart(
+        f"plot-front-{cost.replace('_', '-')}",
+        f"test accuracy (%) against {title}",
+        traces,
+        draw.fitting(title, [one.mean for one in spent], draw.limits(spent)),
+        draw.axis("test accuracy (%)", draw.limits(view.accuracies, 100.0)),
+    )

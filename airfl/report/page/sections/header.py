@@ -1,0 +1,74 @@
+"""The top of the page: what was run, what failed, how to see more."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+
+from airfl.report.page.markup import Html, bullets, join, paragraph, tag
+from airfl.report.page.view import View
+from airfl.report.table import untuned
+from airfl.version import __version__
+
+COMMANDS = (("results", ""), ("figures", " --out FOLDER"), ("export", " --to csv --out FOLDER"))
+
+
+def header(view: View) -> Html:
+    """Title, counts, notes, failed points with their causes."""
+    return join(
+        tag("h1", f"airfl report: {', '.join(str(folder) for folder in view.folders)}"),
+        paragraph(_what_was_run(view), class_="lead"),
+        *(paragraph(note, class_="note") for note in (*view.notes, *_warnings(view))),
+        _failed(view),
+        paragraph(f"Written by airfl {__version__} from the traces. The same as text, as figures, as data:"),
+        tag("pre", tag("code", "\n".join(_commands(view)))),
+    )
+
+
+def _what_was_run(view: View) -> str:
+    runs, groups = len(view.results.runs), len(view.groups)
+    schemes = sorted({group.scheme for group in view.groups})
+    seeds = sorted({len(group.runs) for group in view.groups})
+    rounds = sorted({run.digest.summary.rounds for run in view.results.runs})
+    parts = [
+        f"{_counted(runs, 'run')} in {_counted(groups, 'group')}",
+        f"{_span(seeds)} seed{'' if seeds == [1] else 's'} a group",
+        f"{_span(rounds)} round{'' if rounds == [1] else 's'}",
+        f"scheme{'' if len(schemes) == 1 else 's'}: {', '.join(schemes)}",
+    ]
+    if view.results.axes:
+        parts.append(f"swept: {', '.join(view.results.axes)}")
+    return "; ".join(parts) + "."
+
+
+def _warnings(view: View) -> list[str]:
+    """What was not tuned, is missing, or was broken off."""
+    said = [text] if (text := untuned(view.rows).strip()) else []
+    if view.results.missing:
+        said.append(f"{_counted(view.results.missing, 'point')} of the sweep not yet run: the page is not complete.")
+    states = Counter(run.digest.summary.status for run in view.results.runs)
+    for status, count in states.items():
+        if status != "complete":
+            said.append(f"{_counted(count, 'run')} with the status {status}: taken as far as the trace goes.")
+    return said
+
+
+def _failed(view: View) -> Html:
+    failed = view.results.failed
+    if not failed:
+        return Html("")
+    lines = [join(tag("code", folder), ": ", cause) for folder, cause in failed.items()]
+    return tag("div", paragraph(f"{_counted(len(failed), 'point')} failed:"), bullets(lines), class_="failed")
+
+
+def _commands(view: View) -> list[str]:
+    folders = " ".join(shlex.quote(str(folder)) for folder in view.folders)
+    return [f"airfl {name} {folders}{options}" for name, options in COMMANDS]
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _span(values: list[int]) -> str:
+    return f"{values[0]:,}" if len(values) == 1 else f"{values[0]:,} to {values[-1]:,}"

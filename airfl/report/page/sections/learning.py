@@ -1,0 +1,131 @@
+"""Accuracy and loss over rounds and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.report.numbers import figure, scientific
+from airfl.report.page import chart as draw
+from airfl.report.page.markup import Html, join, paragraph
+from airfl.report.page.view import View, look, spread
+from airfl.results.averages import Average, average
+from airfl.results.collect import Group
+
+FAR_APART = 10.0  # totals of groups from which on their costs are drawn on a logarithmic axis
+POINTS = 150  # a curve at most: more are not told apart
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A group at the evaluated rounds that all its runs have: means over the seeds by the names of a course,
+    [evaluations]; accuracy in % and loss with their intervals."""
+
+    name: str
+    means: dict[str, Array]
+    accuracy: list[Average]
+    loss: list[Average]
+
+
+def learning(view: View) -> Html:
+    """Two plots, and a menu of what they are drawn against."""
+    found = [(place, curve_of(view.name(view.groups[place]), view.groups[place], view.costs)) for place in view.best]
+    curves = [(place, curve) for place, curve in found if curve is not None]
+    if not curves:
+        return paragraph("No run was evaluated.")
+    drawn = [curve for _, curve in curves]
+    costs = {name: text for name, text in view.costs.items() if any(curve.means[name][-1] > 0 for curve in drawn)}
+    accuracies, losses = ([one for curve in drawn for one in getattr(curve, what)] for what in ("accuracy", "loss"))
+    axes = {
+        "accuracy": draw.axis("test accuracy (%)", draw.limits(accuracies, 100.0)),
+        "loss": draw.fitting("test loss", [one.mean for one in losses], draw.limits(losses)),
+    }
+    plots = []
+    for what, y in axes.items():
+        traces, choices = _traces(drawn, what, costs)
+        plots.append(draw.chart(f"plot-{what}", y["title"]["text"], traces, draw.axis(costs["rounds"]), y, choices))
+    many = any(len(group.runs) > 1 for group in view.groups)
+    said = "Lines are means over the seeds, areas their standard deviation around them. " if many else ""
+    return join(
+        draw.menu("against", costs),
+        draw.pair(*plots),
+        draw.legend([(str(number), curve.name, look(number)) for number, curve in enumerate(drawn)], lines=True),
+        paragraph(said, "A click on a name hides its curves. ", view.selection, class_="fine"),
+    )
+
+
+def curve_of(name: str, group: Group, costs: Sequence[str] | dict[str, str]) -> Curve | None:
+    """The curve of a group; None where its runs share no evaluated round."""
+    courses = [run.digest.course for run in group.runs]
+    shared = reduce(np.intersect1d, [course["rounds"] for course in courses])
+    if not shared.size:
+        return None
+    wanted = shared[np.unique(np.linspace(0, len(shared) - 1, min(POINTS, len(shared))).round().astype(int))]
+    places = [np.searchsorted(course["rounds"], wanted) for course in courses]
+
+    def stacked(what: str) -> Array:
+        return np.stack([course[what][place] for course, place in zip(courses, places, strict=True)])
+
+    return Curve(
+        name=name,
+        means={cost: stacked(cost).mean(axis=0) for cost in costs},
+        accuracy=[average(values) for values in 100 * stacked("test_accuracy").T],
+        loss=[average(values) for values in stacked("test_loss").T],
+    )
+
+
+def _traces(
+    curves: Sequence[Curve], what: str, costs: dict[str, str]
+) -> tuple[list[draw.Trace], dict[str, dict[str, Any]]]:
+    """The curves above their intervals, against rounds, and what stands for the rounds in every choice."""
+    traces: list[draw.Trace] = []
+    xs: dict[str, list[object]] = {cost: [] for cost in costs}
+    for number, curve in enumerate(curves):
+        averages: list[Average] = getattr(curve, what)
+        # The intervals over two or three seeds would cover everything: the table and the fronts have them.
+        low, high = (np.array([one.mean + side * one.deviation for one in averages]) for side in (-1, 1))
+        series, style, known = str(number), look(number), np.isfinite(low) & np.isfinite(high)
+        texts = [_said(curve, place, costs) for place in range(len(averages))]
+        rounds = curve.means["rounds"]
+        if known.any():
+            traces.append(draw.band(series, rounds, low, high, style, min(0.15, 1 / len(curves))))
+            for cost in costs:
+                xs[cost].append(draw.around(_spent(curve, cost), known))
+        traces.append(draw.curve(series, rounds, [one.mean for one in averages], texts, style))
+        for cost in costs:
+            xs[cost].append(_spent(curve, cost))
+    choices: dict[str, dict[str, Any]] = {}
+    for cost, title in costs.items():
+        spent = [value for curve in curves for value in curve.means[cost] if value > 0]
+        ticks = draw.powers(spent)
+        choices[cost] = {
+            "x": xs[cost],
+            "title": draw.plotly_text(title),
+            "logarithmic": cost != "rounds" and spread([curve.means[cost][-1] for curve in curves]) > FAR_APART,
+            "ticks": ticks,
+            "ticktexts": draw.tick_texts(ticks),
+        }
+    return traces, choices
+
+
+def _spent(curve: Curve, cost: str) -> list[float | None]:
+    """Nowhere on the axis of a cost that a group does not have."""
+    values = curve.means[cost]
+    return draw.listed(values if values[-1] > 0 else np.full(len(values), np.nan))
+
+
+def _said(curve: Curve, place: int, costs: dict[str, str]) -> str:
+    accuracy, loss = draw.plus_minus(curve.accuracy[place]), figure(curve.loss[place].mean)
+    spent = [f"{text}: {_cost(cost, curve.means[cost][place])}" for cost, text in costs.items()]
+    return "\n".join([curve.name, f"accuracy: {accuracy} % (95% interval)", f"loss: {loss}", *spent])
+
+
+def _cost(cost: str, value: float) -> str:
+    return figure(value) if cost in ("rounds", "air_time_s") else scientific(value)

@@ -1,0 +1,180 @@
+"""What is claimed against what holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airfl.report.numbers import figure
+from airfl.report.page import chart as draw
+from airfl.report.page.markup import Html, bullets, join, paragraph, tag
+from airfl.report.page.view import View, look
+from airfl.report.summary import Summary
+from airfl.report.table import SCOPES, STATEMENT
+from airfl.results.averages import average
+from airfl.results.collect import Group
+
+FIGURES = {
+    "epsilon_round": "one round",
+    "epsilon_at_least": "run at least",
+    "epsilon": "run",
+    "epsilon_as_poisson": "run as Poisson",
+}
+
+SENTENCES = 6  # the others are folded
+NAMES = 5  # of groups, of one sentence
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Means over a group's seeds: ε as claimed, and of what it is claimed for, a round or the run."""
+
+    claimed: float
+    true: float
+
+    @property
+    def drawable(self) -> bool:
+        """Whether both have a place on logarithmic axes."""
+        return all(math.isfinite(value) and value > 0 for value in (self.claimed, self.true))
+
+
+def privacy(view: View) -> Html:
+    """A plot of both, the sentences on claims that do not hold, and what the figures are for."""
+    pairs = [pair_of(group) for group in view.groups]
+    drawn = [place for place, pair in enumerate(pairs) if pair.drawable]
+    return join(
+        paragraph(_verdict(view)),
+        _plot(view, pairs, drawn) if drawn else paragraph("No group has a finite figure of both, so there is no plot."),
+        bullets(_sentences(view), SENTENCES),
+        *_not_drawn(view, pairs),
+    )
+
+
+def pair_of(group: Group) -> Pair:
+    """Claimed and true."""
+    runs = [run.digest.summary for run in group.runs]
+    return Pair(
+        claimed=average([run.epsilon_paper for run in runs]).mean,
+        true=average([run.epsilon_round if run.claim_scope == "round" else run.epsilon for run in runs]).mean,
+    )
+
+
+def _plot(view: View, pairs: Sequence[Pair], drawn: Sequence[int]) -> Html:
+    claims, truths = ([getattr(pairs[place], end) for place in drawn] for end in ("claimed", "true"))
+    low, high = min(claims) / 2, max(claims) * 2
+    line: draw.Trace = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": draw.listed([low, high]),
+        "y": draw.listed([low, high]),
+        "line": {"color": draw.GREY, "width": 2, "dash": "dash"},
+        "hoverinfo": "skip",
+    }
+    traces = [line]
+    for number, kind in enumerate(view.kinds):
+        places = [place for place in drawn if view.kind(view.groups[place]) == kind]
+        texts = [_said(view, view.groups[place]) for place in places]
+        x, y = ([getattr(pairs[place], end) for place in places] for end in ("claimed", "true"))
+        point = draw.points(str(number), x, y, texts, look(number))
+        # Of points in one place the later ones lie around the earlier.
+        sizes = [10 + 8 * min(_before(pairs, drawn, place), 4) for place in places]
+        marker = {**point["marker"], "symbol": f"{look(number).symbol}-open", "size": sizes, "line": {"width": 2.5}}
+        traces.append({**point, "marker": marker})
+    entries = [
+        (str(number), kind, look(number))
+        for number, kind in enumerate(view.kinds)
+        if any(view.kind(view.groups[place]) == kind for place in drawn)
+    ]
+    return join(
+        draw.chart(
+            "plot-privacy",
+            "ε claimed against ε that holds, for what it is claimed for (a round or the run)",
+            traces,
+            draw.logarithmic("ε claimed", claims, (low, high)),
+            draw.logarithmic("ε that holds", truths, (min(low, *truths) / 2, max(high, *truths) * 3)),
+        ),
+        draw.legend(entries, lines=False),
+        paragraph("On the dashed line a claim is what holds; above it less is claimed than is paid.", class_="fine"),
+    )
+
+
+def _before(pairs: Sequence[Pair], drawn: Sequence[int], place: int) -> int:
+    """How many points before this one are in its place, as far as the eye can tell."""
+    here = pairs[place]
+    return sum(
+        math.isclose(pairs[other].claimed, here.claimed, rel_tol=0.02)
+        and math.isclose(pairs[other].true, here.true, rel_tol=0.02)
+        for other in drawn
+        if other < place
+    )
+
+
+def _said(view: View, group: Group) -> str:
+    """Of a point: all its figures, and what they are for."""
+    runs = [run.digest.summary for run in group.runs]
+    claimed = average([run.epsilon_paper for run in runs]).mean
+    figures = {text: average([getattr(run, name) for run in runs]).mean for name, text in FIGURES.items()}
+    about = [fact(runs[0]) for fact in STATEMENT]
+    return "\n".join(
+        [
+            view.name(group),
+            f"claimed for {SCOPES[runs[0].claim_scope]}: {figure(claimed)}",
+            *(f"{text}: {figure(value)}" for text, value in figures.items() if not math.isnan(value)),
+            *(fact for fact in about if fact),
+        ]
+    )
+
+
+def _verdict(view: View) -> str:
+    """How many claims hold, by the first seed of each group."""
+    first = [_first(group) for group in view.groups]
+    claims = [run for run in first if not math.isnan(run.epsilon_paper)]
+    if not claims:
+        return "Nothing is claimed of any group by its scheme's paper."
+    holding = sum(run.claim_holds for run in claims)
+    refuted = sum(not run.claim_holds and run.claim_refuted for run in claims)
+    unproven = len(claims) - holding - refuted
+    return (
+        f"The scheme's paper claims an ε for {len(claims)} of {len(first)} groups: {holding} of these claims hold, "
+        f"{refuted} do not{f', {unproven} are not proven' if unproven else ''}. Counts and sentences are those of each "
+        "group's first seed."
+    )
+
+
+def _sentences(view: View) -> list[str]:
+    """One a claim that does not hold, with the group where its name says more than the scheme's."""
+    found: dict[str, list[str]] = {}
+    for group in view.groups:
+        sentence = _first(group).broken_claim()
+        if sentence:
+            found.setdefault(sentence, []).append(view.name(group))
+    return [
+        f"{sentence}." if names == [sentence.partition(":")[0]] else f"{sentence}. In: {_first_of(names)}."
+        for sentence, names in found.items()
+    ]
+
+
+def _first_of(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+    return f"{'; '.join(names[:NAMES])}{more}"
+
+
+def _not_drawn(view: View, pairs: Sequence[Pair]) -> list[Html]:
+    """Who has no point, and why."""
+    silent = [view.name(group) for group, pair in zip(view.groups, pairs, strict=True) if math.isnan(pair.claimed)]
+    other = [
+        f"{view.name(group)} (claimed {figure(pair.claimed)}, holds {figure(pair.true)})"
+        for group, pair in zip(view.groups, pairs, strict=True)
+        if not math.isnan(pair.claimed) and not pair.drawable
+    ]
+    lines = []
+    if silent:
+        lines.append(paragraph(tag("b", "Nothing claimed: "), _first_of(silent), ".", class_="fine"))
+    if other:
+        lines.append(paragraph(tag("b", "Off the plot: "), _first_of(other), ".", class_="fine"))
+    return lines
+
+
+def _first(group: Group) -> Summary:
+    return group.runs[0].digest.summary

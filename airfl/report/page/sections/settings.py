@@ -1,0 +1,46 @@
+"""In which settings the groups differ, and which they share."""
+
+from __future__ import annotations
+
+from airfl.report.page.markup import Html, folded, join, paragraph, tag
+from airfl.report.page.tables import Cell, name_of, setting, sortable
+from airfl.report.page.view import View
+from airfl.results.collect import Group, plain
+
+SEED = "run.seed"
+Flat = dict[str, object]
+
+
+def settings(view: View) -> Html:
+    """The keys that differ as columns; the others folded."""
+    flat = [flattened(group) for group in view.groups]
+    keys = list(dict.fromkeys(key for one in flat for key in one))
+    apart = [key for key in keys if len({plain(one.get(key)) for one in flat}) > 1]
+    lines = [
+        [name_of(view, group), *(setting(one[key]) if key in one else Cell("-", "") for key in apart)]
+        for group, one in zip(view.groups, flat, strict=True)
+    ]
+    shared = [f"{key} = {plain(flat[0][key])}" for key in keys if key not in apart]
+    return join(
+        sortable("settings-table", "settings that differ", ["group", *apart], lines)
+        if apart
+        else paragraph("All groups have the same settings."),
+        folded(
+            f"The {len(shared)} settings that all share (seeds aside)",
+            tag("pre", tag("code", "\n".join(sorted(shared)))),
+        ),
+    )
+
+
+def flattened(group: Group) -> Flat:
+    """A group's settings by dotted key, without the seed; where its runs differ, all their values as text."""
+    found: dict[str, dict[str, object]] = {}
+    for run in group.runs:
+        for section, table in run.digest.settings.items():
+            for key, value in table.items() if isinstance(table, dict) else (("", table),):
+                name = f"{section}.{key}".rstrip(".")
+                found.setdefault(name, {})[plain(value)] = value
+    found.pop(SEED, None)
+    return {
+        name: next(iter(values.values())) if len(values) == 1 else " / ".join(values) for name, values in found.items()
+    }

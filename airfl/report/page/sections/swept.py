@@ -1,0 +1,71 @@
+"""Accuracy against each swept number."""
+
+from __future__ import annotations
+
+import math
+
+from airfl.report.numbers import figure
+from airfl.report.page import chart as draw
+from airfl.report.page.markup import Html, join, paragraph, tag
+from airfl.report.page.view import View, half_width, look, number_of, or_least
+from airfl.results.collect import plain
+
+LINES = 14  # of a plot: those that reach the highest accuracy
+
+
+def swept(view: View) -> Html:
+    """A plot for each swept key with two numbers at least; a line for each choice of everything else."""
+    drawn = []
+    for number, key in enumerate(view.results.axes):
+        values = {number_of(group.values.get(key)) for group in view.groups}
+        if len([value for value in values if math.isfinite(value)]) > 1:
+            drawn.append(_against(view, key, f"plot-swept-{number}"))
+    return join(*drawn)
+
+
+def _against(view: View, key: str, name: str) -> Html:
+    lines = _lines(view, key)
+    best = sorted(lines, key=lambda line: -max(or_least(view.accuracies[place].mean) for place in lines[line]))[:LINES]
+    kept = [line for line in lines if line in best]
+    every = [number_of(view.groups[place].values[key]) for line in kept for place in lines[line]]
+    shown = [view.accuracies[place] for line in kept for place in lines[line]]
+    fewer = (
+        f"Of {len(lines)} lines the {LINES} that reach the highest accuracy are drawn." if len(lines) > LINES else ""
+    )
+    return tag(
+        "div",
+        draw.chart(
+            name,
+            f"test accuracy (%) against {key}",
+            [_line(view, key, line, lines[line], number) for number, line in enumerate(kept)],
+            draw.fitting(view.short(key), every),
+            draw.axis("test accuracy (%)", draw.limits(shown, 100.0)),
+        ),
+        draw.legend([(str(number), line, look(number)) for number, line in enumerate(kept)], lines=True),
+        paragraph(fewer, class_="fine") if fewer else "",
+        class_="block",
+    )
+
+
+def _lines(view: View, key: str) -> dict[str, list[int]]:
+    """The places of the groups with a number there, by everything else, in the order of the numbers."""
+    lines: dict[str, list[int]] = {}
+    places = [place for place, group in enumerate(view.groups) if math.isfinite(number_of(group.values.get(key)))]
+    for place in sorted(places, key=lambda place: number_of(view.groups[place].values[key])):
+        group = view.groups[place]
+        rest = [f"{view.short(axis)} = {plain(group.values.get(axis))}" for axis in view.axes if axis != key]
+        lines.setdefault(", ".join([view.kind(group), *rest]), []).append(place)
+    asked = {place: number for number, place in enumerate(places)}
+    return dict(sorted(lines.items(), key=lambda line: min(asked[place] for place in line[1])))
+
+
+def _line(view: View, key: str, name: str, places: list[int], number: int) -> draw.Trace:
+    style = look(number)
+    values = [number_of(view.groups[place].values[key]) for place in places]
+    averages = [view.accuracies[place] for place in places]
+    texts = [
+        f"{name}\n{view.short(key)}: {figure(value)}\naccuracy: {draw.plus_minus(one)} %"
+        for value, one in zip(values, averages, strict=True)
+    ]
+    trace = draw.curve(str(number), values, [one.mean for one in averages], texts, style)
+    return {**trace, "mode": "lines+markers", "error_y": draw.whiskers([half_width(one) for one in averages], style)}

@@ -1,0 +1,72 @@
+"""Tables of the page, sorted by a click on a heading: numbers as numbers, with what is not known at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from airfl.report.page.markup import Html, join, tag
+from airfl.report.page.view import View, exactly, number_of, with_interval
+from airfl.report.table import Column
+from airfl.results.averages import Average
+from airfl.results.collect import Group, plain
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is shown; value: what it is sorted by, a number in full (repr) or text; title: said on hovering."""
+
+    text: str
+    value: float | str
+    title: str = ""
+    markup: Html | None = None
+
+
+def number(average: Average, column: Column, note: str = "") -> Cell:
+    """A mean and its interval, written as in the terminal; the figure in full on hovering."""
+    text = with_interval(average, column) if column.scatter else column.write(average.mean)
+    return Cell(text, average.mean, "; ".join(filter(None, [exactly(average), note])))
+
+
+def setting(value: object) -> Cell:
+    """A swept value."""
+    text, found = plain(value), number_of(value)
+    return Cell(text, found if found == found else text)
+
+
+def name_of(view: View, group: Group) -> Cell:
+    """A group as the first cell of its row: on narrow screens with its swept values, which scroll away there."""
+    kind, where = view.kind(group), view.where(group)
+    shown = join(kind, tag("span", where, class_="where") if where else "")
+    return Cell(kind, kind, view.name(group), shown)
+
+
+def sortable(name: str, caption: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Html:
+    """A table in a box that scrolls sideways; the first column stays. A column of numbers alone is sorted as such."""
+    kinds = [
+        "number" if column and all(isinstance(row[column].value, float) for row in rows) else "text"
+        for column in range(len(headings))
+    ]
+    heads = [
+        tag("th", tag("button", text, type="button"), scope="col", aria_sort="none", data_kind=kind)
+        for text, kind in zip(headings, kinds, strict=True)
+    ]
+    lines = [
+        tag(
+            "tr",
+            *(
+                tag(
+                    "td" if column else "th",
+                    cell.text if cell.markup is None else cell.markup,
+                    scope=None if column else "row",
+                    class_="number" if kinds[column] == "number" else None,
+                    data_value=cell.value,
+                    title=cell.title or None,
+                )
+                for column, cell in enumerate(row)
+            ),
+        )
+        for row in rows
+    ]
+    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *lines), id=name, class_="sortable")
+    return tag("div", table, class_="scroll", role="region", aria_label=caption, tabindex="0")

@@ -1,0 +1,163 @@
+"""What the sections of the page show: the groups, how they are named and drawn, their averages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from airfl.report.figures import COLOURS
+from airfl.report.table import Column, TableRow
+from airfl.results.averages import Average, average
+from airfl.results.collect import Group, Results, plain, short
+from airfl.results.equal_cost import COSTS
+
+MANY, BEST = 30, 20  # with more groups than MANY, curves are drawn of the BEST only
+SCHEME = "scheme.name"
+DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot")
+SYMBOLS = {
+    "circle": "●",
+    "square": "■",
+    "diamond": "◆",
+    "triangle-up": "▲",
+    "triangle-down": "▼",
+    "star": "★",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a line or a kind of point is drawn: colour-blind safe, and told apart without colour too."""
+
+    colour: str
+    dash: str
+    symbol: str
+
+
+@dataclass(frozen=True)
+class View:
+    """Results as the page shows them; folders: as the user named them; notes: sentences for the top of the page."""
+
+    results: Results
+    folders: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """In the order in which they were asked for."""
+        return self.results.groups
+
+    @cached_property
+    def rows(self) -> list[TableRow]:
+        """The groups as rows of the terminal's table."""
+        return [TableRow(group.name, [run.digest.summary for run in group.runs]) for group in self.groups]
+
+    @cached_property
+    def axes(self) -> tuple[str, ...]:
+        """The swept keys with a column of their own: not the scheme's name where it stands for the group."""
+        named = any(group.label for group in self.groups)
+        return tuple(key for key in self.results.axes if named or key != SCHEME)
+
+    def short(self, key: str) -> str:
+        """A swept key without its section, where that leaves no doubt."""
+        return short(key, self.results.axes)
+
+    def kind(self, group: Group) -> str:
+        """The group without its swept values: its label, else its scheme."""
+        return group.label or group.scheme
+
+    def where(self, group: Group) -> str:
+        """The group's swept values."""
+        return ", ".join(f"{self.short(key)} = {plain(group.values.get(key))}" for key in self.axes)
+
+    def name(self, group: Group) -> str:
+        """Kind and swept values."""
+        return ", ".join(filter(None, [self.kind(group), self.where(group)]))
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """In the order of the groups."""
+        return tuple(dict.fromkeys(self.kind(group) for group in self.groups))
+
+    @cached_property
+    def accuracies(self) -> list[Average]:
+        """Test accuracy (%) at the end of each group's runs."""
+        return [average([100 * run.digest.summary.test_accuracy for run in group.runs]) for group in self.groups]
+
+    @cached_property
+    def best(self) -> list[int]:
+        """The places of the groups whose curves are drawn: all, or the BEST by accuracy, in their order."""
+        places = list(range(len(self.groups)))
+        if len(places) <= MANY:
+            return places
+        by_accuracy = sorted(places, key=lambda place: -or_least(self.accuracies[place].mean))
+        return sorted(by_accuracy[:BEST])
+
+    @property
+    def selection(self) -> str:
+        """What of the groups curves are drawn of, if not all."""
+        if len(self.best) == len(self.groups):
+            return ""
+        return (
+            f"Of {len(self.groups)} groups the {len(self.best)} with the highest accuracy are drawn; the table has all."
+        )
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """Of the energies."""
+        return tuple(dict.fromkeys(run.digest.summary.energy_units for run in self.results.runs))
+
+    @cached_property
+    def costs(self) -> dict[str, str]:
+        """The costs in which groups can be compared, with their headings: energy only where it has one unit."""
+        energy = f"energy ({self.units[0]})" if len(self.units) == 1 else ""
+        return {
+            name: energy if name == "energy" else text for name, text in COSTS.items() if name != "energy" or energy
+        }
+
+
+def look(number: int) -> Look:
+    """Of the line or kind with this number."""
+    symbols = list(SYMBOLS)
+    return Look(COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)], symbols[number % len(symbols)])
+
+
+def with_interval(average: Average, column: Column) -> str:
+    """A mean as the tables write it, with the half of its 95% interval where there is one."""
+    text, half = column.write(average.mean), half_width(average)
+    return f"{text} ± {column.write(half)}" if math.isfinite(half) else text
+
+
+def half_width(average: Average) -> float:
+    """Of the 95% interval; nan where there is none."""
+    return average.high - average.mean
+
+
+def exactly(average: Average) -> str:
+    """The mean in full, and what it is of."""
+    text = f"{average.mean!r}"
+    if average.count < 2:
+        return text
+    text += f", mean of {average.count} seeds"
+    if math.isfinite(average.deviation):
+        text += f", deviation {average.deviation:.6g}, 95% interval {average.low:.6g} to {average.high:.6g}"
+    return text
+
+
+def number_of(value: Any) -> float:
+    """A swept value as a number; nan if it is none."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+
+
+def spread(values: Sequence[float]) -> float:
+    """The largest over the smallest of the finite values above 0; 1 without two of them."""
+    positive = [float(value) for value in values if math.isfinite(value) and value > 0]
+    return max(positive) / min(positive) if positive else 1.0
+
+
+def or_least(value: float) -> float:
+    """A number to sort by: what is not known comes below all."""
+    return -math.inf if math.isnan(value) else value

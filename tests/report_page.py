@@ -1,0 +1,112 @@
+"""A small comparison and a small sweep for the tests of the report, and the page as a parser sees it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+from airfl.compare import compare
+from airfl.config import Row
+from airfl.simulation import run
+from airfl.sweeps.folder import Entry, Listing, write_listing
+from tests.conftest import small_settings
+
+SCRIPT = "<script>alert(1)</script> & <b>bold</b>"
+CAUSE = "UserError: <img src=x onerror=alert(2)> is no number"
+RATIOS = (0.1, 0.5, 1.0)
+
+
+def make_comparison(out: Path) -> Path:
+    """Three rows of two seeds, four rounds; one label is markup, one link ideal."""
+    rows = [
+        Row(label, small_settings("run.rounds=4", *overrides))
+        for label, overrides in (
+            ("FedAvg, ideal", ("scheme.name=fedavg",)),
+            (SCRIPT, ("scheme.name=pfels", "scheme.ratio=0.3")),
+            ("WFL-PDP", ("scheme.name=wfl-pdp", "local.learning_rate=0.02")),
+        )
+    ]
+    compare(rows, 2, out)
+    return out
+
+
+def make_sweep(out: Path) -> Path:
+    """PFELS at three ratios, one seed; a point that failed, one not yet run."""
+    entries = []
+    for ratio in RATIOS:
+        run(small_settings("scheme.name=pfels", f"scheme.ratio={ratio}"), out / f"ratio-{ratio}")
+        entries.append(Entry(f"ratio-{ratio}", "", {"scheme.ratio": ratio}, 0))
+    entries += [Entry(name, "", {"scheme.ratio": 0.7}, seed) for seed, name in enumerate(("failed", "waiting"))]
+    write_listing(Listing(out, tuple(entries), {"failed": CAUSE}))
+    return out
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell: what is shown, what it is sorted by, what is said on hovering."""
+
+    text: str
+    value: str | None
+    title: str | None
+
+
+@dataclass
+class Page(HTMLParser):
+    """A page taken apart: tables by id as rows of cells, headings first; elements; scripts; text outside of them."""
+
+    source: str
+    tables: dict[str, list[list[Cell]]] = field(default_factory=dict)
+    elements: list[tuple[str, dict[str, str | None]]] = field(default_factory=list)
+    scripts: list[tuple[dict[str, str | None], str]] = field(default_factory=list)
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self._inside: list[str] = []
+        self.feed(self.source)
+
+    def handle_starttag(self, name: str, pairs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(pairs)
+        self.elements.append((name, attributes))
+        if name in ("script", "style", "span") and (name != "span" or attributes.get("class") == "where"):
+            self._inside.append(name)
+        if name == "script":
+            self.scripts.append((attributes, ""))
+        if name == "table":
+            self._rows = self.tables.setdefault(str(attributes["id"]), [])
+        if name == "tr":
+            self._rows.append([])
+        if name in ("td", "th"):
+            self._rows[-1].append(Cell("", attributes.get("data-value"), attributes.get("title")))
+            self._inside.append("cell")
+
+    def handle_endtag(self, name: str) -> None:
+        ends = "cell" if name in ("td", "th") else name
+        if self._inside and self._inside[-1] == ends:
+            self._inside.pop()
+
+    def handle_data(self, text: str) -> None:
+        where = self._inside[-1] if self._inside else ""
+        if where == "script":
+            self.scripts[-1] = (self.scripts[-1][0], self.scripts[-1][1] + text)
+        elif where != "style":
+            self.text += text
+        if where == "cell":
+            cell = self._rows[-1][-1]
+            self._rows[-1][-1] = Cell(cell.text + text, cell.value, cell.title)
+
+    def figure(self, name: str) -> dict[str, Any]:
+        """The data of a plot."""
+        found: dict[str, Any] = json.loads(
+            next(text for attributes, text in self.scripts if attributes.get("data-plot") == name)
+        )
+        return found
+
+    def column(self, table: str, heading: str) -> list[Cell]:
+        """Of a table, below its heading."""
+        head, *rows = self.tables[table]
+        place = [cell.text for cell in head].index(heading)
+        return [row[place] for row in rows]

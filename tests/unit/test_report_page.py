@@ -1,0 +1,435 @@
+"""The report's page: its numbers against the traces, its markup, what it refuses."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airfl.cli.report import report
+from airfl.errors import UserError
+from airfl.report.page import page as page_module
+from airfl.report.page import write_page
+from airfl.report.page.chart import powers, tick_texts
+from airfl.report.page.markup import island
+from airfl.report.page.page import html_page
+from airfl.report.page.pareto import front
+from airfl.report.page.view import BEST, View
+from airfl.report.table import COLUMNS, TableRow, cells
+from airfl.results.collect import Results, read_results
+from airfl.trace import open_trace
+from tests.report_page import CAUSE, RATIOS, SCRIPT, Page, make_comparison, make_sweep
+
+LABELS = ("FedAvg, ideal", SCRIPT, "WFL-PDP")
+IDEAL, PFELS, PDP = range(3)
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_comparison(tmp_path_factory.mktemp("report") / "comparison")
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_sweep(tmp_path_factory.mktemp("report") / "sweep")
+
+
+@pytest.fixture(scope="module")
+def page(comparison: Path) -> Page:
+    return Page(html_page(View(read_results(comparison), (comparison,), ("nothing was tuned",))))
+
+
+@pytest.fixture(scope="module")
+def swept(sweep: Path) -> Page:
+    return Page(html_page(View(read_results(sweep), (sweep,))))
+
+
+def of_traces(folder: Path, variable: str) -> np.ndarray:
+    """[rows, seeds, rounds], straight from the files, in the order of the rows."""
+    rows = [[], [], []]  # type: ignore[var-annotated]
+    for path in sorted(folder.glob("*/*/trace.h5")):
+        with open_trace(path) as trace:
+            scheme = ("fedavg", "pfels", "wfl-pdp").index(trace.attrs["scheme"])
+            rows[scheme].append(np.asarray(trace[variable].values, np.float64))
+    return np.array(rows)
+
+
+def half_interval(values: np.ndarray) -> float:
+    return float(scipy.stats.t.ppf(0.975, len(values) - 1) * scipy.stats.sem(values))
+
+
+# The comparison's numbers
+
+
+def test_accuracies_are_the_traces_means_with_their_95_percent_interval(comparison: Path, page: Page) -> None:
+    found = page.column("comparison-table", "accuracy %")
+    for cell, values in zip(found, of_traces(comparison, "test_accuracy")[:, :, -1], strict=True):
+        assert float(cell.value or "") == pytest.approx(values.mean(), rel=1e-14)
+        assert cell.text == f"{100 * values.mean():.1f} ± {100 * half_interval(values):.1f}"
+        assert cell.title is not None
+        assert cell.title.startswith(f"{float(values.mean())!r}, mean of 2 seeds, deviation {values.std(ddof=1):.6g}")
+
+
+@pytest.mark.parametrize(
+    ("heading", "variable"),
+    [("energy", "energy_j"), ("resource elements", "resource_elements"), ("bits", "uplink_bits")],
+)
+def test_costs_are_the_traces_sums(comparison: Path, page: Page, heading: str, variable: str) -> None:
+    found = [float(cell.value or "") for cell in page.column("comparison-table", heading)]
+    assert found == pytest.approx(of_traces(comparison, variable).sum(axis=2).mean(axis=1), rel=1e-12)
+
+
+def test_epsilons_are_the_traces_last_and_infinity_is_written(comparison: Path, page: Page) -> None:
+    found = page.column("comparison-table", "ε run")
+    last = of_traces(comparison, "epsilon")[:, :, -1].mean(axis=1)
+    assert found[IDEAL].text == found[IDEAL].value == "inf"
+    assert [float(cell.value or "") for cell in found] == pytest.approx(list(last))
+    assert page.column("comparison-table", "ε claimed")[IDEAL].text == "-"
+
+
+def test_every_number_is_written_as_in_the_terminal(comparison: Path, page: Page) -> None:
+    head, *rows = page.tables["comparison-table"]
+    by_heading = {column.heading: column for column in COLUMNS}
+    for group, row in zip(read_results(comparison).groups, rows, strict=True):
+        columns = [by_heading[cell.text] for cell in head[2:]]
+        wanted = cells(TableRow(group.name, [run.digest.summary for run in group.runs]), columns)[1:]
+        assert [cell.text.partition(" ±")[0] for cell in row[2:]] == [text.partition(" ±")[0] for text in wanted]
+    assert [row[0].text for row in rows] == list(LABELS)
+    assert [row[1].text for row in rows] == ["2", "2", "2"]
+
+
+def test_swept_values_have_columns_of_numbers(swept: Page) -> None:
+    assert [float(cell.value or "") for cell in swept.column("comparison-table", "ratio")] == list(RATIOS)
+    kinds = [attributes.get("data-kind") for name, attributes in swept.elements if name == "th"]
+    assert kinds[:3] == ["text", "number", "number"]
+    assert " ± " not in swept.column("comparison-table", "accuracy %")[0].text  # one seed has no interval
+
+
+# Plots
+
+
+def lines(page: Page, plot: str) -> list[dict[str, list[float]]]:
+    return [trace for trace in page.figure(plot)["data"] if trace.get("hovertext")]
+
+
+def test_learning_curves_are_the_traces(comparison: Path, page: Page) -> None:
+    accuracy, loss = of_traces(comparison, "test_accuracy"), of_traces(comparison, "test_loss")
+    for row, curve in enumerate(lines(page, "plot-accuracy")):
+        assert curve["x"] == [1, 2, 3, 4]
+        assert curve["y"] == pytest.approx(100 * accuracy[row].mean(axis=0), rel=1e-5)
+    for row, curve in enumerate(lines(page, "plot-loss")):
+        assert curve["y"] == pytest.approx(loss[row].mean(axis=0), rel=1e-5)
+
+
+def test_the_area_is_one_deviation_over_the_seeds(comparison: Path, page: Page) -> None:
+    values = 100 * of_traces(comparison, "test_accuracy")[PFELS]
+    area = page.figure("plot-accuracy")["data"][2 * PFELS]
+    low, high = (values.mean(axis=0) + side * values.std(axis=0, ddof=1) for side in (-1, 1))
+    assert area["fill"] == "toself"
+    assert area["x"] == [1, 2, 3, 4, 4, 3, 2, 1]
+    assert area["y"] == pytest.approx([*low, *high[::-1]], rel=1e-5)
+
+
+@pytest.mark.parametrize(("choice", "variable"), [("energy", "energy_j"), ("resource_elements", "resource_elements")])
+def test_what_curves_can_be_drawn_against_is_spent_so_far(
+    comparison: Path, page: Page, choice: str, variable: str
+) -> None:
+    figure = page.figure("plot-accuracy")
+    spent = of_traces(comparison, variable).cumsum(axis=2).mean(axis=1)
+    found = figure["choices"][choice]["x"]
+    assert len(found) == len(figure["data"])
+    curves = [x for x, trace in zip(found, figure["data"], strict=True) if trace.get("hovertext")]
+    assert np.array(curves) == pytest.approx(spent, rel=1e-5)
+
+
+def test_a_group_without_bits_is_nowhere_on_their_axis(page: Page) -> None:
+    figure = page.figure("plot-loss")
+    found = figure["choices"]["uplink_bits"]["x"]
+    assert all(value is None for value in found[2 * PFELS + 1])
+    assert all(value > 0 for value in found[2 * IDEAL + 1])
+
+
+def test_points_of_the_fronts_and_the_line_through_the_best(comparison: Path, page: Page) -> None:
+    energy = of_traces(comparison, "energy_j").sum(axis=2).mean(axis=1)
+    accuracy = 100 * of_traces(comparison, "test_accuracy")[:, :, -1].mean(axis=1)
+    line, *points = page.figure("plot-front-energy")["data"]
+    assert [point["x"][0] for point in points] == pytest.approx(list(energy), rel=1e-5)
+    assert [point["y"][0] for point in points] == pytest.approx(list(accuracy), rel=1e-5)
+    best = [
+        place
+        for place in np.argsort(energy)
+        if not any(energy[other] < energy[place] and accuracy[other] >= accuracy[place] for other in range(3))
+    ]
+    assert line["y"] == pytest.approx([accuracy[place] for place in best], rel=1e-5)
+
+
+def test_claimed_against_true(comparison: Path, page: Page) -> None:
+    _, *points = page.figure("plot-privacy")["data"]
+    claimed = of_traces(comparison, "epsilon_paper").max(axis=2).mean(axis=1)
+    true = of_traces(comparison, "epsilon_round").max(axis=2).mean(axis=1)
+    assert [point["x"] for point in points] == [
+        [],
+        pytest.approx([claimed[PFELS]], rel=1e-5),
+        pytest.approx([claimed[PDP]], rel=1e-5),
+    ]
+    assert points[PDP]["y"] == pytest.approx([true[PDP]], rel=1e-5)
+    assert "client level" in points[PDP]["hovertext"][0]
+    assert "0 of these claims hold, 2 do not" in page.text
+    assert "pfels: epsilon 1.5 is claimed for a round, which does not hold" in page.text
+
+
+def test_swept_numbers_against_accuracy(sweep: Path, swept: Page) -> None:
+    (curve,) = swept.figure("plot-swept-0")["data"]
+    accuracy = []
+    for ratio in RATIOS:
+        with open_trace(sweep / f"ratio-{ratio}") as trace:
+            accuracy.append(100 * float(trace["test_accuracy"][-1]))
+    assert curve["x"] == list(RATIOS)
+    assert curve["y"] == pytest.approx(accuracy, rel=1e-5)
+
+
+def test_of_many_groups_the_best_are_drawn(sweep: Path) -> None:
+    found = read_results(sweep)
+    runs = tuple(
+        replace(
+            run,
+            values={"scheme.ratio": number / 100},
+            digest=replace(run.digest, summary=replace(run.digest.summary, test_accuracy=(number * 7 % 40) / 40)),
+        )
+        for number, run in enumerate([found.runs[0]] * 40)
+    )
+    many = Page(html_page(View(Results(runs, ("scheme.ratio",)), (sweep,))))
+    names = [curve["hovertext"][0] for curve in lines(many, "plot-accuracy")]
+    wanted = sorted(number for number in range(40) if number * 7 % 40 >= 20)
+    assert len(names) == BEST
+    assert [name.split("<br>")[0] for name in names] == [f"pfels, ratio = {number / 100}" for number in wanted]
+    assert "Of 40 groups the 20" in many.text
+    assert len(many.tables["comparison-table"]) == 41
+    assert sum(len(trace["x"]) for trace in lines(many, "plot-front-energy")) == 40
+
+
+def test_ticks_of_logarithmic_axes() -> None:
+    assert powers([0.3, 20]) == [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500]
+    assert powers([1e9, 5e14, math.inf, 0.0]) == [1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15]
+    assert powers([math.nan]) == []
+    assert tick_texts([1e-4, 0.5, 100, 1e9]) == ["1e-4", "0.5", "100", "1e9"]
+
+
+# Equal cost, settings, what failed
+
+
+def test_accuracy_at_the_same_energy_and_rounds(comparison: Path, page: Page) -> None:
+    head = [cell.text for cell in page.tables["at-budget-table"][0]]
+    accuracy, spent = of_traces(comparison, "test_accuracy"), of_traces(comparison, "energy_j").cumsum(axis=2)
+    budget = spent[[PFELS, PDP], :, -1].min()  # the ideal link sets no budget
+    (heading,) = [text for text in head if text.startswith("at energy")]
+    for row, cell in enumerate(page.column("at-budget-table", heading)):
+        paid = (spent[row] <= budget).sum(axis=1)
+        wanted = [values[count - 1] if count else math.nan for values, count in zip(accuracy[row], paid, strict=True)]
+        assert float(cell.value or "") == pytest.approx(np.mean(wanted), nan_ok=True)
+    at_rounds = [float(cell.value or "") for cell in page.column("at-budget-table", "at 4 rounds")]
+    assert at_rounds == pytest.approx(accuracy[:, :, -1].mean(axis=1))
+
+
+def test_costs_of_the_target(comparison: Path, page: Page) -> None:
+    accuracy, energy = of_traces(comparison, "test_accuracy"), of_traces(comparison, "energy_j").cumsum(axis=2)
+    target = 0.9 * accuracy[:, :, -1].mean(axis=1).max()
+    assert f"Cost of reaching {100 * target:.1f}% accuracy" in page.text
+    for row, cell in enumerate(page.column("to-target-table", "energy (normalised)")):
+        there = accuracy[row] >= target
+        reached = [
+            float(spent[hit.argmax()]) if hit.any() else math.inf for spent, hit in zip(energy[row], there, strict=True)
+        ]
+        assert float(cell.value or "") == pytest.approx(np.mean(reached))
+        seeds = page.column("to-target-table", "seeds that do")[row].text
+        assert seeds == f"{there.any(axis=1).sum()} of 2"
+    assert page.column("to-target-table", "bits")[PFELS].text == "-"
+
+
+def test_settings_that_differ_are_columns_and_the_others_are_folded(page: Page) -> None:
+    head, *rows = [[cell.text for cell in row] for row in page.tables["settings-table"]]
+    assert head[0] == "group"
+    assert {"scheme.name", "local.learning_rate"} <= set(head)
+    assert not {"run.seed", "run.rounds"} & set(head)
+    assert rows[PDP][head.index("local.learning_rate")] == "0.02"
+    assert "run.rounds = 4\n" in page.text
+    assert "run.seed =" not in page.text
+    assert "scheme.name =" not in page.text
+
+
+def test_failed_and_missing_points_are_told(swept: Page, page: Page) -> None:
+    assert f"failed: {CAUSE}" in swept.text
+    assert "1 point of the sweep not yet run" in swept.text
+    assert "not yet run" not in page.text
+    assert "nothing was tuned" in page.text
+    assert page.text.count("Not tuned:") == 1
+    assert page.text.index("Not tuned:") < page.text.index("accuracy %")
+    assert "Not tuned:" not in swept.text  # one scheme is compared with itself
+
+
+def test_a_run_broken_off_before_an_evaluation(sweep: Path) -> None:
+    """Nothing is known of its accuracy; the page says what is."""
+    (run, *_) = read_results(sweep).runs
+    summary = replace(run.digest.summary, test_accuracy=math.nan, status="failed")
+    course = {name: values[:0] for name, values in run.digest.course.items()}
+    broken = replace(run, digest=replace(run.digest, summary=summary, course=course))
+    found = Page(html_page(View(Results((broken,), ("scheme.ratio",)), (sweep,))))
+    assert "1 run with the status failed" in found.text
+    assert "No run was evaluated." in found.text
+    (cell,) = found.column("comparison-table", "ε run")
+    assert float(cell.value or "") > 0
+
+
+def test_energies_of_different_units_are_not_compared(comparison: Path) -> None:
+    results = read_results(comparison)
+    first, *rest = results.runs
+    joule = replace(first, digest=replace(first.digest, summary=replace(first.digest.summary, energy_units="J")))
+    found = Page(html_page(View(Results((joule, *rest)), (comparison,))))
+    assert "Energies are in different units" in found.text
+    assert "energy" not in found.figure("plot-accuracy")["choices"]
+    assert not any(attributes.get("id") == "plot-front-energy" for _, attributes in found.elements)
+
+
+# The front
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=25))
+def test_the_front_is_what_no_other_beats(points: list[tuple[int, int]]) -> None:
+    found = front([cost for cost, _ in points], [gain for _, gain in points])
+    wanted = [
+        place
+        for place, (cost, gain) in enumerate(points)
+        if not any(c <= cost and g >= gain and (c, g) != (cost, gain) for c, g in points)
+    ]
+    assert sorted(found) == wanted
+    assert [points[place][0] for place in found] == sorted(points[place][0] for place in found)
+
+
+def test_the_front_leaves_out_what_is_not_finite() -> None:
+    assert front([1, math.inf, 0.5, 2], [0.1, 0.9, math.nan, 0.2]) == [0, 3]
+
+
+# Markup
+
+
+def test_what_users_write_stays_text(page: Page, swept: Page) -> None:
+    names = {name for name, _ in page.elements} | {name for name, _ in swept.elements}
+    assert "img" not in names
+    assert SCRIPT in page.text
+    for found in (page, swept):
+        run = [text for attributes, text in found.scripts if attributes.get("type") != "application/json"]
+        assert len(run) == 2  # plotly's and the page's own
+        assert "<script>alert" not in found.source
+        assert "<img" not in found.source.replace(run[0], "")
+        assert not any(key.startswith("on") for _, attributes in found.elements for key in attributes)
+    # Plotly reads a few elements in texts as markup.
+    texts = lines(page, "plot-accuracy")[PFELS]["hovertext"]
+    assert str(texts[0]).startswith("&lt;script&gt;alert(1)&lt;/script&gt; &amp; &lt;b&gt;bold&lt;/b&gt;<br>")
+
+
+def test_data_for_the_script_holds_no_markup() -> None:
+    value = {"a": "</script><!-- & \u2028", "b": [None, 1.5]}
+    text = island(value, data_plot="x").removeprefix('<script type="application/json" data-plot="x">')
+    text = text.removesuffix("</script>")
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == value
+
+
+def test_nothing_is_fetched_and_no_other_script_may_run(page: Page) -> None:
+    for name, attributes in page.elements:
+        assert "src" not in attributes, name
+        assert attributes.get("href", "#").startswith("#"), name  # type: ignore[union-attr]
+    assert "@import" not in page.source.partition("</style>")[0]
+    (policy,) = [
+        attributes["content"] or ""
+        for name, attributes in page.elements
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    run = [text for attributes, text in page.scripts if attributes.get("type") != "application/json"]
+    sums = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in run]
+    assert policy.startswith("default-src 'none'; script-src " + " ".join(f"'sha256-{one}'" for one in sums) + ";")
+
+
+def test_the_page_is_the_same_when_written_again(comparison: Path, page: Page) -> None:
+    assert html_page(View(read_results(comparison), (comparison,), ("nothing was tuned",))) == page.source
+
+
+def test_every_plot_has_a_place_and_names_are_there_once(page: Page, swept: Page) -> None:
+    for found in (page, swept):
+        names = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
+        assert len(names) == len(set(names))
+        plots = [attributes["data-plot"] for attributes, _ in found.scripts if "data-plot" in attributes]
+        assert set(plots) <= set(names)
+        targets = [str(attributes["href"])[1:] for name, attributes in found.elements if name == "a"]
+        assert set(targets) <= set(names)
+
+
+# Where it is written
+
+
+def test_the_command_writes_beside_the_runs_and_replaces_its_own(
+    sweep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = sweep / "report.html"
+    report([sweep])
+    first = target.read_bytes()
+    target.write_bytes(first + b"<!-- older -->")
+    report([sweep])
+    assert target.read_bytes() == first
+    assert capsys.readouterr().err == f"written: {target}\n" * 2
+    assert sorted(path.name for path in sweep.glob("*report*")) == ["report.html"]
+    assert sorted(path.name for path in sweep.glob(".*report*")) == []
+
+
+def test_several_folders_and_a_new_place(sweep: Path, comparison: Path, tmp_path: Path) -> None:
+    target = write_page([sweep, comparison], tmp_path / "new" / "all.html")
+    found = Page(target.read_text())
+    assert len(found.tables["comparison-table"]) == 1 + len(RATIOS) + len(LABELS)
+
+
+def test_a_file_of_somebody_else_stays(sweep: Path, tmp_path: Path) -> None:
+    target = tmp_path / "mine.html"
+    target.write_text("<html>mine</html>")
+    with pytest.raises(UserError, match=r"mine\.html: is there already and is no report of airfl; choose another"):
+        write_page(sweep, target)
+    assert target.read_text() == "<html>mine</html>"
+
+
+def test_a_failure_leaves_the_earlier_report(sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = write_page(sweep, tmp_path / "report.html")
+    before = target.read_bytes()
+
+    def fail(self: Path, to: Path) -> Path:
+        raise OSError("disk")
+
+    monkeypatch.setattr(page_module.Path, "replace", fail)
+    with pytest.raises(OSError, match="disk"):
+        write_page(sweep, target)
+    assert target.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_refusals(sweep: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (tmp_path / "file").write_text("")
+    for folder, out, message in (
+        (empty, None, r"holds no run"),
+        (tmp_path / "none", None, r"no such folder"),
+        (sweep, empty, r"is a folder, a file is wanted: .*report\.html"),
+        (sweep, tmp_path / "file" / "report.html", r"is a file, a folder is wanted"),
+    ):
+        with pytest.raises(UserError, match=message) as caught:
+            write_page(folder, out)
+        assert "\n" not in str(caught.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file"]
+    assert not any(empty.iterdir())
