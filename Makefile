@@ -4,14 +4,21 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+TESTING := $(VENV)/.testing
 
-.PHONY: demo test figure lint bench
+.PHONY: demo test figure pictures lint bench
 .DELETE_ON_ERROR:
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found; give one with make PYTHON=/path/to/python" >&2; exit 2; }
 	@echo "setting up $(VENV) with $(PYTHON) (once; torch is a large download)"
 	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+# What tests need beside: linters, browsers' driver, every extra.
+$(TESTING): $(INSTALLED)
+	@echo "adding what tests need to $(VENV) (once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	@touch $@
 
@@ -19,14 +26,18 @@ $(INSTALLED): pyproject.toml constraints.txt
 demo: $(INSTALLED)
 	@$(BIN)/airfl compare experiments/configs/demo.toml $(DEMO) --out runs/demo-$$(date +%Y%m%d-%H%M%S)-$$$$
 
-test: $(INSTALLED)
+test: $(TESTING)
 	@$(BIN)/python -m pytest $(TESTS)
 
 # The README's figure and table: the demo over three seeds.
 figure: $(INSTALLED)
 	@$(BIN)/airfl compare experiments/configs/demo.toml --seeds 3 --out runs/figure-$$(date +%Y%m%d-%H%M%S) --copy-to docs
 
-lint: $(INSTALLED)
+# The pictures of docs/figures.md, by the commands on that page; ten minutes on two cores.
+pictures: $(INSTALLED)
+	@$(BIN)/python experiments/pictures.py docs/figures.md --jobs 2
+
+lint: $(TESTING)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy

@@ -27,7 +27,7 @@ def figures(
         typer.Option(metavar="KEY=VALUE,VALUE", help="only runs with these settings", show_default=False),
     ] = None,
 ) -> None:
-    """Draw the papers' figures and tables: PDF and PNG, Markdown and LaTeX."""
+    """The papers' figures and tables, of any runs."""
     from airfl.report.paper.figures import draw_figures, find_figure
     from airfl.report.paper.selection import read_conditions, select
 
@@ -36,8 +36,8 @@ def figures(
         find_figure(name)
     conditions = read_conditions(where or [])
 
-    from airfl.results import read_results
+    from airfl.results import read_some_results
 
-    found = select(read_results(folders), conditions)
+    found = select(read_some_results(folders), conditions)
     files = draw_figures(found, out, names, lambda line: say(f"left out: {line}"))
     say("written: " + ", ".join(str(file) for file in files))

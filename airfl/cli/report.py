@@ -19,7 +19,7 @@ def report(
         Path | None, typer.Option(help="the file; default report.html in the first DIR", show_default=False)
     ] = None,
 ) -> None:
-    """One self-contained HTML page: tables, plots, fronts, privacy, settings."""
+    """One HTML page: tables, plots, fronts, privacy."""
     from airfl.report.page import write_page
 
     say(f"written: {write_page(folders, out)}")

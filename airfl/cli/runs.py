@@ -140,7 +140,8 @@ def plot(
 ) -> None:
     """Accuracy and loss against rounds, energy, resource elements; privacy against rounds."""
     from airfl.report.comparison import write_figures
-    from airfl.results.find import find_runs
+    from airfl.results import read_some_results
 
-    files = write_figures(find_runs(folders), out)
+    groups = read_some_results(folders).groups
+    files = write_figures([(group.name, [run.folder for run in group.runs]) for group in groups], out)
     say("written: " + ", ".join(str(file) for file in files))

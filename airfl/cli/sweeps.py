@@ -43,7 +43,7 @@ def sweep(
     device: Device = "cpu",
     data_dir: DataDir = None,
 ) -> None:
-    """Run every point of a grid that is not finished yet; a run folder a point, a table."""
+    """Run a grid of points; what is finished is kept."""
     from airfl.sweeps.points import Plan, build_points
     from airfl.sweeps.values import split_axes
 
@@ -93,7 +93,7 @@ def results(
         float | None, typer.Option(min=0, max=1, help="what it costs to reach this accuracy, a share of 1")
     ] = None,
 ) -> None:
-    """Mean, deviation and 95% interval over seeds; accuracy at equal cost; cost to a target."""
+    """Averages over seeds; comparisons at equal cost."""
     from airfl.config import to_json
     from airfl.report.results import equal_table, plain_results, results_table, target_table
     from airfl.results import read_results

@@ -38,7 +38,7 @@ def tune(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Choose values for each scheme on held-out training data; then report the test, once."""
+    """Choose values for each scheme on held-out data."""
     from airfl.config import load_settings, to_json
     from airfl.sweeps.place import Place, check_points
     from airfl.sweeps.search import check_installed, tune_by_trials

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,35 +90,53 @@ class Results:
 
 
 def read_results(folders: str | Path | Sequence[str | Path]) -> Results:
-    """The runs in these folders: sweeps, comparisons, single runs; a folder that is named twice counts once. UserError
-    where there is none, or where two runs could not be told apart."""
+    """The runs in these folders: sweeps, comparisons, single runs. UserError where there is none.
+
+    A folder that is named twice counts once. Where two folders have a run of the same label, values and seed, their
+    labels name the folders.
+    """
     several = [folders] if isinstance(folders, str | Path) else list(folders)
-    runs: list[Result] = []
+    found: list[tuple[Path, Result]] = []
     failed: dict[str, str] = {}
     missing = 0
     for folder in {folder.resolve(): folder for folder in map(Path, several)}.values():
         if (folder / SWEEP_NAME).exists():
             listing = read_listing(folder)
-            runs += _of_sweep(listing)
+            found += [(folder, run) for run in _of_sweep(listing)]
             failed |= {str(folder / name): cause for name, cause in listing.failed.items()}
             missing += sum(not listing.finished(one) and one.folder not in listing.failed for one in listing.entries)
         else:
             for label, places in find_runs([folder]):
-                runs += [_result(place, label, {}) for place in places]
-    axes = tuple(dict.fromkeys(key for run in runs for key in run.values))
-    results = Results(tuple(_complete(run, axes) for run in runs), axes, failed, missing)
-    _check_seeds(results)
+                found += [(folder, _result(place, label, {})) for place in places]
+    axes = tuple(dict.fromkeys(key for _, run in found for key in run.values))
+    runs = _told_apart([(folder, _complete(run, axes)) for folder, run in found])
+    return Results(tuple(runs), axes, failed, missing)
+
+
+def read_some_results(folders: str | Path | Sequence[str | Path]) -> Results:
+    """`read_results` for what cannot be drawn of nothing: UserError where no run is finished."""
+    results = read_results(folders)
+    if not results.runs:
+        places = folders if isinstance(folders, str | Path) else ", ".join(map(str, folders))
+        raise UserError(f"{places}: no point is finished yet; `airfl results` says which failed")
     return results
 
 
-def _check_seeds(results: Results) -> None:
-    """Two runs of one seed in a group would be averaged as if they were two seeds."""
-    for group in results.groups:
-        for one, other in pairwise(group.runs):
-            if one.seed == other.seed:
-                raise UserError(
-                    f"{one.folder} and {other.folder}: both are {group.name!r} with seed {one.seed}; name one of them"
-                )
+def _told_apart(found: Sequence[tuple[Path, Result]]) -> list[Result]:
+    """The runs, labelled by their folders too where they would else be averaged as if they were two seeds."""
+
+    def which(run: Result) -> str:
+        return to_json([run.label, dict(run.values)])
+
+    seeds = Counter((which(run), run.seed) for _, run in found)
+    twice = {group for (group, _), count in seeds.items() if count > 1}
+    runs = []
+    for folder, run in found:
+        if which(run) in twice:
+            own = run.label in ("", folder.name)
+            run = replace(run, label=str(folder) if own else f"{folder}: {run.label}")
+        runs.append(run)
+    return runs
 
 
 def short(key: str, among: Sequence[str]) -> str:
@@ -149,8 +167,7 @@ def _complete(run: Result, axes: Sequence[str]) -> Result:
     """With the values of keys that only other runs were swept over, from its own settings."""
     if all(key in run.values for key in axes):
         return run
-    values = {key: run.values.get(key, _setting(run.digest, key)) for key in axes}
-    return Result(run.folder, run.label, values, run.seed, run.digest)
+    return replace(run, values={key: run.values.get(key, _setting(run.digest, key)) for key in axes})
 
 
 def _setting(digest: Digest, key: str) -> Any:

@@ -39,6 +39,8 @@ def frame(results: Results) -> pd.DataFrame:
                 }
             )
     table = pd.DataFrame(lines)
+    if table.empty:
+        return table
     for key in results.axes:
         if len({type(value) for value in table[key]} - {int, float}) > 0 and table[key].dtype == object:
             table[key] = table[key].map(str)

@@ -15,7 +15,7 @@ import airfl
 from airfl.errors import UserError
 from airfl.report.results import ordered, plain_results
 from airfl.report.summary import summarise
-from airfl.results import read_results
+from airfl.results import read_results, read_some_results
 from airfl.results.averages import average
 from airfl.results.collect import Results
 from airfl.results.digest import DIGEST_NAME, digest_of, keep
@@ -232,15 +232,38 @@ def test_a_folder_without_runs_is_told(tmp_path: Path) -> None:
         read_results(tmp_path)
 
 
-def test_runs_that_cannot_be_told_apart_are_not_averaged(swept: Path, tmp_path: Path) -> None:
+def test_runs_of_two_folders_that_are_alike_are_told_apart_by_the_folder(swept: Path, tmp_path: Path) -> None:
     assert len(read_results([swept, swept / ".." / swept.name]).runs) == 6
     copy = tmp_path / "copy"
     copy.symlink_to(swept)
     assert len(read_results([swept, copy]).runs) == 6
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "pfels-0.1-0").symlink_to(swept / "pfels-0.1-0")
-    write_listing(
-        Listing(tmp_path / "other", (Entry("pfels-0.1-0", "", {"scheme.name": "pfels", "scheme.ratio": 0.1}, 0),))
-    )
-    with pytest.raises(UserError, match=r"both are 'scheme.name = pfels, ratio = 0.1' with seed 0; name one"):
-        read_results([swept, tmp_path / "other"])
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "pfels-0.1-0").symlink_to(swept / "pfels-0.1-0")
+    write_listing(Listing(other, (Entry("pfels-0.1-0", "", {"scheme.name": "pfels", "scheme.ratio": 0.1}, 0),)))
+    groups = read_results([swept, other]).groups
+    assert [len(group.runs) for group in groups] == [2, 2, 2, 1]
+    assert groups[0].name == f"{swept}, scheme.name = pfels, ratio = 0.1"
+    assert groups[3].name == f"{other}, scheme.name = pfels, ratio = 0.1"
+    assert groups[1].label == ""
+
+
+def test_single_runs_of_one_name_are_told_apart_by_their_folders(swept: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "seed-0").symlink_to(swept / "pfels-0.1-0")
+    # Links to one folder are one folder: these are two.
+    (tmp_path / "b" / "seed-0").unlink()
+    (tmp_path / "b" / "seed-0").mkdir()
+    (tmp_path / "b" / "seed-0" / "trace.h5").write_bytes((swept / "pfels-1.0-0" / "trace.h5").read_bytes())
+    found = read_results([tmp_path / "a" / "seed-0", tmp_path / "b" / "seed-0"])
+    assert [group.name for group in found.groups] == [str(tmp_path / name / "seed-0") for name in "ab"]
+
+
+def test_nothing_is_drawn_of_a_sweep_without_a_finished_point(tmp_path: Path) -> None:
+    write_listing(Listing(tmp_path, (Entry("0123456789ab", "", {"scheme.ratio": 0.1}, 0),), {"0123456789ab": "why"}))
+    found = read_results(tmp_path)
+    assert (found.runs, found.missing, list(found.failed.values())) == ((), 0, ["why"])
+    assert write(found, tmp_path / "tables")[0].exists()
+    with pytest.raises(UserError, match="no point is finished yet"):
+        read_some_results(tmp_path)

@@ -13,7 +13,7 @@ from airfl.errors import UserError
 from airfl.report.page.markup import Html, join, tag
 from airfl.report.page.sections import SECTIONS
 from airfl.report.page.view import View
-from airfl.results.collect import read_results
+from airfl.results.collect import read_some_results
 from airfl.version import __version__
 
 NAME = "report.html"
@@ -34,7 +34,7 @@ def write_page(
     if out is None and not places[0].is_dir():
         raise UserError(f"{places[0]}: no such folder")
     check_target(target)
-    page = html_page(View(read_results(places), tuple(places), tuple(notes)))
+    page = html_page(View(read_some_results(places), tuple(places), tuple(notes)))
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:

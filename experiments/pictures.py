@@ -1,0 +1,61 @@
+"""The pictures of a page of the docs, by the commands that stand on it.
+
+    python experiments/pictures.py docs/figures.md [--work DIR] [--jobs 2] [--list]
+
+Every indented `airfl` command of the page that names no placeholder in capitals is run, in the page's order, with
+runs/ in DIR (kept: finished runs are not run again) and figures where the page shows them. Figures that are there are
+replaced when all commands have come through.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b")
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The words of every command of the page that can be run as it stands."""
+    text = page.read_text().replace("\\\n", " ")
+    lines = [line.partition("#")[0] for line in text.splitlines() if line.startswith("    airfl ")]
+    return [shlex.split(line) for line in lines if not PLACEHOLDER.search(line)]
+
+
+def placed(words: list[str], work: Path, jobs: int) -> list[str]:
+    """The command with runs/ and docs/ inside `work`."""
+    inside = [str(work / word) if word.startswith(("runs/", "docs/")) else word for word in words]
+    more = ["--jobs", str(jobs)] if words[1] == "sweep" and "--jobs" not in words else []
+    return [sys.executable, "-m", *inside, *more]
+
+
+def main() -> None:
+    """Run the commands, copy what they drew."""
+    parser = argparse.ArgumentParser(description="The pictures of a page of the docs, by its own commands.")
+    parser.add_argument("page", type=Path, help="a page of docs/")
+    parser.add_argument("--work", type=Path, default=ROOT / "runs" / "pictures", help="folder for runs, kept")
+    parser.add_argument("--jobs", type=int, default=1, help="points of a sweep at a time")
+    parser.add_argument("--list", action="store_true", help="print the commands, run none")
+    given = parser.parse_args()
+    drawn = given.work / "docs"
+    shutil.rmtree(drawn, ignore_errors=True)
+    for words in commands(given.page):
+        print("$", shlex.join(words), flush=True)
+        if not given.list and subprocess.run(placed(words, given.work, given.jobs), cwd=ROOT, check=False).returncode:
+            raise SystemExit(f"failed: {shlex.join(words)}")
+    for file in sorted(drawn.rglob("*")):
+        if file.is_file():
+            target = ROOT / "docs" / file.relative_to(drawn)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, target)
+            print(target.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()
