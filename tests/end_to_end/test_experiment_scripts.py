@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,3 +61,22 @@ def test_bad_input_is_one_line(name: str, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].count("run.round: unknown key; did you mean rounds") == 1
     assert "Traceback" not in done.stderr
+
+
+def test_the_sweep_of_the_docs_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "experiments.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    code = block.replace("runs/from-python", str(tmp_path / "sweep")).replace("[20]", "[2]")
+    assert code != block
+    (tmp_path / "sweep.py").write_text(code)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "sweep.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ratio = 0.3" in done.stdout
+    assert len(read_results(tmp_path / "sweep").runs) == 4

@@ -92,6 +92,21 @@ def test_a_point_whose_defaults_have_changed_is_not_taken_for_finished(tmp_path:
         airfl.sweep(small_settings(), out=tmp_path / "sweep")
 
 
+def test_points_of_other_settings_do_not_come_into_one_table(tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    airfl.sweep(small_settings(), {"scheme.ratio": [0.1]}, out=out)
+    with pytest.raises(UserError, match=r"holds points with run\.rounds = 2, here it is 3; choose another --out"):
+        airfl.sweep(small_settings("run.rounds=3"), {"scheme.ratio": [0.5]}, out=out)
+    # Swept over, it is a column of the table; so is a key that only the other points were swept over.
+    airfl.sweep(small_settings(), {"run.rounds": [3]}, out=out)
+    found = airfl.sweep(small_settings(), {"run.rounds": [3], "scheme.ratio": [0.1]}, out=out)
+    assert sorted((run.values["scheme.ratio"], run.values["run.rounds"]) for run in found.runs) == [
+        (0.1, 2),
+        (0.1, 3),
+        (0.3, 3),
+    ]
+
+
 def test_a_point_that_fails_is_told_and_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
