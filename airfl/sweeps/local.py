@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -94,9 +96,18 @@ def _ending(code: int | None) -> str:
     return f"exit code {code}"
 
 
+def _end_with_the_parent() -> None:
+    """A parent that was killed stops nobody: nothing may go on writing into a folder that another sweep takes over."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
 def _serve(pipe: Any, running: Path) -> None:
     """Runs points until the other end of the pipe is closed. Ctrl-C is for the parent, which stops this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
     from airfl.results.digest import keep
     from airfl.simulation import run
 

@@ -217,6 +217,22 @@ def test_ctrl_c_keeps_finished_points_and_the_same_command_goes_on(tmp_path: Pat
     assert {name: trace for name, trace in traces(out).items() if name in kept} == kept
 
 
+def test_the_processes_of_a_killed_sweep_end_with_it(tmp_path: Path) -> None:
+    psutil = pytest.importorskip("psutil")
+    words = [*map(str, ("sweep", DEMO, *SMALL, "run.rounds=100000", "--jobs", 1, "--out", tmp_path / "sweep"))]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "airfl", *words], stderr=subprocess.DEVNULL, cwd=ROOT, start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while not list((tmp_path / "sweep").glob(".running/*/trace.h5")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert len(children) >= 1
+    process.kill()
+    process.wait(timeout=30)
+    assert not psutil.wait_procs(children, timeout=30)[1]
+
+
 def test_what_a_killed_sweep_left_half_is_run_again(tmp_path: Path) -> None:
     out = tmp_path / "sweep"
     airfl.sweep(small_settings(), {"scheme.ratio": [0.1]}, out=out)
