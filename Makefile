@@ -33,7 +33,7 @@ test: $(TESTING)
 figure: $(INSTALLED)
 	@$(BIN)/airfl compare experiments/configs/demo.toml --seeds 3 --out runs/figure-$$(date +%Y%m%d-%H%M%S) --copy-to docs
 
-# The pictures of docs/figures.md, by the commands on that page; ten minutes on two cores.
+# The pictures of docs/figures.md, by the commands on that page; a quarter of an hour on two cores.
 pictures: $(INSTALLED)
 	@$(BIN)/python experiments/pictures.py docs/figures.md --jobs 2
 
