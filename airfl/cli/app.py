@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 
 WIDTH_OF_PLAIN_OUTPUT = 150
+WIDEST = 1000
 
 Config = Annotated[Path, typer.Argument(help="settings, a TOML file", show_default=False)]
 Overrides = Annotated[
@@ -73,7 +74,13 @@ def print_list(listing: list[dict[str, Any]], as_json: bool) -> None:
 def print_table(table: Any) -> None:
     """A table on standard output."""
     from rich.console import Console
+    from rich.measure import Measurement
 
     console = Console()
-    # In a file or a pipe nothing is folded: 80 columns are a terminal's limit.
-    (console if console.is_terminal else Console(width=WIDTH_OF_PLAIN_OUTPUT)).print(table)
+    if not console.is_terminal:
+        # In a file or a pipe no cell is folded; the notes below are, as wide as the table.
+        title, caption, table.title, table.caption = table.title, table.caption, None, None
+        widest = Measurement.get(Console(width=WIDEST), Console(width=WIDEST).options, table).maximum
+        table.title, table.caption = title, caption
+        console = Console(width=max(WIDTH_OF_PLAIN_OUTPUT, widest))
+    console.print(table)
