@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -17,7 +17,7 @@ from typing import Any
 from airfl.sweeps.task import Job, Outcome, cause_of
 
 
-def run_jobs(jobs: Sequence[Job], running: Path, processes: int) -> Iterator[Outcome]:
+def run_jobs(jobs: Sequence[Job], running: Path, processes: int) -> Generator[Outcome, None, None]:
     """Run every job into running/NAME, so many at a time; outcomes as they come.
 
     A process that dies takes the point it was at with it and no other: another takes its place.

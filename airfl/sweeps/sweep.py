@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,13 +13,7 @@ from airfl.device import find_device
 from airfl.results.collect import Results, read_results
 from airfl.streams import Streams
 from airfl.sweeps.cluster import Cluster, put
-from airfl.sweeps.folder import (
-    RUNNING_NAME,
-    alone,
-    open_folder,
-    place,
-    write_listing,
-)
+from airfl.sweeps.folder import RUNNING_NAME, Listing, alone, open_folder, place, write_listing
 from airfl.sweeps.local import run_jobs
 from airfl.sweeps.place import Place, check_points
 from airfl.sweeps.points import Plan, Point, build_points
@@ -40,6 +34,11 @@ class Status:
     failed: int = 0
     last: str = ""
     cause: str | None = None
+
+    def after(self, last: str, cause: str | None) -> Status:
+        """When one more point has ended."""
+        failed = cause is not None
+        return replace(self, done=self.done + (not failed), failed=self.failed + failed, last=last, cause=cause)
 
 
 Report = Callable[[Status], None]
@@ -78,36 +77,38 @@ def sweep(
 def run_points(points: Sequence[Point], out: Path, where: Place, report: Report | None = None) -> Results:
     """The work behind `sweep`, of points that are built."""
     check_points(points, out, where)
+    tell = report or (lambda status: None)
     with _workplace(points, where) as work, alone(out):
         listing = replace(open_folder(out).joined([point.entry() for point in points]), root=out)
         write_listing(listing)
         waiting = {point.folder: point for point in points if not listing.finished(point.entry())}
         status = Status(len(points), before=len(points) - len(waiting))
-        tell = report or (lambda status: None)
         tell(status)
-        for outcome in work([_job(point, where) for point in waiting.values()], out / RUNNING_NAME):
-            point = waiting[outcome.name]
-            failed = dict(listing.failed)
-            failed.pop(outcome.name, None)
-            if outcome.cause is None:
-                place(out, outcome.name, _asked(point))
-            else:
-                failed[outcome.name] = outcome.cause
-            if failed != listing.failed:
-                listing = replace(listing, failed=failed)
-                write_listing(listing)
-            status = replace(
-                status,
-                done=status.done + (outcome.cause is None),
-                failed=status.failed + (outcome.cause is not None),
-                last=point.name,
-                cause=outcome.cause,
-            )
-            tell(status)
+        # Closed before the folder is let go: whoever is at a point is stopped by then.
+        with closing(work([_job(point, where) for point in waiting.values()], out / RUNNING_NAME)) as outcomes:
+            for outcome in outcomes:
+                point = waiting[outcome.name]
+                listing = _settled(listing, point, outcome)
+                status = status.after(point.name, outcome.cause)
+                tell(status)
     return read_results(out)
 
 
-Work = Callable[[Sequence[Job], Path], Iterator[Outcome]]
+def _settled(listing: Listing, point: Point, outcome: Outcome) -> Listing:
+    """The finished run moved to its place, or the cause kept that there is none."""
+    failed = {name: cause for name, cause in listing.failed.items() if name != point.folder}
+    if outcome.cause is None:
+        place(listing.root, point.folder, _asked(point))
+    else:
+        failed[point.folder] = outcome.cause
+    if failed == listing.failed:
+        return listing
+    listing = replace(listing, failed=failed)
+    write_listing(listing)
+    return listing
+
+
+Work = Callable[[Sequence[Job], Path], Generator[Outcome, None, None]]
 
 
 @contextmanager
@@ -121,7 +122,7 @@ def _workplace(points: Sequence[Point], where: Place) -> Iterator[Work]:
     data = _load_data(points, where)
     with closing(Cluster(where.cluster)) as cluster:
 
-        def work(jobs: Sequence[Job], running: Path) -> Iterator[Outcome]:
+        def work(jobs: Sequence[Job], running: Path) -> Generator[Outcome, None, None]:
             for outcome in cluster.run_jobs(jobs, data):
                 put(outcome, running)
                 yield outcome
