@@ -32,10 +32,10 @@ def check_points(points: Sequence[Point], out: Path, where: Place) -> None:
         raise UserError("--jobs and --cluster: points run on this machine or on a cluster; give one of the two")
     check_kind(where.device)
     listing = open_folder(out)
-    for label in dict.fromkeys(point.label for point in points):
-        one = next(point for point in points if point.label == label)
-        check_same_sweep(listing, one.entry(), one.settings)
     for point in points:
         check_fit(point.settings)
         check_recipe(point.settings)
         check_place(out, point.folder, point.settings)
+    for label in dict.fromkeys(point.label for point in points):
+        one = next(point for point in points if point.label == label)
+        check_same_sweep(listing, one.entry(), one.settings)

@@ -194,8 +194,10 @@ class _OwnPid:
 def test_ctrl_c_keeps_finished_points_and_the_same_command_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "sweep"
     words = [*map(str, ("sweep", DEMO, *SMALL, "run.rounds=25", "scheme.ratio=0.1:0.8:0.1", "--jobs", 2, "--out", out))]
+    # A shell's background job ignores interrupts, and so do its children unless they are told not to.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom airfl.cli import main; main()"
     process = subprocess.Popen(
-        [sys.executable, "-m", "airfl", *words], stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True
+        [sys.executable, "-c", code, *words], stderr=subprocess.PIPE, text=True, cwd=ROOT, start_new_session=True
     )
     deadline = time.monotonic() + 120
     while len(traces(out)) < 2 and time.monotonic() < deadline and process.poll() is None:
