@@ -38,7 +38,8 @@ class Cluster:
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         try:
             client: Any = distributed.Client
-            self._client = client(address, timeout=SECONDS_TO_ANSWER)
+            # The caller's own use of Dask, if any, goes on as it was.
+            self._client = client(address, timeout=SECONDS_TO_ANSWER, set_as_default=False)
         except (OSError, TimeoutError, ValueError) as error:
             raise UserError(
                 f"--cluster: no scheduler answers at {address} ({cause_of(error)}); start one with `dask scheduler` "
@@ -63,7 +64,7 @@ class Cluster:
             ): job
             for job in jobs
         }
-        for future in as_completed(list(futures)):
+        for future in as_completed(list(futures), loop=client.loop):
             name = futures[future].name
             try:
                 outcome: Outcome = future.result()

@@ -25,6 +25,7 @@ from tests.conftest import DEMO, small_settings
 from tests.unit.datasets.test_compact_femnist import compact, put_compact
 
 pytest.importorskip("distributed")
+dask_config = pytest.importorskip("dask.config")
 ROOT = DEMO.parents[2]
 AXES = {"scheme.ratio": [0.1, 0.3, 1.0], "power.max_snr_db": [10.0, 20.0, 25.0, 30.0]}
 
@@ -126,3 +127,4 @@ def test_a_cluster_that_does_not_answer_is_one_line(tmp_path: Path, monkeypatch:
             airfl.sweep(small_settings(), out=tmp_path / "sweep", cluster=address)
         assert "\n" not in str(told.value)
     assert not (tmp_path / "sweep").exists()
+    assert dask_config.get("scheduler", None) is None  # nothing of the caller's own Dask is touched
