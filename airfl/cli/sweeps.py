@@ -124,10 +124,11 @@ def results(
 
 def _budget(text: str, groups: Sequence[Group]) -> tuple[str, float]:
     """COST or COST=VALUE."""
-    from airfl.results.equal_cost import check_cost, common_budget
+    from airfl.results.equal_cost import check_cost, check_units, common_budget
 
     cost, equals, value = text.partition("=")
     check_cost(cost)
+    check_units(groups, cost)
     if not equals:
         return cost, common_budget(groups, cost)
     try:

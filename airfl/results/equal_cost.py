@@ -27,6 +27,15 @@ def check_cost(name: str, option: str = "--at") -> None:
         raise UserError(unknown_name(option, name, COSTS))
 
 
+def check_units(groups: Sequence[Group], cost: str) -> None:
+    """UserError where energies of runs are in different units: equal numbers of them are no equal energies."""
+    units = {run.digest.summary.energy_units for group in groups for run in group.runs}
+    if cost == "energy" and len(units) > 1:
+        raise UserError(
+            f"--at energy: the runs' energies are in {' and in '.join(sorted(units))}; compare runs of one unit"
+        )
+
+
 def common_budget(groups: Sequence[Group], cost: str) -> float:
     """What every run has spent by its end: the largest budget at which all of them can be compared. Of analog and
     digital links alone where there are such: the ideal link costs orders of magnitude more."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from airfl.results import read_results, read_some_results
 from airfl.results.averages import average
 from airfl.results.collect import Results
 from airfl.results.digest import DIGEST_NAME, digest_of, keep
-from airfl.results.equal_cost import accuracy_at, common_budget, compare_at, cost_to, reached
+from airfl.results.equal_cost import accuracy_at, check_units, common_budget, compare_at, cost_to, reached
 from airfl.results.tidy import write
 from airfl.sweeps.folder import Entry, Listing, write_listing
 from tests.conftest import small_settings
@@ -141,6 +142,16 @@ def test_all_are_compared_at_what_each_has_spent(results: Results) -> None:
         common_budget(results.groups, "uplink_bits")
     with pytest.raises(UserError, match="did you mean energy"):
         common_budget(results.groups, "enrgy")
+
+
+def test_energies_of_two_units_are_not_compared(results: Results) -> None:
+    check_units(results.groups, "energy")
+    run = results.groups[0].runs[0]
+    joules = replace(run, digest=replace(run.digest, summary=replace(run.digest.summary, energy_units="J")))
+    mixed = [*results.groups, replace(results.groups[0], runs=(joules,))]
+    check_units(mixed, "rounds")
+    with pytest.raises(UserError, match="energies are in J and in normalised"):
+        check_units(mixed, "energy")
 
 
 def test_the_cost_of_a_target_is_that_of_its_first_evaluation(results: Results) -> None:
