@@ -20,7 +20,8 @@ from airfl.errors import UserError
 from airfl.precision import precision
 from airfl.profile import profiled_round, settle
 from airfl.round import State, World, run_round
-from airfl.simulation import build_world, open_writer, resolve
+from airfl.run_trace import open_writer
+from airfl.simulation import build_world, resolve
 from airfl.tasks.datasets import data_folders
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import shutil
 import tempfile
 import weakref
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from airfl.allocation import keep_freed_memory
-from airfl.cell import Cell, build_cell, build_ledger, paper_cost_mb
-from airfl.config import Settings, to_json
+from airfl.cell import build_cell, build_ledger
+from airfl.config import Settings
 from airfl.device import find_device
 from airfl.errors import UserError
 from airfl.local.flat import FlatModel
@@ -26,25 +25,14 @@ from airfl.precision import precision
 from airfl.record import Record
 from airfl.report.summary import Summary, summarise
 from airfl.round import State, World, run_round
-from airfl.schemes import scheme
-from airfl.selection import most_selected
+from airfl.run_trace import open_writer
 from airfl.server import mean_weights
 from airfl.streams import Streams
 from airfl.tasks import build_model
 from airfl.tasks.datasets import data_folders, load_dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.task import Task, build_task
-from airfl.trace import TraceWriter, open_trace
-from airfl.trace.schema import (
-    NORMALISED,
-    PER_DEVICE,
-    PER_PLACED_DEVICE,
-    PER_ROUND,
-    PER_SLOT,
-    in_units,
-    signal_variables,
-)
-from airfl.version import __version__
+from airfl.trace import open_trace
 
 if TYPE_CHECKING:
     import xarray
@@ -175,75 +163,3 @@ def resolve(world: World) -> Settings:
         grid=grid,
         privacy={"delta": settings.delta},
     )
-
-
-def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
-    """The trace of a run, with everything in it that is known before the first round."""
-    cell = world.cell
-    settings, entry = cell.settings, scheme(cell.settings.scheme.name)
-    slots = most_selected(
-        settings.selection.kind,
-        cell.streams,
-        settings.run.rounds,
-        settings.run.devices,
-        settings.run.selected,
-    )
-    dimensions = {"slot": max(slots, 1), "population": settings.run.devices}
-    variables = in_units([*PER_ROUND, *PER_SLOT, *PER_DEVICE], "J" if cell.radio.physical else NORMALISED)
-    placed = cell.radio.drop
-    if placed is not None:
-        variables += PER_PLACED_DEVICE
-    if settings.trace.any_signals and cell.link == "analog":
-        dimensions |= signal_dimensions(cell)
-        variables += signal_variables(settings.grid.packing)
-    ledger, statement = world.ledger, world.ledger.statement
-    writer = TraceWriter(
-        path,
-        attributes={
-            "airfl_version": __version__,
-            "created_utc": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "scheme": entry.name,
-            "seed": settings.run.seed,
-            "config": to_json(resolved.model_dump()),
-            "paper": entry.paper,
-            "link": cell.link,
-            "dimension": world.model.dimension,
-            "device": str(world.device),
-            "paper_cost_mb": paper_cost_mb(cell),
-        },
-        dimensions=dimensions,
-        variables=variables,
-        epsilon_attributes={"delta": statement.delta, "level": statement.level},
-    )
-    own = {
-        "adjacency": statement.adjacency,
-        "sampling": statement.sampling,
-        "observer": statement.observer,
-        "csi_error": settings.privacy.csi_error,
-    }
-    writer.annotate("epsilon", {**own, "accountant": ledger.accountant})
-    writer.annotate("epsilon_round", {**own, "accountant": "closed form"})
-    writer.annotate("epsilon_at_least", {**own, "accountant": "PLD of a pair of neighbours"})
-    writer.annotate(
-        "epsilon_as_poisson",
-        {"adjacency": "add_remove", "sampling": "poisson", "observer": statement.observer, "accountant": "PLD"},
-    )
-    claim = cell.recipe.claim
-    writer.annotate("epsilon_paper", {"scope": claim.scope if claim else "none"})
-    writer.write_population("device_samples", world.task.partition.sizes)
-    writer.write_population("device_power_limit", cell.power_limits * cell.radio.energy_unit)
-    if placed is not None:
-        writer.write_population("device_distance_m", placed.distance_m)
-        writer.write_population("device_path_loss_db", placed.path_loss_db)
-    return writer
-
-
-def signal_dimensions(cell: Cell) -> dict[str, int]:
-    """Sizes of the dimensions that only signals have."""
-    blocks, subcarriers = cell.radio.observed_shape(cell.frame)
-    return {
-        "coordinate": cell.bound.entries,
-        "symbol": blocks,
-        "subcarrier": subcarriers,
-        "antenna": cell.settings.antennas.count,
-    }

@@ -1,0 +1,95 @@
+"""The trace of a run, opened: with everything in it that is known before the first round."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+from airfl.cell import Cell, paper_cost_mb
+from airfl.config import Settings, to_json
+from airfl.round import World
+from airfl.schemes import scheme
+from airfl.selection import most_selected
+from airfl.trace import TraceWriter
+from airfl.trace.schema import (
+    NORMALISED,
+    PER_DEVICE,
+    PER_PLACED_DEVICE,
+    PER_ROUND,
+    PER_SLOT,
+    in_units,
+    signal_variables,
+)
+from airfl.version import __version__
+
+
+def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
+    """The trace of a run, with everything in it that is known before the first round."""
+    cell = world.cell
+    settings, entry = cell.settings, scheme(cell.settings.scheme.name)
+    slots = most_selected(
+        settings.selection.kind,
+        cell.streams,
+        settings.run.rounds,
+        settings.run.devices,
+        settings.run.selected,
+    )
+    dimensions = {"slot": max(slots, 1), "population": settings.run.devices}
+    variables = in_units([*PER_ROUND, *PER_SLOT, *PER_DEVICE], "J" if cell.radio.physical else NORMALISED)
+    placed = cell.radio.drop
+    if placed is not None:
+        variables += PER_PLACED_DEVICE
+    if settings.trace.any_signals and cell.link == "analog":
+        dimensions |= signal_dimensions(cell)
+        variables += signal_variables(settings.grid.packing)
+    ledger, statement = world.ledger, world.ledger.statement
+    writer = TraceWriter(
+        path,
+        attributes={
+            "airfl_version": __version__,
+            "created_utc": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "scheme": entry.name,
+            "seed": settings.run.seed,
+            "config": to_json(resolved.model_dump()),
+            "paper": entry.paper,
+            "link": cell.link,
+            "dimension": world.model.dimension,
+            "device": str(world.device),
+            "paper_cost_mb": paper_cost_mb(cell),
+        },
+        dimensions=dimensions,
+        variables=variables,
+        epsilon_attributes={"delta": statement.delta, "level": statement.level},
+    )
+    own = {
+        "adjacency": statement.adjacency,
+        "sampling": statement.sampling,
+        "observer": statement.observer,
+        "csi_error": settings.privacy.csi_error,
+    }
+    writer.annotate("epsilon", {**own, "accountant": ledger.accountant})
+    writer.annotate("epsilon_round", {**own, "accountant": "closed form"})
+    writer.annotate("epsilon_at_least", {**own, "accountant": "PLD of a pair of neighbours"})
+    writer.annotate(
+        "epsilon_as_poisson",
+        {"adjacency": "add_remove", "sampling": "poisson", "observer": statement.observer, "accountant": "PLD"},
+    )
+    claim = cell.recipe.claim
+    writer.annotate("epsilon_paper", {"scope": claim.scope if claim else "none"})
+    writer.write_population("device_samples", world.task.partition.sizes)
+    writer.write_population("device_power_limit", cell.power_limits * cell.radio.energy_unit)
+    if placed is not None:
+        writer.write_population("device_distance_m", placed.distance_m)
+        writer.write_population("device_path_loss_db", placed.path_loss_db)
+    return writer
+
+
+def signal_dimensions(cell: Cell) -> dict[str, int]:
+    """Sizes of the dimensions that only signals have."""
+    blocks, subcarriers = cell.radio.observed_shape(cell.frame)
+    return {
+        "coordinate": cell.bound.entries,
+        "symbol": blocks,
+        "subcarrier": subcarriers,
+        "antenna": cell.settings.antennas.count,
+    }
