@@ -1,15 +1,45 @@
-"""Errors that are told in one line: the user's (exit code 2), and the machine's or the network's (exit code 1)."""
+"""Errors that are told in one line: the user's (exit code 2), the machine's or the network's (exit code 1), and a run
+that was asked to stop (exit code 130)."""
 
 import difflib
 from collections.abc import Iterable
+
+MOST_CHARACTERS = 1500
 
 
 class UserError(Exception):
     """Something the user gave cannot be used. One line: what was given, what is allowed, how to mend it."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
+
 
 class MachineError(Exception):
     """Something the machine or the network did not do. One line: what, where, what may help."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
+
+
+def one_line(message: str) -> str:
+    """The message as one line that a terminal prints as it is: messages hold what was given, which may be anything.
+
+    Control characters are escaped; of a very long one start and end are kept, which say where and how to mend it.
+    """
+    if len(message) > MOST_CHARACTERS:
+        half = MOST_CHARACTERS // 2
+        message = f"{message[:half]} ... {message[-half:]}"
+    if message.isprintable():
+        return message
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+
+
+class DivergedError(UserError):
+    """Numbers of a run are no numbers any more. One line: round, device where it is one's, what may help."""
+
+
+class RunInterruptedError(Exception):
+    """Somebody asked a run to stop, and it did after a round. One line: where it stands, how to go on."""
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:

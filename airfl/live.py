@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     LabelledProgress = Callable[[str, int, int, Record], None]
 
 FOLDER = "tensorboard"
+EVENTS = "events.out.tfevents.{}.airfl"
 SECONDS_BETWEEN_FLUSHES = 1.0
 
 SCALARS = {
@@ -58,11 +59,15 @@ SUMMED = "cost"
 """The section whose scalars are sums up to the round."""
 
 
-def check_live(out: Path) -> None:
-    """UserError if the scalars cannot go to out/tensorboard: the package is missing, or something is there already."""
+def check_live(out: Path, resume: bool = False) -> None:
+    """UserError if the scalars cannot go to out/tensorboard: the package is missing, or something is there already.
+    resume: what this very run has written there is removed."""
     if importlib.util.find_spec(FOLDER) is None:
         raise UserError('--tensorboard: the package tensorboard is not installed; pip install "airfl[tensorboard]"')
     folder = out / FOLDER
+    if resume and folder.is_dir():
+        for file in folder.glob(EVENTS.format("*")):
+            file.unlink()  # a resumed run tells of all its rounds again
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder}: is there already, and two runs would be drawn as one; choose another --out")
 
@@ -105,7 +110,7 @@ class _Board:
 
         folder.mkdir(parents=True, exist_ok=True)
         now = time.time()
-        self._file = open(folder / f"events.out.tfevents.{now:.0f}.airfl", "xb")  # noqa: SIM115  closed by `close`
+        self._file = open(folder / EVENTS.format(f"{now:.0f}"), "xb")  # noqa: SIM115  closed by `close`
         self._records, self._event = RecordWriter(self._file), Event
         self._records.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
         self._sums: dict[str, float] = {}

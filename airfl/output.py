@@ -9,11 +9,16 @@ from airfl.errors import UserError
 
 TRACE_NAME = "trace.h5"
 ROWS_NAME = "rows.json"  # of a comparison: its labels and folders, in order
+CHECKPOINT_NAME = "checkpoint"  # of a run that is not finished: see airfl.checkpoint
 SWEEP_NAME = "sweep.json"  # of a sweep: its points, in order
 
 
 def check_no_run(folder: Path) -> None:
     """UserError if a run cannot be put into this folder: it holds one already, or is (below) a file."""
+    if (folder / CHECKPOINT_NAME).exists():
+        raise UserError(
+            f"{folder}: holds a run that is not finished; go on with it by --resume, or choose another --out"
+        )
     if (folder / TRACE_NAME).exists():
         raise UserError(f"{folder}: holds a run already ({TRACE_NAME}); choose another --out")
     for part in (folder, *folder.parents):

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from airfl.cell import Cell, Opening, noise_multiplier, open_round, release_event
 from airfl.computation import Computation
+from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.local.engines.parallel import operations_alone
 from airfl.local.engines.table import THREADS_OF_THEIR_OWN
@@ -95,7 +96,7 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
         parameters = world.cell.recipe.server.step(state.parameters, exchanged.mean_update, t, state.store)
         happened = record_exchange(world.cell, exchanged, t)
 
-    evaluated = (t + 1) % settings.run.evaluate_every == 0 or t + 1 == settings.run.rounds
+    evaluated = is_evaluated(settings, t + 1)
     privacy = account(world, exchanged, t + 1, evaluated)
     gradient_norm = settings.trace.gradient_norm
     evaluation = evaluate(world.model, parameters, world.task, gradient_norm) if evaluated else None
@@ -164,6 +165,17 @@ def account(world: World, exchanged: Exchange, rounds: int, compose: bool) -> Re
     event = release_event(world.cell, multiplier)
     privacy = world.ledger.record(event, compose, exchanged.opening.devices, last)
     return record_privacy(world.cell, report, privacy, multiplier, rounds)
+
+
+def account_again(world: World, record: Record, rounds: int) -> None:
+    """Enter a round that is done already into a ledger that has seen those before it, by its record."""
+    event = release_event(world.cell, float(record["noise_multiplier"]))
+    world.ledger.enter(event, is_evaluated(world.cell.settings, rounds), record["device_id"])
+
+
+def is_evaluated(settings: Settings, rounds: int) -> bool:
+    """Whether the model is evaluated after so many rounds."""
+    return rounds % settings.run.evaluate_every == 0 or rounds == settings.run.rounds
 
 
 def check_finite(norms: Tensor, devices: NDArray[np.int64], round_index: int) -> None:

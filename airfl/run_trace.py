@@ -23,8 +23,8 @@ from airfl.trace.schema import (
 from airfl.version import __version__
 
 
-def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
-    """The trace of a run, with everything in it that is known before the first round."""
+def open_writer(path: Path, world: World, resolved: Settings, created_utc: str | None = None) -> TraceWriter:
+    """The trace of a run, with everything in it that is known before the first round. created_utc: now, if None."""
     cell = world.cell
     settings, entry = cell.settings, scheme(cell.settings.scheme.name)
     slots = most_selected(
@@ -47,7 +47,7 @@ def open_writer(path: Path, world: World, resolved: Settings) -> TraceWriter:
         path,
         attributes={
             "airfl_version": __version__,
-            "created_utc": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "created_utc": created_utc or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "scheme": entry.name,
             "seed": settings.run.seed,
             "config": to_json(resolved.model_dump()),

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,18 +15,21 @@ import torch
 
 from airfl.allocation import keep_freed_memory
 from airfl.cell import build_cell, build_ledger
+from airfl.checkpoint import Saved, about_run, check_asked, check_data, check_same, discard, read_saved
+from airfl.checkpoint.state import from_arrays
 from airfl.config import Settings
 from airfl.device import find_device
 from airfl.errors import UserError
+from airfl.interrupt import asked_to_stop
 from airfl.local.flat import FlatModel
 from airfl.local.public import public_update
 from airfl.memory import check_store
-from airfl.output import TRACE_NAME, check_no_run
+from airfl.output import CHECKPOINT_NAME, TRACE_NAME, check_no_run
 from airfl.precision import precision
 from airfl.record import Record
 from airfl.report.summary import Summary, summarise
 from airfl.round import State, World, run_round
-from airfl.run_trace import open_writer
+from airfl.run_files import written, written_alone
 from airfl.server import mean_weights
 from airfl.streams import Streams
 from airfl.tasks import build_model
@@ -72,47 +76,69 @@ def run(
     progress: Progress | None = None,
     data_dir: str | Path | None = None,
     data: RawData | None = None,
+    *,
+    resume: bool = False,
+    finish_rounds: bool = False,
 ) -> Run:
     """Run the settings; the trace goes to out/trace.h5, or to a temporary folder that lives as long as the result.
 
     progress(rounds done, rounds, record) is called after every round; data_dir is looked in for data sets before
-    AIRFL_DATA and ./data; data: the data set, where it is loaded already. Raises UserError for what the user can mend.
+    AIRFL_DATA and ./data; data: the data set, where it is loaded already. resume: go on with the run in `out`, from its
+    start where nothing was saved yet; progress is told again of the rounds that are done. finish_rounds: Ctrl-C and
+    SIGTERM let the round finish and save the run; RunInterruptedError then. Raises UserError for what the user can
+    mend, MachineError where the run cannot be written.
     """
     if out is None:
         return _run_in_temporary_folder(settings, device, progress, data_dir, data)
-    target = Path(out) / TRACE_NAME
-    check_no_run(target.parent)
+    folder = Path(out)
+    if not resume:
+        check_no_run(folder)
+    elif is_complete(folder, settings):
+        raise UserError(f"{folder}: holds a complete run; open it with airfl.open_trace, or choose another folder")
     torch_device = find_device(device)
     threads = torch.get_num_threads()
-    torch.set_num_threads(settings.run.threads or threads)
+    alone, begun = written_alone(folder, resume), resume and folder.is_dir()
     try:
-        with precision(settings.local.precision):
+        with ExitStack() as held, precision(settings.local.precision):
+            saved = None
+            if begun:
+                held.enter_context(alone)
+                saved = read_saved(folder)
+            chosen = _as_begun(saved, folder, settings, torch_device) if saved else settings
+            torch.set_num_threads(chosen.run.threads or threads)
             raw = data or load_dataset(settings.task.dataset, data_folders(data_dir))
-            return _run(settings, target, torch_device, progress, raw)
+            world = world_of(chosen, build_task(chosen, raw, Streams(chosen.run.seed)), torch_device)
+            resolved = resolve(world)
+            if saved:
+                check_data(saved.about, folder, settings, raw)
+            else:
+                saved = Saved(about_run(settings, resolved, torch_device, raw))
+            # A folder is made when nothing more can be wrong with what was given.
+            with nullcontext() if begun else alone:
+                return _run(folder, world, resolved, saved, progress, finish_rounds)
     finally:
         torch.set_num_threads(threads)
 
 
-def _run(settings: Settings, target: Path, device: torch.device, progress: Progress | None, raw: RawData) -> Run:
-    world = world_of(settings, build_task(settings, raw, Streams(settings.run.seed)), device)
-    resolved = resolve(world)
-    state = State(0, world.model.initial(), world.cell.memory)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{target.parent}: cannot be made ({error.strerror})") from None
-    writer = open_writer(target, world, resolved)
-    status = "failed"
-    try:
-        while state.round_index < settings.run.rounds:
+def _run(
+    folder: Path, world: World, resolved: Settings, saved: Saved, progress: Progress | None, finish_rounds: bool
+) -> Run:
+    state, rounds = first_state(world, saved), resolved.run.rounds
+    with written(folder, world, resolved, saved, progress) as files, asked_to_stop(finish_rounds) as asked:
+        while state.round_index < rounds:
             state, record = run_round(world, state)
-            writer.append(record)
+            files.append(record, state)
             if progress:
-                progress(state.round_index, settings.run.rounds, record)
-        status = "complete"
-    finally:
-        writer.close(status)
-    return Run(resolved, target, state.parameters)
+                progress(state.round_index, rounds, record)
+            if asked() and state.round_index < rounds:
+                files.interrupt(state)
+    return Run(resolved, folder / TRACE_NAME, state.parameters)
+
+
+def _as_begun(saved: Saved, folder: Path, settings: Settings, device: torch.device) -> Settings:
+    """The settings with what was automatic as it was when the run was begun; UserError where that was another run."""
+    check_same(saved.about, folder, settings, device)
+    return saved.about.choices(settings)
 
 
 def _run_in_temporary_folder(
@@ -126,6 +152,33 @@ def _run_in_temporary_folder(
         raise
     weakref.finalize(finished, shutil.rmtree, folder, ignore_errors=True)
     return finished
+
+
+def first_state(world: World, saved: Saved) -> State:
+    """Where the rounds begin: before the first one, or as it was saved."""
+    if saved.arrays is None:
+        return State(0, world.model.initial(), world.cell.memory)
+    return from_arrays(saved.rounds, saved.arrays, world.device)
+
+
+def is_complete(folder: Path, settings: Settings) -> bool:
+    """Whether these settings' run is in the folder, whole. UserError where a complete run of others is."""
+    if not (folder / TRACE_NAME).exists():
+        return False
+    try:
+        with open_trace(folder) as trace:
+            status, config = str(trace.attrs["status"]), str(trace.attrs["config"])
+    except UserError:
+        if (folder / CHECKPOINT_NAME).exists():
+            return False  # the trace is made anew from what was saved
+        raise
+    if status != "complete":
+        if not (folder / CHECKPOINT_NAME).exists():
+            raise UserError(f"{folder}: its run is {status} and nothing to go on from is kept; choose another --out")
+        return False
+    check_asked(config, folder, settings)
+    discard(folder)
+    return True
 
 
 def build_world(settings: Settings, device: torch.device, folders: Sequence[Path] | None = None) -> World:

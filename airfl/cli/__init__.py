@@ -6,7 +6,10 @@ Settings are validated before torch is imported; messages go to standard error, 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from types import FrameType
+from typing import NoReturn
 
 import typer
 
@@ -22,7 +25,7 @@ from airfl.cli.report import report
 from airfl.cli.runs import budget, compare, plot, run
 from airfl.cli.sweeps import results, sweep
 from airfl.cli.tune import tune
-from airfl.errors import MachineError, UserError
+from airfl.errors import MachineError, RunInterruptedError, UserError
 
 # In the order of --help, each with its example.
 COMMANDS = (
@@ -51,6 +54,7 @@ app.add_typer(data_app)
 
 def main() -> None:
     """Entry point: runs a command and turns every ending into an exit code and at most one line."""
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         # Typer turns an interrupt, and --help, into a returned exit code here.
         code = app(standalone_mode=False)
@@ -60,6 +64,8 @@ def main() -> None:
         _end(str(error), 2)
     except MachineError as error:
         _end(str(error), 1)
+    except RunInterruptedError as error:
+        _end(str(error), 130)
     except typer.Abort:
         _end("interrupted", 130)
     except KeyboardInterrupt:
@@ -74,6 +80,11 @@ def main() -> None:
         if os.environ.get("AIRFL_TRACEBACK"):
             raise
         _end(f"failed: {type(error).__name__}: {error} (AIRFL_TRACEBACK=1 shows where)", 1)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    """SIGTERM ends a command as Ctrl-C does."""
+    raise KeyboardInterrupt
 
 
 def _end(message: str, code: int) -> None:

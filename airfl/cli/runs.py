@@ -20,6 +20,7 @@ def run(
     out: Out,
     device: Device = "cpu",
     data_dir: DataDir = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in OUT")] = False,
     tensorboard: Tensorboard = False,
 ) -> None:
     """Run one scheme; the trace goes to OUT/trace.h5."""
@@ -31,22 +32,29 @@ def run(
 
     settings = load_settings(config, overrides or [])
     check_kind(device)
-    check_no_run(out)
+    if not resume:
+        check_no_run(out)
     if tensorboard:
-        check_live(out)
+        check_live(out, resume)
     check_fit(settings)
     check_recipe(settings)
 
     from airfl.calculator import unmet
     from airfl.progress import round_progress
+    from airfl.report.summary import summary_of
     from airfl.report.table import TableRow, terminal_table
+    from airfl.simulation import is_complete
     from airfl.simulation import run as simulate
 
+    if resume and is_complete(out, settings):
+        say(f"{out}: complete already, {settings.run.rounds} rounds; nothing is left to do")
+        print_table(terminal_table([TableRow(settings.scheme.name, [summary_of(out)])], f"{out}"))
+        return
     with (
         round_progress() as progress,
         live(out if tensorboard else None, progress.reporter(settings.scheme.name)) as report,
     ):
-        done = simulate(settings, out, device, report, data_dir)
+        done = simulate(settings, out, device, report, data_dir, resume=resume, finish_rounds=True)
     summary = done.summary()
     print_table(terminal_table([TableRow(settings.scheme.name, [summary])], f"{done.path}"))
     say(summary.broken_claim())

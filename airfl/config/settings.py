@@ -37,6 +37,18 @@ class RunSettings(Section):
     evaluate_every: Count = Field(10, description="rounds between evaluations; the last round is always evaluated")
     threads: int = Field(0, ge=0, description="CPU threads; 0 = as many as torch takes")
     chunk: int = Field(0, ge=0, description="devices trained in one batched computation; 0 = the fastest that fits")
+    checkpoint_s: NotNegative = Field(
+        30.0, description="seconds of work that a killed run may lose; 0 = by run.checkpoint_every alone"
+    )
+    checkpoint_every: int = Field(
+        0, ge=0, description="rounds between checkpoints, beside those by time; both 0 = the run cannot be resumed"
+    )
+    non_finite: Literal["stop", "drop", "clip"] = Field(
+        "stop",
+        description="what is done about a device whose update is not finite: the run stops, the device counts as "
+        "sending zeros, or its update is clipped as one without bound would be (nan as 0); it is never averaged as it "
+        "is",
+    )
     tuned: bool = Field(
         False, description="says that step size and the like were chosen for this scheme; `airfl tune` writes it"
     )

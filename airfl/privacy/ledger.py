@@ -97,12 +97,19 @@ class PrivacyLedger:
 
         last: of the run, so that the figure that only then is wanted is computed too.
         """
+        own, poisson = self.enter(event, compose, devices)
+        return PrivacyFigures(self.of_one_round(event), own, poisson, self._at_least(own) if last else math.nan)
+
+    def enter(self, event: Event, compose: bool, devices: NDArray[np.int64] | None = None) -> tuple[float, float]:
+        """Enter a round without asking what it costs by itself; epsilon and epsilon as Poisson so far, where composed.
+
+        A ledger that was told the rounds of another one in this way goes on as that one does.
+        """
         self._pending.append(event)
         if not self.statement.hidden:
             self._participation.enter(event, devices)
         self._binomial |= has_binomial(event)
-        own, poisson = self._composed() if compose else (math.nan, math.nan)
-        return PrivacyFigures(self.of_one_round(event), own, poisson, self._at_least(own) if last else math.nan)
+        return self._composed() if compose else (math.nan, math.nan)
 
     def _composed(self) -> tuple[float, float]:
         statement, rounds, self._pending = self.statement, self._pending, []

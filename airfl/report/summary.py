@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from airfl.report.verdict import broken_claim, claim_holds, claim_refuted
+from airfl.trace.reader import open_trace
 from airfl.trace.schema import NORMALISED
 
 if TYPE_CHECKING:
@@ -66,6 +68,12 @@ class Summary:
     def broken_claim(self) -> str | None:
         """See `verdict.broken_claim`."""
         return broken_claim(self)
+
+
+def summary_of(folder: Path) -> Summary:
+    """Of the run in this folder; UserError without a readable trace."""
+    with open_trace(folder) as dataset:
+        return summarise(dataset)
 
 
 def summarise(dataset: xarray.Dataset) -> Summary:

@@ -10,17 +10,16 @@ OUT/.running/         points under way, moved to their place when they are finis
 
 from __future__ import annotations
 
-import fcntl
 import json
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from airfl.config import Settings, to_json
+from airfl.config import Settings, differences, to_json
 from airfl.errors import UserError
+from airfl.lock import locked
 from airfl.output import SWEEP_NAME, TRACE_NAME, replace_text
 
 SCHEMA = "airfl-sweep/1"
@@ -90,21 +89,8 @@ def open_folder(root: Path) -> Listing:
 @contextmanager
 def alone(root: Path) -> Iterator[None]:
     """Only one sweep at a time writes into a folder; UserError while another does. What was cut off is cleared away."""
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        lock = (root / LOCK_NAME).open("w")
-    except OSError as error:
-        raise UserError(f"{root}: cannot be written to ({error.strerror})") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(f"{root}: another sweep is writing into it; wait for it, or choose another --out") from None
-        shutil.rmtree(root / RUNNING_NAME, ignore_errors=True)
-        try:
-            yield
-        finally:
-            shutil.rmtree(root / RUNNING_NAME, ignore_errors=True)
+    with locked(root / LOCK_NAME, f"{root}: another sweep is writing into it; wait for it, or choose another --out"):
+        yield
 
 
 def place(root: Path, name: str, asked: Mapping[str, Any]) -> None:
@@ -121,7 +107,7 @@ def check_place(root: Path, name: str, settings: Settings) -> None:
         return
     if not (folder / TRACE_NAME).exists():
         raise UserError(f"{folder}: is no finished run and stands where one belongs; move it away")
-    for key, then, now in _differences(_asked(folder), settings):
+    for key, then, now in differences(_asked(folder), settings):
         raise UserError(f"{folder}: was run with {key} = {then!r}, which is {now!r} now; choose another --out")
 
 
@@ -130,7 +116,7 @@ def check_same_sweep(listing: Listing, entry: Entry, settings: Settings) -> None
     or compared, as if they did not."""
     like = [one for one in listing.entries if one.label == entry.label and listing.finished(one)]
     for one in like[:1]:
-        for key, then, now in _differences(_asked(listing.root / one.folder), settings):
+        for key, then, now in differences(_asked(listing.root / one.folder), settings):
             if key != "run.seed" and key not in one.values and key not in entry.values:
                 raise UserError(
                     f"{listing.root}: holds points with {key} = {then!r}, here it is {now!r}; choose another --out, or "
@@ -144,15 +130,6 @@ def _asked(folder: Path) -> Settings:
         return Settings.model_validate(_json(folder / POINT_NAME)["settings"])
     except (TypeError, KeyError, ValueError):
         raise UserError(f"{folder / POINT_NAME}: does not say what was asked; choose another --out") from None
-
-
-def _differences(before: Settings, now: Settings) -> Iterator[tuple[str, Any, Any]]:
-    """(dotted key, value before, value now) of what differs."""
-    old, new = before.model_dump(), now.model_dump()
-    for section, table in new.items():
-        for key, value in table.items():
-            if old[section][key] != value:
-                yield f"{section}.{key}", old[section][key], value
 
 
 def write_listing(listing: Listing) -> None:

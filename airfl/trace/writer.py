@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import h5py
 import numpy as np
 
 from airfl.errors import UserError
+from airfl.trace.integrity import seal
 from airfl.trace.schema import SCHEMA, Variable
 
 NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable. %9d"
@@ -36,6 +38,7 @@ class TraceWriter:
         epsilon_attributes: Mapping[str, Any],
     ) -> None:
         """Create the file; UserError if there is one. `dimensions`: those beside the unlimited `round`."""
+        self._path = path
         try:
             self._file = h5py.File(path, "x")
         except FileExistsError:
@@ -72,9 +75,13 @@ class TraceWriter:
 
     def append(self, record: Mapping[str, Any]) -> None:
         """One finished round; entries that are no variable of this trace are left out."""
-        self._buffer.append({name: value for name, value in record.items() if name in self._variables})
+        self._buffer.append(self.kept(record))
         if "tx_symbols" in record or time.monotonic() - self._flushed > SECONDS_BETWEEN_FLUSHES:
             self.flush()
+
+    def kept(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """What of a record is a variable of this trace."""
+        return {name: value for name, value in record.items() if name in self._variables}
 
     def flush(self) -> None:
         """Write the rounds appended since the last flush."""
@@ -87,11 +94,25 @@ class TraceWriter:
         self._file.flush()
         self._flushed = time.monotonic()
 
-    def close(self, status: str) -> None:
-        """Flush, say how the run ended, close."""
+    def close(self, status: str, failure: str | None = None) -> None:
+        """Flush, say how the run ended, and in one line why where it failed, close; seal what has ended."""
         self.flush()
         self._file.attrs["status"] = status
+        if failure is not None:
+            self._file.attrs["failure"] = failure
         self._file.close()
+        if status != "running":
+            seal(self._path)
+
+    def move_to(self, path: Path) -> None:
+        """Put the file, as it is written on, in the place of what is there."""
+        self.flush()
+        self._path = self._path.replace(path)
+
+    def abandon(self) -> None:
+        """Close as it is, where nothing more can be written."""
+        with contextlib.suppress(OSError, RuntimeError):
+            self._file.close()
 
     def _write_block(self, variable: Variable, dataset: h5py.Dataset, end: int) -> None:
         dataset.resize(end, axis=0)

@@ -1,0 +1,120 @@
+"""What a run and its continuation must share, so that the one's trace is the other's, value for value."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from airfl.config import Settings, differences, to_json
+from airfl.errors import UserError
+from airfl.schemes import fitted
+from airfl.tasks.datasets.raw import RawData
+from airfl.version import __version__
+
+AUTOMATIC = {
+    "run.threads": 0,
+    "run.chunk": 0,
+    "local.engine": "auto",
+    "grid.symbol_duration_s": None,
+    "privacy.delta": None,
+}
+"""Settings that a trace has resolved, and what they are before that."""
+OF_NO_EFFECT = ("run.checkpoint_s", "run.checkpoint_every")
+"""Settings that a continuation may have otherwise."""
+
+
+@dataclass(frozen=True)
+class About:
+    """settings: as given, JSON; versions: by package; device: cpu or cuda; chosen: what automatic settings became, by
+    section; data: checksum of the data set; created_utc: when the run began."""
+
+    settings: str
+    versions: Mapping[str, str]
+    device: str
+    chosen: Mapping[str, Mapping[str, Any]]
+    data: int
+    created_utc: str
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+    def choices(self, settings: Settings) -> Settings:
+        """The settings with what was automatic as it was."""
+        return settings.resolved(**{section: dict(values) for section, values in self.chosen.items()})
+
+
+def about_run(given: Settings, resolved: Settings, device: torch.device, raw: RawData) -> About:
+    """Of a run that begins."""
+    return About(
+        settings=to_json(given.model_dump()),
+        versions=versions(),
+        device=device.type,
+        chosen={
+            "run": {"threads": resolved.run.threads, "chunk": resolved.run.chunk},
+            "local": {"engine": resolved.local.engine},
+        },
+        data=checksum(given, raw),
+        created_utc=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Of what numbers depend on."""
+    return {"airfl": __version__, "torch": str(torch.__version__), "numpy": str(np.__version__)}
+
+
+def check_same(about: About, folder: Path, settings: Settings, device: torch.device) -> None:
+    """UserError, with the difference, where a run that was begun cannot be gone on with here."""
+    other = "go on with what it was begun with, or choose another --out"
+    now = versions()
+    for name, version in about.versions.items():
+        if now.get(name) != version:
+            raise UserError(f"{folder}: its run was begun with {name} {version}, this is {now.get(name)}; {other}")
+    if about.device != device.type:
+        raise UserError(f"{folder}: its run was begun on {about.device}, this is {device.type}; {other}")
+    before = Settings.model_validate(json.loads(about.settings))
+    for key, then, given in differences(before, settings):
+        if key not in OF_NO_EFFECT:
+            raise UserError(f"{folder}: its run was begun with {key} = {then!r}, here it is {given!r}; {other}")
+
+
+def check_asked(config: str, folder: Path, settings: Settings) -> None:
+    """UserError, with the difference, where a complete run, with that config in its trace, was of other settings."""
+    try:
+        before = Settings.model_validate(json.loads(config))
+    except ValueError:
+        return  # of another version, whose trace is complete all the same
+    for key, then, given in differences(before, fitted(settings)):
+        if key not in OF_NO_EFFECT and AUTOMATIC.get(key, then) != given:
+            raise UserError(
+                f"{folder}: holds a complete run with {key} = {then!r}, here it is {given!r}; choose another --out"
+            )
+
+
+def check_data(about: About, folder: Path, settings: Settings, raw: RawData) -> None:
+    """UserError where the data set, or the replayed channel, is not the one that the run was begun with."""
+    if about.data != checksum(settings, raw):
+        raise UserError(
+            f"{folder}: its run was begun with other data (data set, or channel.replay_file); name the folder of the "
+            "data set with --data-dir, or choose another --out"
+        )
+
+
+def checksum(settings: Settings, raw: RawData) -> int:
+    """Of all arrays of a data set, and of the replayed channel's file: CRC-32, which reads some GB a second."""
+    found = 0
+    for array in vars(raw).values():
+        if isinstance(array, np.ndarray):
+            found = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, found)
+    if settings.channel.replay_file:
+        found = zlib.crc32(Path(settings.channel.replay_file).read_bytes(), found)
+    return found

@@ -1,0 +1,73 @@
+"""Named arrays and a JSON value as bytes that say whether they are whole. Reading them runs no code of theirs.
+
+MAGIC, total length, length of the header (8 bytes each, little-endian), header (JSON: the value; names, dtypes and
+shapes of the arrays), the arrays one after another in C order, SHA-256 of all that
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+MAGIC = b"airfl-checkpoint/1\n"
+LENGTHS = 16
+DIGEST = hashlib.sha256().digest_size
+KINDS = "biufc"
+"""Of dtypes: booleans and numbers."""
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class DamagedError(Exception):
+    """The bytes are not what was written."""
+
+
+def write_pack(file: BinaryIO, value: Any, arrays: Arrays) -> int:
+    """Append value and arrays to the file; how many bytes that took. The arrays are not copied."""
+    parts = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    for name, array in parts.items():
+        if array.dtype.kind not in KINDS:
+            raise TypeError(f"{name}: arrays of {array.dtype} cannot be kept")
+    listed = [[name, array.dtype.str, array.shape] for name, array in parts.items()]
+    header = json.dumps({"value": value, "arrays": listed}).encode()
+    total = len(MAGIC) + LENGTHS + len(header) + sum(array.nbytes for array in parts.values()) + DIGEST
+    digest = hashlib.sha256()
+    blocks: list[Any] = [array.reshape(-1).view(np.uint8) for array in parts.values()]
+    for part in (MAGIC, total.to_bytes(8, "little"), len(header).to_bytes(8, "little"), header, *blocks):
+        digest.update(part)
+        file.write(part)
+    file.write(digest.digest())
+    return total
+
+
+def read_pack(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]], int]:
+    """Value, arrays and length of the pack that begins here and ends within `room` bytes; DamagedError.
+
+    The arrays are views of one block of memory, as large as the pack.
+    """
+    before = len(MAGIC) + LENGTHS
+    start = file.read(min(before, room))
+    if len(start) < before or not start.startswith(MAGIC):
+        raise DamagedError("is cut off, or no checkpoint")
+    total = int.from_bytes(start[-LENGTHS:-8], "little")
+    if not before + DIGEST <= total <= room:
+        raise DamagedError("is cut off, or damaged")
+    rest = file.read(total - before)
+    digest = hashlib.sha256(start)
+    digest.update(memoryview(rest)[:-DIGEST])
+    if len(rest) < total - before or digest.digest() != rest[-DIGEST:]:
+        raise DamagedError("is damaged: its checksum is another")
+    place = int.from_bytes(start[-8:], "little")
+    header = json.loads(rest[:place])
+    arrays = {}
+    for name, kind, shape in header["arrays"]:
+        dtype, size = np.dtype(kind), math.prod(shape)
+        arrays[name] = np.frombuffer(rest, dtype, size, place).reshape(shape)
+        place += size * dtype.itemsize
+    return header["value"], arrays, total

@@ -1,0 +1,54 @@
+"""What one round hands to the next, as arrays and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from airfl.checkpoint.pack import Arrays
+from airfl.round import State
+from airfl.selection import Memory
+from airfl.store import Store
+
+# Names of arrays; what follows the last colon of a device's row is its id.
+PARAMETERS, MEAN_RATE, SPENT, SERVER, ROW = "parameters", "memory:mean_rate", "memory:spent", "server:", "row:"
+
+
+def to_arrays(state: State) -> dict[str, NDArray[Any]]:
+    """All of it but the round's number. Tensors of a CPU are not copied."""
+    arrays = {PARAMETERS: _array(state.parameters)}
+    if state.memory.mean_rate is not None:
+        arrays[MEAN_RATE] = state.memory.mean_rate
+    if state.memory.spent is not None:
+        arrays[SPENT] = state.memory.spent
+    arrays |= {SERVER + name: _array(kept) for name, kept in state.store.server.items()}
+    for name, rows in state.store.rows.items():
+        arrays |= {f"{ROW}{name}:{device}": _array(kept) for device, kept in rows.items()}
+    return arrays
+
+
+def from_arrays(round_index: int, arrays: Arrays, device: torch.device) -> State:
+    """The state with its tensors on the device; the arrays may go afterwards."""
+    store, memory = Store(), {}
+    for name, array in arrays.items():
+        if name.startswith(SERVER):
+            store.server[name.removeprefix(SERVER)] = _tensor(array, device)
+        elif name.startswith(ROW):
+            kept, _, who = name.removeprefix(ROW).rpartition(":")
+            store.write(kept, int(who), _tensor(array, device))
+        elif name in (MEAN_RATE, SPENT):
+            memory[name.partition(":")[2]] = np.array(array)
+    return State(round_index, _tensor(arrays[PARAMETERS], device), Memory(**memory), store)
+
+
+def _array(tensor: Tensor) -> NDArray[Any]:
+    array: NDArray[Any] = tensor.detach().cpu().contiguous().numpy()
+    return array
+
+
+def _tensor(array: NDArray[Any], device: torch.device) -> Tensor:
+    return torch.from_numpy(np.array(array)).to(device)

@@ -1,0 +1,17 @@
+"""Where two settings differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from airfl.config.settings import Settings
+
+
+def differences(before: Settings, now: Settings) -> Iterator[tuple[str, Any, Any]]:
+    """(dotted key, value before, value now) of what differs."""
+    old, new = before.model_dump(), now.model_dump()
+    for section, table in new.items():
+        for key, value in table.items():
+            if old[section][key] != value:
+                yield f"{section}.{key}", old[section][key], value
