@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
+from airfl.finite import check_channel
 from airfl.radio import policy_parameters
 from airfl.selection import SELECTIONS, Candidates, Ids, Limits, Memory, select
 from airfl.streams import Purpose
@@ -22,17 +23,19 @@ Array = NDArray[np.float64]
 def choose(cell: Cell, round_index: int, memory: Memory) -> tuple[Ids, Knowledge, Ids, Ids]:
     """Who takes part and what is known of their channels; whose channel was estimated, and which rows of these were
     taken."""
-    settings, radio, streams = cell.settings, cell.radio, cell.streams
+    settings, streams = cell.settings, cell.streams
     run, rule = settings.run, SELECTIONS[settings.selection.kind]
-    share = cell.entry_limits
     if rule.among is None:
         devices = select(settings.selection.kind, streams, round_index, run.devices, run.selected)
-        return devices, radio.know(round_index, devices, cell.frame, share[devices]), devices, np.arange(len(devices))
+        devices, knowledge = _known(cell, round_index, devices)
+        return devices, knowledge, devices, np.arange(len(devices))
     drawn = settings.selection.candidates or run.devices
     ids = np.sort(
         streams.generator(Purpose.CANDIDATES, round_index).choice(run.devices, drawn, replace=False, shuffle=False)
     )
-    everyone = radio.know(round_index, ids, cell.frame, share[ids]) if rule.hears else None
+    everyone = None
+    if rule.hears:
+        ids, everyone = _known(cell, round_index, ids)
     nothing = np.zeros(len(ids))
     rows = rule.among(
         Candidates(
@@ -48,8 +51,19 @@ def choose(cell: Cell, round_index: int, memory: Memory) -> tuple[Ids, Knowledge
     )
     devices = ids[rows]
     if everyone is None:
-        return devices, radio.know(round_index, devices, cell.frame, share[devices]), devices, np.arange(len(devices))
+        devices, knowledge = _known(cell, round_index, devices)
+        return devices, knowledge, devices, np.arange(len(devices))
     return devices, everyone.take(rows), ids, rows
+
+
+def _known(cell: Cell, round_index: int, devices: Ids) -> tuple[Ids, Knowledge]:
+    """The channels of these devices, of those whose channel is finite where others are left out."""
+    knowledge = cell.radio.know(round_index, devices, cell.frame, cell.entry_limits[devices])
+    finite = knowledge.finite
+    if finite.all():
+        return devices, knowledge
+    check_channel(finite, devices, round_index, cell.settings.run.non_finite)
+    return devices[finite], knowledge.take(np.flatnonzero(finite))
 
 
 def round_costs(cell: Cell) -> Array:

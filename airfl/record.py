@@ -98,6 +98,7 @@ def record_exchange(cell: Cell, exchanged: Exchange, round_index: int) -> Record
         "channel_estimate": opening.estimate.gains,
         "power_limit": cell.power_limits[devices] * cell.radio.energy_unit,
         "update_norm": exchanged.update_norms,
+        "non_finite": exchanged.non_finite,
     }
     if cell.settings.trace.records_signals(round_index):
         everything = np.arange(cell.bound.entries)

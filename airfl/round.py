@@ -14,7 +14,7 @@ from torch import Tensor
 from airfl.cell import Cell, Opening, noise_multiplier, open_round, release_event
 from airfl.computation import Computation
 from airfl.config import Settings
-from airfl.errors import UserError
+from airfl.finite import check_losses, check_model, keep_finite
 from airfl.local.engines.parallel import operations_alone
 from airfl.local.engines.table import THREADS_OF_THEIR_OWN
 from airfl.local.evaluation import evaluate
@@ -72,7 +72,8 @@ class State:
 class Exchange:
     """A round up to what the server decodes.
 
-    mean_update: decoded, [d]; reference: what an ideal link would deliver, [d]; update_norms: after clipping, [r].
+    mean_update: decoded, [d]; reference: what an ideal link would deliver, [d]; update_norms: after clipping, [r];
+    non_finite: whose update was not finite, [r].
     """
 
     opening: Opening
@@ -81,6 +82,7 @@ class Exchange:
     mean_update: Tensor
     reference: Tensor
     update_norms: NDArray[np.float64]
+    non_finite: NDArray[np.bool_]
 
 
 Plant = Callable[[Tensor, NDArray[np.int64], Coder], Tensor]
@@ -94,12 +96,14 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
     with operations_alone(world.keeps_to_one_thread):
         exchanged = exchange(world, state)
         parameters = world.cell.recipe.server.step(state.parameters, exchanged.mean_update, t, state.store)
+        check_model(parameters, t)
         happened = record_exchange(world.cell, exchanged, t)
 
     evaluated = is_evaluated(settings, t + 1)
     privacy = account(world, exchanged, t + 1, evaluated)
     gradient_norm = settings.trace.gradient_norm
     evaluation = evaluate(world.model, parameters, world.task, gradient_norm) if evaluated else None
+    check_losses(evaluation, t)
     computation = Computation.of(settings.compute, world.trainer.evaluations(exchanged.opening.devices, t))
     record = {
         **record_evaluation(evaluation),
@@ -137,12 +141,13 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
     if encoder.by_entry and link.by_entry and not state.parameters.is_cuda:
         slabs = slabs_of(len(state.parameters))
     reference = torch.zeros_like(state.parameters)
-    update_norms = np.zeros(len(devices))
+    update_norms, non_finite = np.zeros(len(devices)), np.zeros(len(devices), dtype=np.bool_)
     for chunk in chunks_of(len(devices), world.trainer.chunk):
         updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store)
         updates = plant(updates, devices[chunk], encoder) if plant else updates
-        norms = updates.norm(dim=1)
-        check_finite(norms, devices[chunk], t)
+        norms, non_finite[chunk] = keep_finite(
+            updates, devices[chunk], t, settings.run.non_finite, clip_norm, state.store
+        )
         clipped = clip_factor(norms, clip_norm)
         weight = updates.new_tensor(weights[chunk])
         update_norms[chunk] = (norms * clipped).cpu().numpy()
@@ -154,7 +159,7 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
             link.send(message.scaled(weight), chunk)
     reception = link.close()
     reference /= settings.run.selected
-    return Exchange(opening, encoder, reception, encoder.decode(reception.mean), reference, update_norms)
+    return Exchange(opening, encoder, reception, encoder.decode(reception.mean), reference, update_norms, non_finite)
 
 
 def account(world: World, exchanged: Exchange, rounds: int, compose: bool) -> Record:
@@ -176,16 +181,6 @@ def account_again(world: World, record: Record, rounds: int) -> None:
 def is_evaluated(settings: Settings, rounds: int) -> bool:
     """Whether the model is evaluated after so many rounds."""
     return rounds % settings.run.evaluate_every == 0 or rounds == settings.run.rounds
-
-
-def check_finite(norms: Tensor, devices: NDArray[np.int64], round_index: int) -> None:
-    """UserError that names round and device if an update is not finite: it must not be averaged."""
-    finite = torch.isfinite(norms).cpu().numpy()
-    if not finite.all():
-        raise UserError(
-            f"round {round_index}, device {devices[~finite][0]}: its update is not finite, training diverged; "
-            "lower local.learning_rate, or server.learning_rate"
-        )
 
 
 def slabs_of(entries: int) -> Sequence[slice | None]:

@@ -60,6 +60,12 @@ class Store:
         for device, value in zip(devices, values, strict=True):
             self.write(name, int(device), value.clone())
 
+    def forget_non_finite(self, device: int) -> None:
+        """Forget what the device keeps that is not finite; it goes on as one that has kept nothing yet."""
+        for rows in self.rows.values():
+            if device in rows and not bool(rows[device].isfinite().all()):
+                del rows[device]
+
     @property
     def nbytes(self) -> int:
         """Memory of everything kept at present."""

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from airfl.finite import check_public
 from airfl.store import Store
 from airfl.tasks.partition import Partition
 
@@ -36,6 +37,8 @@ def public_update(
             everything = Partition(np.arange(len(task.public), dtype=np.int64), offsets)
             alone = settings.resolved(run={"chunk": 1})
             made.append(LocalTrainer(alone, replace(task, train=task.public, partition=everything), streams, device))
-        return made[0].updates(parameters, np.array([server]), round_index, Store())[0]
+        update = made[0].updates(parameters, np.array([server]), round_index, Store())[0]
+        check_public(update, round_index)
+        return update
 
     return update

@@ -126,6 +126,7 @@ PER_SLOT = (
     _per_slot("gradient_evaluations", "i8", "1", "gradients of single samples that the device computed"),
     _per_slot("active", "i1", "1", "1 where the device took part after truncation or outage"),
     _per_slot("update_norm", "f8", "1", "l2 norm of what the device has computed, after clipping where C bounds it"),
+    _per_slot("non_finite", "i1", "1", "1 where the update was not finite, and so was dropped or clipped"),
     _per_slot("snr_db", "f8", "dB", "receive SNR of the device alone; inf without noise"),
 )
 

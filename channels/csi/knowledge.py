@@ -68,6 +68,12 @@ class Knowledge:
     leakage: Array
     in_phase: Array
 
+    @property
+    def finite(self) -> NDArray[np.bool_]:
+        """Whose channel is finite, as it is and as it is known, [devices]."""
+        true, known = (np.isfinite(one.response).reshape(len(one.response), -1) for one in (self.state, self.estimate))
+        return np.asarray(true.all(axis=1) & known.all(axis=1))
+
     def take(self, rows: NDArray[np.int64]) -> Knowledge:
         """Of these devices alone."""
         return Knowledge(

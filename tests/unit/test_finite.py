@@ -1,0 +1,220 @@
+"""Numbers that go wrong: named, and dealt with as run.non_finite says; never averaged."""
+
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import airfl
+from airfl.config import Settings
+from airfl.errors import DivergedError, UserError
+from airfl.finite import clipped_limit, keep_finite
+from airfl.local.trainer import LocalTrainer
+from airfl.store import Store
+from channels.csi import ChannelState
+from tests.conftest import small_settings
+
+DEVICES = np.array([3, 5, 7, 9])
+C = 2.0
+
+
+def updates() -> Tensor:
+    wrong = torch.ones(4, 6)
+    wrong[1, 2] = math.nan
+    wrong[3, :2] = torch.tensor([math.inf, -math.inf])
+    return wrong
+
+
+def test_the_first_device_is_named_and_the_run_stops() -> None:
+    with pytest.raises(DivergedError, match=r"^round 4, device 5: its update is not finite[^\n]*$"):
+        keep_finite(updates(), DEVICES, 4, "stop", C, Store())
+
+
+def test_a_dropped_device_sends_zeros_and_the_others_what_they_have(caplog: pytest.LogCaptureFixture) -> None:
+    given = updates()
+    with caplog.at_level(logging.WARNING, "airfl"):
+        norms, wrong = keep_finite(given, DEVICES, 4, "drop", C, Store())
+    assert wrong.tolist() == [False, True, False, True]
+    assert not given[1].any()
+    assert not given[3].any()
+    assert (given[[0, 2]] == 1).all()
+    assert norms.tolist() == pytest.approx([math.sqrt(6), 0, math.sqrt(6), 0])
+    assert caplog.messages == ["round 4: the update of devices 5, 9 is not finite and was dropped"]
+
+
+def test_a_clipped_update_is_the_limit_of_clipping_one_that_grows() -> None:
+    given = updates()
+    keep_finite(given, DEVICES, 4, "clip", C, Store())
+    for size in (1e10, 1e20):
+        grows = torch.ones(6, dtype=torch.float64)
+        grows[:2] = torch.tensor([size, -size])
+        torch.testing.assert_close(given[3].double(), C * grows / grows.norm(), atol=1e-6, rtol=0)
+    # nan counts as 0, what is left is clipped: its norm is sqrt(5).
+    torch.testing.assert_close(given[1], torch.tensor([1, 1, 0, 1, 1, 1]) * C / math.sqrt(5))
+
+
+def test_a_norm_without_room_in_single_precision_keeps_its_direction() -> None:
+    large = torch.full((4,), 3e38)
+    assert not large.norm().isfinite()
+    torch.testing.assert_close(clipped_limit(large, C), torch.full((4,), C / 2))
+    small = torch.tensor([0.3, math.nan, 0.4])
+    torch.testing.assert_close(clipped_limit(small, C), torch.tensor([0.3, 0.0, 0.4]))
+    assert not clipped_limit(torch.full((3,), math.nan), C).any()
+
+
+def test_what_a_device_keeps_is_forgotten_where_it_is_not_finite() -> None:
+    store = Store()
+    store.write("table", 5, torch.tensor([1.0, math.nan]))
+    store.write("shift", 5, torch.tensor([1.0, 2.0]))
+    store.write("table", 3, torch.tensor([math.nan]))
+    keep_finite(updates(), DEVICES, 0, "drop", C, store)
+    assert store.read("table", 5) is None
+    assert store.read("shift", 5) is not None
+    assert store.read("table", 3) is not None
+
+
+@pytest.fixture
+def spoilt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, float], None]:
+    """spoilt(row, value): the update of the device in that row of every round has that value in an entry."""
+
+    def spoil(row: int, value: float) -> None:
+        trained = LocalTrainer.updates
+
+        def updates(self: LocalTrainer, *given: object) -> Tensor:
+            found = trained(self, *given)
+            if len(found) > 1:  # else of the server, on public data
+                found[row, 11] = value
+            return found
+
+        monkeypatch.setattr(LocalTrainer, "updates", updates)
+
+    return spoil
+
+
+def run(out: Path, policy: str, *more: str) -> airfl.Run:
+    return airfl.run(small_settings(f"run.non_finite={policy}", "run.chunk=8", *more), out)
+
+
+@pytest.mark.parametrize("scheme", ["pfels", "fedavg", "fed-smp-randk", "dp-fedavg"])
+def test_a_run_that_stops_says_so_in_its_trace(
+    scheme: str, tmp_path: Path, spoilt: Callable[[int, float], None]
+) -> None:
+    spoilt(2, math.nan)
+    with pytest.raises(DivergedError) as caught:
+        run(tmp_path, "stop", f"scheme.name={scheme}")
+    with airfl.open_trace(tmp_path) as trace:
+        assert trace.attrs["status"] == "failed"
+        assert trace.attrs["failure"] == str(caught.value)
+        assert trace.sizes["round"] == 0
+    assert not (tmp_path / "checkpoint").exists()
+    with pytest.raises(UserError, match="is failed"):
+        airfl.run(small_settings("run.chunk=8", f"scheme.name={scheme}"), tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("policy", ["drop", "clip"])
+@pytest.mark.parametrize("scheme", ["pfels", "fedavg", "fed-smp-topk", "fedavg-topk"])
+def test_a_run_that_goes_on_names_every_such_device(
+    scheme: str, policy: str, value: float, tmp_path: Path, spoilt: Callable[[int, float], None]
+) -> None:
+    spoilt(2, value)
+    done = run(tmp_path, policy, f"scheme.name={scheme}")
+    assert done.parameters.isfinite().all()
+    with done.trace() as trace:
+        assert (trace["non_finite"].values[:, :8] == (np.arange(8) == 2)).all()
+        norms = trace["update_norm"].values
+        assert np.isfinite(norms[:, :8]).all()
+        bound = done.settings.local.update_bound
+        assert norms[:, 2] == pytest.approx(0.0 if policy == "drop" else bound if value == math.inf else norms[:, 2])
+        assert trace.attrs["status"] == "complete"
+
+
+def test_dropping_is_as_if_the_device_had_computed_zeros(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoilt: Callable[[int, float], None]
+) -> None:
+    spoilt(2, math.nan)
+    dropped = run(tmp_path / "a", "drop")
+    monkeypatch.undo()
+    trained = LocalTrainer.updates
+
+    def without(self: LocalTrainer, *given: object) -> Tensor:
+        found = trained(self, *given)
+        found[2] = 0
+        return found
+
+    monkeypatch.setattr(LocalTrainer, "updates", without)
+    assert run(tmp_path / "b", "stop").parameters.equal(dropped.parameters)
+
+
+def spoilt_channels(monkeypatch: pytest.MonkeyPatch, row: int) -> None:
+    from airfl.radio import Radio
+
+    whole = Radio.channel
+
+    def channel(self: Radio, *given: object) -> ChannelState:
+        state = whole(self, *given)
+        response = np.array(state.response)
+        response[row] = math.nan
+        return ChannelState(response)
+
+    monkeypatch.setattr(Radio, "channel", channel)
+
+
+@pytest.mark.parametrize("more", [(), ("scheme.name=fedavg",), ("selection.kind=best-k",), ("csi.estimation=ls",)])
+def test_a_channel_that_is_no_number_is_named_or_left_out(
+    more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoilt_channels(monkeypatch, 3)
+    with pytest.raises(DivergedError, match=r"^round 0, device \d+: its channel is not finite"):
+        run(tmp_path / "stop", "stop", *more)
+    done = run(tmp_path / "drop", "drop", *more)
+    with done.trace() as trace:
+        taken = (trace["device_id"].values >= 0).sum(axis=1)
+        assert (taken == (8 if "selection.kind=best-k" in more else 7)).all()
+        gains = trace["channel_gain"].values
+        assert np.isfinite(gains[trace["device_id"].values >= 0]).all()
+    assert done.parameters.isfinite().all()
+
+
+def diverging(*more: str) -> Settings:
+    return small_settings("server.learning_rate=1e38", "run.rounds=4", *more)
+
+
+def test_a_model_that_is_no_number_stops_every_run(tmp_path: Path) -> None:
+    for policy in ("stop", "drop", "clip"):
+        with pytest.raises(DivergedError, match=r"^round \d: the model('s training loss is | is not finite)"):
+            airfl.run(diverging(f"run.non_finite={policy}"), tmp_path / policy)
+        with airfl.open_trace(tmp_path / policy) as trace:
+            assert trace.attrs["status"] == "failed"
+
+
+def test_clipping_is_refused_where_a_scheme_clips_no_update(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^run.non_finite: [^\n]*soteriafl-sgd[^\n]*$"):
+        run(tmp_path, "clip", "scheme.name=soteriafl-sgd")
+    run(tmp_path, "drop", "scheme.name=soteriafl-sgd")
+
+
+def test_the_servers_own_update_is_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = LocalTrainer.updates
+    monkeypatch.setattr(
+        LocalTrainer, "updates", lambda *given: trained(*given) * (math.nan if len(given[2]) == 1 else 1)
+    )
+    with pytest.raises(DivergedError, match=r"^round 0: the update on the public samples is not finite"):
+        run(tmp_path, "drop", "scheme.name=fed-smp-topk")
+
+
+def test_a_loss_that_is_no_number_is_no_round_without_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import airfl.round
+
+    real = airfl.round.evaluate
+    monkeypatch.setattr(airfl.round, "evaluate", lambda *given: replace(real(*given), test_loss=math.inf))
+    with pytest.raises(DivergedError, match=r"^round 0: the model's test loss is inf"):
+        run(tmp_path, "drop")
