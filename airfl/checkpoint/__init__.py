@@ -7,7 +7,7 @@ OUT/checkpoint/state-00000042    after 42 rounds: parameters, what selection, de
 """
 
 from airfl.checkpoint.about import About, about_run, check_asked, check_data, check_same
-from airfl.checkpoint.folder import Saved, discard, read_saved
+from airfl.checkpoint.folder import Saved, discard, has_state, read_saved
 from airfl.checkpoint.keeper import Cadence, Keeper, keeping, kept_records
 from airfl.checkpoint.pack import DamagedError
 
@@ -22,6 +22,7 @@ __all__ = [
     "check_data",
     "check_same",
     "discard",
+    "has_state",
     "keeping",
     "kept_records",
     "read_saved",

@@ -58,6 +58,11 @@ def read_saved(out: Path) -> Saved | None:
         raise UserError(f"{folder / ABOUT_NAME}: {error}; choose another --out and begin anew") from None
 
 
+def has_state(out: Path) -> bool:
+    """Whether there is something to go on from."""
+    return any((out / CHECKPOINT_NAME).glob(f"{STATE_PREFIX}*"))
+
+
 def write_about(out: Path, about: About) -> None:
     """What the run is, before its first round."""
     write_synced(out / CHECKPOINT_NAME / ABOUT_NAME, lambda file: write_pack(file, about.plain(), {}))

@@ -7,6 +7,7 @@ a finished point's files come back. A worker that goes away loses the points it 
 from __future__ import annotations
 
 import logging
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -128,6 +129,7 @@ def put(outcome: Outcome, running: Path) -> None:
     files: Mapping[str, Any] = outcome.files or {}
     folder = running / outcome.name
     if files:
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)

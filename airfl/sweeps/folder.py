@@ -5,7 +5,8 @@ OUT/failed.json       folder -> cause, of the points that failed when they were 
 OUT/HASH/trace.h5     a finished point; HASH names its settings as given
 OUT/HASH/point.json   what was asked: values, seed, all settings as given
 OUT/HASH/digest.json  the run in small, made from the trace
-OUT/.running/         points under way, moved to their place when they are finished
+OUT/.running/         points under way, moved to their place when they are finished; those that were cut off are gone
+                      on with from there
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from airfl.config import Settings, differences, to_json
 from airfl.errors import UserError
 from airfl.lock import locked
 from airfl.output import SWEEP_NAME, TRACE_NAME, replace_text
+from airfl.synced import sync_path
 
 SCHEMA = "airfl-sweep/1"
 FAILED_NAME, POINT_NAME, RUNNING_NAME, LOCK_NAME = "failed.json", "point.json", ".running", ".lock"
@@ -88,16 +90,20 @@ def open_folder(root: Path) -> Listing:
 
 @contextmanager
 def alone(root: Path) -> Iterator[None]:
-    """Only one sweep at a time writes into a folder; UserError while another does. What was cut off is cleared away."""
+    """Only one sweep at a time writes into a folder; UserError while another does."""
     with locked(root / LOCK_NAME, f"{root}: another sweep is writing into it; wait for it, or choose another --out"):
         yield
 
 
 def place(root: Path, name: str, asked: Mapping[str, Any]) -> None:
-    """Move the finished run of .running to its place, with what was asked beside it."""
+    """Move the finished run of .running to its place, with what was asked beside it: on disk, whole."""
     running, target = root / RUNNING_NAME / name, root / name
     replace_text(running / POINT_NAME, to_json(dict(asked), indent=1))
+    for file in running.iterdir():
+        sync_path(file)
+    sync_path(running)
     running.rename(target)
+    sync_path(root)
 
 
 def check_place(root: Path, name: str, settings: Settings) -> None:

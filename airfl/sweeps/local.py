@@ -108,8 +108,7 @@ def _serve(pipe: Any, running: Path) -> None:
     """Runs points until the other end of the pipe is closed. Ctrl-C is for the parent, which stops this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
-    from airfl.results.digest import keep
-    from airfl.simulation import run
+    from airfl.sweeps.attempt import attempt
 
     while True:
         try:
@@ -118,8 +117,7 @@ def _serve(pipe: Any, running: Path) -> None:
             return
         cause = None
         try:
-            run(job.settings, running / job.name, job.device, data_dir=job.data_dir)
-            keep(running / job.name)
+            attempt(job, running / job.name)
         except Exception as error:
             cause = cause_of(error)
         pipe.send(cause)

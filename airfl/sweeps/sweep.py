@@ -12,6 +12,7 @@ from airfl.config import Settings
 from airfl.device import find_device
 from airfl.results.collect import Results, read_results
 from airfl.streams import Streams
+from airfl.sweeps.attempt import clear_attempts
 from airfl.sweeps.cluster import Cluster, put
 from airfl.sweeps.folder import RUNNING_NAME, Listing, alone, open_folder, place, write_listing
 from airfl.sweeps.local import run_jobs
@@ -84,13 +85,17 @@ def run_points(points: Sequence[Point], out: Path, where: Place, report: Report 
         waiting = {point.folder: point for point in points if not listing.finished(point.entry())}
         status = Status(len(points), before=len(points) - len(waiting))
         tell(status)
-        # Closed before the folder is let go: whoever is at a point is stopped by then.
-        with closing(work([_job(point, where) for point in waiting.values()], out / RUNNING_NAME)) as outcomes:
-            for outcome in outcomes:
-                point = waiting[outcome.name]
-                listing = _settled(listing, point, outcome)
-                status = status.after(point.name, outcome.cause)
-                tell(status)
+        clear_attempts(out / RUNNING_NAME, waiting)
+        try:
+            # Closed before the folder is let go: whoever is at a point is stopped by then.
+            with closing(work([_job(point, where) for point in waiting.values()], out / RUNNING_NAME)) as outcomes:
+                for outcome in outcomes:
+                    point = waiting.pop(outcome.name)
+                    listing = _settled(listing, point, outcome)
+                    status = status.after(point.name, outcome.cause)
+                    tell(status)
+        finally:
+            clear_attempts(out / RUNNING_NAME, waiting)
     return read_results(out)
 
 

@@ -1,18 +1,15 @@
 """Every scheme, interrupted and resumed, leaves the trace of the run that was not."""
 
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-import xarray
 
 import airfl
 from airfl.config import Settings
-from airfl.record import Record
 from airfl.schemes import SCHEME_NAMES
 from tests.conftest import small_settings
+from tests.resuming import assert_same_trace, interrupted
 
 STOPS = (1, 4)
 ROUNDS = 5
@@ -25,25 +22,6 @@ REMEMBERING = {
     "signals": ("trace.signals=[0,3,4]",),
     "third party who knows the sample": ("privacy.observer=server",),
 }
-
-
-def interrupted(after: int) -> Callable[[int, int, Record], None]:
-    """Progress that stops the run as Ctrl-C in the middle of a later round does."""
-
-    def progress(done: int, rounds: int, record: Record) -> None:
-        if done == after:
-            raise KeyboardInterrupt
-
-    return progress
-
-
-def assert_same_trace(one: Path, other: Path) -> None:
-    """Every value and every attribute, but for when the runs began."""
-    with airfl.open_trace(one) as first, airfl.open_trace(other) as second:
-        xarray.testing.assert_identical(first.drop_attrs(deep=False), second.drop_attrs(deep=False))
-        for name, value in first.attrs.items():
-            if name != "created_utc":
-                np.testing.assert_equal(second.attrs[name], value, err_msg=name)
 
 
 def in_pieces(settings: Settings, out: Path) -> airfl.Run:

@@ -24,6 +24,7 @@ from airfl.sweeps.points import Plan, build_points
 from airfl.sweeps.sweep import Status
 from airfl.sweeps.task import Job, settings_of_a_point
 from tests.conftest import DEMO, SMALL, small_settings
+from tests.resuming import assert_same_trace, interrupted
 
 ROOT = DEMO.parents[2]
 # Twelve values of two keys, two seeds: 24 points of the demo's task.
@@ -243,6 +244,30 @@ def test_what_a_killed_sweep_left_half_is_run_again(tmp_path: Path) -> None:
     (half / "trace.h5").write_bytes(b"half a trace")
     results = airfl.sweep(small_settings(), {"scheme.ratio": [0.2]}, out=out)
     assert [run.values["scheme.ratio"] for run in results.runs] == [0.1, 0.2]
+
+
+def test_a_point_that_was_cut_off_is_gone_on_with(tmp_path: Path) -> None:
+    def begun(trace: Path) -> str:
+        with airfl.open_trace(trace) as dataset:
+            return str(dataset.attrs["created_utc"])
+
+    settings = small_settings("run.rounds=3", "run.checkpoint_every=1")
+    whole = airfl.sweep(settings, {"scheme.ratio": [0.2, 0.3]}, out=tmp_path / "whole")
+    out = tmp_path / "sweep"
+    airfl.sweep(settings, {"scheme.ratio": [0.1]}, out=out)
+    points = build_points(settings, [], Plan({"scheme.ratio": [0.2, 0.9]}))
+    for point in points:
+        with pytest.raises(KeyboardInterrupt):
+            airfl.run(settings_of_a_point(point.settings), out / ".running" / point.folder, progress=interrupted(2))
+    before = begun(out / ".running" / points[0].folder)
+    time.sleep(1.1)  # the second that a run began in tells one from another
+    results = airfl.sweep(settings, {"scheme.ratio": [0.2, 0.3]}, out=out)
+    runs = {run.values["scheme.ratio"]: run for run in results.runs}
+    assert sorted(runs) == [0.1, 0.2, 0.3]
+    assert begun(runs[0.2].folder) == before < begun(runs[0.3].folder)
+    for run in whole.runs:
+        assert_same_trace(run.folder, runs[run.values["scheme.ratio"]].folder)
+    assert not (out / ".running").exists()
 
 
 def test_two_sweeps_do_not_write_into_one_folder(tmp_path: Path) -> None:

@@ -1,0 +1,42 @@
+"""A point under way: gone on with where an earlier sweep was cut off."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from airfl.checkpoint import has_state
+from airfl.errors import DivergedError, UserError
+from airfl.output import CHECKPOINT_NAME, TRACE_NAME
+from airfl.results.digest import keep
+from airfl.simulation import is_complete, run
+from airfl.sweeps.task import Job
+
+
+def attempt(job: Job, folder: Path) -> None:
+    """Run the job into the folder, from where an earlier attempt was cut off, and keep its digest."""
+    try:
+        if not is_complete(folder, job.settings):
+            run(job.settings, folder, job.device, data_dir=job.data_dir, resume=True)
+    except DivergedError:
+        raise
+    except UserError:
+        if not folder.exists():
+            raise
+        # Of another version, or damaged: what was begun is of no use.
+        shutil.rmtree(folder)
+        run(job.settings, folder, job.device, data_dir=job.data_dir)
+    keep(folder)
+
+
+def clear_attempts(running: Path, wanted: Collection[str]) -> None:
+    """Remove what was begun of other points than these, and what nobody can go on with."""
+    if not running.is_dir():
+        return
+    for folder in running.iterdir():
+        finished = (folder / TRACE_NAME).exists() and not (folder / CHECKPOINT_NAME).exists()
+        if folder.name not in wanted or not (finished or has_state(folder)):
+            shutil.rmtree(folder, ignore_errors=True)
+    if not any(running.iterdir()):
+        running.rmdir()

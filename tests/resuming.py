@@ -1,0 +1,29 @@
+"""Runs that are stopped, and the trace that they must leave all the same."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import xarray
+
+import airfl
+from airfl.record import Record
+
+
+def interrupted(after: int) -> Callable[[int, int, Record], None]:
+    """Progress that stops the run as Ctrl-C in the middle of a later round does."""
+
+    def progress(done: int, rounds: int, record: Record) -> None:
+        if done == after:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+def assert_same_trace(one: Path, other: Path) -> None:
+    """Every value and every attribute, but for when the runs began."""
+    with airfl.open_trace(one) as first, airfl.open_trace(other) as second:
+        xarray.testing.assert_identical(first.drop_attrs(deep=False), second.drop_attrs(deep=False))
+        for name, value in first.attrs.items():
+            if name != "created_utc":
+                np.testing.assert_equal(second.attrs[name], value, err_msg=name)
