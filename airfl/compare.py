@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from airfl.config import Row
 from airfl.device import find_device
-from airfl.errors import UserError
-from airfl.output import ROWS_NAME, check_new
+from airfl.errors import DivergedError
 from airfl.record import Record
-from airfl.report.summary import Summary
-from airfl.simulation import run
+from airfl.report.summary import Summary, summary_of
+from airfl.rows import check_comparison, row_folders, write_rows
+from airfl.simulation import failure_of, is_complete, run
 from airfl.streams import Streams
 from airfl.tasks.datasets import data_folders, load_dataset
 from airfl.tasks.task import build_task
@@ -24,11 +22,12 @@ Progress = Callable[[str, int, int, Record], None]
 
 @dataclass(frozen=True)
 class RowResult:
-    """A row of a comparison: its runs, one a seed, in the order of the seeds."""
+    """A row of a comparison: its runs, one a seed, in the order of the seeds; failures: why those failed that did."""
 
     label: str
     folders: tuple[Path, ...]
     summaries: tuple[Summary, ...]
+    failures: tuple[str, ...] = ()
 
 
 def compare(
@@ -38,32 +37,46 @@ def compare(
     device: str = "cpu",
     progress: Progress | None = None,
     data_dir: str | Path | None = None,
+    *,
+    resume: bool = False,
+    finish_rounds: bool = False,
 ) -> list[RowResult]:
     """Run every row with `seeds` seeds, counted up from the row's own; the runs go to out/ROW/seed-S.
 
-    progress(what, rounds done, rounds, record) after every round; data_dir as in `run`. UserError if `out` holds
-    something already.
+    progress(what, rounds done, rounds, record) after every round; data_dir, finish_rounds as in `run`; resume: go on
+    with the comparison in `out`. A run that diverges stops no other. UserError if `out` holds something else already.
     """
-    folders = row_folders([row.label for row in rows])
-    check_new(out)
+    labels = [row.label for row in rows]
+    folders = row_folders(labels)
+    check_comparison(out, labels, resume)
     find_device(device)
     check_tasks(rows, data_folders(data_dir))
     out.mkdir(parents=True, exist_ok=True)
-    (out / ROWS_NAME).write_text(
-        json.dumps([{"label": row.label, "folder": name} for row, name in zip(rows, folders, strict=True)])
-    )
+    write_rows(out, labels)
     results = []
     for row, name in zip(rows, folders, strict=True):
         first = row.settings.run.seed
-        runs = []
+        places, failures = [], []
         for seed in range(first, first + seeds):
             what = row.label if seeds == 1 else f"{row.label}, seed {seed}"
-            report = _tell(progress, what)
             settings = row.settings.resolved(run={"seed": seed})
-            runs.append(run(settings, out / name / f"seed-{seed}", device, report, data_dir))
-        results.append(
-            RowResult(row.label, tuple(done.path.parent for done in runs), tuple(done.summary() for done in runs))
-        )
+            places.append(out / name / f"seed-{seed}")
+            failure = failure_of(places[-1]) if resume else None
+            if failure is None and not (resume and is_complete(places[-1], settings)):
+                try:
+                    run(
+                        settings,
+                        places[-1],
+                        device,
+                        _tell(progress, what),
+                        data_dir,
+                        resume=resume,
+                        finish_rounds=finish_rounds,
+                    )
+                except DivergedError as error:
+                    failure = str(error)
+            failures += [f"{what}: {failure}"] if failure else []
+        results.append(RowResult(row.label, tuple(places), tuple(map(summary_of, places)), tuple(failures)))
     return results
 
 
@@ -75,15 +88,6 @@ def check_tasks(rows: Sequence[Row], folders: Sequence[Path]) -> None:
         if what not in seen:
             seen.append(what)
             build_task(row.settings, load_dataset(row.settings.task.dataset, folders), Streams(row.settings.run.seed))
-
-
-def row_folders(labels: Sequence[str]) -> list[str]:
-    """A folder name for each label; UserError if two labels give the same."""
-    names = [re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-.") or "row" for label in labels]
-    for name, label in zip(names, labels, strict=True):
-        if names.count(name) > 1:
-            raise UserError(f"[[compare]]: the label {label!r} is there twice, or as good as; give each row its own")
-    return names
 
 
 def _tell(progress: Progress | None, what: str) -> Callable[[int, int, Record], None] | None:

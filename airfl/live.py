@@ -61,14 +61,11 @@ SUMMED = "cost"
 
 def check_live(out: Path, resume: bool = False) -> None:
     """UserError if the scalars cannot go to out/tensorboard: the package is missing, or something is there already.
-    resume: what this very run has written there is removed."""
+    resume: what is there is of the same runs."""
     if importlib.util.find_spec(FOLDER) is None:
         raise UserError('--tensorboard: the package tensorboard is not installed; pip install "airfl[tensorboard]"')
     folder = out / FOLDER
-    if resume and folder.is_dir():
-        for file in folder.glob(EVENTS.format("*")):
-            file.unlink()  # a resumed run tells of all its rounds again
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if not resume and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder}: is there already, and two runs would be drawn as one; choose another --out")
 
 
@@ -109,6 +106,8 @@ class _Board:
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.glob(EVENTS.format("*")):
+            old.unlink()  # a resumed run tells of all its rounds again
         now = time.time()
         self._file = open(folder / EVENTS.format(f"{now:.0f}"), "xb")  # noqa: SIM115  closed by `close`
         self._records, self._event = RecordWriter(self._file), Event

@@ -32,6 +32,7 @@ class RoundProgress:
         self._bar = bar
         self._tasks: dict[str, TaskID] = {}
         self._started: dict[str, float] = {}
+        self._marks: dict[str, tuple[float, int]] = {}
         self._last_line = 0.0
         self._accuracy = math.nan
 
@@ -48,6 +49,7 @@ class RoundProgress:
         accuracy = float(record["test_accuracy"])
         if label not in self._started:
             self._started[label], self._accuracy = time.monotonic(), math.nan
+            self._marks[label] = self._started[label], done
         self._accuracy = self._accuracy if math.isnan(accuracy) else accuracy
         text = "" if math.isnan(self._accuracy) else f"accuracy {100 * self._accuracy:.1f}%"
         if self._bar is None:
@@ -61,12 +63,13 @@ class RoundProgress:
         now = time.monotonic()
         if done < rounds and now - self._last_line < SECONDS_BETWEEN_LINES:
             return
-        self._last_line = now
-        elapsed = now - self._started[label]
-        ending = f"done in {elapsed:.0f} s"
+        ending = f"done in {now - self._started[label]:.0f} s"
         if done < rounds:
-            # The clock starts with the end of the first round, which tells nothing of the others yet.
-            ending = f"{elapsed / (done - 1) * (rounds - done):.0f} s left" if done > 1 else "begun"
+            # By the pace since the last line: a resumed run goes through what it has done in a moment.
+            then, before = self._marks[label]
+            pace = (now - then) / (done - before) if done > before else math.nan
+            ending = "begun" if math.isnan(pace) else f"{pace * (rounds - done):.0f} s left"
+        self._last_line, self._marks[label] = now, (now, done)
         print(
             f"{label}: {', '.join(filter(None, (f'round {done}/{rounds}', text, ending)))}", file=sys.stderr, flush=True
         )

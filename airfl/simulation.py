@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -162,23 +162,42 @@ def first_state(world: World, saved: Saved) -> State:
 
 
 def is_complete(folder: Path, settings: Settings) -> bool:
-    """Whether these settings' run is in the folder, whole. UserError where a complete run of others is."""
-    if not (folder / TRACE_NAME).exists():
+    """Whether these settings' run is in the folder, whole. UserError where a run is that cannot be gone on with: one
+    that failed, a complete one of other settings, one whose checkpoint has gone."""
+    attributes = _attributes(folder)
+    if not attributes:
         return False
+    if attributes["status"] == "complete":
+        check_asked(str(attributes["config"]), folder, settings)
+        discard(folder)
+        return True
+    failure = failure_of(folder)
+    if failure:
+        raise UserError(f"{folder}: its run failed ({failure}); choose another --out")
+    if not (folder / CHECKPOINT_NAME).exists():
+        raise UserError(f"{folder}: its run is not complete, and nothing to go on from is kept; choose another --out")
+    return False
+
+
+def failure_of(folder: Path) -> str | None:
+    """Why the run in the folder failed, if it did so that it would again; UserError where its trace is damaged."""
+    attributes = _attributes(folder)
+    if attributes.get("status") != "failed" or (folder / CHECKPOINT_NAME).exists():
+        return None
+    return str(attributes.get("failure", "of an older airfl"))
+
+
+def _attributes(folder: Path) -> Mapping[str, Any]:
+    """Of the trace in the folder; nothing where there is none, or one that is made anew from what was saved."""
+    if not (folder / TRACE_NAME).exists():
+        return {}
     try:
         with open_trace(folder) as trace:
-            status, config = str(trace.attrs["status"]), str(trace.attrs["config"])
+            return dict(trace.attrs)
     except UserError:
         if (folder / CHECKPOINT_NAME).exists():
-            return False  # the trace is made anew from what was saved
+            return {}
         raise
-    if status != "complete":
-        if not (folder / CHECKPOINT_NAME).exists():
-            raise UserError(f"{folder}: its run is {status} and nothing to go on from is kept; choose another --out")
-        return False
-    check_asked(config, folder, settings)
-    discard(folder)
-    return True
 
 
 def build_world(settings: Settings, device: torch.device, folders: Sequence[Path] | None = None) -> World:

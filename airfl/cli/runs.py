@@ -9,7 +9,9 @@ import typer
 
 from airfl.cli.app import AsJson, Config, DataDir, Device, Out, Overrides, print_table, say
 from airfl.device import check_kind
+from airfl.errors import DivergedError
 
+Resume = Annotated[bool, typer.Option("--resume", help="go on with what was cut off in OUT")]
 Tensorboard = Annotated[bool, typer.Option("--tensorboard", help="scalars of every round, to OUT/tensorboard")]
 
 
@@ -20,7 +22,7 @@ def run(
     out: Out,
     device: Device = "cpu",
     data_dir: DataDir = None,
-    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in OUT")] = False,
+    resume: Resume = False,
     tensorboard: Tensorboard = False,
 ) -> None:
     """Run one scheme; the trace goes to OUT/trace.h5."""
@@ -71,21 +73,22 @@ def compare(
     device: Device = "cpu",
     data_dir: DataDir = None,
     copy_to: Annotated[Path | None, typer.Option(help="folder for a copy of table and figure, replaced there")] = None,
+    resume: Resume = False,
     tensorboard: Tensorboard = False,
 ) -> None:
     """Run several rows on the same devices and fades; table, figure."""
     from airfl.config import load_rows
     from airfl.live import check_live, live_rows
-    from airfl.output import check_new
+    from airfl.rows import check_comparison
     from airfl.schemes import check_recipe
     from airfl.tasks import check_fit
 
     names = [name.strip() for name in schemes.split(",") if name.strip()]
     rows = load_rows(config, overrides or [], names)
     check_kind(device)
-    check_new(out)
+    check_comparison(out, [row.label for row in rows], resume)
     if tensorboard:
-        check_live(out)
+        check_live(out, resume)
     for row in rows:
         check_fit(row.settings)
         check_recipe(row.settings)
@@ -100,7 +103,7 @@ def compare(
         round_progress() as progress,
         live_rows(out if tensorboard else None, progress.labelled_reporter()) as report,
     ):
-        results = compare_rows(rows, seeds, out, device, report, data_dir)
+        results = compare_rows(rows, seeds, out, device, report, data_dir, resume=resume, finish_rounds=True)
     files = write_report(results, out)
     print_table(terminal_table([TableRow(result.label, result.summaries) for result in results], str(out)))
     for sentence in dict.fromkeys(result.summaries[0].broken_claim() for result in results):
@@ -110,6 +113,9 @@ def compare(
     if copy_to:
         files = [*files, *copy_report(files, copy_to)]
     say("written: " + ", ".join(str(file) for file in files))
+    failures = [failure for result in results for failure in result.failures]
+    if failures:
+        raise DivergedError(f"{out}: {'; '.join(failures)}")
 
 
 def budget(
