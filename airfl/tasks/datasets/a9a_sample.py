@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airfl.tasks.datasets.a9a import load_rows
+from airfl.tasks.datasets.a9a import NAMES, load_rows
 from airfl.tasks.datasets.fashion_mnist_sample import SUMS, check_sums
 from airfl.tasks.datasets.raw import RawData
 
@@ -18,5 +18,5 @@ def files(folder: Path) -> list[Path]:
 
 def load(folder: Path) -> RawData:
     """The first 2,000 + 1,000 rows of a9a; UserError if a file is missing or not what it was."""
-    check_sums(folder)
+    check_sums(folder, NAMES)
     return load_rows(folder, TRAIN, TEST)

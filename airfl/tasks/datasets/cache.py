@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,14 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from airfl.cache import cache_folder
+from airfl.tasks.datasets.formats.files import BLOCK_BYTES
 from airfl.tasks.datasets.raw import RawData
 
 log = logging.getLogger(__name__)
 
 # Part of the address: raise it when what a loader gives for the same files changes.
 FORMAT = 1
-META = "meta.json"
+META, SUM = "meta.json", "sum"
 UNFINISHED = "unfinished-"
 SECONDS_OF_A_DAY = 86_400
 ARRAYS = ("train_inputs", "train_targets", "test_inputs", "test_targets", "train_writers", "test_writers")
@@ -86,8 +88,10 @@ def _write(raw: RawData, folder: Path, places: list[str]) -> None:
         for field, array in arrays.items():
             np.save(unfinished / f"{field}.npy", array)
         shapes = {field: [str(array.dtype), *array.shape] for field, array in arrays.items()}
+        sums = {field: _sum(unfinished / f"{field}.npy") for field in arrays}
         meta = {"shapes": shapes, "classes": raw.classes, "mean": raw.mean, "std": raw.std, "places": places}
-        (unfinished / META).write_text(json.dumps(meta))
+        meta |= {"sums": sums}
+        (unfinished / META).write_text(json.dumps({**meta, SUM: _sum_of(meta)}))
         if _read(folder) is None:  # else another process was first, just as good
             shutil.rmtree(folder, ignore_errors=True)
             unfinished.rename(folder)
@@ -106,10 +110,33 @@ def _tidy(folder: Path) -> None:
             shutil.rmtree(other, ignore_errors=True)  # whoever has it mapped keeps it until the end
 
 
+def _meta(folder: Path) -> Any:
+    """What is told of the arrays; FileNotFoundError where there is no such file, ValueError where it is not whole."""
+    path = folder / META
+    if not path.is_file():  # a pipe is waited for without end
+        raise FileNotFoundError(path)
+    return json.loads(path.read_text())
+
+
+def _sum(path: Path) -> int:
+    """Of a file's bytes: a bad block is noticed and not trained on (0.1 s for CIFAR-10)."""
+    if not path.is_file():  # a pipe is waited for without end
+        raise FileNotFoundError(path)
+    found = 0
+    with open(path, "rb") as file:
+        while block := file.read(BLOCK_BYTES):
+            found = zlib.crc32(block, found)
+    return found
+
+
+def _sum_of(meta: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(meta, sort_keys=True).encode())
+
+
 def _places_of(folder: Path) -> Any:
     """Where the files lay that are kept there; the folder itself if that cannot be read, which is like no other."""
     try:
-        return json.loads((folder / META).read_text())["places"]
+        return _meta(folder)["places"]
     except Exception:  # a damaged file can raise anything
         return folder
 
@@ -117,7 +144,11 @@ def _places_of(folder: Path) -> Any:
 def _read(folder: Path) -> RawData | None:
     """What is kept there, or None if it is not whole."""
     try:
-        meta = json.loads((folder / META).read_text())
+        meta = _meta(folder)
+        if meta.pop(SUM) != _sum_of(meta):
+            return None
+        if any(_sum(folder / f"{field}.npy") != meta["sums"][field] for field in meta["shapes"]):
+            return None
         arrays: dict[str, Any] = {
             # "c": torch wants arrays it could write to; nobody does, so the pages stay shared.
             field: open_memmap(folder / f"{field}.npy", mode="c")

@@ -119,13 +119,13 @@ def _to_images(path: Path, user: str, x: list[Any]) -> NDArray[np.uint8]:
     try:
         if not all(isinstance(row, list) and {*map(type, row)} <= {int, float} for row in x):
             raise ValueError
-        values = np.array(x, dtype=np.float64).reshape(len(x), PIXELS) * LARGEST_BYTE
+        greys = np.array(x, dtype=np.float64).reshape(len(x), PIXELS)
     except (ValueError, TypeError, OverflowError):
         raise UserError(f"{path}: user {user!r}: x must be lists of {PIXELS} numbers") from None
-    if not np.all(np.isfinite(values)):
-        raise UserError(f"{path}: user {user!r}: x must be grey levels k/255 between 0 and 1")
+    # "not <=" rather than ">": so that nan is refused too. Bounds first: beyond them 255 times may be too much.
+    within = np.all((greys >= -0.01) & (greys <= 1.01))
+    values = greys * LARGEST_BYTE if within else np.array(np.nan)
     levels = np.rint(values)
-    # "not <=" rather than ">": so that nan is refused too.
     if values.size and not (
         np.abs(values - levels).max() <= 0.01 and levels.min() >= 0 and levels.max() <= LARGEST_BYTE
     ):

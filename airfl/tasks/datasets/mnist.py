@@ -47,7 +47,7 @@ def load_images(folder: Path, train: int = TRAIN, test: int = TEST) -> RawData:
 
 def read_writers(path: Path, targets: NDArray[np.int64]) -> NDArray[np.int64]:
     """Writer of each training image, [n], from a QMNIST label file whose classes must agree with the labels."""
-    table = read_idx(path, 2, INTEGER)
+    table = read_idx(path, 2, INTEGER, most=2 * 4 * QMNIST_COLUMNS * len(targets))
     if table.shape != (len(targets), QMNIST_COLUMNS):
         raise UserError(f"{path}: a table of {table.shape}, {(len(targets), QMNIST_COLUMNS)} is wanted")
     differing = np.flatnonzero(table[:, CLASS_COLUMN] != targets)
@@ -55,7 +55,10 @@ def read_writers(path: Path, targets: NDArray[np.int64]) -> NDArray[np.int64]:
         raise UserError(
             f"{path}: the class of image {differing[0]:,} is not its MNIST label; these labels are of other images"
         )
-    return table[:, WRITER_COLUMN].astype(np.int64)
+    writers = table[:, WRITER_COLUMN].astype(np.int64)
+    if writers.min(initial=0) < 0:
+        raise UserError(f"{path}: writer {writers.min()}, whole numbers from 0 are wanted; get the file again")
+    return writers
 
 
 def _writer_labels(folder: Path) -> Path | None:
@@ -64,7 +67,8 @@ def _writer_labels(folder: Path) -> Path | None:
 
 def _read_part(folder: Path, part: str, wanted: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     images_path, labels_path = find_all(folder, (IMAGES.format(part), LABELS.format(part)))
-    images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
+    # Twice what is wanted: nearly right files are told what is wrong with them.
+    images, labels = read_idx(images_path, 3, most=2 * wanted * 28 * 28), read_idx(labels_path, 1, most=2 * wanted)
     if images.shape[1:] != (28, 28):
         raise UserError(f"{images_path}: images of {images.shape[1:]} pixels, (28, 28) is wanted")
     if len(images) != len(labels):

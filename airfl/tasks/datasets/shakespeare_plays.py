@@ -29,7 +29,7 @@ STRIDE = 5
 SPEECHES = 2
 TEST_PART = 5  # a fifth
 FEWEST_CHARACTERS = TEST_PART * (WINDOW + 1)
-LARGEST_TEXT = 16 << 20
+LARGEST_TEXT = 4 << 20  # a play has 0.1 to 0.2 million characters
 
 Windows = tuple[NDArray[np.uint8], NDArray[np.int64]]
 

@@ -13,6 +13,21 @@ from pathlib import Path
 from airfl.errors import MachineError, UserError
 from airfl.tasks.downloads.mirror import BLOCK, reason
 
+LARGEST_MEMBER = 1 << 30  # bytes; a sparse one takes no room in the archive
+# What reading a damaged one raises: tarfile passes on what goes wrong with its numbers, and calls itself for every long
+# name. Other errors of the disk are the caller's.
+DAMAGE = (
+    tarfile.TarError,
+    gzip.BadGzipFile,
+    EOFError,
+    zlib.error,
+    LZMAError,
+    ValueError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+)
+
 
 def is_there(path: Path) -> bool:
     if os.path.lexists(path) and not path.is_file():
@@ -31,7 +46,7 @@ def unpack(archive: Path, folder: Path, members: tuple[str, ...]) -> None:
                     lacking.remove(info.name)
                 if not lacking:
                     break
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, LZMAError) as error:
+    except DAMAGE as error:
         raise MachineError(f"{archive}: cannot be unpacked ({reason(error)}); remove it and try again") from None
     if lacking:
         raise MachineError(f"{archive}: holds no {', '.join(sorted(lacking))}; remove it and try again")
@@ -41,10 +56,15 @@ def _unpack_member(tar: tarfile.TarFile, info: tarfile.TarInfo, archive: Path, p
     content = tar.extractfile(info) if info.isreg() else None
     if content is None:
         raise MachineError(f"{archive}: {info.name} in it is not a regular file; remove it and try again")
+    if info.size > LARGEST_MEMBER:
+        raise MachineError(f"{archive}: {info.name} in it is of {info.size:,} bytes; remove it and try again")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    with content, open(part, "wb") as file:
-        shutil.copyfileobj(content, file, BLOCK)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    try:
+        with content, open(part, "wb") as file:
+            shutil.copyfileobj(content, file, BLOCK)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)

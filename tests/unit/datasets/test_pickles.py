@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets.formats.array_pickle import ALLOWED, load_array_pickle
+from airfl.tasks.datasets.formats.array_pickle import ALLOWED, _Copies, load_array_pickle
 from tests.unit.datasets.support import REFUSED_APART, apart, peak_of, put, read_or_refused
 from tests.unit.datasets.test_cifar10 import BATCHES, python2_batch, python3_batch
 from tests.unit.datasets.test_sample import refusal
@@ -245,7 +245,8 @@ def test_a_pickle_leaves_the_reader_as_it_was(tmp_path: Path) -> None:
         state_of_instance = b"}" + text_of("left") + text_of("behind") + b"s"
         for given in (state, state_of_instance):
             refused_pickle(path, b"\x80\x04" + name_of(module, name) + given + b"b.")
-    for stand_in in ALLOWED.values():
+    for made in ALLOWED.values():
+        stand_in = made(_Copies(0))
         assert not hasattr(stand_in, "left")
         assert getattr(stand_in, "__defaults__", None) is None
 

@@ -10,6 +10,7 @@ import io
 import math
 import pickle
 import pickletools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,18 @@ class _Array:
         self.value = np.frombuffer(content, dtype=np.uint8).reshape(shape, order="F" if fortran else "C")
 
 
+class _Copies:
+    """How many bytes may still be copied: a remembered value can be named again and again."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def take(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise _NotPlainError("more values than fit into it")
+
+
 class _Fixed:
     """A stand-in for a function: unlike one it takes no attributes from BUILD."""
 
@@ -76,11 +89,15 @@ class _Reconstruct(_Fixed):
 class _FromBuffer(_Fixed):
     """Stands for numpy's function of that name, with which protocol 5 writes arrays."""
 
-    __slots__ = ()
+    __slots__ = ("_copies",)
+
+    def __init__(self, copies: _Copies) -> None:
+        self._copies = copies
 
     def __call__(self, content: Any, kind: Any, shape: Any, order: Any) -> _Array:
         if not isinstance(content, bytes | bytearray) or order not in ("C", "F"):
             raise _NotPlainError("an array that is not one of bytes")
+        self._copies.take(len(content))
         array = _Array()
         array.__setstate__((1, shape, kind, order == "F", bytes(content)))
         return array
@@ -89,22 +106,26 @@ class _FromBuffer(_Fixed):
 class _Encode(_Fixed):
     """Stands for _codecs.encode, with which Python 3 writes bytes in protocol 2."""
 
-    __slots__ = ()
+    __slots__ = ("_copies",)
+
+    def __init__(self, copies: _Copies) -> None:
+        self._copies = copies
 
     def __call__(self, text: Any, encoding: Any) -> bytes:
         if not (isinstance(text, str) and encoding == "latin1"):
             raise _NotPlainError("an encoding other than latin1")
+        self._copies.take(len(text))
         return text.encode("latin1")
 
 
-ALLOWED: dict[tuple[str, str], Any] = {
-    ("numpy", "dtype"): _ByteType,
-    ("numpy", "ndarray"): _Array,
-    ("numpy.core.multiarray", "_reconstruct"): _Reconstruct(),
-    ("numpy._core.multiarray", "_reconstruct"): _Reconstruct(),
-    ("numpy.core.numeric", "_frombuffer"): _FromBuffer(),
-    ("numpy._core.numeric", "_frombuffer"): _FromBuffer(),
-    ("_codecs", "encode"): _Encode(),
+ALLOWED: dict[tuple[str, str], Callable[[_Copies], Any]] = {
+    ("numpy", "dtype"): lambda _: _ByteType,
+    ("numpy", "ndarray"): lambda _: _Array,
+    ("numpy.core.multiarray", "_reconstruct"): lambda _: _Reconstruct(),
+    ("numpy._core.multiarray", "_reconstruct"): lambda _: _Reconstruct(),
+    ("numpy.core.numeric", "_frombuffer"): _FromBuffer,
+    ("numpy._core.numeric", "_frombuffer"): _FromBuffer,
+    ("_codecs", "encode"): _Encode,
 }
 
 # What plain values and arrays are written with. No extensions (their cache goes past find_class), no persistent ids, no
@@ -123,12 +144,16 @@ LOOKS_UP = ("INST", "OBJ", "NEWOBJ", "NEWOBJ_EX")  # through find_class, which r
 
 
 class _Unpickler(pickle.Unpickler):
+    def __init__(self, content: bytes) -> None:
+        super().__init__(io.BytesIO(content), encoding="bytes")
+        self._copies = _Copies(len(content))
+
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in ALLOWED:
             asked = f"{module[:60]}.{name[:60]}"
             asked = asked if asked.isprintable() else repr(asked)
             raise _NotPlainError(f"it asks for {asked}, which such a file does not need")
-        return ALLOWED[module, name]
+        return ALLOWED[module, name](self._copies)
 
 
 def load_array_pickle(path: Path, content: bytes) -> dict[Any, Any]:
@@ -138,7 +163,7 @@ def load_array_pickle(path: Path, content: bytes) -> dict[Any, Any]:
     """
     try:
         _check_operations(content)
-        value = _Unpickler(io.BytesIO(content), encoding="bytes").load()
+        value = _Unpickler(content).load()
     except _NotPlainError as error:
         raise UserError(f"{path}: refused, not a plain pickle of a data set: {error}") from None
     except Exception as error:  # a damaged pickle can raise anything

@@ -41,6 +41,8 @@ def reading(path: Path) -> Iterator[IO[bytes]]:
             yield cast(IO[bytes], file)
     except FileNotFoundError:
         raise UserError(f"{path}: no such file") from None
+    except MemoryError:  # an xz file says how much its reader has to set aside
+        raise UserError(f"{path}: unpacking it asks for more memory than there is; get the file again") from None
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise UserError(f"{path}: cannot be read ({error}); get the file again") from None
 

@@ -15,12 +15,13 @@ from airfl.tasks.datasets.formats.files import check_length, read_at_most, readi
 
 UNSIGNED_BYTE, INTEGER = 8, 12
 DTYPES: dict[int, np.dtype[Any]] = {UNSIGNED_BYTE: np.dtype("u1"), INTEGER: np.dtype(">i4")}
+LARGEST = 1 << 28  # bytes; MNIST's pictures are 47 million
 
 
-def read_idx(path: Path, dimensions: int, kind: int = UNSIGNED_BYTE) -> NDArray[Any]:
+def read_idx(path: Path, dimensions: int, kind: int = UNSIGNED_BYTE, most: int = LARGEST) -> NDArray[Any]:
     """The array in an idx file with that many dimensions (images 3, labels 1), unsigned bytes or 4-byte integers.
 
-    Raises UserError if the file is missing, not idx, cut off or longer than its header says.
+    Raises UserError if the file is missing, not idx, cut off, longer than its header says or of more than `most` bytes.
     """
     with reading(path) as file:
         header = file.read(4 + 4 * dimensions)
@@ -33,9 +34,12 @@ def read_idx(path: Path, dimensions: int, kind: int = UNSIGNED_BYTE) -> NDArray[
         if len(header) < 4 + 4 * dimensions:
             raise UserError(f"{path}: cut off within its header; get the file again")
         shape = struct.unpack(f">{dimensions}I", header[4:])
-        # The header is not trusted with an allocation: read what is there, one byte more than is wanted at most.
         wanted = math.prod(shape) * DTYPES[kind].itemsize
-        body = read_at_most(file, wanted + 1)
+        # The header is not trusted with an allocation: read what is there, one byte more than is wanted at most, and
+        # no more than anybody wants: a small packed file may hold as much as it announces.
+        body = read_at_most(file, min(wanted, most) + 1)
+    if len(body) > most:
+        raise UserError(f"{path}: an array of shape {shape} announced, which is too large; get the file again")
     check_length(path, body, wanted)
     try:
         return np.frombuffer(body, dtype=DTYPES[kind]).reshape(shape)

@@ -25,6 +25,7 @@ NUMERIC_CLASSES = range(6, 16)  # double to uint64; below are cells, structures,
 COMPLEX = 0x0800
 DTYPES = {1: "i1", 2: "u1", 3: "<i2", 4: "<u2", 5: "<i4", 6: "<u4", 7: "<f4", 9: "<f8", 12: "<i8", 13: "<u8"}
 LONGEST_ELEMENT = 1024  # flags, lengths and names are short
+MOST_BESIDES = 64 << 20  # bytes of variables that are not asked for: what is packed once more may hold any number
 
 Read = Callable[[int], bytes]  # exactly so many bytes, else EOFError
 
@@ -52,7 +53,7 @@ def read_mat(path: Path, takers: Mapping[str, Callable[[Variable], None]]) -> No
     Raises UserError if the file is missing, not of level 5, damaged or cut off, or a variable is not there or is no
     plain array of numbers.
     """
-    lacking = set(takers)
+    lacking, besides = set(takers), 0
     with reading(path) as file:
         header = file.read(HEADER_BYTES)
         if header[-4:] != VERSION_AND_ORDER or len(header) < HEADER_BYTES:
@@ -69,6 +70,9 @@ def read_mat(path: Path, takers: Mapping[str, Callable[[Variable], None]]) -> No
                 raise UserError(f"{path}: a variable of kind {kind}, arrays (14) are wanted; get the file again")
             name = _take(path, element, takers, lacking)
             lacking.discard(name)
+            besides += 0 if name else size
+            if besides > MOST_BESIDES:
+                raise UserError(f"{path}: more than {MOST_BESIDES >> 20} MiB of other arrays in it; get the file again")
             element.finish(checked=name in takers)
     if lacking:
         raise UserError(f"{path}: there is no array {min(lacking)} in it; get the file again")
@@ -98,6 +102,8 @@ def _tag(read: Read) -> tuple[int, int, bytes | None]:
     """Type and bytes of an element, and its content where that is in the tag itself (4 bytes at most)."""
     word, rest = struct.unpack("<I4s", read(8))
     if word >> 16:
+        if word >> 16 > len(rest):
+            raise EOFError("cut off")
         return word & 0xFFFF, word >> 16, rest
     return word, int.from_bytes(rest, "little"), None
 

@@ -1,0 +1,124 @@
+"""What a loader makes of a folder: a valid data set, one line, or a failed test."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tracemalloc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+
+from airfl.errors import UserError
+from airfl.tasks.datasets.raw import RawData
+from tests.reliability.data_samples import Content, Sample
+from tests.unit.datasets.support import put
+
+LONGEST_LINE = 300
+SECONDS = 20  # a case that takes so long hangs
+
+
+@contextmanager
+def within_seconds() -> Iterator[None]:
+    """A case that hangs fails, also one that waits for a file."""
+
+    def give_up(_number: int, _frame: FrameType | None) -> None:
+        raise AssertionError(f"not done after {SECONDS} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def lay(folder: Path, content: Content, suffix: str) -> dict[str, Path]:
+    """The files of a sample, packed."""
+    return {name: put(folder / f"{name}{suffix}", data) for name, data in content.items()}
+
+
+def read(sample: Sample, folder: Path) -> RawData:
+    """As load_dataset does; UserError where there is nothing."""
+    if not sample.loader.files(folder):
+        raise UserError(f"{folder}: nothing there")
+    return sample.load(folder)
+
+
+def valid(raw: RawData, sample: Sample) -> None:
+    """All that RawData promises."""
+    for inputs, targets, writers in [
+        (raw.train_inputs, raw.train_targets, raw.train_writers),
+        (raw.test_inputs, raw.test_targets, raw.test_writers),
+    ]:
+        assert (inputs.dtype, targets.dtype) == (np.uint8, np.int64)
+        assert len(targets) > 0
+        assert inputs.shape == (len(targets), *sample.shape)
+        assert 0 <= targets.min() <= targets.max() < raw.classes
+        if sample.kind == "features":
+            assert inputs.max() <= 1
+        if sample.kind == "text":
+            assert inputs.max() < sample.classes
+        if writers is not None:
+            assert (writers.dtype, writers.shape) == (np.int64, targets.shape)
+            assert writers.min() >= 0
+    assert raw.classes == sample.classes
+    assert len(raw.mean) == len(raw.std) == (sample.shape[0] if sample.kind == "pixels" else 0)
+    assert all(0 <= value <= 1 for value in (*raw.mean, *raw.std))  # nan is not
+
+
+def outcome(sample: Sample, folder: Path, most: int) -> str:
+    """ "read" or "refused"; a failed test for everything else, more memory than `most` included."""
+    raw, line = None, ""
+    tracemalloc.start()
+    try:
+        with within_seconds():
+            raw = read(sample, folder)
+    except UserError as error:
+        line = str(error)
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak <= most, f"{peak:,} bytes, {most:,} are allowed"
+    if raw is not None:
+        valid(raw, sample)
+        return "read"
+    assert str(folder) in line
+    assert line.isprintable()
+    assert len(line) < LONGEST_LINE + len(str(folder))
+    return "refused"
+
+
+def _pipe(path: Path, _good: bytes) -> None:
+    os.mkfifo(path)
+
+
+def _folder(path: Path, _good: bytes) -> None:
+    path.mkdir()
+
+
+def _folder_with_it(path: Path, good: bytes) -> None:
+    path.mkdir()
+    (path / path.name).write_bytes(good)
+
+
+def _link_to(target: str) -> Callable[[Path, bytes], None]:
+    return lambda path, _good: path.symlink_to(target)
+
+
+NO_FILES: dict[str, Callable[[Path, bytes], None]] = {
+    "nothing": lambda path, good: None,
+    "a pipe": _pipe,
+    "a folder": _folder,
+    "a folder with it": _folder_with_it,
+    "a link to nothing": _link_to("nowhere"),
+    "a link to itself": lambda path, _good: path.symlink_to(path.name),
+    "a link to zeros": _link_to("/dev/zero"),
+    "a link to null": _link_to("/dev/null"),
+    "a link to a folder": _link_to("/"),
+    "empty": lambda path, good: path.write_bytes(b"") and None,
+}

@@ -1,0 +1,195 @@
+"""Damaged versions of a file: cut short, bytes and bits flipped, blocks moved, numbers of the header replaced."""
+
+import itertools
+import struct
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+Mutation = Callable[[np.random.Generator, bytes], bytes]
+
+HEADER = 256  # bytes in which a format is likely to keep its sizes
+NUMBERS = (0, 1, -1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, -0x80000000, 0x7FFFFFFFFFFFFFFF, -0x8000000000000000)
+DIGITS = (
+    b"0",
+    b"-1",
+    b"99999999999999999999",
+    b"1e999",
+    b"-1e999",
+    b"NaN",
+    b"Infinity",
+    b"4294967296",
+    b"0.5",
+    b"null",
+)
+PIECES = (
+    b"\x00",
+    b"\xff\xfe",
+    b"\xc3\x28",
+    b"\xed\xa0\x80",
+    b"\n",
+    b"\r",
+    b"[" * 5000,
+    b"{",
+    b"}",
+    b'"',
+    b"\\u0000",
+    b":",
+    b",",
+    b" ",
+)
+
+
+def truncated(data: bytes, count: int) -> Iterator[tuple[str, bytes]]:
+    """`data` cut at `count` lengths evenly spread from 0 to all but one byte (each length once)."""
+    if data:
+        for length in sorted({int(place) for place in np.linspace(0, len(data) - 1, count)}):
+            yield f"cut at {length} of {len(data)}", data[:length]
+
+
+def flipped(rng: np.random.Generator, data: bytes, count: int) -> Iterator[tuple[str, bytes]]:
+    """`data` with one byte replaced by another, `count` times at random places."""
+    for _ in range(count if data else 0):
+        place, other = int(rng.integers(len(data))), int(rng.integers(1, 256))
+        yield (
+            f"byte {place} of {len(data)} xor {other:#04x}",
+            data[:place] + bytes([data[place] ^ other]) + data[place + 1 :],
+        )
+
+
+def mutations(rng: np.random.Generator, data: bytes, first: int = 0) -> Iterator[tuple[str, bytes]]:
+    """(name, damaged bytes) without end, every kind in turn; take as many as wanted with itertools.islice.
+
+    first: where in the list of kinds to begin, for files that get a few each.
+    """
+    for number in itertools.count(first):
+        name, mutation = MUTATIONS[number % len(MUTATIONS)]
+        yield f"{name} {number}", mutation(rng, data)
+
+
+def _cut(rng: np.random.Generator, data: bytes) -> bytes:
+    return data[: _place(rng, data)]
+
+
+def _cut_head(rng: np.random.Generator, data: bytes) -> bytes:
+    return data[_place(rng, data) :]
+
+
+def _byte(rng: np.random.Generator, data: bytes) -> bytes:
+    return next((damaged for _, damaged in flipped(rng, data, 1)), b"?")
+
+
+def _bit(rng: np.random.Generator, data: bytes) -> bytes:
+    place = _place(rng, data)
+    return _replace(data, place, bytes([data[place] ^ (1 << int(rng.integers(8)))])) if data else b"?"
+
+
+def _head_byte(rng: np.random.Generator, data: bytes) -> bytes:
+    return _byte(rng, data[:HEADER]) + data[HEADER:]
+
+
+def _many_bytes(rng: np.random.Generator, data: bytes) -> bytes:
+    damaged = bytearray(data)
+    for _ in range(int(rng.integers(2, 30)) if data else 0):
+        damaged[int(rng.integers(len(data)))] = int(rng.integers(256))
+    return bytes(damaged)
+
+
+def _zeros(rng: np.random.Generator, data: bytes) -> bytes:
+    start, length = _block(rng, data)
+    return _replace(data, start, bytes(length))
+
+
+def _inserted(rng: np.random.Generator, data: bytes) -> bytes:
+    place = _place(rng, data)
+    return data[:place] + rng.bytes(int(rng.integers(1, 64))) + data[place:]
+
+
+def _removed(rng: np.random.Generator, data: bytes) -> bytes:
+    start, length = _block(rng, data)
+    return data[:start] + data[start + length :]
+
+
+def _doubled(rng: np.random.Generator, data: bytes) -> bytes:
+    start, length = _block(rng, data)
+    return data[: start + length] + data[start:]
+
+
+def _swapped(rng: np.random.Generator, data: bytes) -> bytes:
+    a, b = sorted((_place(rng, data), _place(rng, data)))
+    length = min(b - a, len(data) - b, 512)
+    damaged = bytearray(data)
+    damaged[a : a + length], damaged[b : b + length] = data[b : b + length], data[a : a + length]
+    return bytes(damaged)
+
+
+def _number(rng: np.random.Generator, data: bytes) -> bytes:
+    """A whole number of the header, of 1 to 8 bytes in either byte order, becomes an extreme one."""
+    size, order = int(rng.choice((1, 2, 4, 8))), str(rng.choice(("<", ">")))
+    value = NUMBERS[int(rng.integers(len(NUMBERS)))] & ((1 << (8 * size)) - 1)
+    packed = struct.pack(f"{order}Q", value)
+    place = _place(rng, data[:HEADER]) if rng.integers(2) else _place(rng, data)
+    return _replace(data, place, packed[:size] if order == "<" else packed[-size:])
+
+
+def _digits(rng: np.random.Generator, data: bytes) -> bytes:
+    """A run of ASCII digits becomes another number (a text format's value or size); else a byte flips."""
+    places = [place for place in range(len(data[: 1 << 16])) if data[place] in b"0123456789"]
+    if not places:
+        return _byte(rng, data)
+    start = end = places[int(rng.integers(len(places)))]
+    while start > 0 and data[start - 1] in b"0123456789":
+        start -= 1
+    while end < len(data) and data[end] in b"0123456789":
+        end += 1
+    return data[:start] + DIGITS[int(rng.integers(len(DIGITS)))] + data[end:]
+
+
+def _piece(rng: np.random.Generator, data: bytes) -> bytes:
+    """Bytes that text formats stumble on: half a UTF-8 character, brackets without end, a NUL."""
+    place = _place(rng, data)
+    return data[:place] + PIECES[int(rng.integers(len(PIECES)))] + data[place:]
+
+
+def _noise(rng: np.random.Generator, data: bytes) -> bytes:
+    return rng.bytes(int(rng.integers(len(data) + 1)))
+
+
+def _tail(rng: np.random.Generator, data: bytes) -> bytes:
+    return data + rng.bytes(int(rng.integers(1, 300)))
+
+
+def _place(rng: np.random.Generator, data: bytes) -> int:
+    return int(rng.integers(len(data))) if data else 0
+
+
+def _block(rng: np.random.Generator, data: bytes) -> tuple[int, int]:
+    """(start, length) of a block: short ones are as likely as long ones."""
+    start = _place(rng, data)
+    longest = max(len(data) - start, 1)
+    return start, min(int(2 ** rng.uniform(0, 16)), longest)
+
+
+def _replace(data: bytes, place: int, piece: bytes) -> bytes:
+    """`piece` over the bytes at `place`; the length stays."""
+    return (data[:place] + piece + data[place + len(piece) :])[: len(data)]
+
+
+MUTATIONS: tuple[tuple[str, Mutation], ...] = (
+    ("cut", _cut),
+    ("byte", _byte),
+    ("bit", _bit),
+    ("number", _number),
+    ("header byte", _head_byte),
+    ("digits", _digits),
+    ("inserted", _inserted),
+    ("removed", _removed),
+    ("doubled", _doubled),
+    ("swapped", _swapped),
+    ("zeros", _zeros),
+    ("many bytes", _many_bytes),
+    ("piece", _piece),
+    ("head cut", _cut_head),
+    ("tail", _tail),
+    ("noise", _noise),
+)
