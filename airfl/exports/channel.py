@@ -82,6 +82,8 @@ def _radio(trace: xarray.Dataset) -> tuple[Radio, Frame]:
     settings = _settings(trace)
     radio = build_radio(settings, Streams(settings.run.seed))
     entries = int(trace["message_length"][0])
+    if entries < 1:
+        raise UserError(f"{trace.encoding['source']}: damaged: messages of {entries} entries; run it again")
     if trace.attrs["link"] != "analog":
         entries = max(entries, 2 * radio.grid.used_subcarriers)  # as in `build_cell`
     return radio, radio.frame(entries)

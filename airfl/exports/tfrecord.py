@@ -66,8 +66,8 @@ def parser(features: str | Path) -> Callable[[Any], dict[str, Any]]:
     features: the file features.json beside the records. Raises UserError if it cannot be read.
     """
     try:
-        described = json.loads(Path(features).read_text())["features"]
-    except (OSError, ValueError, KeyError, TypeError):
+        described = dict(json.loads(Path(features).read_text())["features"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise UserError(f"{features}: not the features.json of a TFRecord export; export again") from None
     tensorflow = _tensorflow()
     spec = {name: _spec(tensorflow, one) for name, one in described.items()}

@@ -46,8 +46,11 @@ def _address(accountant: str, adjacency: Adjacency, delta: float, tolerance: flo
 def _read(address: str) -> Figures | None:
     try:
         with closing(_open()) as table:
-            row = table.execute("select lower, upper from figures where address = ?", (address,)).fetchone()
-        return None if row is None else (float(row[0]), float(row[1]))
+            row = table.execute("select lower, upper, sum from sums where address = ?", (address,)).fetchone()
+        if row is None:
+            return None
+        found = float(row[0]), float(row[1])
+        return found if row[2] == _checksum(address, found) else None
     except (sqlite3.Error, OSError, TypeError, ValueError):
         return None
 
@@ -55,14 +58,20 @@ def _read(address: str) -> Figures | None:
 def _write(address: str, figures: Figures) -> None:
     try:
         with closing(_open()) as table, table:
-            table.execute("insert or replace into figures values (?, ?, ?)", (address, *figures))
-    except (sqlite3.Error, OSError):
+            row = (address, *figures, _checksum(address, figures))
+            table.execute("insert or replace into sums values (?, ?, ?, ?)", row)
+    except (sqlite3.Error, OSError, ValueError):
         return
+
+
+def _checksum(address: str, figures: Figures) -> str:
+    """Of a row: a figure that was damaged on disk is still a number."""
+    return hashlib.sha256(f"{address} {figures[0].hex()} {figures[1].hex()}".encode()).hexdigest()
 
 
 def _open() -> sqlite3.Connection:
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     table = sqlite3.connect(folder / FILE_NAME, timeout=SECONDS_TO_WAIT)
-    table.execute("create table if not exists figures (address text primary key, lower real, upper real)")
+    table.execute("create table if not exists sums (address text primary key, lower real, upper real, sum text)")
     return table

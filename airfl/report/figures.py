@@ -70,7 +70,7 @@ def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
         raise UserError(f"{runs[0].folder}: no round of this run was evaluated")
     stacked = {name: np.stack([values[name] for _, values in known]) for name in known[0][1]}
     return Curves(
-        label=label,
+        label=f"{label}{_mark(runs)}",
         link=str(runs[0].trace.attrs.get("link")),
         energy_units=str(runs[0].trace["energy_j"].attrs["units"]),
         rounds=known[0][0] + 1,
@@ -79,6 +79,12 @@ def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
         energy=stacked["energy_j"],
         resource_elements=stacked["resource_elements"],
     )
+
+
+def _mark(runs: Sequence[Rounds]) -> str:
+    """ " (failed)" where a run did not come to its end."""
+    states = {str(run.trace.attrs.get("status")) for run in runs} - {"complete"}
+    return f" ({', '.join(sorted(states))})" if states else ""
 
 
 def plot(groups: Sequence[tuple[str, Sequence[Rounds]]], out: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airfl.errors import UserError, unknown_name
 from airfl.report.numbers import figure, scientific
 from airfl.report.summary import Summary
-from airfl.report.table import COLUMNS, HEADING_WIDTH, TableRow, cells, notes, shown
+from airfl.report.table import COLUMNS, HEADING_WIDTH, TableRow, cells, mark, notes, shown
 from airfl.results.averages import Average, average
 from airfl.results.collect import Group, Results, short
 from airfl.results.equal_cost import COSTS, compare_at, costs_to, reached
@@ -71,6 +71,7 @@ def _plain_group(group: Group, budgets: Mapping[str, float], target: float | Non
         "scheme": group.scheme,
         "link": group.link,
         "seeds": [run.seed for run in group.runs],
+        "statuses": [run.digest.summary.status for run in group.runs],
         "figures": {name: plain_average(one) for name, one in averages(group).items()},
     }
     if budgets:
@@ -156,7 +157,8 @@ def _who(results: Results, group: Group) -> list[str]:
     from airfl.results.collect import plain
 
     labelled = [group.label] if any(run.label for run in results.runs) else []
-    return [*labelled, *(plain(group.values.get(key)) for key in results.axes)] or [group.scheme]
+    who = [*labelled, *(plain(group.values.get(key)) for key in results.axes)] or [group.scheme]
+    return [f"{who[0]}{mark([run.digest.summary for run in group.runs])}", *who[1:]]
 
 
 def _caption(rows: Sequence[TableRow]) -> str:

@@ -119,6 +119,18 @@ class TableRow:
     label: str
     runs: Sequence[Summary]
 
+    @property
+    def marked(self) -> str:
+        """The label, and how many of its runs did not come to their end."""
+        return f"{self.label}{mark(self.runs)}"
+
+
+def mark(runs: Sequence[Summary]) -> str:
+    """ " (failed)" or " (1 of 3 failed)" behind the name of these runs; nothing where all of them are complete."""
+    states = [run.status for run in runs if run.status != "complete"]
+    counted = [f"{states.count(state)} of {len(runs)} {state}" for state in dict.fromkeys(states)]
+    return f" ({', '.join(states if len(runs) == 1 else counted)})" if states else ""
+
 
 def mean_and_deviation(row: TableRow, column: Column) -> tuple[float, float]:
     """Mean over the seeds and sample standard deviation (nan for one seed)."""
@@ -134,7 +146,7 @@ def shown(rows: Sequence[TableRow]) -> list[Column]:
 
 def cells(row: TableRow, columns: Sequence[Column] = COLUMNS) -> list[str]:
     """The row as text, label first."""
-    texts = [row.label]
+    texts = [row.marked]
     for column in columns:
         mean, deviation = mean_and_deviation(row, column)
         text = column.write(mean)
@@ -173,10 +185,11 @@ def csv_table(rows: Sequence[TableRow]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     keys = [key for column in COLUMNS for key in (column.key, f"{column.key}_std")]
-    writer.writerow(["label", "scheme", "seeds", *keys])
+    writer.writerow(["label", "scheme", "seeds", *keys, "not_complete"])
     for row in rows:
         numbers = [repr(number) for column in COLUMNS for number in mean_and_deviation(row, column)]
-        writer.writerow([row.label, row.runs[0].scheme, len(row.runs), *numbers])
+        broken = sum(run.status != "complete" for run in row.runs)
+        writer.writerow([row.label, row.runs[0].scheme, len(row.runs), *numbers, broken])
     return text.getvalue()
 
 
@@ -190,8 +203,16 @@ def notes(rows: Sequence[TableRow]) -> str:
     scope = " or ".join(_of_rows(rows, lambda run: SCOPES[run.claim_scope]))
     return (
         f"{averaged}energy: {energy} over devices and rounds (ideal link: at capacity). "
-        f"ε: {meanings.format(scope=scope)}. {statement(rows)}.{untuned(rows)}"
+        f"ε: {meanings.format(scope=scope)}. {statement(rows)}.{untuned(rows)}{broken_off(rows)}"
     )
+
+
+def broken_off(rows: Sequence[TableRow]) -> str:
+    """A sentence where runs did not come to their end: the averages hold what they were when they stopped."""
+    named = [row.marked for row in rows if mark(row.runs)]
+    if not named:
+        return ""
+    return f" Not complete, and taken as far as they went: {'; '.join(named)}."
 
 
 def untuned(rows: Sequence[TableRow]) -> str:

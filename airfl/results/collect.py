@@ -20,6 +20,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+AUTOMATIC = frozenset(
+    (
+        "run.threads",
+        "run.chunk",
+        "local.engine",
+        "local.measure",
+        "grid.symbol_duration_s",
+        "power.policy",
+        "power.threshold",
+        "privacy.delta",
+    )
+)
+"""Settings of which a trace says what the run took, not what it was given."""
+
+
 @dataclass(frozen=True)
 class Result:
     """A run: where it is, the label of its row or "", the swept values by dotted key, its seed, its digest."""
@@ -154,8 +169,21 @@ def _of_sweep(listing: Listing) -> list[Result]:
     found = []
     for entry in listing.entries:
         if listing.finished(entry):
-            found.append(_result(listing.root / entry.folder, entry.label, entry.values))
+            run = _result(listing.root / entry.folder, entry.label, entry.values)
+            _check_values(listing, run)
+            found.append(run)
     return found
+
+
+def _check_values(listing: Listing, run: Result) -> None:
+    """UserError where the list says of a run what its own trace does not: it would stand in the wrong line."""
+    for key, value in run.values.items():
+        ran = _setting(run.digest, key)
+        if value != ran and key not in AUTOMATIC and value not in (None, "auto"):
+            raise UserError(
+                f"{listing.root / SWEEP_NAME}: says {key} = {plain(value)} of {run.folder.name}, whose trace says "
+                f"{plain(ran)}; run the same sweep again in another folder, or name the run folders instead"
+            )
 
 
 def _result(folder: Path, label: str, values: Mapping[str, Any]) -> Result:

@@ -6,6 +6,7 @@ there, or was made from another trace, is made anew.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zlib
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.config.json_numbers import from_plain, to_json
-from airfl.output import TRACE_NAME
+from airfl.output import TRACE_NAME, replace_text
 from airfl.report.summary import Summary, settings_of, summarise, values_of
 from airfl.tasks.models import MODELS
 from airfl.trace import open_trace
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import xarray
 
 DIGEST_NAME = "digest.json"
-VERSION = 1
+VERSION = 2
 IDENTITY_BYTES = 1 << 16
 
 FOUND = (
@@ -105,18 +106,16 @@ def keep(folder: Path) -> Digest:
     """Make the digest of the run in this folder and keep it beside its trace."""
     with open_trace(folder) as trace:
         made = digest(trace)
-    text = to_json(
-        {
-            "version": VERSION,
-            "trace": _identity(folder / TRACE_NAME),
-            "summary": asdict(made.summary),
-            "course": {name: values.tolist() for name, values in made.course.items()},
-            "link": made.link,
-            "settings": made.settings,
-            "dimension": made.dimension,
-        }
-    )
-    (folder / DIGEST_NAME).write_text(text)
+    kept = {
+        "version": VERSION,
+        "trace": _identity(folder / TRACE_NAME),
+        "summary": asdict(made.summary),
+        "course": {name: values.tolist() for name, values in made.course.items()},
+        "link": made.link,
+        "settings": made.settings,
+        "dimension": made.dimension,
+    }
+    replace_text(folder / DIGEST_NAME, to_json({**kept, "sha256": _checksum(kept)}))
     return made
 
 
@@ -124,13 +123,20 @@ def _kept(folder: Path) -> Digest | None:
     """What is kept there of this very trace, None if nothing is, or nothing of use."""
     try:
         found = json.loads((folder / DIGEST_NAME).read_text())
-        if found["version"] != VERSION or found["trace"] != _identity(folder / TRACE_NAME):
+        if found.pop("sha256") != _checksum(found) or found["version"] != VERSION:
+            return None
+        if found["trace"] != _identity(folder / TRACE_NAME):
             return None
         course = {str(name): np.array([float(value) for value in values]) for name, values in found["course"].items()}
         summary = Summary(**{name: from_plain(value) for name, value in found["summary"].items()})
         return Digest(summary, course, str(found["link"]), found["settings"], int(found["dimension"]))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
+
+
+def _checksum(kept: Mapping[str, Any]) -> str:
+    """Of what is kept: a number that was damaged is still a number."""
+    return hashlib.sha256(json.dumps(json.loads(to_json(kept)), sort_keys=True).encode()).hexdigest()
 
 
 def _identity(trace: Path) -> list[int]:

@@ -9,6 +9,9 @@ from pathlib import Path
 from airfl.errors import UserError
 from airfl.output import ROWS_NAME, TRACE_NAME
 
+LONGEST_NAME = 255
+"""Of a folder, that file systems take."""
+
 
 def find_runs(folders: Sequence[Path]) -> list[tuple[str, list[Path]]]:
     """The runs in the given folders, (label, run folders) each: a run by itself, a row's seeds together.
@@ -39,8 +42,11 @@ def _runs_in(folder: Path) -> list[tuple[str, Path]]:
 
 def _read_rows(path: Path) -> list[tuple[str, Path]]:
     try:
-        return [(str(row["label"]), path.parent / str(row["folder"])) for row in json.loads(path.read_text())]
-    except (OSError, ValueError, TypeError, KeyError):
+        rows = [(str(row["label"]), str(row["folder"])) for row in json.loads(path.read_text())]
+        if any(Path(name).name != name or "\0" in name or len(name) > LONGEST_NAME for _, name in rows):
+            raise ValueError  # a row lies in this folder
+        return [(label, path.parent / name) for label, name in rows]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         raise UserError(
             f"{path}: not a list of rows as `airfl compare` writes it; name the run folders instead"
         ) from None

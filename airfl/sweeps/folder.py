@@ -25,6 +25,7 @@ from airfl.output import SWEEP_NAME, TRACE_NAME, replace_text
 from airfl.synced import sync_path
 
 SCHEMA = "airfl-sweep/1"
+LONGEST_NAME = 255  # that file systems take, in bytes
 FAILED_NAME, POINT_NAME, RUNNING_NAME, LOCK_NAME = "failed.json", "point.json", ".running", ".lock"
 
 
@@ -64,14 +65,27 @@ def read_listing(root: Path) -> Listing:
     if schema != SCHEMA:
         raise UserError(f"{root / SWEEP_NAME}: not a sweep of schema {SCHEMA} (schema: {schema!r})")
     try:
-        entries = tuple(Entry(**entry) for entry in found["points"])
+        entries = tuple(_entry(**entry) for entry in found["points"])
         folders = [entry.folder for entry in entries]
-        if any(Path(name).name != name for name in folders):
+        if not all(_is_a_name(name) for name in folders):
             raise ValueError
         failed = _json(root / FAILED_NAME) if (root / FAILED_NAME).exists() else {}
         return Listing(root, entries, {name: str(cause) for name, cause in failed.items() if name in folders})
     except (TypeError, ValueError, KeyError, AttributeError):
         raise UserError(f"{root / SWEEP_NAME}: its list of points is damaged; run the same sweep again") from None
+
+
+def _entry(folder: str, label: str, values: Mapping[str, Any], seed: int) -> Entry:
+    """TypeError for what is no entry."""
+    kinds = ((folder, str), (label, str), (values, dict), (seed, int))
+    if not all(isinstance(value, kind) for value, kind in kinds):
+        raise TypeError
+    return Entry(folder, label, values, seed)
+
+
+def _is_a_name(text: str) -> bool:
+    """Whether a folder in the sweep's own can have this name."""
+    return Path(text).name == text and "\0" not in text and len(text.encode(errors="replace")) <= LONGEST_NAME
 
 
 def open_folder(root: Path) -> Listing:
@@ -153,5 +167,5 @@ def _json(path: Path) -> Any:
         return json.loads(path.read_text())
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; it is no folder of a sweep") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read as JSON ({str(error).splitlines()[0]})") from None

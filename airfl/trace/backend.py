@@ -6,6 +6,8 @@ is most of the time a trace takes to open. Here every variable is looked at once
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,9 @@ import xarray
 from h5py.h5r import get_name
 from xarray.backends import BackendArray, BackendEntrypoint, CachingFileManager
 from xarray.core import indexing
+
+from airfl.errors import UserError
+from airfl.trace.integrity import open_checked
 
 OF_DIMENSIONS = frozenset(("CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST", "_Netcdf4Coordinates", "_Netcdf4Dimid"))
 """Attributes by which HDF5 and netCDF-4 tie dimensions to variables; nobody's to read."""
@@ -39,7 +44,7 @@ class TraceBackend(BackendEntrypoint):
     ) -> xarray.Dataset:
         """The lazy dataset, which keeps the file open until it is closed. UnusualError: it is for another engine."""
         path = str(Path(filename_or_obj).absolute())
-        manager = CachingFileManager(h5py.File, path, mode="r")
+        manager = CachingFileManager(open_checked, path)
         try:
             dataset = _dataset(manager, path)
         except BaseException:
@@ -53,8 +58,8 @@ class TraceBackend(BackendEntrypoint):
 class _LazyArray(BackendArray):
     """A variable that is read from the file when its values are asked for."""
 
-    def __init__(self, manager: Any, name: str, dataset: h5py.Dataset) -> None:
-        self._manager, self._name = manager, name
+    def __init__(self, manager: Any, path: str, name: str, dataset: h5py.Dataset) -> None:
+        self._manager, self._path, self._name = manager, path, name
         self.shape, self.dtype = dataset.shape, dataset.dtype
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
@@ -62,7 +67,38 @@ class _LazyArray(BackendArray):
         return indexing.explicit_indexing_adapter(key, self.shape, kinds, self._read)
 
     def _read(self, key: tuple[Any, ...]) -> Any:
-        return self._manager.acquire()[self._name][key]
+        """Values; UserError where they are damaged, or more than this machine has room for."""
+        check_room(self._path, self._name, self.dtype.itemsize * math.prod(map(_count, key, self.shape)))
+        try:
+            return self._manager.acquire()[self._name][key]
+        except (OSError, RuntimeError, KeyError) as error:  # what HDF5 says of a damaged chunk, or of a lost one
+            raise UserError(damaged(self._path, f"{self._name}: {one_line(error)}")) from None
+
+
+def damaged(path: str | Path, what: str) -> str:
+    """The line for a trace that does not say what was written."""
+    return f"{path}: damaged: {what}; take a copy that is whole, or run it again"
+
+
+def one_line(error: BaseException) -> str:
+    """What a library says of a file, in a few words."""
+    lines = str(error).splitlines()
+    return (lines[0] if lines else type(error).__name__)[:200]
+
+
+def check_room(path: str | Path, name: str, needed: int) -> None:
+    """UserError before more is read of a variable than this machine's memory."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > memory:
+        raise UserError(
+            f"{path}: {needed / 1e9:.3g} GB of {name} are asked for, this machine has {memory / 1e9:.3g} GB; ask for "
+            "fewer rounds at a time"
+        )
+
+
+def _count(key: Any, size: int) -> int:
+    """Of indices along an axis."""
+    return len(range(*key.indices(size))) if isinstance(key, slice) else int(np.size(key))
 
 
 def _dataset(manager: Any, path: str) -> xarray.Dataset:
@@ -104,7 +140,7 @@ def _variable(manager: Any, path: str, name: str, item: h5py.Dataset, sizes: dic
         encoding["preferred_chunks"] = dict(zip(dimensions, item.chunks, strict=True))
     if item.compression == "gzip":
         encoding["complevel"] = item.compression_opts
-    data = indexing.LazilyIndexedArray(_LazyArray(manager, name, item))
+    data = indexing.LazilyIndexedArray(_LazyArray(manager, path, name, item))
     return xarray.Variable(dimensions, data, attributes, encoding)
 
 

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 
 from airfl.errors import UserError
 from airfl.output import TRACE_NAME
+from airfl.trace.contents import check_contents, check_own
+from airfl.trace.integrity import DamagedError, check_whole, open_checked, read_seal
 from airfl.trace.schema import SCHEMA
+from channels.isolated.hdf5 import probe
 
 if TYPE_CHECKING:
     import h5py
@@ -21,32 +24,65 @@ def open_trace(path: str | Path, *, cache: bool = True) -> xarray.Dataset:
     """The trace as a lazy xarray dataset; `path` is the file or the run folder that holds it as trace.h5.
 
     Values are read when they are asked for, and kept unless `cache` is false; close it, or use it in a `with` block.
-    Raises UserError, naming file and fault, where there is none, its run still goes on, it is cut off, or it is not a
-    trace of this schema.
+    Raises UserError, naming file and fault, where there is none, its run still goes on, it is cut off or damaged, or it
+    is not a trace of this schema; so does reading values that are damaged. A trace whose run has ended is checked as
+    far as it is read (`airfl.trace.integrity`).
     """
     import h5py
-    import xarray
 
-    from airfl.trace.backend import TraceBackend, UnusualError
+    from airfl.trace.backend import damaged, one_line
 
     file = Path(path)
     file = file / TRACE_NAME if file.is_dir() else file
     if not file.exists():
         raise UserError(f"{file}: no such trace")
     try:
-        with h5py.File(file) as raw:
+        sealed = read_seal(file) is not None
+        if not sealed and h5py.is_hdf5(file):
+            _check_length(file)
+            probe(file)
+        with open_checked(file) as raw:
             _check_schema(file, raw)
-        try:
-            return xarray.open_dataset(file, engine=TraceBackend, cache=cache)
-        except UnusualError:
-            return xarray.open_dataset(file, engine="h5netcdf", cache=cache)
+            check_own(file, raw)
+        dataset = _open(file, sealed, cache)
     except UserError:
         raise
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        if BEING_WRITTEN in reason:
+    except DamagedError as error:
+        raise UserError(damaged(file, str(error))) from None
+    except Exception as error:  # HDF5 and netCDF say what they cannot read in many ways
+        if BEING_WRITTEN in str(error):
             raise UserError(f"{file}: its run still writes it; wait for the end of the run, or copy it") from None
-        raise UserError(f"{file}: not a readable trace, or cut off ({reason})") from None
+        raise UserError(f"{file}: not a readable trace, or cut off ({one_line(error)})") from None
+    try:
+        check_contents(file, dataset)
+    except BaseException:
+        dataset.close()
+        raise
+    return dataset
+
+
+def _open(file: Path, sealed: bool, cache: bool) -> xarray.Dataset:
+    """As a trace is; where that cannot be, as any netCDF file, checked whole where it can be checked."""
+    import xarray
+
+    from airfl.trace.backend import TraceBackend, UnusualError
+
+    try:
+        return xarray.open_dataset(file, engine=TraceBackend, cache=cache)
+    except UnusualError:
+        if sealed:
+            check_whole(file)
+        return xarray.open_dataset(file, engine="h5netcdf", cache=cache, phony_dims="sort")
+
+
+def _check_length(file: Path) -> None:
+    """UserError for a file that is shorter than its first bytes say: then it need not be looked at further."""
+    with file.open("rb") as raw:
+        head = raw.read(48)
+    if len(head) == 48 and head[8] == 0:  # the version that a trace is written in
+        length, size = int.from_bytes(head[40:48], "little"), file.stat().st_size
+        if length > size:
+            raise UserError(f"{file}: cut off: {size:,} of {length:,} bytes are there; take a copy that is whole")
 
 
 def _check_schema(file: Path, raw: h5py.File) -> None:

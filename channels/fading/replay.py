@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.draws import Array, Complex
+from channels.isolated.child import IsolatedError
+from channels.isolated.hdf5 import probe
+from channels.isolated.mat import mat_array, mat_variables
 
 AXES = "[rounds, devices] or [rounds, devices, antennas]"
 MEAN_POWER = "mean_power"
 """An array [devices] of this name beside the gains, in HDF5, says what E|h|^2 is."""
+LONGEST_NAME = 60
+BYTES_A_GAIN = np.dtype(np.complex128).itemsize
+LARGEST_RATIO, ROOM_BYTES = 100, 1 << 26
+"""Memory that is taken of an array at most: so many times the file's size, and so many bytes."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,8 @@ def read_replay(
     without one it is the mean of the gains. Nothing more than what is wanted is read, links to other files are not
     followed.
     Raises ValueError, saying what to mend, if the file cannot be read, there is no such array, it is too small, or a
-    gain is NaN, infinite or 0.
+    gain is NaN, infinite, 0, or of a power that no float64 holds; also for an array that is said to be over 100 times
+    as large as its file.
     """
     import h5py
 
@@ -51,11 +60,16 @@ def read_replay(
         raise ValueError(f"{path}: no such file; give the path of an HDF5 or .mat file")
     wanted = (rounds, devices, antennas)
     try:
-        gains, mean_power = (_from_hdf5 if h5py.is_hdf5(path) else _from_mat)(path, variable, wanted)
+        if h5py.is_hdf5(path):
+            probe(path)
+            gains, mean_power = _from_hdf5(path, variable, wanted)
+        else:
+            gains, mean_power = _from_mat(path, variable, wanted)
     except ReplayError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
     except Exception as error:  # a damaged file can raise anything
-        reason = f"{type(error).__name__}: {error}".splitlines()[0][:120]
+        text = str(error) if isinstance(error, IsolatedError) else f"{type(error).__name__}: {error}"
+        reason = text.splitlines()[0][:120]
         raise ValueError(f"{path}: neither a readable HDF5 file nor a .mat file ({reason}); export it again") from None
     fault = _fault(gains)
     if fault:
@@ -91,6 +105,7 @@ def _from_hdf5(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tup
         file.visititems(note)
         name = _chosen(variable, shapes, others)
         cut = _cut(name, shapes[name], wanted)
+        _check_room(path, name, _bytes_to_read(file[name], cut))
         if "MATLAB_class" in file[name].attrs:
             return _complex(file[name][cut[::-1]].T), None
         beside = f"{name.rpartition('/')[0]}/{MEAN_POWER}".lstrip("/")
@@ -99,18 +114,17 @@ def _from_hdf5(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tup
 
 
 def _from_mat(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tuple[Complex, Array | None]:
-    from scipy.io import loadmat, whosmat
-
     shapes: dict[str, tuple[int, ...]] = {}
     others: dict[str, str] = {}
-    for name, shape, kind in whosmat(str(path), appendmat=False):
+    for name, shape, kind in mat_variables(path):
         if kind in ("double", "single") or kind.startswith(("int", "uint")):
             shapes[name] = shape
         else:
             others[name] = f"{kind}, not numbers"
     name = _chosen(variable, shapes, others)
     cut = _cut(name, shapes[name], wanted)
-    return _complex(loadmat(str(path), appendmat=False, variable_names=[name])[name][cut]), None
+    _check_room(path, name, BYTES_A_GAIN * math.prod(shapes[name]))
+    return _complex(mat_array(path, name)[cut]), None
 
 
 def _chosen(variable: str | None, shapes: dict[str, tuple[int, ...]], others: dict[str, str]) -> str:
@@ -118,7 +132,7 @@ def _chosen(variable: str | None, shapes: dict[str, tuple[int, ...]], others: di
     if variable is not None:
         name = variable.strip("/")
         if name in others:
-            raise ReplayError(f"{name!r} is {others[name]}; give an array of numbers, {AXES}")
+            raise ReplayError(f"{_shown(name)!r} is {others[name]}; give an array of numbers, {AXES}")
         if name not in shapes:
             raise ReplayError(f"there is no array {variable!r}; there are {_listed(sorted(shapes | others))}")
         return name
@@ -130,14 +144,32 @@ def _chosen(variable: str | None, shapes: dict[str, tuple[int, ...]], others: di
     return candidates[0]
 
 
+def _bytes_to_read(array: Any, cut: tuple[slice, ...]) -> int:
+    """Of an HDF5 array: the part that is wanted, or a chunk, which is read as a whole."""
+    chunk = int(array.dtype.itemsize) * math.prod(map(int, array.chunks or ()))
+    part = BYTES_A_GAIN * math.prod(int(one.stop) for one in cut)
+    return max(part, chunk)
+
+
+def _check_room(path: Path, name: str, needed: int) -> None:
+    """Refuses an array that is said to be far larger than the file: memory for it is never taken."""
+    size = path.stat().st_size
+    if needed > LARGEST_RATIO * size + ROOM_BYTES:
+        raise ReplayError(
+            f"{_shown(name)!r} is said to be {needed / 1e6:,.0f} MB in a file of {size / 1e6:,.3f} MB; export it "
+            "again, without compression"
+        )
+
+
 def _cut(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[slice, ...]:
     """The part that is wanted; refuses an array that lacks some of it."""
     if len(shape) not in (2, 3):
-        raise ReplayError(f"{name!r} has {len(shape)} axes; {AXES} is wanted")
+        raise ReplayError(f"{_shown(name)!r} has {len(shape)} axes; {AXES} is wanted")
     for what, there, needed in zip(("rounds", "devices", "antennas"), (*shape, 1)[:3], wanted, strict=True):
         if there < needed:
             raise ReplayError(
-                f"{name!r} holds {there:,} of the {needed:,} {what} the run needs; its shape {shape} is read as {AXES}"
+                f"{_shown(name)!r} holds {there:,} of the {needed:,} {what} the run needs; its shape {shape} is read "
+                f"as {AXES}"
             )
     return tuple(slice(needed) for needed in wanted[: len(shape)])
 
@@ -173,16 +205,19 @@ def _complex(values: NDArray[Any]) -> Complex:
         pair = np.empty(values.shape, dtype=np.complex128)
         pair.real, pair.imag = (values[part] for part in values.dtype.names)
         values = pair
-    gains = np.ascontiguousarray(values, dtype=np.complex128)
+    with np.errstate(all="ignore"):  # what is no number after that is refused by its place
+        gains = np.ascontiguousarray(values, dtype=np.complex128)
     return gains if gains.ndim == 3 else gains[:, :, None]
 
 
 def _fault(gains: Complex) -> str | None:
     """The first gain that no channel has."""
-    moduli: Array = np.abs(gains)
+    with np.errstate(all="ignore"):
+        power: Array = np.abs(gains) ** 2
     for wrong, what, cure in (
         (~np.isfinite(gains), "NaN or infinite", "fill it"),
-        (moduli == 0, "0, a channel that cannot be inverted", "put a small gain there"),
+        (gains == 0, "0, a channel that cannot be inverted", "put a small gain there"),
+        (~np.isfinite(power) | (power == 0), "so large or small that its power is no number", "scale it"),
     ):
         if wrong.any():
             place = np.argwhere(wrong)[0]
@@ -192,4 +227,9 @@ def _fault(gains: Complex) -> str | None:
 
 
 def _listed(names: Sequence[str]) -> str:
+    names = [_shown(name) for name in names]
     return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "") if names else "none"
+
+
+def _shown(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."

@@ -171,7 +171,7 @@ def test_a_table_of_somebody_else_only_costs_time(folder: Path, table: str, row:
     with sqlite3.connect(folder / FILE_NAME) as connection:
         connection.execute(f"create table {table}")
         if row:
-            connection.execute(f"insert into figures values {row.format(address)}")
+            connection.execute(f"insert into sums values {row.format(address)}")
     connection.close()
     assert kept(Computing()) == (1.0, 2.0)
 

@@ -100,7 +100,7 @@ def test_files_that_are_no_trace(tmp_path: Path, finished: Run) -> None:
         open_trace(tmp_path / "none.h5")
     cut = tmp_path / "cut.h5"
     cut.write_bytes(finished.path.read_bytes()[:3000])
-    with pytest.raises(UserError, match=r"cut\.h5: not a readable trace"):
+    with pytest.raises(UserError, match=r"cut\.h5: cut off: 3,000 of"):
         open_trace(cut)
     text = tmp_path / "text.h5"
     text.write_text("not a trace")
@@ -186,7 +186,7 @@ def test_values_are_read_when_they_are_asked_for_and_kept(finished: Run, monkeyp
 
 def test_a_closed_trace_lets_go_of_its_file(finished: Run) -> None:
     trace = open_trace(finished.path)
-    with pytest.raises(OSError, match="already open"):  # HDF5 opens no file for writing that is open for reading
+    with pytest.raises(OSError, match="already open|unable to lock"):  # HDF5 opens no file for writing that is open for reading
         h5py.File(finished.path, "a")
     trace.close()
     h5py.File(finished.path, "a").close()

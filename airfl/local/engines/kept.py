@@ -63,7 +63,7 @@ def _all() -> dict[str, tuple[str, int]]:
             for place, (name, chunk) in entries.items()
             if name in ENGINES and isinstance(chunk, int) and chunk > 0
         }
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
 
 

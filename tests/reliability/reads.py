@@ -1,0 +1,101 @@
+"""Reads files one after another, as a program of its own: a line of JSON a file, so that what ends the process, takes
+long or takes memory is seen.
+
+    python -m tests.reliability.reads trace|replay OUT FILE...
+"""
+
+import json
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from airfl.errors import UserError
+
+FORMATS = ("csv", "npz", "mat", "sigmf", "channel")
+
+
+def trace(file: Path, out: Path) -> str:
+    """Everything that is read of traces: all values, the digest that tables are made of, figures, exports."""
+    from airfl.exports import export
+    from airfl.report.figures import Rounds, curves_of
+    from airfl.results.digest import digest
+    from airfl.trace import open_trace
+
+    with open_trace(file) as opened:
+        faults = []
+        opened_rounds = Rounds(file, opened)
+        for name in opened.data_vars:
+            faults.append(told(lambda name=name: opened[name].values))
+        faults.append(told(lambda: digest(opened)))
+        faults.append(told(lambda: curves_of("", [opened_rounds])))
+    for form in FORMATS:
+        faults.append(told(lambda form=form: export(file, form, out / form)))
+    return next((fault for fault in faults if fault), "")
+
+
+def replay(file: Path, out: Path) -> str:
+    """Gains of 3 rounds and 4 devices: finite and of that shape, or refused."""
+    import numpy as np
+
+    from channels.fading.replay import read_replay
+
+    try:
+        read = read_replay(file, rounds=3, devices=4, antennas=1)
+    except ValueError as error:
+        return one_line(str(error))
+    assert read.gains.shape == (3, 4, 1)
+    assert np.isfinite(read.gains).all()
+    assert (read.gains != 0).all()
+    assert (np.isfinite(read.mean_power) & (read.mean_power > 0)).all()
+    return ""
+
+
+def told(action: Callable[[], object]) -> str:
+    """The line it is refused with, or nothing."""
+    try:
+        action()
+    except UserError as error:
+        return one_line(str(error))
+    return ""
+
+
+def one_line(text: str) -> str:
+    """Fails where it is more, or less."""
+    assert text
+    assert "\n" not in text, text
+    assert len(text) < 600, text
+    return text
+
+
+READERS: dict[str, Callable[[Path, Path], str]] = {"trace": trace, "replay": replay}
+
+
+def main(kind: str, out: Path, files: list[Path]) -> None:
+    """A line a file."""
+    warnings.simplefilter("error")
+    warnings.filterwarnings("ignore", "Starting field name")  # scipy, of what a .mat file has no name for
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for file in files:
+        begin = time.perf_counter()
+        try:
+            fault = READERS[kind](file, out / file.name)
+            ended = "refused" if fault else "read"
+        except UserError as error:
+            fault, ended = one_line(str(error)), "refused"
+        except Exception as error:
+            fault, ended = f"{type(error).__name__}: {error}", "traceback"
+            if "-v" in sys.argv:
+                import traceback
+
+                traceback.print_exc()
+        now = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        about = {"file": file.name, "ended": ended, "line": fault, "s": time.perf_counter() - begin}
+        print(json.dumps({**about, "grown_mb": (now - before) / 1024}), flush=True)
+        before = now
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), [Path(name) for name in sys.argv[3:] if name != "-v"])

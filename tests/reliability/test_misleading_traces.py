@@ -1,0 +1,186 @@
+"""Traces made to mislead: other types, links to other files, sizes that no file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from airfl.errors import UserError
+from airfl.exports import export
+from airfl.report.summary import summarise
+from airfl.simulation import run
+from airfl.trace import open_trace
+from airfl.trace.integrity import seal
+from tests.conftest import small_settings
+from tests.reliability.scale import FULL
+
+ROUNDS = 3
+
+
+@pytest.fixture(scope="module")
+def unsealed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A trace with signals, without its seal."""
+    settings = small_settings("run.rounds=3", "trace.signals=[1]", "scheme.ratio=0.01")
+    path = run(settings, tmp_path_factory.mktemp("run") / "a").path
+    h5py.File(path, "a").close()
+    return path.read_bytes()
+
+
+Edit = Callable[[h5py.File], None]
+
+
+def attribute(name: str, value: Any, of: str = "/") -> Edit:
+    def change(file: h5py.File) -> None:
+        file[of].attrs.pop(name, None)
+        if value is not None:
+            file[of].attrs[name] = value
+
+    return change
+
+
+def replaced(name: str, **how: Any) -> Edit:
+    """Another dataset in a variable's place, tied to its dimensions where it has as many axes."""
+
+    def change(file: h5py.File) -> None:
+        old = file[name]
+        scales = [file["round"], *([file["slot"]] if old.ndim > 1 else [])]
+        del file[name]
+        made = file.create_dataset(name, **how)
+        for axis, scale in enumerate(scales[: made.ndim]):
+            made.dims[axis].attach_scale(scale)
+
+    return change
+
+
+def longer(file: h5py.File) -> None:
+    """Every variable of rounds is said to have 2^40 of them."""
+    for item in file.values():
+        if item.maxshape[:1] == (None,):
+            item.resize(2**40, axis=0)
+
+
+def only_rounds(file: h5py.File) -> None:
+    file["round"].resize(2**40, axis=0)
+
+
+def linked(how: Callable[[Path], Any]) -> Edit:
+    def change(file: h5py.File) -> None:
+        del file["energy_j"]
+        file["energy_j"] = how(Path(file.filename).with_name("secret.h5"))
+
+    return change
+
+
+def kept_outside(file: h5py.File) -> None:
+    del file["energy_j"]
+    file.create_dataset("energy_j", (3,), "f8", external=[(Path(file.filename).with_name("secret.bin"), 0, 24)])
+
+
+def virtual(file: h5py.File) -> None:
+    del file["energy_j"]
+    layout = h5py.VirtualLayout(shape=(3,), dtype="f8")
+    layout[:] = h5py.VirtualSource(Path(file.filename).with_name("secret.h5"), "energy_j", shape=(3,))
+    file.create_virtual_dataset("energy_j", layout)
+
+
+DAMAGE: dict[str, tuple[Edit, str]] = {
+    "no config": (attribute("config", None), "attribute config is missing"),
+    "config no JSON": (attribute("config", "{"), "no settings in JSON"),
+    "config deep": (attribute("config", "[" * 100_000), "no settings in JSON"),
+    "config a list": (attribute("config", "[1]"), "no settings in JSON"),
+    "config numbers": (attribute("config", '{"run": 3}'), "no settings in JSON"),
+    "config bytes": (attribute("config", np.bytes_(b"\xff\xfe")), "a text is wanted"),
+    "status": (attribute("status", "done"), "one of running, complete, failed is wanted"),
+    "seed": (attribute("seed", "zero"), "a number is wanted"),
+    "seed array": (attribute("seed", np.arange(3)), "a number is wanted"),
+    "level": (attribute("level", "nobody", "epsilon"), "one of client, record"),
+    "units": (attribute("units", "kWh", "energy_j"), "one of normalised, J"),
+    "variable missing": (lambda file: file.__delitem__("epsilon"), "the variable epsilon is missing"),
+    "complex energy": (replaced("energy_j", data=np.ones(3, complex)), "float64 of ('round',) is wanted"),
+    "text energy": (replaced("energy_j", data=["a", "b", "c"]), "float64 of ('round',) is wanted"),
+    "ragged energy": (
+        replaced("energy_j", shape=(3,), dtype=h5py.vlen_dtype("f8")),
+        "",
+    ),
+    "compound energy": (replaced("energy_j", data=np.zeros(3, [("a", "f8"), ("b", "i4")])), ""),
+    "opaque energy": (replaced("energy_j", data=np.zeros(3, "V5")), ""),
+    "references": (replaced("energy_j", shape=(3,), dtype=h5py.ref_dtype), ""),
+    "scalar energy": (replaced("energy_j", data=1.0), "float64 of ('round',) is wanted"),
+    "empty energy": (replaced("energy_j", data=h5py.Empty("f8")), ""),
+    "slots of energies": (replaced("energy_j", data=np.ones((3, 8))), ""),
+    "huge rounds": (longer, "more than"),
+    "huge round dimension": (only_rounds, "more than"),
+    "soft link": (linked(lambda secret: h5py.SoftLink("/test_loss")), "not followed"),
+    "external link": (linked(lambda secret: h5py.ExternalLink(secret, "/energy_j")), "not followed"),
+    "dangling link": (linked(lambda secret: h5py.SoftLink("/none")), "not followed"),
+    "external file": (kept_outside, "not followed"),
+    "virtual": (virtual, "not followed"),
+}
+
+
+@pytest.fixture
+def secret(tmp_path: Path) -> Path:
+    """Another file of the user's, which a trace might point to."""
+    with h5py.File(tmp_path / "secret.h5", "w") as file:
+        file["energy_j"] = [41.0, 42.0, 43.0]
+    (tmp_path / "secret.bin").write_bytes(np.array([41.0, 42.0, 43.0]).tobytes())
+    return tmp_path / "secret.h5"
+
+
+SLOW = ("seed array", "ragged energy", "compound energy", "opaque energy", "references", "empty energy")
+"""These are for xarray's own engine, which takes seconds: the short version has others of that kind."""
+
+
+@pytest.mark.parametrize("case", [case for case in DAMAGE if FULL or case not in SLOW])
+def test_files_that_are_made_to_mislead_are_refused(case: str, unsealed: bytes, secret: Path) -> None:
+    change, line = DAMAGE[case]
+    path = secret.with_name("trace.h5")
+    path.write_bytes(unsealed)
+    with h5py.File(path, "a") as file:
+        change(file)
+    seal(path)  # anyone can; and it saves the look from another process
+    with pytest.raises(UserError) as raised, open_trace(path) as trace:
+        summarise(trace)
+    assert line in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_groups_beside_the_variables_do_no_harm(unsealed: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "trace.h5"
+    path.write_bytes(unsealed)
+    with h5py.File(path, "a") as file:
+        file.create_group("notes").attrs["by"] = "somebody"
+    with open_trace(path) as trace:
+        assert summarise(trace).rounds == ROUNDS
+
+
+def test_more_than_the_memory_is_not_asked_for(unsealed: bytes, tmp_path: Path) -> None:
+    """Signals may be declared for rounds that have none; whoever reads all of them at once is told."""
+    path = tmp_path / "trace.h5"
+    path.write_bytes(unsealed)
+    with h5py.File(path, "a") as file:
+        for name in ("coordinate", "rx_symbols", "tx_symbols", "coordinates"):
+            old = file[name]
+            shape = tuple(2**40 if size == 254 else size for size in old.shape)
+            del file[name]
+            scale = name == "coordinate"
+            made = file.create_dataset(
+                name, shape, old.dtype, chunks=None if scale else True, compression=None if scale else 1
+            )
+            if scale:
+                made.make_scale("This is a netCDF dimension but not a netCDF variable.")
+                continue
+            dims = ("round", "slot", "coordinate") if len(shape) == 3 else ("round", "coordinate")
+            for axis, dimension in enumerate(dims):
+                made.dims[axis].attach_scale(file[dimension])
+    with open_trace(path) as trace:
+        assert summarise(trace).rounds == ROUNDS
+        with pytest.raises(UserError, match="GB of tx_symbols are asked for"):
+            _ = trace["tx_symbols"].values
+    with pytest.raises(UserError):
+        export(path, "npz", tmp_path / "out")

@@ -1,0 +1,173 @@
+"""Gains from damaged files: finite, of the shape that is wanted, or one line; and never the end of the process."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from channels.fading.replay import read_replay
+from channels.isolated.child import IsolatedError
+from channels.isolated.hdf5 import probe
+from channels.isolated.mat import mat_array, mat_variables
+from tests.reliability.mutations import mutations, truncated
+from tests.reliability.scale import cases
+from tests.reliability.test_traces import check_each, read_each
+
+GENERATOR = np.random.default_rng(5)
+GAINS = GENERATOR.standard_normal((6, 8)) + 1j * GENERATOR.standard_normal((6, 8))
+WANTED = {"rounds": 3, "devices": 4}
+
+
+def plain(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["h"], file["mean_power"] = GAINS, np.ones(8)
+
+
+def packed(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file.create_dataset("site/h", data=GAINS, chunks=(2, 8), compression="gzip", fletcher32=True)
+
+
+def matlab_73(path: Path) -> None:
+    with h5py.File(path, "w", userblock_size=512) as file:
+        pairs = np.empty((8, 6), [("real", "f8"), ("imag", "f8")])
+        pairs["real"], pairs["imag"] = GAINS.T.real, GAINS.T.imag
+        file["h"] = pairs
+        file["h"].attrs["MATLAB_class"] = np.bytes_("double")
+
+
+FILES: dict[str, tuple[Callable[[Path], object], int, int]] = {
+    "plain.h5": (plain, 8, 120),
+    "packed.hdf5": (packed, 4, 80),
+    "matlab73.mat": (matlab_73, 3, 60),
+    "matlab5.mat": (lambda path: savemat(path, {"h": GAINS}), 5, 80),
+    "packed5.mat": (lambda path: savemat(path, {"h": GAINS}, do_compression=True), 3, 50),
+    "matlab4.mat": (lambda path: savemat(path, {"h": GAINS}, format="4"), 3, 50),
+}
+"""Writer, mutations in the short version and in the full one."""
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_mutated_replay_files(name: str, tmp_path: Path, measured: Callable[[str], None]) -> None:
+    write, short, full = FILES[name]
+    write(tmp_path / name)
+    data = (tmp_path / name).read_bytes()
+    several = [
+        *itertools.islice(mutations(np.random.default_rng(7), data), cases(short, full)),
+        *truncated(data, cases(2, 20)),
+    ]
+    files = [tmp_path / name]
+    for number, (what, content) in enumerate(several):
+        files.append(tmp_path / f"{number}-{what.split()[0]}-{name}")
+        files[-1].write_bytes(content)
+    told = read_each("replay", tmp_path, files)
+    assert told[0]["ended"] == "read"
+    measured(f"{len(told)} mutated {name}: {check_each(told, 2)}")
+
+
+def refusal(path: Path, **wanted: int) -> str:
+    with pytest.raises(ValueError, match=path.name) as raised:
+        read_replay(path, **{**WANTED, **wanted})
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+def test_a_file_that_ends_the_process_that_reads_it_is_told_in_one_line(tmp_path: Path) -> None:
+    """scipy 1.17 follows a null pointer where a number's type is none; the reader is another process."""
+    savemat(tmp_path / "m.mat", {"h": GAINS})
+    data = bytearray((tmp_path / "m.mat").read_bytes())
+    place = data.index(b"h\0\0\0") + 4  # the tag of the real parts
+    data[place : place + 8] = bytes(8)
+    (tmp_path / "m.mat").write_bytes(data)
+    assert mat_variables(tmp_path / "m.mat") == [("h", (6, 8), "double")]
+    with pytest.raises(IsolatedError):
+        mat_array(tmp_path / "m.mat", "h")
+    assert "export it again" in refusal(tmp_path / "m.mat")
+
+
+def test_what_a_child_process_does_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Killed, without room, or refused: each in a line."""
+    (tmp_path / "channels_fake.py").write_text(
+        "import os, sys\n"
+        "from channels.isolated.child import answer\n"
+        "def main(path):\n"
+        "    if path == 'kill': os.kill(os.getpid(), 11)\n"
+        "    if path == 'room': bytearray(1 << 36)\n"
+        "    raise ValueError('this is\\nwrong')\n"
+        "answer(main)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    from channels.isolated.child import call
+
+    for what, line in (("kill", "ends the process"), ("room", "MemoryError"), ("wrong", "ValueError: this is")):
+        with pytest.raises(IsolatedError, match=line):
+            call("channels_fake", what)
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    plain(tmp_path / "secret.h5")
+    GAINS.tofile(tmp_path / "secret.bin")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["there"] = h5py.ExternalLink("secret.h5", "/h")
+        file["gone"] = h5py.SoftLink("/none")
+        file.create_dataset("outside", GAINS.shape, "c16", external=[(tmp_path / "secret.bin", 0, GAINS.nbytes)])
+        layout = h5py.VirtualLayout(GAINS.shape, "c16")
+        layout[...] = h5py.VirtualSource("secret.h5", "h", GAINS.shape)
+        file.create_virtual_dataset("virtual", layout)
+    assert "no array of numbers" in refusal(tmp_path / "a.h5")
+
+
+def test_an_array_that_is_said_to_be_huge_takes_no_memory(tmp_path: Path) -> None:
+    """Of 2 kB: a fill value that stands for terabytes, a chunk of gigabytes, a .mat file that unpacks to a gigabyte."""
+    with h5py.File(tmp_path / "fill.h5", "w") as file:
+        file.create_dataset("h", (100_000, 100_000), "f8", chunks=True, fillvalue=1.0)
+    assert "is said to be" in refusal(tmp_path / "fill.h5", rounds=20_000, devices=20_000)
+    with h5py.File(tmp_path / "chunk.h5", "w") as file:
+        file.create_dataset("h", (1 << 14, 1 << 14), "f4", chunks=(1 << 14, 1 << 14), compression=9, fillvalue=1.0)
+    assert "is said to be" in refusal(tmp_path / "chunk.h5")
+    savemat(tmp_path / "packed.mat", {"h": np.ones((3000, 4000))}, do_compression=True)
+    assert "is said to be" in refusal(tmp_path / "packed.mat")
+
+
+@pytest.mark.parametrize(
+    ("gain", "line"),
+    [
+        (np.nan, "NaN or infinite"),
+        (np.inf, "NaN or infinite"),
+        (0, "0, a channel that cannot be inverted"),
+        (1e200, "so large or small"),
+        (1e-200, "so large or small"),
+        (1e308 + 1e308j, "so large or small"),
+    ],
+)
+def test_gains_that_no_channel_has(gain: complex, line: str, tmp_path: Path) -> None:
+    values = GAINS.copy()
+    values[1, 2] = gain
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["h"] = values
+    assert line in refusal(tmp_path / "a.h5")
+    assert "round 1, device 2, antenna 0" in refusal(tmp_path / "a.h5")
+
+
+def test_objects_and_texts_are_no_gains(tmp_path: Path) -> None:
+    savemat(tmp_path / "o.mat", {"h": np.array([[{"a": 1}, "text"]], dtype=object), "t": "abc"})
+    assert "no array of numbers" in refusal(tmp_path / "o.mat")
+    with h5py.File(tmp_path / "o.h5", "w") as file:
+        file.create_dataset("h", (6, 8), h5py.vlen_dtype("f8"))
+        file.create_dataset("s", (6, 8), h5py.string_dtype())
+        file.create_dataset("r", (6, 8), h5py.ref_dtype)
+        file.create_dataset("v", (6, 8), "V16")
+    assert "no array of numbers" in refusal(tmp_path / "o.h5")
+
+
+def test_a_look_at_a_good_file_says_nothing_and_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain(tmp_path / "a.h5")
+    probe(tmp_path / "a.h5")
+    monkeypatch.setattr("channels.isolated.hdf5.call", lambda *_: pytest.fail("looked at twice"))
+    probe(tmp_path / "a.h5")

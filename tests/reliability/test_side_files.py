@@ -1,0 +1,206 @@
+"""Small files beside traces, and caches: damaged, they are made anew or told in one line, never taken as right."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import sqlite3
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import airfl
+from airfl.errors import UserError
+from airfl.exports.tfrecord import parser
+from airfl.local.engines import kept
+from airfl.local.engines.table import ENGINES
+from airfl.privacy import figures_on_disk
+from airfl.privacy.events import Gaussian, repeated
+from airfl.report.results import plain_results
+from airfl.results import read_results
+from airfl.results.digest import DIGEST_NAME, digest_of
+from airfl.results.find import find_runs
+from tests.conftest import small_settings
+from tests.reliability.mutations import mutations
+from tests.reliability.scale import cases
+
+DEEP = b"[" * 200_000
+SHAPES: tuple[bytes, ...] = (
+    b"",
+    b"{",
+    b"[]",
+    b"{}",
+    b"null",
+    b"3",
+    b'"text"',
+    b"[[1]]",
+    b"[null]",
+    b'{"points": 3}',
+    b"\xff\xfe\x00",
+    b"\xef\xbb\xbf{}",
+    b"1" * 5000,
+    DEEP,
+    b'{"a":' * 100_000,
+)
+"""Of any JSON file, whatever it should be."""
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("sweep") / "out"
+    airfl.sweep(small_settings("run.rounds=1"), {"scheme.ratio": [0.25, 1.0]}, out=out)
+    return out
+
+
+def damaged(path: Path, count: int, seed: int) -> list[tuple[str, bytes]]:
+    several = itertools.islice(mutations(np.random.default_rng(seed), path.read_bytes()), count)
+    return [*((repr(one[:20]), one) for one in SHAPES), *several]
+
+
+def one_line(error: Exception) -> None:
+    assert str(error)
+    assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("name", ["sweep.json", "failed.json"])
+def test_the_list_of_a_sweep(name: str, swept: Path, tmp_path: Path, measured: Callable[[str], None]) -> None:
+    """Told in a line, or every point stands where its own trace says it belongs."""
+    root = tmp_path / "sweep"
+    shutil.copytree(swept, root)
+    if name == "failed.json":
+        (root / name).write_text(json.dumps({"0123456789abcdef": "disk full"}))
+    ends: Counter[str] = Counter()
+    for what, content in damaged(root / name, cases(60, 1000), 1):
+        (root / name).write_bytes(content)
+        try:
+            found = plain_results(read_results(root))
+        except UserError as error:
+            one_line(error)
+            ends["refused"] += 1
+            continue
+        for group in found["groups"]:
+            digest = digest_of(root / _folder_of(root, group["values"]))
+            assert group["values"] == {"scheme.ratio": digest.settings["scheme"]["ratio"]}, what
+        ends["read"] += 1
+    measured(f"{ends.total()} mutated {name}: {dict(ends)}")
+
+
+def _folder_of(root: Path, values: dict[str, Any]) -> str:
+    for folder in root.iterdir():
+        if (folder / "point.json").exists() and json.loads((folder / "point.json").read_text())["values"] == values:
+            return folder.name
+    raise AssertionError(f"no point was run with {values}")
+
+
+def test_a_list_that_mistakes_one_point_for_another_is_told(swept: Path, tmp_path: Path) -> None:
+    root = tmp_path / "sweep"
+    shutil.copytree(swept, root)
+    text = (root / "sweep.json").read_text()
+    assert "0.25" in text
+    (root / "sweep.json").write_text(text.replace("0.25", "0.75"))
+    with pytest.raises(UserError, match=r"says scheme.ratio = 0.75 of .*, whose trace says 0.25"):
+        read_results(root)
+
+
+def test_a_damaged_digest_is_made_anew(swept: Path, tmp_path: Path, measured: Callable[[str], None]) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(next(path.parent for path in swept.glob("*/trace.h5")), folder)
+    right = digest_of(folder)
+    text = (folder / DIGEST_NAME).read_text()
+    changed = text.replace(f'"test_accuracy": {right.summary.test_accuracy!r}', '"test_accuracy": 0.987')
+    assert changed != text
+    several = [("a better accuracy", changed.encode()), *damaged(folder / DIGEST_NAME, cases(60, 600), 2)]
+    for what, content in several:
+        (folder / DIGEST_NAME).write_bytes(content)
+        found = digest_of(folder)
+        assert repr(found.summary) == repr(right.summary), what  # nan is not equal to itself
+        assert found.settings == right.settings, what
+        assert all(np.array_equal(found.course[name], right.course[name], equal_nan=True) for name in right.course), (
+            what
+        )
+    measured(f"{len(several)} mutated digest.json: all figures right")
+
+
+def test_the_rows_of_a_comparison(swept: Path, tmp_path: Path, measured: Callable[[str], None]) -> None:
+    run = next(path.parent for path in swept.glob("*/trace.h5"))
+    shutil.copytree(run, tmp_path / "all" / "row" / "seed-0")
+    shutil.copytree(run, tmp_path / "elsewhere" / "seed-0")
+    rows = tmp_path / "all" / "rows.json"
+    rows.write_text(json.dumps([{"label": "a row", "folder": "row"}]))
+    assert find_runs([tmp_path / "all"]) == [("a row", [tmp_path / "all" / "row" / "seed-0"])]
+    several = damaged(rows, cases(100, 2000), 3)
+    for folder in ("x" * 300, "../elsewhere", str(tmp_path / "elsewhere"), "row/..", "\0", ".."):
+        several.append((folder, json.dumps([{"label": "a row", "folder": folder}]).encode()))
+    ends: Counter[str] = Counter()
+    for what, content in several:
+        rows.write_bytes(content)
+        try:
+            for _, places in find_runs([tmp_path / "all"]):
+                assert places == [tmp_path / "all" / "row" / "seed-0"], what
+            ends["read"] += 1
+        except UserError as error:
+            one_line(error)
+            ends["refused"] += 1
+    measured(f"{ends.total()} mutated rows.json: {dict(ends)}")
+
+
+def test_a_damaged_choice_of_an_engine_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read is an engine that there is, and a size it can have."""
+    monkeypatch.setenv("AIRFL_CACHE", str(tmp_path))
+    kept.write("place", ("layers", 8))
+    assert kept.read("place") == ("layers", 8)
+    path = tmp_path / kept.FILE_NAME
+    several = damaged(path, cases(200, 3000), 4)
+    for engine, chunk in ((["layers"], 8), ("layers", "8"), ("layers", 1e999), ("layers", -1), ({}, None), ("none", 8)):
+        several.append((f"{engine}, {chunk}", json.dumps({"place": [engine, chunk]}).encode()))
+    for what, content in several:
+        path.write_bytes(content)
+        found = kept.read("place")
+        assert found is None or (found[0] in ENGINES and found[1] > 0), what
+        kept.write("other", ("layers", 4))
+        assert kept.read("other") == ("layers", 4), what
+
+
+def test_a_damaged_privacy_figure_is_computed_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str], None]
+) -> None:
+    """In any byte of the data base: what is found is what was kept, or it is computed."""
+    monkeypatch.setenv("AIRFL_CACHE", str(tmp_path))
+    monkeypatch.setattr(figures_on_disk, "SECONDS_TO_WAIT", 0.1)
+    event, right = repeated(Gaussian(1.0), 3), (1.25, 2.5)
+
+    def ask() -> tuple[float, float]:
+        return figures_on_disk.kept_figures("pld", "add_remove", 1e-3, 0.02, event, lambda: right)
+
+    assert ask() == right
+    path = tmp_path / figures_on_disk.FILE_NAME
+    with closing(sqlite3.connect(path)) as table, table:
+        data = path.read_bytes()
+        table.execute("update sums set lower = 0.125")
+    assert ask() == right
+    place = data.index(b"\x40\x04")  # 2.5: the exponent of a float64, largest byte first
+    several = [("half of it", data[:place] + b"\x3f" + data[place + 1 :]), *damaged_data(data, cases(100, 2000))]
+    for what, content in several:
+        for left in tmp_path.iterdir():
+            left.unlink()
+        path.write_bytes(content)
+        assert ask() == right, what
+    measured(f"{len(several)} mutated {path.name}: all figures right")
+
+
+def damaged_data(data: bytes, count: int) -> list[tuple[str, bytes]]:
+    return list(itertools.islice(mutations(np.random.default_rng(5), data), count))
+
+
+def test_a_damaged_description_of_records(tmp_path: Path) -> None:
+    for content in SHAPES:
+        (tmp_path / "features.json").write_bytes(content)
+        with pytest.raises(UserError) as raised:
+            parser(tmp_path / "features.json")
+        one_line(raised.value)

@@ -1,0 +1,235 @@
+"""Traces that were damaged, cut off, broken off or never were traces: one line, or what they say is right."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import xarray
+
+from airfl.errors import UserError
+from airfl.report.results import plain_results, results_table
+from airfl.report.table import TableRow, cells, csv_table, notes
+from airfl.results import read_results
+from airfl.simulation import run
+from airfl.trace import open_trace
+from airfl.trace.integrity import BLOCK_BYTES, check_whole, open_checked, read_seal, seal
+from tests.conftest import small_settings
+from tests.reliability.mutations import flipped, mutations, truncated
+from tests.reliability.scale import cases
+
+MEGABYTES = 96
+"""More memory than this is not taken for any damaged file of 300 kB; the floor is what libraries take."""
+SECONDS = 20.0
+"""A file that leads HDF5 in circles costs the processor time that the child is given, on a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sealed trace, with signals."""
+    settings = small_settings("run.rounds=3", "trace.signals=[1]", "scheme.ratio=0.01")
+    path = run(settings, tmp_path_factory.mktemp("run") / "a").path
+    seal(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def unsealed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The same without its seal, as a killed run's is."""
+    path = tmp_path_factory.mktemp("unsealed") / "trace.h5"
+    shutil.copy(finished, path)
+    h5py.File(path, "a").close()
+    assert read_seal(path) is None
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def right(finished: Path) -> xarray.Dataset:
+    with open_trace(finished) as trace:
+        return trace.load()
+
+
+def ending(path: Path, right: xarray.Dataset) -> str:
+    """ "refused" in one line, or "right" to the last value; fails on anything else."""
+    try:
+        with open_trace(path) as trace:
+            found = trace.load()
+    except UserError as error:
+        line = str(error)
+    else:
+        line = ""
+    if line:
+        assert str(path) in line
+        assert "\n" not in line
+        return "refused"
+    assert found.identical(right), "a wrong trace was handed over as a right one"
+    return "right"
+
+
+def test_cut_off_traces_are_refused(
+    finished: Path, right: xarray.Dataset, tmp_path: Path, measured: Callable[[str], None]
+) -> None:
+    """What is cut off may be the seal alone: then all values are there."""
+    data, path = finished.read_bytes(), tmp_path / "trace.h5"
+    sealed = read_seal(finished)
+    assert sealed is not None
+    ends: Counter[str] = Counter()
+    for name, content in truncated(data, cases(25, 200)):
+        path.write_bytes(content)
+        end = ending(path, right)
+        assert end == "refused" or len(content) >= sealed.length, name
+        ends[end] += 1
+    measured(f"{ends.total()} truncations of a finished trace: {dict(ends)}, none wrong")
+
+
+def test_a_flipped_byte_is_found(
+    finished: Path, right: xarray.Dataset, tmp_path: Path, measured: Callable[[str], None]
+) -> None:
+    """Wherever it is; one in the seal's last words is none of the trace's."""
+    data, path = finished.read_bytes(), tmp_path / "trace.h5"
+    ends: Counter[str] = Counter()
+    for _, content in flipped(np.random.default_rng(1), data, cases(25, 200)):
+        path.write_bytes(content)
+        ends[ending(path, right)] += 1
+    assert ends["refused"] > 0.5 * ends.total()  # the rest lies where nothing is read
+    measured(f"{ends.total()} flipped bytes of a finished trace: {dict(ends)}, none wrong")
+
+
+def test_a_flipped_byte_of_every_part_of_the_metadata_is_found_before_hdf5_sees_it(
+    finished: Path, right: xarray.Dataset, tmp_path: Path
+) -> None:
+    """Without the seal such bytes end the process, or make other numbers of the right ones."""
+    data, path = finished.read_bytes(), tmp_path / "trace.h5"
+    rng = np.random.default_rng(2)
+    places = [place for place in range(60_000) if data[place] not in (0, 255)]
+    for place in rng.choice(places, cases(30, 400), replace=False):
+        path.write_bytes(data[:place] + bytes([data[place] ^ (1 << int(rng.integers(8)))]) + data[place + 1 :])
+        assert ending(path, right) == "refused", place
+
+
+def test_a_damaged_seal_is_told_or_none(finished: Path, right: xarray.Dataset, tmp_path: Path) -> None:
+    data, path = finished.read_bytes(), tmp_path / "trace.h5"
+    sealed = read_seal(finished)
+    assert sealed is not None
+    for place in {sealed.length, len(data) - 60, len(data) - 68, len(data) - 1}:
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        assert ending(path, right) == ("right" if place == len(data) - 1 else "refused")
+    path.write_bytes(data[: sealed.length] + data[sealed.length + 1 :])
+    assert ending(path, right) == "refused"
+
+
+def test_only_what_is_read_is_checked(tmp_path: Path) -> None:
+    path = tmp_path / "large.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(1_000_000)
+    seal(path)
+    sealed = read_seal(path)
+    assert sealed is not None
+    assert len(sealed.sums) == 8 * -(-sealed.length // BLOCK_BYTES)
+    data = bytearray(path.read_bytes())
+    data[sealed.length - 8 * 1000] ^= 1
+    path.write_bytes(data)
+    with open_checked(path) as file:
+        assert file["x"][:1000].tolist() == list(range(1000))
+        with pytest.raises(OSError, match="not what was written"):
+            file["x"][-2000:]
+
+
+def test_a_seal_goes_with_copies_and_comes_off_when_written_to(finished: Path, tmp_path: Path) -> None:
+    path = tmp_path / "trace.h5"
+    shutil.copy(finished, path)
+    assert check_whole(path)
+    before = path.read_bytes()
+    seal(path)  # once is enough
+    assert path.read_bytes() == before
+    with h5py.File(path, "a") as file:
+        file["energy_j"][0] = 7.0
+    assert not check_whole(path)
+    with open_trace(path) as trace:
+        assert trace["energy_j"].values[0] == 7.0
+    seal(path)
+    assert check_whole(path)
+
+
+def test_other_readers_pass_over_the_seal(finished: Path, right: xarray.Dataset) -> None:
+    with xarray.open_dataset(finished, engine="h5netcdf") as plain:
+        assert plain.load().identical(right)
+
+
+def read_each(kind: str, folder: Path, files: list[Path]) -> list[dict[str, Any]]:
+    """What became of each, read in a process of its own: it fails where that does not live to the end."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.reliability.reads", kind, str(folder / "out"), *map(str, files)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(told) == len(files), f"{files[len(told)].name} ended the process: {done.returncode} {done.stderr[-500:]}"
+    return told
+
+
+def check_each(told: list[dict[str, Any]], floor: int) -> str:
+    """A line of what was measured. The first files pay for what is imported."""
+    assert not [one for one in told if one["ended"] == "traceback"]
+    assert max(one["s"] for one in told) < SECONDS
+    assert max(one["grown_mb"] for one in told[floor:]) < MEGABYTES
+    slowest, largest = max(one["s"] for one in told), max(one["grown_mb"] for one in told[floor:])
+    return f"{dict(Counter(one['ended'] for one in told))}, {slowest:.1f} s and {largest:.0f} MB at most"
+
+
+def test_mutated_traces_without_a_seal_never_end_in_a_traceback(
+    unsealed: bytes, tmp_path: Path, measured: Callable[[str], None]
+) -> None:
+    """Every value read, summed up, drawn and exported. Whether a flipped byte of an unfinished trace is right nobody
+    knows; but nothing crashes, hangs or takes memory."""
+    files = [tmp_path / "whole.h5"]
+    files[0].write_bytes(unsealed)
+    for name, content in itertools.islice(mutations(np.random.default_rng(3), unsealed), cases(16, 300)):
+        files.append(tmp_path / f"{name.replace(' ', '-')}.h5")
+        files[-1].write_bytes(content)
+    told = read_each("trace", tmp_path, files)
+    assert told[0]["ended"] == "read"
+    measured(f"{len(told)} mutated traces without a seal: {check_each(told, 1)}")
+
+
+@pytest.fixture(scope="module")
+def broken_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison of two seeds, one of which failed, and a run that was killed."""
+    folder = tmp_path_factory.mktemp("runs")
+    for seed, status in enumerate(("complete", "failed")):
+        path = run(small_settings("run.rounds=3", f"run.seed={seed}"), folder / "row" / f"seed-{seed}").path
+        set_status(path, status)
+    set_status(run(small_settings("run.rounds=3"), folder / "alone").path, "running")
+    (folder / "rows.json").write_text(json.dumps([{"label": "both", "folder": "row"}]))
+    return folder
+
+
+def set_status(path: Path, status: str) -> None:
+    with h5py.File(path, "a") as file:
+        file.attrs["status"] = status
+
+
+def test_runs_that_are_not_complete_are_marked_wherever_they_are_averaged(broken_off: Path) -> None:
+    results = read_results(broken_off)
+    text = str([list(column.cells) for column in results_table(results, "").columns])
+    assert "both (1 of 2 failed)" in text
+    assert plain_results(results)["groups"][0]["statuses"] == ["complete", "failed"]
+    summaries = [run.digest.summary for run in results.runs]
+    row = TableRow("both", summaries)
+    assert cells(row)[0] == "both (1 of 2 failed)"
+    assert notes([row]).endswith("Not complete, and taken as far as they went: both (1 of 2 failed).")
+    assert csv_table([row]).splitlines()[1].endswith(",1")
+    assert "Not complete" not in notes([TableRow("one", summaries[:1])])
+    alone = read_results(broken_off / "alone")
+    assert cells(TableRow("alone", [one.digest.summary for one in alone.runs]))[0] == "alone (running)"
