@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TESTING := $(VENV)/.testing
 
-.PHONY: demo test figure pictures lint bench
+.PHONY: demo test soak figure pictures lint bench
 .DELETE_ON_ERROR:
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -28,6 +28,11 @@ demo: $(INSTALLED)
 
 test: $(TESTING)
 	@$(BIN)/python -m pytest $(TESTS)
+
+# The reliability tests in full, and 10,000 rounds: about an hour on two cores. Figures are printed at the end.
+soak: $(TESTING)
+	@AIRFL_SOAK=1 $(BIN)/python -m pytest tests/reliability
+	@$(BIN)/python experiments/soak.py
 
 # The README's figure and table: the demo over three seeds.
 figure: $(INSTALLED)

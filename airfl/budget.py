@@ -27,7 +27,7 @@ from airfl.cell import (
 from airfl.config import Settings
 from airfl.memory import store_bytes
 from airfl.privacy.release import RecordRelease
-from airfl.schemes import nominal_samples
+from airfl.schemes import equal_weights, nominal_samples
 from airfl.server import mean_weights
 from airfl.streams import Streams
 from airfl.tasks.models import MODELS
@@ -175,8 +175,8 @@ def _silent_share(rounds: Sequence[_Round]) -> float:
 def cell_of(settings: Settings, data_dir: str | Path | None = None) -> Cell:
     """The cell of a run, without its data where that can be: devices that hold equally many samples are known without
     reading any."""
-    dimension, devices = MODELS[settings.task.model].parameters, settings.run.devices
-    cell = build_cell(settings, dimension, np.ones(devices), nominal_samples(settings))
+    dimension = MODELS[settings.task.model].parameters
+    cell = build_cell(settings, dimension, equal_weights(settings), nominal_samples(settings))
     unequal = settings.task.partition not in ("iid", "class")
     if settings.server.weights == "equal" and not (unequal and isinstance(cell.recipe.release, RecordRelease)):
         return cell

@@ -40,6 +40,9 @@ Array = NDArray[np.float64]
 
 MOST_OWN_NOISE = 64.0
 OWN_NOISE_ACCURACY = 1e-9
+LARGEST_NOISE = 1e20
+# Of the formulas: below them they have no digits left.
+SMALLEST_EPSILON, SMALLEST_DELTA = 1e-10, 1e-100
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,11 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
     samples: m, of the device that has fewest."""
     settings = fitted(settings)
     check_radio(settings)
+    if settings.delta < SMALLEST_DELTA:
+        raise UserError(f"privacy.delta: at least {SMALLEST_DELTA:g} is wanted, not {settings.delta:g}; give more")
+    if settings.privacy.epsilon < SMALLEST_EPSILON:
+        given = settings.privacy.epsilon
+        raise UserError(f"privacy.epsilon: at least {SMALLEST_EPSILON:g} is wanted, not {given:g}; give more")
     streams = Streams(settings.run.seed)
     link = link_of(settings)
     recipe = scheme(settings.scheme.name).build(Problem(settings, dimension, link, float(weights.max()), samples))
@@ -257,6 +265,17 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
         raise UserError(
             f"selection.kind: devices of scheme {settings.scheme.name!r} bring the noise, so that its sum would tell "
             'how many a Poisson sample has; take "uniform"'
+        )
+    if bound.noise_std > LARGEST_NOISE:
+        raise UserError(
+            f"privacy.epsilon: the noise of scheme {settings.scheme.name!r} would have a standard deviation of "
+            f"{bound.noise_std:.3g} on an entry, which single precision does not carry (at most {LARGEST_NOISE:g}); "
+            "raise privacy.epsilon, or lower scheme.noise_multiplier or local.clip_norm"
+        )
+    if settings.run.non_finite == "clip" and not recipe.local.clips_update:
+        raise UserError(
+            f"run.non_finite: scheme {settings.scheme.name!r} clips no update that 'clip' could bound; take 'stop' or "
+            "'drop'"
         )
     backs_off = settings.power.peak_db is not None and settings.power.peak == "back-off"
     if link == "analog" and np.isinf(bound.peak) and (backs_off or settings.power.strict):

@@ -1,12 +1,12 @@
-"""Ctrl-C and SIGTERM that let a round finish."""
+"""Ctrl-C and SIGTERM that let a round, or a write, finish."""
 
 from __future__ import annotations
 
+import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -28,7 +28,8 @@ def asked_to_stop(wanted: bool = True) -> Iterator[Callable[[], bool]]:
         asked.set()
         for each in taken:
             signal.signal(each, before[each])
-        print("stopping after this round; once more stops at once", file=sys.stderr, flush=True)
+        with suppress(OSError):  # not by print: it may be printing that was interrupted, which must not begin twice
+            os.write(2, b"stopping after this round; once more stops at once\n")
 
     taken = [number for number in SIGNALS if before[number] not in (signal.SIG_IGN, None)]
     try:
@@ -38,3 +39,26 @@ def asked_to_stop(wanted: bool = True) -> Iterator[Callable[[], bool]]:
     finally:
         for number in taken:
             signal.signal(number, before[number])
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Whoever asks to stop inside the block is heard after it: no exception comes out of its middle."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+
+    before = {number: handler for number in SIGNALS if callable(handler := signal.getsignal(number))}
+    try:
+        for number in before:
+            signal.signal(number, note)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for noted in came:
+            signal.raise_signal(noted)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from airfl.checkpoint import Cadence, DamagedError, Keeper, Saved, discard, keeping, kept_records
+from airfl.checkpoint import LOCK_NAME, Cadence, DamagedError, Keeper, Saved, discard, keeping, kept_records
 from airfl.checkpoint.state import to_arrays
 from airfl.config import Settings
 from airfl.errors import MachineError, RunInterruptedError, UserError
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int, Record], None]
 
-LOCK_NAME = "lock"
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
@@ -38,10 +37,10 @@ def written_alone(folder: Path, resume: bool) -> Iterator[None]:
         place / LOCK_NAME, f"{folder}: another process is writing its run; wait for it, or choose another --out"
     ):
         try:
-            if not resume and (
-                (folder / TRACE_NAME).exists() or any(file.name != LOCK_NAME for file in place.iterdir())
-            ):
+            if not resume and any(file.name != LOCK_NAME for file in place.iterdir()):
                 check_no_run(folder)
+            if not resume and (folder / TRACE_NAME).exists():
+                raise UserError(f"{folder}: holds a run already ({TRACE_NAME}); choose another --out")
             yield
         finally:
             # Nothing was begun, or everything is done.

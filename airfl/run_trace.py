@@ -60,6 +60,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
         dimensions=dimensions,
         variables=variables,
         epsilon_attributes={"delta": statement.delta, "level": statement.level},
+        rounds=settings.run.rounds,
     )
     own = {
         "adjacency": statement.adjacency,

@@ -15,7 +15,7 @@ import torch
 
 from airfl.allocation import keep_freed_memory
 from airfl.cell import build_cell, build_ledger
-from airfl.checkpoint import Saved, about_run, check_asked, check_data, check_same, discard, read_saved
+from airfl.checkpoint import Saved, about_run, check_asked, check_data, check_same, discard, has_begun, read_saved
 from airfl.checkpoint.state import from_arrays
 from airfl.config import Settings
 from airfl.device import find_device
@@ -24,7 +24,7 @@ from airfl.interrupt import asked_to_stop
 from airfl.local.flat import FlatModel
 from airfl.local.public import public_update
 from airfl.memory import check_store
-from airfl.output import CHECKPOINT_NAME, TRACE_NAME, check_no_run
+from airfl.output import TRACE_NAME, check_no_run
 from airfl.precision import precision
 from airfl.record import Record
 from airfl.report.summary import Summary, summarise
@@ -37,6 +37,7 @@ from airfl.tasks.datasets import data_folders, load_dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.task import Task, build_task
 from airfl.trace import open_trace
+from airfl.trace.integrity import read_seal
 
 if TYPE_CHECKING:
     import xarray
@@ -93,8 +94,6 @@ def run(
     folder = Path(out)
     if not resume:
         check_no_run(folder)
-    elif is_complete(folder, settings):
-        raise UserError(f"{folder}: holds a complete run; open it with airfl.open_trace, or choose another folder")
     torch_device = find_device(device)
     threads = torch.get_num_threads()
     alone, begun = written_alone(folder, resume), resume and folder.is_dir()
@@ -103,6 +102,8 @@ def run(
             saved = None
             if begun:
                 held.enter_context(alone)
+                if is_complete(folder, settings):
+                    raise UserError(f"{folder}: holds a complete run; open it with airfl.open_trace, or choose another")
                 saved = read_saved(folder)
             chosen = _as_begun(saved, folder, settings, torch_device) if saved else settings
             torch.set_num_threads(chosen.run.threads or threads)
@@ -115,6 +116,8 @@ def run(
                 saved = Saved(about_run(settings, resolved, torch_device, raw))
             # A folder is made when nothing more can be wrong with what was given.
             with nullcontext() if begun else alone:
+                if not begun and has_begun(folder):
+                    check_no_run(folder)  # another process was quicker
                 return _run(folder, world, resolved, saved, progress, finish_rounds)
     finally:
         torch.set_num_threads(threads)
@@ -167,14 +170,14 @@ def is_complete(folder: Path, settings: Settings) -> bool:
     attributes = _attributes(folder)
     if not attributes:
         return False
-    if attributes["status"] == "complete":
+    if attributes["status"] == "complete" and not (has_begun(folder) and read_seal(folder / TRACE_NAME) is None):
         check_asked(str(attributes["config"]), folder, settings)
         discard(folder)
         return True
     failure = failure_of(folder)
     if failure:
         raise UserError(f"{folder}: its run failed ({failure}); choose another --out")
-    if not (folder / CHECKPOINT_NAME).exists():
+    if not has_begun(folder):
         raise UserError(f"{folder}: its run is not complete, and nothing to go on from is kept; choose another --out")
     return False
 
@@ -182,7 +185,7 @@ def is_complete(folder: Path, settings: Settings) -> bool:
 def failure_of(folder: Path) -> str | None:
     """Why the run in the folder failed, if it did so that it would again; UserError where its trace is damaged."""
     attributes = _attributes(folder)
-    if attributes.get("status") != "failed" or (folder / CHECKPOINT_NAME).exists():
+    if attributes.get("status") != "failed" or has_begun(folder):
         return None
     return str(attributes.get("failure", "of an older airfl"))
 
@@ -195,7 +198,7 @@ def _attributes(folder: Path) -> Mapping[str, Any]:
         with open_trace(folder) as trace:
             return dict(trace.attrs)
     except UserError:
-        if (folder / CHECKPOINT_NAME).exists():
+        if has_begun(folder):
             return {}
         raise
 

@@ -7,11 +7,12 @@ OUT/checkpoint/state-00000042    after 42 rounds: parameters, what selection, de
 """
 
 from airfl.checkpoint.about import About, about_run, check_asked, check_data, check_same
-from airfl.checkpoint.folder import Saved, discard, has_state, read_saved
+from airfl.checkpoint.folder import LOCK_NAME, Saved, discard, has_begun, has_state, read_saved
 from airfl.checkpoint.keeper import Cadence, Keeper, keeping, kept_records
 from airfl.checkpoint.pack import DamagedError
 
 __all__ = [
+    "LOCK_NAME",
     "About",
     "Cadence",
     "DamagedError",
@@ -22,6 +23,7 @@ __all__ = [
     "check_data",
     "check_same",
     "discard",
+    "has_begun",
     "has_state",
     "keeping",
     "kept_records",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from airfl.synced import write_synced
 
 log = logging.getLogger(__name__)
 
-ABOUT_NAME, RECORDS_NAME, STATE_PREFIX = "about", "records", "state-"
+ABOUT_NAME, RECORDS_NAME, STATE_PREFIX, LOCK_NAME = "about", "records", "state-", "lock"
 KEPT = 2
 """States that are kept: an older one for when the newest is damaged."""
 
@@ -42,25 +41,45 @@ def read_saved(out: Path) -> Saved | None:
     even begun. UserError where everything is damaged."""
     folder = out / CHECKPOINT_NAME
     states = sorted(folder.glob(f"{STATE_PREFIX}*"), reverse=True)
+    damaged = []
     for path in states:
-        with _damage_said(path, "an older state of the run is taken"):
-            value, arrays = _read(path)
-            saved = Saved(About(**value["about"]), int(value["rounds"]), arrays, int(value["length"]))
+        try:
+            saved = _read_state(path)
             _check_records(folder, saved)
-            return saved
-    if states:
-        raise UserError(f"{folder}: all its states are damaged; choose another --out and begin anew")
-    if not (folder / ABOUT_NAME).exists():
+        except (DamagedError, OSError) as error:
+            damaged.append(f"{path}: {_reason(error)}")
+            continue
+        for line in damaged:
+            log.warning("%s; an older state of the run is taken", line)
+        return saved
+    if damaged:
+        raise UserError(f"{damaged[0]}; no older state of its run is whole; choose another --out and begin anew")
+    path = folder / ABOUT_NAME
+    if not path.exists():
         return None
     try:
-        return Saved(About(**_read(folder / ABOUT_NAME)[0]))
+        return Saved(_about(_read(path)[0]))
     except (DamagedError, OSError) as error:
-        raise UserError(f"{folder / ABOUT_NAME}: {error}; choose another --out and begin anew") from None
+        raise UserError(f"{path}: {_reason(error)}; choose another --out and begin anew") from None
+
+
+def tidy(out: Path, saved: Saved) -> None:
+    """Remove what a process has left that was killed while it wrote, and states of rounds that are done again."""
+    folder = out / CHECKPOINT_NAME
+    latest = f"{STATE_PREFIX}{saved.rounds:08d}"
+    for path in folder.iterdir():
+        if path.name.startswith(".") or (path.name.startswith(STATE_PREFIX) and path.name > latest):
+            _remove(path)
 
 
 def has_state(out: Path) -> bool:
     """Whether there is something to go on from."""
     return any((out / CHECKPOINT_NAME).glob(f"{STATE_PREFIX}*"))
+
+
+def has_begun(out: Path) -> bool:
+    """Whether there is a run that is not finished."""
+    return (out / CHECKPOINT_NAME / ABOUT_NAME).exists() or has_state(out)
 
 
 def write_about(out: Path, about: About) -> None:
@@ -75,12 +94,17 @@ def write_state(out: Path, saved: Saved) -> None:
     path = folder / f"{STATE_PREFIX}{saved.rounds:08d}"
     write_synced(path, lambda file: write_pack(file, value, saved.arrays or {}))
     for old in sorted(folder.glob(f"{STATE_PREFIX}*"))[:-KEPT]:
-        old.unlink(missing_ok=True)
+        _remove(old)
 
 
 def discard(out: Path) -> None:
-    """A run that has ended needs none of it."""
-    shutil.rmtree(out / CHECKPOINT_NAME, ignore_errors=True)
+    """A run that has ended needs none of it. The lock goes last: without it another process may write there."""
+    folder = out / CHECKPOINT_NAME
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if path.name != LOCK_NAME:
+                _remove(path)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read(path: Path) -> tuple[Any, dict[str, NDArray[np.generic]]]:
@@ -97,10 +121,29 @@ def _check_records(folder: Path, saved: Saved) -> None:
         raise DamagedError("does not fit the records beside it")
 
 
-@contextlib.contextmanager
-def _damage_said(path: Path, instead: str) -> Iterator[None]:
+def _read_state(path: Path) -> Saved:
+    value, arrays = _read(path)
     try:
-        yield
-    except (DamagedError, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) else str(error)
-        log.warning("%s: %s; %s", path, reason, instead)
+        about, rounds, length = value["about"], int(value["rounds"]), int(value["length"])
+    except (TypeError, KeyError):
+        raise DamagedError("is no state of a run") from None
+    return Saved(_about(about), rounds, arrays, length)
+
+
+def _about(value: Any) -> About:
+    try:
+        return About(**value)
+    except TypeError:
+        raise DamagedError("does not say what its run is") from None
+
+
+def _remove(path: Path) -> None:
+    """A file, or what somebody has put in its place."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _reason(error: DamagedError | OSError) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)

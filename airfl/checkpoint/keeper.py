@@ -11,7 +11,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from airfl.checkpoint.folder import RECORDS_NAME, Saved, write_about, write_state
+from airfl.checkpoint.folder import RECORDS_NAME, Saved, tidy, write_about, write_state
 from airfl.checkpoint.records import Records, read_records
 from airfl.output import CHECKPOINT_NAME
 from airfl.record import Record
@@ -40,6 +40,7 @@ class Keeper:
         """saved: where the run stands; what was recorded after that is forgotten."""
         self._out, self._about, self._cadence = out, saved.about, cadence
         self._rounds = self._saved_rounds = saved.rounds
+        tidy(out, saved)
         write_about(out, saved.about)
         self._records = None if cadence.never else Records(out / CHECKPOINT_NAME / RECORDS_NAME, saved.length)
         self._saved_at = self._last = time.monotonic()

@@ -37,6 +37,8 @@ class Records:
 
 def read_records(path: Path, length: int) -> Iterator[dict[str, NDArray[Any]]]:
     """The records in the first `length` bytes; DamagedError."""
+    if not length:
+        return
     with path.open("rb") as file:
         place = 0
         while place < length:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
@@ -54,12 +55,13 @@ app.add_typer(data_app)
 
 def main() -> None:
     """Entry point: runs a command and turns every ending into an exit code and at most one line."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    _hear(_interrupt)
     try:
         # Typer turns an interrupt, and --help, into a returned exit code here.
         code = app(standalone_mode=False)
         if isinstance(code, int) and code:
             _end("interrupted", code)
+        _hear(signal.SIG_IGN)
     except UserError as error:
         _end(str(error), 2)
     except MachineError as error:
@@ -82,11 +84,20 @@ def main() -> None:
         _end(f"failed: {type(error).__name__}: {error} (AIRFL_TRACEBACK=1 shows where)", 1)
 
 
+def _hear(handler: Callable[[int, FrameType | None], object] | signal.Handlers) -> None:
+    """SIGTERM ends a command as Ctrl-C does; where Ctrl-C is ignored it stays so."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    """SIGTERM ends a command as Ctrl-C does."""
+    """The first signal is for whoever has to tidy up; another one, while they do, is for nobody."""
+    _hear(lambda number, frame: os._exit(130))
     raise KeyboardInterrupt
 
 
 def _end(message: str, code: int) -> None:
+    _hear(signal.SIG_IGN)  # there is nothing left to stop
     say(f"airfl: {message}")
     sys.exit(code)

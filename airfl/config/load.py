@@ -59,7 +59,9 @@ def read_tables(path: str | Path) -> Tables:
         raise UserError(f"{path}: no such settings file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise UserError(f"{path}: not valid TOML: brackets within brackets, too deep") from None
+    except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise UserError(f"{path}: not valid TOML: {error}") from None
 
 
@@ -98,7 +100,7 @@ def read_value(text: str) -> Any:
     """A value of an override: TOML, else the text itself."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # not TOML, a number of thousands of digits, or too deep
         return text
 
 
@@ -140,7 +142,8 @@ def _first_line(error: ValidationError) -> str:
     problems = error.errors(include_url=False)
     # A misspelt key often leaves another one missing: name the misspelt one.
     problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    path = [str(part) for part in problem["loc"] if not (isinstance(part, str) and "[" in part)]
+    # Section and key are the user's own words; after them pydantic names types, such as list[float].
+    path = [str(part) for at, part in enumerate(problem["loc"]) if at < 2 or "[" not in str(part)]
     key = ".".join(path[:2])
     given = problem["input"]
     match problem["type"]:

@@ -15,8 +15,9 @@ from airfl.config.names import (
     SelectionName,
     VariationName,
 )
-from airfl.config.section import Count, Decibels, NotNegative, Positive, Scale, Section
+from airfl.config.section import Count, Decibels, Scale, ScaleOrZero, Section
 
+Spread = Annotated[float, Field(ge=0, le=200, allow_inf_nan=False)]  # in dB
 Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
@@ -31,9 +32,9 @@ class SelectionSettings(Section):
     candidates: int = Field(
         0, ge=0, description="devices, drawn uniformly, whose channel is estimated for a choice by it; 0 = all N"
     )
-    min_gain: NotNegative = Field(0.0, description="smallest |hhat| that is selected, for kind = threshold")
+    min_gain: ScaleOrZero = Field(0.0, description="smallest |hhat| that is selected, for kind = threshold")
     window: Count = Field(100, description="rounds over which proportional-fair averages a device's rate")
-    energy_budget: Positive | None = Field(
+    energy_budget: Scale | None = Field(
         None, description="energy a device may spend in the whole run, for kind = energy-budget"
     )
 
@@ -56,7 +57,7 @@ class ChannelSettings(Section):
     min_gain: Scale = Field(1e-4, description="smallest |h|, in normalised units")
     max_gain: Scale = Field(0.1, description="largest |h|, in normalised units")
     bounds: Literal["clip", "redraw"] = Field("clip", description="how |h| is kept within min_gain and max_gain")
-    rician_k: NotNegative = Field(1.0, description="K, power of the line of sight over the rest, for fading = rician")
+    rician_k: ScaleOrZero = Field(1.0, description="K, power of the line of sight over the rest, for fading = rician")
     nakagami_m: Annotated[float, Field(ge=0.5, allow_inf_nan=False)] = Field(
         1.0, description="m, for fading = nakagami"
     )
@@ -67,10 +68,10 @@ class ChannelSettings(Section):
     variation: VariationName = Field(
         "independent", description="from round to round: independent, constant, or jakes (J0(2 pi f_D t))"
     )
-    speed_m_s: NotNegative = Field(0.0, description="of the devices: f_D = speed x carrier / c")
-    carrier_hz: Positive = Field(3.5e9, description="carrier frequency")
-    round_s: Positive = Field(1.0, description="time from one round's transmission to the next")
-    delay_spread_s: NotNegative = Field(1e-7, description="rms, of selective models (umi, uma, rma bring their own)")
+    speed_m_s: ScaleOrZero = Field(0.0, description="of the devices: f_D = speed x carrier / c")
+    carrier_hz: Scale = Field(3.5e9, description="carrier frequency")
+    round_s: Scale = Field(1.0, description="time from one round's transmission to the next")
+    delay_spread_s: ScaleOrZero = Field(1e-7, description="rms, of selective models (umi, uma, rma bring their own)")
     taps: int = Field(0, ge=0, description="of fading = tapped-line; 0 = enough for the bandwidth")
     coherence: Literal["round", "slot", "symbol"] = Field(
         "round", description="time over which a selective channel is held constant within a round"
@@ -80,8 +81,8 @@ class ChannelSettings(Section):
     )
     noise_std: Scale = Field(1.0, description="sigma0, of the noise on one observed real entry, in normalised units")
     noise: bool = Field(True, description="false sends z = 0 and leaves beta as it is")
-    noise_figure_db: NotNegative = Field(7.0, description="of the receiver, in physical units")
-    temperature_k: Positive = Field(290.0, description="of the receiver, in physical units")
+    noise_figure_db: Spread = Field(7.0, description="of the receiver, in physical units")
+    temperature_k: Scale = Field(290.0, description="of the receiver, in physical units")
     interference_to_noise_db: Decibels | None = Field(
         None,
         description="inter-cell interference over sigma0^2; it stays without noise, and never counts as privacy noise",
@@ -105,18 +106,18 @@ class TopologySettings(Section):
     """Where the devices are, and what distance costs. Needs channel.units = "physical"."""
 
     kind: PlacementName = Field("none", description="none, disc, annulus or coordinates")
-    radius_m: Positive = Field(250.0, description="of the cell")
-    min_distance_m: NotNegative | None = Field(
+    radius_m: Scale = Field(250.0, description="of the cell")
+    min_distance_m: ScaleOrZero | None = Field(
         None, description="nobody is nearer to the base station, on the ground; default the model's smallest"
     )
     coordinates: list[Pair] | None = Field(None, description="[[x, y], ...] in metres, base station at the origin")
     path_loss: PathLossName = Field("umi", description="log-distance, or 3GPP TR 38.901's umi and uma")
-    exponent: Positive = Field(3.0, description="of log-distance")
+    exponent: Scale = Field(3.0, description="of log-distance")
     reference_loss_db: Decibels | None = Field(None, description="of log-distance, at 1 m; default free space")
     los: Literal["probability", "los", "nlos"] = Field("probability", description="line of sight, for umi and uma")
-    shadowing_std_db: NotNegative | None = Field(None, description="log-normal; default the model's own")
-    base_height_m: Positive | None = Field(None, description="default the model's own")
-    device_height_m: Positive = Field(1.5, description="of all devices")
+    shadowing_std_db: Spread | None = Field(None, description="log-normal; default the model's own")
+    base_height_m: Scale | None = Field(None, description="default the model's own")
+    device_height_m: Scale = Field(1.5, description="of all devices")
 
 
 class CsiSettings(Section):
@@ -127,14 +128,14 @@ class CsiSettings(Section):
     pilot_snr_db: Decibels | None = Field(
         None, description="energy of a pilot over sigma0^2; default P_i/d, what an entry has"
     )
-    delay_s: NotNegative = Field(0.0, description="from estimation to transmission: ageing by channel.speed_m_s")
+    delay_s: ScaleOrZero = Field(0.0, description="from estimation to transmission: ageing by channel.speed_m_s")
     phase_bits: int = Field(0, ge=0, le=16, description="of the quantised feedback; 0 = not quantised")
     gain_bits: int = Field(0, ge=0, le=16, description="of the quantised feedback; 0 = not quantised")
-    phase_std_rad: NotNegative = Field(0.0, description="residual phase, Gaussian, one a device and round")
-    timing_offset_s: NotNegative = Field(
+    phase_std_rad: ScaleOrZero = Field(0.0, description="residual phase, Gaussian, one a device and round")
+    timing_offset_s: ScaleOrZero = Field(
         0.0, description="latest arrival after the receiver's window opens; uniform from 0, one a device and round"
     )
-    frequency_offset_hz: NotNegative = Field(0.0, description="largest carrier frequency offset; uniform within +-")
+    frequency_offset_hz: ScaleOrZero = Field(0.0, description="largest carrier frequency offset; uniform within +-")
 
 
 class AntennaSettings(Section):
@@ -160,13 +161,13 @@ class PowerSettings(Section):
     )
     strict: bool = Field(False, description="clip the masked update to sqrt(p) C, so that no single round exceeds P_i")
     policy: PolicyName = Field("pfels", description="how power follows the channel, in analog schemes")
-    threshold: NotNegative = Field(
+    threshold: ScaleOrZero = Field(
         0.0, description="|h|^2 over its mean below which a truncating policy (and cotaf) does not send"
     )
     participation: Annotated[float, Field(gt=0, le=1)] | None = Field(
         None, description="share of fades in which a device is to send; instead of threshold"
     )
-    coefficient: Positive | None = Field(
+    coefficient: Scale | None = Field(
         None, description="beta that inversion aims at; who cannot reach it is silent. Default: what all can reach"
     )
     average_over: Literal["round", "fading"] = Field(
@@ -206,7 +207,7 @@ class GridSettings(Section):
     used: list[Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]] | None = Field(
         None, description="[[first, last], ...], inclusive: the subcarriers that carry updates; default all"
     )
-    spacing_hz: Positive = Field(15000.0, description="subcarrier spacing")
+    spacing_hz: Scale = Field(15000.0, description="subcarrier spacing")
     prefix: Literal["mean", "normal", "extended"] = Field(
         "mean",
         description="cyclic prefix: the mean of a slot's symbols, or each as TS 38.211 has it (15, 30, 60, 120 kHz)",
@@ -214,7 +215,7 @@ class GridSettings(Section):
     packing: Literal["real", "iq"] = Field(
         "real", description="entries on the real part, or on both parts, of an element"
     )
-    symbol_duration_s: Positive | None = Field(
+    symbol_duration_s: Scale | None = Field(
         None, description="with prefix; default 15/(14 spacing): 71.43 us at 15 kHz"
     )
     downlink: bool = Field(False, description="charge the broadcast of model, mask seed and beta")

@@ -6,9 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from airfl.config.json_numbers import MaybeInfinite
 from airfl.config.names import SchemeName
-from airfl.config.section import Count, Fraction, NotNegative, Positive, Scale, Section
+from airfl.config.section import Count, Fraction, NotNegative, Scale, ScaleOrInfinite, ScaleOrZero, Section
 
 
 class SchemeSettings(Section):
@@ -23,19 +22,18 @@ class SchemeSettings(Section):
     error_feedback: bool = Field(
         False, description="keep what was not sent and add it to the next update (pfels, fedavg-randk, fedavg-topk)"
     )
-    noise_multiplier: NotNegative | None = Field(
+    noise_multiplier: ScaleOrZero | None = Field(
         None,
         description="noise over the largest contribution of a device (client level) or of a record (record level), in "
         "what is released; default: what the paper's own theorem asks for at privacy.epsilon over the whole run",
     )
-    coordinate_clip: MaybeInfinite | None = Field(
+    coordinate_clip: ScaleOrInfinite | None = Field(
         None,
-        gt=0,
         description="G/sqrt(d), bound on a coordinate of a record's gradient (fed-spa, dp-fed), inf for none; default: "
         "the median over an initial round",
     )
-    gradient_clip: MaybeInfinite = Field(
-        1.0, gt=0, description="G, bound on the l2 norm of a gradient (soteriafl and kin); inf = no clipping"
+    gradient_clip: ScaleOrInfinite = Field(
+        1.0, description="G, bound on the l2 norm of a gradient (soteriafl and kin); inf = no clipping"
     )
     clip: Literal["sample", "batch"] = Field(
         "sample",
@@ -44,7 +42,7 @@ class SchemeSettings(Section):
     )
     gamma: NotNegative | None = Field(None, description="shift step of SoteriaFL; default that of its theorem 3")
     refresh: Fraction | None = Field(None, description="probability that SVRG moves its snapshot; default b/m")
-    noise_constant: Positive = Field(48.0, description="c of SoteriaFL's eq. 4; its public code amounts to 48")
+    noise_constant: Scale = Field(48.0, description="c of SoteriaFL's eq. 4; its public code amounts to 48")
     levels: int = Field(256, ge=2, description="k, quantisation levels of cpsgd")
     trials: int | None = Field(
         None, ge=1, description="m, trials of a device's binomial noise in cpsgd; default: the fewest with a guarantee"
@@ -54,5 +52,5 @@ class SchemeSettings(Section):
     sparsity: Fraction | None = Field(
         None, description="share of coordinates that a-dsgd keeps before projecting; default a quarter of ratio"
     )
-    sign_step: Positive = Field(1e-3, description="what obda moves a parameter by for a majority vote")
+    sign_step: Scale = Field(1e-3, description="what obda moves a parameter by for a majority vote")
     iterations: Count = Field(25, description="of a-dsgd's decoder")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from airfl.config.json_numbers import MaybeInfinite
 
 
 def _carried_by_single_precision(value: float) -> float:
@@ -16,6 +19,12 @@ def _carried_by_single_precision(value: float) -> float:
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Scale = Annotated[Positive, AfterValidator(_carried_by_single_precision)]
+ScaleOrZero = Annotated[NotNegative, AfterValidator(lambda value: value and _carried_by_single_precision(value))]
+ScaleOrInfinite = Annotated[
+    MaybeInfinite,
+    Field(gt=0),
+    AfterValidator(lambda value: value if math.isinf(value) else _carried_by_single_precision(value)),
+]
 Decibels = Annotated[float, Field(ge=-200, le=200, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 Fraction = Annotated[float, Field(gt=0, le=1)]

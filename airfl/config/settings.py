@@ -192,9 +192,11 @@ class ComputeSettings(Section):
     """What local computation costs: energy kappa f^2 a cycle, time 1/f a cycle (Yang, Chen, Saad, Hong, Shikh-Bahaei
     2021, eq. 4 and 5; Burd and Brodersen 1996)."""
 
-    cycles_per_sample: NotNegative = Field(0.0, description="CPU cycles for one sample's gradient; 0 charges nothing")
-    frequency_hz: Positive = Field(1e9, description="f, of a device's processor")
-    capacitance: Positive = Field(1e-28, description="kappa, effective switched capacitance, J s^2 a cycle")
+    cycles_per_sample: NotNegative = Field(
+        0.0, le=1e20, description="CPU cycles for one sample's gradient; 0 charges nothing"
+    )
+    frequency_hz: Scale = Field(1e9, description="f, of a device's processor")
+    capacitance: Positive = Field(1e-28, le=1e20, description="kappa, effective switched capacitance, J s^2 a cycle")
 
 
 class TraceSettings(Section):

@@ -181,8 +181,8 @@ def _smallest_population(enough: Callable[[int], bool], statement: Statement) ->
         return low
     if not enough(high):
         return None
-    while high > (1 + SHARE) * low:
-        middle = math.isqrt(low * high)
+    while high - low > max(1, SHARE * low):
+        middle = max(math.isqrt(low * high), low + 1)
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
 

@@ -21,7 +21,7 @@ class UnsupportedEventError(UserError):
     """An event that an accountant has no bound for."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Gaussian:
     """A sum under Gaussian noise. noise_multiplier: 0 without noise or bound, inf where nothing of anybody is in it."""
 
@@ -32,7 +32,7 @@ class Gaussian:
             raise ValueError(f"a noise multiplier of {self.noise_multiplier} is none: give 0 or more")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Binomial:
     """A sum of quantised messages under Bin(trials, 1/2) noise on every entry; trials: of all devices heard."""
 
@@ -40,7 +40,7 @@ class Binomial:
     trials: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PoissonSampled:
     """An event that everybody takes part in with probability `rate`, by themselves."""
 
@@ -52,7 +52,7 @@ class PoissonSampled:
             raise ValueError(f"a sampling rate of {self.rate} is none: give one above 0, at most 1")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FixedSizeSampled:
     """An event on `sample` of `population`, without replacement, every subset equally likely."""
 
@@ -70,14 +70,14 @@ class FixedSizeSampled:
         return self.sample / self.population
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Composed:
     """Events one after the other, each with how often; none at all releases nothing."""
 
     parts: tuple[tuple[Event, int], ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NonPrivate:
     """Something that says all about somebody."""
 

@@ -21,6 +21,8 @@ def theorem_1_epsilon(noise_multiplier: float, sampling_rate: float, rounds: int
     if noise_multiplier <= 0:
         return inf
     a, limit = 7 * sampling_rate**2 * rounds / noise_multiplier**2, 2 * log(1 / delta)
+    if a >= limit:  # and so is epsilon, whatever the square of a is
+        return inf
     epsilon = (a + sqrt(a**2 + 4 * a * limit)) / 2
     return epsilon if epsilon < limit else inf
 

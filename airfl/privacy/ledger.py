@@ -72,12 +72,14 @@ class PrivacyLedger:
         self._participation = Participation(0 if statement.hidden else statement.devices)
         self._pending: list[Event] = []
         self._entered: dict[Event, int] = {}
+        self._many = False
         self._binomial = False
         self._one_round = functools.lru_cache(maxsize=64)(self._figure)
 
     @property
     def released(self) -> Composed:
-        """Everything entered and composed so far, as the observer sees it."""
+        """Everything entered and composed so far, as the observer sees it; of many different rounds something that
+        gives away no more, in bins."""
         return Composed(tuple(self._entered.items()))
 
     def of_one_round(self, event: Event) -> float:
@@ -117,6 +119,9 @@ class PrivacyLedger:
         seen = composed(map(statement.of_round, rounds)) if statement.hidden else own
         for event, times in seen.parts:
             self._entered[event] = self._entered.get(event, 0) + times
+        if self._many or len(self._entered) > FEW:
+            self._many = True
+            self._entered = dict(binned(self.released, COARSE_BINS, upwards=True).parts)
         self._own.compose(self._rounded(seen))
         if self._binomial:
             return self._own.epsilon(self._delta), math.nan
@@ -127,7 +132,7 @@ class PrivacyLedger:
 
     def _rounded(self, event: Event) -> Event:
         """Where there are many different rounds."""
-        return on_lattice([event], LATTICE) if len(self._entered) > FEW else event
+        return on_lattice([event], LATTICE) if self._many else event
 
     def _at_least(self, own: float) -> float:
         """What a pair of neighbours really pays."""
@@ -135,7 +140,7 @@ class PrivacyLedger:
             return math.nan
         if math.isinf(own):
             return own
-        event: Event = self.released if len(self._entered) <= FEW else binned(self.released, COARSE_BINS, upwards=True)
+        event: Event = self.released
         if self.statement.adjacency == "replace_one":
             event = opposite_pair(event)
         return min(own, self._figure(event, "add_remove"))

@@ -134,7 +134,7 @@ def _check_delays(settings: Settings) -> None:
     """What no symbol holds: a spread beyond it, a path that a waveform of that symbol has no place for."""
     channel, grid = settings.channel, grid_of(settings)
     useful_s, latest_s, taps = 1 / grid.spacing_hz, channel.delay_spread_s, 0
-    if channel.fading == "tapped-line":
+    if channel.fading == "tapped-line" and latest_s < useful_s:
         bandwidth_hz = grid.used_subcarriers * grid.spacing_hz
         taps = channel.taps or least_taps(bandwidth_hz, channel.delay_spread_s)
         if settings.grid.waveform:

@@ -92,6 +92,10 @@ class Results:
             for runs in together.values()
         )
 
+    def complete(self) -> Results:
+        """Of the runs that came to their end alone."""
+        return replace(self, runs=tuple(run for run in self.runs if run.digest.summary.status == "complete"))
+
     def frame(self) -> pd.DataFrame:
         """One line a run, see `tidy.frame`."""
         from airfl.results.tidy import frame

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -12,7 +13,8 @@ from airfl.config.load import read_value
 from airfl.errors import UserError
 
 MOST_VALUES = 100_000
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+# Each digit can be read in one way only, so that no text takes long; beyond three digits of an exponent are no numbers.
+_NUMBER = r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?"
 _RANGE = re.compile(rf"({_NUMBER}):({_NUMBER}):({_NUMBER})")
 _INTERVAL = re.compile(rf"({_NUMBER}):({_NUMBER}):(log|linear)")
 _TWO_PARTS = re.compile(rf"{_NUMBER}:{_NUMBER}")
@@ -61,7 +63,7 @@ def split_intervals(overrides: Sequence[str]) -> tuple[list[str], dict[str, Inte
             rest.append(text)
             continue
         low, high, kind = float(parts[1]), float(parts[2]), parts[3]
-        if not low < high or (kind == "log" and low <= 0):
+        if not -math.inf < low < high < math.inf or (kind == "log" and low <= 0):
             raise UserError(f"override {text!r}: an interval goes from a smaller to a larger number, lo:hi:log above 0")
         found[key.strip()] = Interval(low, high, kind == "log")
     return rest, found
@@ -79,9 +81,16 @@ def check_different(key: str, values: Sequence[Any]) -> None:
     """UserError for an axis without a value, or with one twice."""
     if not values:
         raise UserError(f"{key}: no value to sweep over; give some, for instance {key}=0.1,0.3")
-    for place, value in enumerate(values):
-        if value in values[:place]:
+    seen: set[Any] = set()
+    lists: list[Any] = []
+    for value in values:
+        hashable = isinstance(value, Hashable)
+        if value in (seen if hashable else lists):
             raise UserError(f"{key}: {value!r} is there twice; a point is run once")
+        if hashable:
+            seen.add(value)
+        else:
+            lists.append(value)
 
 
 def _values(text: str, part: str) -> list[Any]:
@@ -94,9 +103,10 @@ def _values(text: str, part: str) -> list[Any]:
     low, high, step = (Decimal(number) for number in found.groups())
     if step == 0 or (high - low) / step < 0:
         raise UserError(f"override {text!r}: the range {part} is empty; lo:hi:step counts from lo to hi, both included")
-    count = int((high - low) / step) + 1
-    if count > MOST_VALUES:
-        raise UserError(f"override {text!r}: {count:,} values; a sweep takes {MOST_VALUES:,} at most")
+    steps = (high - low) / step
+    if steps >= MOST_VALUES:
+        raise UserError(f"override {text!r}: {steps + 1:,.6g} values; a sweep takes {MOST_VALUES:,} at most")
+    count = int(steps) + 1
     whole = all(re.fullmatch(r"[+-]?\d+", number) for number in found.groups())
     # In decimal, so that 0.1:0.3:0.1 ends at 0.3.
     numbers = [low + place * step for place in range(count)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,19 @@ import h5py
 import numpy as np
 
 from airfl.errors import UserError
+from airfl.interrupt import undisturbed
 from airfl.trace.integrity import seal
 from airfl.trace.schema import SCHEMA, Variable
+from airfl.trace.sink import Sink
 
 NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable. %9d"
 SECONDS_BETWEEN_FLUSHES = 1.0
-ROUNDS_IN_A_CHUNK = 64
-VALUES_IN_A_CHUNK = 1 << 16
+ROUNDS_IN_A_CHUNK = (64, 1024)
+"""At least and at most. HDF5 keeps some 300 bytes of every chunk in memory: a long run takes longer ones."""
+VALUES_IN_A_CHUNK = (1 << 12, 1 << 16)
+"""Not more than that for more rounds than at least; not more at all."""
+CACHED_BYTES = 1 << 13
+"""Of a variable's latest chunks. HDF5 would keep a megabyte of each, which a long run fills bit by bit for nothing."""
 LARGE = ("coordinate", "antenna")
 """Last dimensions of signals."""
 
@@ -36,19 +44,39 @@ class TraceWriter:
         dimensions: Mapping[str, int],
         variables: Sequence[Variable],
         epsilon_attributes: Mapping[str, Any],
+        rounds: int = 0,
     ) -> None:
-        """Create the file; UserError if there is one. `dimensions`: those beside the unlimited `round`."""
+        """Create the file; UserError if there is one. `dimensions`: those beside the unlimited `round`; rounds: that
+        are expected, which sets the size of chunks alone."""
         self._path = path
         try:
-            self._file = h5py.File(path, "x")
+            self._sink = Sink(path)
         except FileExistsError:
             raise UserError(f"{path}: there is a trace already; choose another output folder") from None
         self._variables = {variable.name: variable for variable in variables}
+        self._expected = rounds
         self._buffer: list[Mapping[str, Any]] = []
         self._rounds = 0
         self._flushed = time.monotonic()
-        self._file.attrs.update({"schema": SCHEMA, **attributes, "status": "running"})
         self._dimensions = {"round": None, **dimensions}
+        self._close_file: Callable[[], object] = self._sink.close
+        try:
+            with self._whole():
+                self._file = h5py.File(self._sink, "w", rdcc_nbytes=CACHED_BYTES)
+                # Whatever becomes of this writer: HDF5 must not come back to the sink when Python is no more.
+                self._close_file = weakref.finalize(self, _close, self._file, self._sink)
+                self._file.attrs.update({"schema": SCHEMA, **attributes, "status": "running"})
+                self._create_all(variables, epsilon_attributes)
+                self._file.flush()
+        except BaseException:
+            self.abandon()
+            raise
+        # Looking a dataset up takes as long as writing a block into it.
+        self._growing = {
+            name: self._file[name] for name, variable in self._variables.items() if variable.dimensions[0] == "round"
+        }
+
+    def _create_all(self, variables: Sequence[Variable], epsilon_attributes: Mapping[str, Any]) -> None:
         for number, (name, size) in enumerate(self._dimensions.items()):
             scale = self._file.create_dataset(
                 name, shape=(size or 0,), maxshape=(size,), dtype=">f4", chunks=size is None or None
@@ -59,19 +87,16 @@ class TraceWriter:
             self._create(variable)
         for name in ("epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson"):
             self._file[name].attrs.update(epsilon_attributes)
-        # Looking a dataset up takes as long as writing a block into it.
-        self._growing = {
-            name: self._file[name] for name, variable in self._variables.items() if variable.dimensions[0] == "round"
-        }
-        self._file.flush()
 
     def annotate(self, variable: str, attributes: Mapping[str, Any]) -> None:
         """Add attributes to a variable."""
-        self._file[variable].attrs.update(attributes)
+        with self._whole():
+            self._file[variable].attrs.update(attributes)
 
     def write_population(self, name: str, values: np.ndarray) -> None:
         """A variable that does not grow with rounds."""
-        self._file[name][...] = values
+        with self._whole():
+            self._file[name][...] = values
 
     def append(self, record: Mapping[str, Any]) -> None:
         """One finished round; entries that are no variable of this trace are left out."""
@@ -86,21 +111,26 @@ class TraceWriter:
     def flush(self) -> None:
         """Write the rounds appended since the last flush."""
         end = self._rounds + len(self._buffer)
-        if self._buffer:
-            self._file["round"].resize(end, axis=0)
-            for name, dataset in self._growing.items():
-                self._write_block(self._variables[name], dataset, end)
-        self._rounds, self._buffer = end, []
-        self._file.flush()
+        with self._whole():
+            if self._buffer:
+                self._file["round"].resize(end, axis=0)
+                for name, dataset in self._growing.items():
+                    self._write_block(self._variables[name], dataset, end)
+            self._rounds, self._buffer = end, []
+            self._file.flush()
         self._flushed = time.monotonic()
 
     def close(self, status: str, failure: str | None = None) -> None:
         """Flush, say how the run ended, and in one line why where it failed, close; seal what has ended."""
-        self.flush()
-        self._file.attrs["status"] = status
-        if failure is not None:
-            self._file.attrs["failure"] = failure
-        self._file.close()
+        try:
+            self.flush()
+            with self._whole():
+                self._file.attrs["status"] = status
+                if failure is not None:
+                    self._file.attrs["failure"] = failure
+                self._file.close()
+        finally:
+            self.abandon()
         if status != "running":
             seal(self._path)
 
@@ -110,9 +140,17 @@ class TraceWriter:
         self._path = self._path.replace(path)
 
     def abandon(self) -> None:
-        """Close as it is, where nothing more can be written."""
-        with contextlib.suppress(OSError, RuntimeError):
-            self._file.close()
+        """Close as it is, where nothing more can be written; twice is as good as once."""
+        self._close_file()
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What HDF5 does in the block it does to the end; OSError after it, where that could not be written."""
+        try:
+            with undisturbed():
+                yield
+        finally:
+            self._sink.check()
 
     def _write_block(self, variable: Variable, dataset: h5py.Dataset, end: int) -> None:
         dataset.resize(end, axis=0)
@@ -136,7 +174,7 @@ class TraceWriter:
             maxshape=sizes,
             dtype=variable.dtype,
             fillvalue=np.dtype(variable.dtype).type(variable.fill),
-            chunks=_chunks(sizes) if growing else None,
+            chunks=_chunks(sizes, self._expected) if growing else None,
             compression="gzip" if growing and variable.dimensions[-1] in LARGE else None,
             compression_opts=1 if growing and variable.dimensions[-1] in LARGE else None,
         )
@@ -145,17 +183,25 @@ class TraceWriter:
         dataset.attrs.update({"units": variable.units, "long_name": variable.long_name})
 
 
+def _close(file: h5py.File, sink: Sink) -> None:
+    with contextlib.suppress(OSError, RuntimeError), undisturbed():
+        file.close()
+    sink.close()
+
+
 def _place(row: int, value: np.ndarray) -> tuple[int | slice, ...]:
     """Where a round's value goes: its row, from the start of every other dimension."""
     return (row, *(slice(0, size) for size in value.shape))
 
 
-def _chunks(sizes: tuple[int | None, ...]) -> tuple[int, ...]:
+def _chunks(sizes: tuple[int | None, ...], rounds: int) -> tuple[int, ...]:
     """Many rounds a chunk for scalars and slots, one row of one device for signals."""
     rest = [size or 1 for size in sizes[1:]]
-    if not rest or np.prod(rest) * ROUNDS_IN_A_CHUNK <= VALUES_IN_A_CHUNK:
-        return (ROUNDS_IN_A_CHUNK, *rest)
-    chunk, room = [], VALUES_IN_A_CHUNK
+    least, most = ROUNDS_IN_A_CHUNK
+    values = math.prod(rest)
+    if values * least <= VALUES_IN_A_CHUNK[1]:
+        return (max(least, min(most, rounds, VALUES_IN_A_CHUNK[0] // values)), *rest)
+    chunk, room = [], VALUES_IN_A_CHUNK[1]
     for size in reversed(rest):
         chunk.append(max(min(size, room), 1))
         room //= chunk[-1]

@@ -60,10 +60,12 @@ class _DigitalLink:
         bits = message_bits(terms, devices, uplink.secure_aggregation)
         subcarriers = uplink.grid.used_subcarriers
         self._bits = np.full(devices, bits, dtype=np.int64)
+        # What is known of a flat channel is flat, though an offset may have put a ramp on the true one.
+        known, true = np.broadcast_arrays(_power_gains(knowledge.estimate.response), self._power)
         task = DigitalTask(
             bits=self._bits,
-            known=_power_gains(knowledge.estimate.response),
-            true=self._power,
+            known=known,
+            true=true,
             symbol_energy=terms.element_power * min(subcarriers, uplink.grid.elements_for(terms.dimension)),
             noise_energy=uplink.noise_std**2,
             subcarriers=subcarriers,

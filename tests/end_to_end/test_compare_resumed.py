@@ -12,6 +12,8 @@ from airfl.config import Row
 from airfl.errors import DivergedError, UserError
 from airfl.record import Record
 from airfl.report.comparison import write_report
+from airfl.report.page import write_page
+from airfl.report.paper import draw_figures
 from airfl.results import read_results
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.resuming import assert_same_trace
@@ -59,6 +61,12 @@ def test_a_row_that_diverges_stops_no_other_and_shows_in_the_table(tmp_path: Pat
     assert "| fedavg |" in table
     assert {file.name for file in files} >= {"learning.png", "comparison.csv"}
     assert compare(rows, 1, tmp_path, resume=True)[0].failures == results[0].failures
+    page = write_page([tmp_path], tmp_path / "page.html").read_text()
+    assert page.count("too far (failed)") >= 1
+    told: list[str] = []
+    drawn = draw_figures(read_results(tmp_path), tmp_path / "figures", None, told.append)
+    assert drawn, told
+    assert any("too-far" in line and "status: failed" in line for line in told)
     statuses = [run.digest.summary.status for run in read_results(tmp_path).runs]
     assert statuses == ["failed", "complete"]
 

@@ -186,7 +186,8 @@ def test_values_are_read_when_they_are_asked_for_and_kept(finished: Run, monkeyp
 
 def test_a_closed_trace_lets_go_of_its_file(finished: Run) -> None:
     trace = open_trace(finished.path)
-    with pytest.raises(OSError, match="already open|unable to lock"):  # HDF5 opens no file for writing that is open for reading
+    # HDF5 opens no file for writing that is open for reading.
+    with pytest.raises(OSError, match=r"already open|unable to lock"):
         h5py.File(finished.path, "a")
     trace.close()
     h5py.File(finished.path, "a").close()

@@ -48,6 +48,8 @@ COARSEST_GRID_TO_CONNECT = 100.0
 LARGEST_DIRECT = 600.0
 # Far beyond any meaning the distributions cannot be built at all, and sampling is left out of account.
 LARGEST_MU = 1e4
+# Two of so few points are composed as dictionaries.
+FEW_POINTS = 31
 # Beyond so many standard deviations of the loss it counts as infinite: probability 1e-19.
 TAIL = 9.0
 
@@ -166,12 +168,21 @@ def poisson_losses(release: PoissonSampled, grid: float) -> Any:
 def _from_gaussian(multiplier: float, rate: float, grid: float) -> Any:
     from dp_accounting.pld import privacy_loss_distribution
 
-    return privacy_loss_distribution.from_gaussian_mechanism(
-        min(multiplier, LARGEST_MULTIPLIER),
-        sampling_prob=rate,
-        value_discretization_interval=grid,
-        use_connect_dots=1 / multiplier < LARGEST_MU_TO_CONNECT and grid < COARSEST_GRID_TO_CONNECT,
+    return _as_arrays(
+        privacy_loss_distribution.from_gaussian_mechanism(
+            min(multiplier, LARGEST_MULTIPLIER),
+            sampling_prob=rate,
+            value_discretization_interval=grid,
+            use_connect_dots=1 / multiplier < LARGEST_MU_TO_CONNECT and grid < COARSEST_GRID_TO_CONNECT,
+        )
     )
+
+
+def _as_arrays(losses: Any) -> Any:
+    """The same with its probabilities in arrays: in dictionaries, as dp-accounting has up to 1,000 of them, they take
+    ten times the memory, and are made arrays wherever they are composed."""
+    parts = [losses._pmf_remove] if losses._symmetric else [losses._pmf_remove, losses._pmf_add]
+    return type(losses)(*(part.to_dense_pmf() if part.size > FEW_POINTS else part for part in parts))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -189,7 +200,7 @@ def fixed_size_losses(release: FixedSizeSampled, grid: float) -> Any:
     negative = -np.expm1(-epsilon) + np.exp(-epsilon) * positive
     deltas = np.concatenate([negative[::-1], at_zero, positive])
     losses = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(grid, -steps, steps, deltas)
-    return privacy_loss_distribution.PrivacyLossDistribution(losses)
+    return _as_arrays(privacy_loss_distribution.PrivacyLossDistribution(losses))
 
 
 def _fixed_size_delta(epsilon: NDArray[np.float64], mu: float, rate: float) -> NDArray[np.float64]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airfl.report.page.markup import Html, join, tag
 from airfl.report.page.view import View, exactly, number_of, with_interval
-from airfl.report.table import Column
+from airfl.report.table import Column, mark
 from airfl.results.averages import Average
 from airfl.results.collect import Group, plain
 
@@ -36,9 +36,10 @@ def setting(value: object) -> Cell:
 
 def name_of(view: View, group: Group) -> Cell:
     """A group as the first cell of its row: on narrow screens with its swept values, which scroll away there."""
-    kind, where = view.kind(group), view.where(group)
+    status = mark([run.digest.summary for run in group.runs])
+    kind, where = f"{view.kind(group)}{status}", view.where(group)
     shown = join(kind, tag("span", where, class_="where") if where else "")
-    return Cell(kind, kind, view.name(group), shown)
+    return Cell(kind, kind, f"{view.name(group)}{status}", shown)
 
 
 def sortable(name: str, caption: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Html:

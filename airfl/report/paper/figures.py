@@ -126,9 +126,12 @@ def draw_figures(
 
     Without names: of every figure that these runs have the data for; left_out(line) is told of each other one and why.
     Equal runs give equal files. UserError for a name that is not there, a figure without its data, or a file that is
-    there already; then nothing is written.
+    there already; then nothing is written. Runs that are not complete are left out.
     """
-    folder = Path(out)
+    folder, everything = Path(out), results
+    results = everything.complete()
+    if not results.runs:
+        raise UserError("no run is complete: nothing is drawn of runs that failed or were broken off")
     wanted = list(dict.fromkeys(names if names is not None else possible_figures(results)))
     figures = {name: find_figure(name) for name in wanted}
     check_new_files([folder / f"{name}{suffix}" for name in wanted for suffix in figures[name].suffixes])
@@ -148,6 +151,9 @@ def draw_figures(
     if not made:
         raise UserError(lacking[0] if lacking else "--only: no figure is named")
     if left_out:
+        for run in everything.runs:
+            if run.digest.summary.status != "complete":
+                left_out(f"{run.folder}: its run is not complete (status: {run.digest.summary.status})")
         for line in lacking:
             left_out(line)
     folder.mkdir(parents=True, exist_ok=True)

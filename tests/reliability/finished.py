@@ -1,0 +1,54 @@
+"""Runs of the settings in processes.py that are finished here, and compared with the one that nothing happened to."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+
+import airfl
+from airfl.config import Settings, load_settings
+from airfl.errors import UserError
+from airfl.tasks.datasets import load_dataset
+from airfl.tasks.datasets.raw import RawData
+from tests.conformance.test_resume import assert_same_trace
+from tests.reliability.processes import WORDS
+
+_KEPT = tempfile.TemporaryDirectory(prefix="airfl-whole-")
+
+
+def settings(*overrides: str) -> Settings:
+    """As a process has them that was started with these overrides."""
+    return load_settings(WORDS[1], [*WORDS[2:], *overrides])
+
+
+@functools.cache
+def rows() -> RawData:
+    """The data of all."""
+    return load_dataset("a9a-sample")
+
+
+@functools.cache
+def whole(*overrides: str) -> Path:
+    """The run's folder."""
+    out = Path(_KEPT.name) / str(hash(overrides))
+    return airfl.run(settings(*overrides), out, data=rows()).path.parent
+
+
+def finish(out: Path, *overrides: str) -> None:
+    """Go on with the run in `out`; its trace must be that of the run that nothing happened to."""
+    try:
+        airfl.run(settings(*overrides), out, data=rows(), resume=True)
+    except UserError as error:
+        if "holds a complete run" not in str(error):
+            raise
+    assert_same_trace(whole(*overrides), out)
+
+
+def is_complete(out: Path) -> bool:
+    """Whether there is a trace that is handed over as complete."""
+    try:
+        with airfl.open_trace(out) as trace:
+            return bool(trace.attrs["status"] == "complete")
+    except UserError:
+        return False

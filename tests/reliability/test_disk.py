@@ -1,0 +1,139 @@
+"""Disks that fill, folders that go or cannot be written: one line, no trace that is handed over as complete."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airfl.checkpoint import read_saved
+from tests.conftest import ROOT
+from tests.reliability.finished import finish, is_complete
+from tests.reliability.processes import Child, Parent, fault, mounted, read_only
+from tests.reliability.scale import FULL, cases
+from tests.reliability.test_kills import ENDLESS, SHORT, STEPS, begun
+
+Measured = Callable[[str], None]
+
+FULL_DISK = os.strerror(errno.ENOSPC)
+
+
+def says(child: Child, out: Path, reason: str) -> None:
+    """It ends with one line that names folder and reason, and is quiet to the end of its interpreter."""
+    line = child.refused(1)
+    assert str(out) in line
+    assert reason in line
+    assert "Exception ignored" not in child.stderr
+    assert "HDF5" not in child.stderr
+
+
+def test_a_disk_that_is_full_from_any_call_on(parent: Parent, tmp_path: Path, measured: Measured) -> None:
+    """In full: every third call that needs room. In short: the folder, the trace's start, a state, the seal."""
+    # A run makes some 300 such calls; the trace is created in calls 12 to 180.
+    tried = range(1, 1000, 3) if FULL else [1, 3, 100, 215, 280]
+    failed = 0
+    for nth in tried:
+        out = tmp_path / str(nth)
+        child = parent.run(out, *SHORT, fault=fault(out, nth, errno.ENOSPC))
+        if child.wait() == 0:
+            break
+        try:
+            says(child, out, FULL_DISK)
+            failed += 1
+            finish(out, *SHORT)
+        except BaseException as error:
+            error.add_note(f"full from call {nth} on")
+            raise
+        shutil.rmtree(out)
+    assert failed >= cases(4, 70)
+    measured(f"full disk: {failed} runs, full from one call on each: one line, exit 1, then the same trace")
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EDQUOT, errno.EROFS])
+def test_other_things_that_disks_say(number: int, parent: Parent, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    says(parent.run(out, *SHORT, fault=fault(out, 210, number)), out, os.strerror(number))
+    finish(out, *SHORT)
+
+
+def test_a_small_disk_that_fills(parent: Parent, tmp_path: Path, measured: Measured) -> None:
+    disk = tmp_path / "disk"
+    with mounted(disk, "-t", "tmpfs", "-o", "size=1m", "airfl"):
+        rooms = (0, 150) if not FULL else (0, 4, 8, 12, 16, 24, *range(32, 320, 16))
+        for kib in rooms:
+            fill(disk, kib)
+            out = disk / "out"
+            child = parent.run(out, *SHORT)
+            says(child, out, FULL_DISK)
+            assert not is_complete(out)
+            (disk / "fill").unlink()
+            finish(out, *SHORT)
+            shutil.rmtree(out)
+    measured(f"full disk: tmpfs with {len(rooms)} amounts of room left: one line, exit 1, then the same trace")
+
+
+def fill(disk: Path, kib: int) -> None:
+    """So much is left."""
+    free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+    (disk / "fill").write_bytes(bytes(max(free - 1024 * kib, 0)))
+
+
+def test_a_disk_that_is_full_when_a_run_is_resumed(parent: Parent, tmp_path: Path) -> None:
+    """What was saved stays as it is, the trace that was there too."""
+    out = tmp_path / "out"
+    begun(parent, out, *STEPS).send(9)
+    before = {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name[0] != "."}
+    for nth in (1, 150) if not FULL else (1, 2, 3, 5, 10, 40, 150, 200):
+        says(parent.run(out, *STEPS, "--resume", fault=fault(out, nth, errno.ENOSPC)), out, FULL_DISK)
+        after = {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name[0] != "."}
+        assert {name for name, data in before.items() if after.get(name) != data} <= {"records", "about"}
+    finish(out, *STEPS)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_folder_that_goes_while_its_run_goes_on(moved: bool, parent: Parent, tmp_path: Path) -> None:
+    out, other = tmp_path / "out", tmp_path / "other"
+    child = begun(parent, out, *ENDLESS)
+    if moved:
+        out.rename(other)
+    else:
+        while out.exists():  # what it writes meanwhile, too
+            shutil.rmtree(out, ignore_errors=True)
+    says(child, out, "removed" if "removed" in child.refused(1) else "No such file")
+    assert not out.exists()
+    if moved:
+        saved = read_saved(other)
+        assert saved is not None
+        assert saved.rounds > 2
+
+
+@pytest.mark.parametrize("resume", [(), ("--resume",)])
+def test_a_folder_that_cannot_be_written(resume: tuple[str, ...], parent: Parent, tmp_path: Path) -> None:
+    closed, file = tmp_path / "closed", tmp_path / "file"
+    closed.mkdir()
+    file.write_text("mine")
+    with read_only(closed):
+        for out in (closed, closed / "out"):
+            assert str(out) in parent.run(out, *SHORT, *resume).refused(2)
+    for out in (file, file / "out"):
+        assert str(file) in parent.run(out, *SHORT, *resume).refused(2)
+    assert file.read_text() == "mine"
+    assert not list(closed.iterdir())
+
+
+def test_data_that_cannot_be_written_beside(parent: Parent, tmp_path: Path) -> None:
+    """Nor can the cache of decoded data."""
+    data, cache, out = tmp_path / "data", tmp_path / "cache", tmp_path / "out"
+    cache.mkdir()
+    shutil.copytree(ROOT / "data" / "a9a-sample", data / "a9a-sample")
+    with read_only(data), read_only(cache):
+        for where in (cache, cache / "airfl", data / "a9a-sample" / "none"):
+            shutil.rmtree(out, ignore_errors=True)
+            child = parent.run(out, *SHORT, "--data-dir", data, AIRFL_CACHE=str(where))
+            assert child.wait() == 0, child.stderr
+            assert "Traceback" not in child.stderr
+            finish(out, *SHORT)

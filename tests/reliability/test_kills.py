@@ -1,0 +1,145 @@
+"""Processes that are killed at any moment: what they leave is gone on with, and the trace is that of the whole run."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.reliability.finished import finish, is_complete, whole
+from tests.reliability.processes import KILL_BEFORE, KILL_MIDWAY, Child, Parent, fault
+from tests.reliability.scale import FULL, cases
+
+Measured = Callable[[str], None]
+
+SHORT = ("run.rounds=4", "run.checkpoint_every=1", "run.evaluate_every=4")
+STEPS = ("run.rounds=60", "run.checkpoint_every=1", "run.evaluate_every=60")
+LONG = (f"run.rounds={cases(100, 1000)}", "run.checkpoint_every=1", "run.evaluate_every=100")
+ENDLESS = ("run.rounds=100000", "run.checkpoint_every=1", "run.evaluate_every=100000")
+
+
+def latest(out: Path) -> int:
+    """After how many rounds the last state was saved."""
+    return max((int(path.name.rpartition("-")[2]) for path in (out / "checkpoint").glob("state-*")), default=0)
+
+
+def test_many_kills_at_random_moments_of_one_run(parent: Parent, tmp_path: Path, measured: Measured) -> None:
+    seed = random.randrange(10**6) if FULL else 3
+    print(f"seed {seed}")  # pytest shows it where the test fails
+    drawn, out, wanted, kills = random.Random(seed), tmp_path / "out", cases(3, 20), 0
+    rounds = int(LONG[0].partition("=")[2])
+    for number, target in enumerate(sorted(drawn.randrange(int(0.8 * rounds)) for _ in range(wanted))):
+        child = parent.run(out, *LONG, "--resume")
+        if number % 3:  # else while it reads what was saved, and makes the trace anew
+            child.until(lambda target=target: latest(out) >= target)
+        time.sleep(drawn.uniform(0, 0.05 if number % 3 else 0.4))
+        child.send(signal.SIGKILL)
+        assert child.wait() in (-signal.SIGKILL, 0), child.stderr
+        kills += child.wait() != 0
+        assert is_complete(out) == (child.wait() == 0)
+    assert kills == wanted or not FULL
+    reached = latest(out)
+    finish(out, *LONG)
+    assert [file.name for file in out.iterdir()] == ["trace.h5"]
+    measured(f"kills: {kills} SIGKILL in {rounds} rounds, the last after round {reached} (seed {seed}): same trace")
+
+
+def test_a_kill_at_every_call_that_writes(parent: Parent, tmp_path: Path, measured: Measured) -> None:
+    """Before the call, or when half of it is done; every fifth run is killed once more, resumed."""
+    child = parent.run(tmp_path / "all", *SHORT, fault=fault(tmp_path / "all", 0, KILL_BEFORE))
+    assert child.wait() == 0
+    calls = child.calls
+    last = calls - 200  # up to there it creates the trace, by many small calls, of which every third will do
+    tried = (
+        [n for n in range(1, calls + 1) if n < 15 or n > last or not n % 3]
+        if FULL
+        else [2, 7, calls - 90, calls - 40, calls - 11, calls - 3]
+    )
+    killed = 0
+    for place, nth in enumerate(tried):
+        out = tmp_path / str(nth)
+        child = parent.run(out, *SHORT, fault=fault(out, nth, (KILL_BEFORE, KILL_MIDWAY)[nth % 2]))
+        killed += child.wait() == -signal.SIGKILL
+        if place % 5 == 2:
+            child = parent.run(out, *SHORT, "--resume", fault=fault(out, 1 + 37 * nth % calls, KILL_MIDWAY))
+            killed += child.wait() == -signal.SIGKILL
+        try:
+            finish(out, *SHORT)
+        except BaseException as error:
+            error.add_note(f"killed at call {nth} of {calls}")
+            raise
+        assert [file.name for file in out.iterdir() if file.name != "checkpoint"] == ["trace.h5"]
+    assert killed >= len(tried) - 10  # calls that are made or not, by the time of day
+    measured(f"kills: {killed} at calls that write (a run makes {calls} of them): same trace")
+
+
+def begun(parent: Parent, out: Path, *overrides: str) -> Child:
+    """A process that is at its rounds."""
+    child = parent.run(out, *overrides)
+    child.until(lambda: latest(out) > 2)
+    return child
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_who_is_asked_to_stop_finishes_the_round_and_saves(
+    number: signal.Signals, parent: Parent, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    child = begun(parent, out, *LONG)
+    child.send(number)
+    line = child.refused(130)
+    rounds = latest(out)
+    assert f"{out}: interrupted after round {rounds} of " in line
+    assert "--resume" in line
+    assert "stopping after this round" in child.stderr
+    assert not is_complete(out)
+    finish(out, *LONG)
+
+
+def test_who_asks_twice_does_not_wait(parent: Parent, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    child = begun(parent, out, *LONG)
+    child.send(signal.SIGSTOP)  # so that both are there at once
+    child.send(signal.SIGTERM)
+    child.send(signal.SIGINT)
+    child.send(signal.SIGCONT)
+    assert child.refused(130) == "airfl: interrupted"
+    assert "stopping after this round" in child.stderr
+    finish(out, *LONG)
+
+
+def test_sigterm_before_the_first_round(parent: Parent, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    child = parent.run(out, *SHORT)
+    child.until((out / "checkpoint" / "lock").exists)
+    child.send(signal.SIGTERM)
+    assert child.wait() in (130, 0)
+    if not is_complete(out):
+        child.refused(130)
+    finish(out, *SHORT)
+
+
+def test_signals_at_random_moments(parent: Parent, tmp_path: Path, measured: Measured) -> None:
+    drawn, ended = random.Random(5), []
+    for number in range(cases(2, 60)):
+        out = tmp_path / str(number)
+        child = parent.run(out, *STEPS)
+        time.sleep(drawn.uniform(0, 0.35))
+        child.send(drawn.choice([signal.SIGINT, signal.SIGTERM]))
+        ended.append(child.wait())
+        assert ended[-1] in (130, 0), child.stderr
+        assert "Traceback" not in child.stderr
+        assert "Exception ignored" not in child.stderr
+        finish(out, *STEPS)
+    measured(f"signals: {len(ended)} runs met one at a random moment, {ended.count(130)} were cut off: same trace")
+
+
+def test_a_complete_run_says_so(parent: Parent) -> None:
+    child = parent.run(whole(*SHORT), *SHORT, "--resume")
+    assert child.wait() == 0
+    assert "complete already, 4 rounds; nothing is left to do" in child.stderr
+    assert "accuracy" in child.stdout

@@ -1,0 +1,224 @@
+"""Whatever the settings are: they are refused in one line before anything starts, or they run.
+
+Any other exception, a hang, or memory beyond what a small run takes is a fault; settings_cases.py has the strategies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import resource
+import signal
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from airfl.budget import link_budget
+from airfl.calculator import privacy_of
+from airfl.config import Settings, load_rows, load_settings, to_json
+from airfl.config.load import validate
+from airfl.errors import MOST_CHARACTERS, UserError, one_line
+from airfl.schemes import check_recipe
+from airfl.simulation import run
+from airfl.sweeps.points import Plan, build_points
+from airfl.sweeps.values import split_axes, split_intervals, values_only
+from airfl.tasks import check_fit
+from airfl.tasks.datasets import load_dataset
+from airfl.tasks.datasets.raw import RawData
+from tests.reliability import settings_cases as cases_of
+from tests.reliability.scale import FULL, cases
+from tests.reliability.settings_cases import to_toml
+from tests.reliability.settings_values import SMALL, Tables
+
+# A case takes some tens of milliseconds; privacy.bound = "accountant" and a compiler may take seconds.
+LONGEST_S, MOST_MEMORY = 60, 3 * 2**30
+MOST_POINTS = 40
+Measured = Callable[[str], None]
+
+
+def fuzz(short: int, full: int) -> settings:
+    """How many cases; the same ones every time in the short version."""
+    return settings(
+        max_examples=cases(short, full),
+        deadline=None,
+        database=None,
+        derandomize=not FULL,
+        phases=[Phase.explicit, Phase.generate],  # a case is small as it is; shrinking one that runs takes minutes
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@contextlib.contextmanager
+def bounded() -> Iterator[None]:
+    """Ends what hangs, and refuses memory beyond a bound to what is inside, that of C code too."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise AssertionError(f"still at it after {LONGEST_S} s")
+
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    handler = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(LONGEST_S)
+    resource.setrlimit(resource.RLIMIT_AS, (taken + MOST_MEMORY, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, handler)
+
+
+def accepted(call: Callable[[], object], *places: str) -> bool:
+    """Whether the call returns; else it has raised a UserError of one line that says where to look: at one of `places`,
+    or at a section of the settings."""
+    try:
+        with bounded():
+            call()
+    except UserError as error:
+        line = str(error)
+        assert line.isprintable(), line
+        assert 10 < len(line) < 2 * MOST_CHARACTERS, line
+        sections = "|".join(Settings.model_fields)
+        assert re.search(rf"\b({sections})\b", line) or any(place in line for place in places), line
+        return False
+    return True
+
+
+def before_a_run(tables: Tables, look: bool = True) -> None:
+    """All that happens before a run starts; look: also what needs no learning, of the first rounds."""
+    given = validate(tables, "settings")
+    assert validate(given.model_dump(), "again") == given
+    assert Settings.model_validate_json(to_json(given.model_dump())) == given
+    check_fit(given)
+    check_recipe(given)
+    if look:
+        first = given.resolved(run={"rounds": min(given.run.rounds, 2)}, trace={"signals": False})
+        assert link_budget(first).rounds == first.run.rounds
+
+
+@pytest.fixture(scope="module")
+def rows() -> RawData:
+    """The data of all runs here."""
+    return load_dataset("a9a-sample")
+
+
+def tell(measured: Measured, what: str, taken: list[bool]) -> None:
+    measured(f"settings, {what}: {len(taken):,} cases, {sum(taken):,} accepted, the others refused in one line")
+
+
+def test_valid_combinations_are_accepted_or_refused_in_one_line(measured: Measured) -> None:
+    taken: list[bool] = []
+
+    @fuzz(100, 3000)
+    @given(cases_of.valid_tables(), st.integers(0, 49))
+    def check(tables: Tables, one_in: int) -> None:
+        taken.append(accepted(lambda: before_a_run(tables)))
+        if taken[-1] and not one_in:
+            accepted(lambda: privacy_of(validate(tables, "settings")))
+
+    check()
+    tell(measured, "valid combinations", taken)
+    assert sum(taken) > len(taken) / 2, "the strategy draws too little that runs"
+
+
+def test_values_at_and_beyond_limits_are_accepted_or_refused_in_one_line(measured: Measured) -> None:
+    taken: list[bool] = []
+
+    @fuzz(200, 3500)
+    @given(cases_of.extreme_tables())
+    def check(tables: Tables) -> None:
+        with warnings.catch_warnings():
+            # A number of 1e300 may overflow: what becomes of it in a run is for the policy on numbers that are none.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            taken.append(accepted(lambda: before_a_run(tables)))
+
+    check()
+    tell(measured, "limits", taken)
+    assert 0 < sum(taken) < len(taken)
+
+
+def test_garbage_is_refused_in_one_line(measured: Measured) -> None:
+    taken: list[bool] = []
+
+    @fuzz(150, 1500)
+    @given(cases_of.garbage_tables())
+    def check(tables: Tables) -> None:
+        taken.append(accepted(lambda: before_a_run(tables, look=False), "settings"))
+
+    check()
+    tell(measured, "garbage", taken)
+    assert sum(taken) < len(taken)
+
+
+def test_broken_files_are_refused_in_one_line(tmp_path: Path, measured: Measured) -> None:
+    file, taken = tmp_path / "broken.toml", []
+
+    @fuzz(100, 800)
+    @given(cases_of.broken_toml())
+    def check(text: bytes) -> None:
+        file.write_bytes(text)
+        taken.append(accepted(lambda: load_settings(file), str(file)))
+        accepted(lambda: load_rows(file), str(file))
+
+    check()
+    tell(measured, "broken TOML", taken)
+
+
+def test_rows_of_a_comparison_are_refused_in_one_line(tmp_path: Path, measured: Measured) -> None:
+    file, taken = tmp_path / "rows.toml", []
+
+    @fuzz(60, 500)
+    @given(cases_of.row_tables())
+    def check(tables: Tables) -> None:
+        file.write_bytes(to_toml(tables))
+        taken.append(accepted(lambda: load_rows(file), str(file)))
+
+    check()
+    tell(measured, "[[compare]] rows", taken)
+
+
+def test_overrides_and_sweeps_are_refused_in_one_line(tmp_path: Path, measured: Measured) -> None:
+    file, taken = tmp_path / "good.toml", []
+    file.write_bytes(to_toml(SMALL))
+
+    def sweep(texts: list[str]) -> None:
+        rest, _ = split_intervals(texts)
+        fixed, axes = split_axes(rest)
+        few = {key: values[:MOST_POINTS] for key, values in values_only(axes).items()}
+        build_points(file, fixed, Plan(few))
+
+    @fuzz(100, 700)
+    @given(st.lists(cases_of.override_texts(), min_size=1, max_size=2))
+    def check(texts: list[str]) -> None:
+        taken.append(accepted(lambda: load_settings(file, texts), "override"))
+        keys = [one_line(text.partition("=")[0].strip())[:20] for text in texts]
+        accepted(lambda: sweep(texts), "override", *keys)
+
+    check()
+    tell(measured, "overrides and sweeps", taken)
+
+
+def test_what_is_accepted_runs(rows: RawData, measured: Measured) -> None:
+    taken: list[bool] = []
+
+    @fuzz(60, 1500)
+    @given(cases_of.valid_tables())
+    def check(tables: Tables) -> None:
+        if accepted(lambda: before_a_run(tables, look=False)):
+            taken.append(accepted(lambda: finished(validate(tables, "settings"), rows)))
+
+    check()
+    tell(measured, "runs of one or two rounds", taken)
+    assert sum(taken) > 0.9 * len(taken), "what cannot run is to be refused before"
+
+
+def finished(given: Settings, rows: RawData) -> None:
+    """Run it; its trace is complete."""
+    with run(given, data=rows).trace() as trace:
+        assert trace.attrs["status"] == "complete"
+        assert trace.sizes["round"] == given.run.rounds

@@ -1,0 +1,121 @@
+"""Two processes that are told to write one folder: one does, the other is refused and disturbs nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airfl import simulation
+from airfl.checkpoint import discard
+from airfl.errors import MachineError, UserError
+from airfl.lock import locked
+from tests.reliability.finished import finish, is_complete, rows, settings
+from tests.reliability.processes import Parent
+from tests.reliability.scale import cases
+from tests.reliability.test_kills import LONG, SHORT, STEPS, begun
+
+Measured = Callable[[str], None]
+
+
+def test_the_second_is_refused(parent: Parent, tmp_path: Path) -> None:
+    """A fresh run and one that goes on with what it takes for interrupted; of a fresh first and of a resumed one."""
+    out = tmp_path / "out"
+    first = begun(parent, out, *LONG)
+    fresh, resumed = parent.run(out, *LONG), parent.run(out, *LONG, "--resume")
+    assert f"{out}: holds a run that is not finished" in fresh.refused(2)
+    assert f"{out}: another process is writing its run; wait for it" in resumed.refused(2)
+    first.send(signal.SIGKILL)
+    first.wait()
+    again = parent.run(out, *LONG, "--resume")
+    again.until(lambda: "round 1/" in again.stderr)
+    assert f"{out}: another process is writing its run" in parent.run(out, *LONG, "--resume").refused(2)
+    assert again.wait() == 0, again.stderr
+    assert is_complete(out)
+    finish(out, *LONG)
+
+
+def test_started_at_the_same_instant(parent: Parent, tmp_path: Path, measured: Measured) -> None:
+    """Fresh, or in a folder that is there, or with a run to go on with; stopped first, so that they run at once."""
+    tries = cases(1, 15)
+    for number, (how, before) in itertools.product(range(tries), (((), 0), (("--resume",), 0), (("--resume",), 1))):
+        out = tmp_path / f"{number}-{len(how)}-{before}"
+        if before:
+            begun(parent, out, *STEPS).send(signal.SIGKILL)
+        children = [parent.run(out, *STEPS, *how) for _ in range(2)]
+        for child in children:
+            child.wait()
+        winners = [child for child in children if "done in" in child.stderr]
+        assert len(winners) == 1, [child.stderr for child in children]
+        assert winners[0].wait() == 0
+        (other,) = (child for child in children if child is not winners[0])
+        if other.wait() or not how:
+            assert str(out) in other.refused(2)
+        else:
+            assert "complete already" in other.stderr  # it came when the first had ended
+        finish(out, *STEPS)
+        assert [file.name for file in out.iterdir()] == ["trace.h5"]
+    measured(f"two processes: {3 * tries} times started at the same instant: one ran, undisturbed")
+
+
+def test_a_lock_whose_file_was_removed_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process that had it removes it, with its folder, between another's open and its flock."""
+    path, real, times = tmp_path / "checkpoint" / "lock", fcntl.flock, []
+
+    def removed_before(file: object, how: int) -> None:
+        if not times:
+            path.unlink()
+            path.parent.rmdir()
+        times.append(how)
+        real(file, how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fcntl, "flock", removed_before)
+    with locked(path, "busy"):
+        assert len(times) == 2
+        assert path.exists()
+        with pytest.raises(UserError, match="busy"), locked(path, "busy"):
+            pass
+
+
+def test_a_lock_on_a_full_disk_is_the_machine_s_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object, **named: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with (
+        pytest.raises(MachineError, match=r"cannot be written to \(No space left on device\)"),
+        locked(tmp_path / "a" / "lock", "busy"),
+    ):
+        pass
+
+
+def test_a_run_that_ended_while_another_was_about_to_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both found nothing in the folder; the first has written its trace, and removed its lock, before the second's."""
+    real = simulation.resolve
+
+    def late(world: object) -> object:
+        monkeypatch.setattr(simulation, "resolve", real)
+        simulation.run(settings(*SHORT), tmp_path, data=rows())
+        return real(world)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(simulation, "resolve", late)
+    with pytest.raises(UserError, match=r"holds a run already \(trace\.h5\); choose another --out"):
+        simulation.run(settings(*SHORT), tmp_path, data=rows())
+    finish(tmp_path, *SHORT)
+    assert [file.name for file in tmp_path.iterdir()] == ["trace.h5"]
+
+
+def test_the_lock_is_removed_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who comes in when it has gone has the folder for itself."""
+    folder = tmp_path / "checkpoint"
+    with locked(folder / "lock", "busy"):
+        for name in ("about", "records", "state-00000001", "zzz"):
+            (folder / name).touch()
+        monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
+        discard(tmp_path)
+        assert [file.name for file in folder.iterdir()] == ["lock"]
