@@ -81,13 +81,13 @@ def check_channel(finite: NDArray[np.bool_], devices: Ids, round_index: int, pol
 
 def check_model(parameters: Tensor, round_index: int) -> None:
     """DivergedError if the new model [d] is not finite."""
-    if not bool(parameters.isfinite().all()):
+    if not all_finite(parameters):
         raise DivergedError(f"round {round_index}: the model is not finite after the server's step; {LOWER}")
 
 
 def check_public(update: Tensor, round_index: int) -> None:
     """DivergedError if what the server computed on public data [d] is not finite: it would choose coordinates by it."""
-    if not bool(update.isfinite().all()):
+    if not all_finite(update):
         raise DivergedError(f"round {round_index}: the update on the public samples is not finite; {LOWER}")
 
 
@@ -97,6 +97,11 @@ def check_losses(evaluation: Evaluation | None, round_index: int) -> None:
     for name, loss in losses.items():
         if not math.isfinite(loss):
             raise DivergedError(f"round {round_index}: the model's {name} loss is {loss}, training diverged; {LOWER}")
+
+
+def all_finite(values: Tensor) -> bool:
+    """Whether all are. Their sum tells, but for where finite ones add up to what is not."""
+    return math.isfinite(float(values.sum())) or bool(values.isfinite().all())
 
 
 def named(devices: Ids) -> str:

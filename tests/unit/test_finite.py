@@ -14,7 +14,7 @@ from torch import Tensor
 import airfl
 from airfl.config import Settings
 from airfl.errors import DivergedError, UserError
-from airfl.finite import clipped_limit, keep_finite
+from airfl.finite import all_finite, clipped_limit, keep_finite
 from airfl.local.trainer import LocalTrainer
 from airfl.store import Store
 from channels.csi import ChannelState
@@ -77,6 +77,12 @@ def test_what_a_device_keeps_is_forgotten_where_it_is_not_finite() -> None:
     assert store.read("table", 5) is None
     assert store.read("shift", 5) is not None
     assert store.read("table", 3) is not None
+
+
+@pytest.mark.parametrize("wrong", [[math.nan], [math.inf], [-math.inf], [math.inf, -math.inf]])
+def test_one_number_that_is_none_is_found(wrong: list[float]) -> None:
+    assert all_finite(torch.full((3,), 3e38))  # though their sum is not finite
+    assert not all_finite(torch.tensor([1.0, *wrong, 3e38, 3e38]))
 
 
 @pytest.fixture
