@@ -200,6 +200,15 @@ def test_a_model_that_is_no_number_stops_every_run(tmp_path: Path) -> None:
             assert trace.attrs["status"] == "failed"
 
 
+@pytest.mark.parametrize("policy", ["stop", "drop", "clip"])
+def test_it_does_so_in_a_round_that_is_not_evaluated(
+    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("airfl.server.Averaging.step", lambda self, parameters, *others: parameters * math.nan)
+    with pytest.raises(DivergedError, match=r"^round 0: the model is not finite after the server's step"):
+        run(tmp_path, policy, "run.evaluate_every=50")
+
+
 def test_clipping_is_refused_where_a_scheme_clips_no_update(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^run.non_finite: [^\n]*soteriafl-sgd[^\n]*$"):
         run(tmp_path, "clip", "scheme.name=soteriafl-sgd")
