@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airfl.errors import UserError
+from airfl.report.table import STATES
 from airfl.trace import open_trace
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
 
 def _mark(runs: Sequence[Rounds]) -> str:
     """ " (failed)" where a run did not come to its end."""
-    states = {str(run.trace.attrs.get("status")) for run in runs} - {"complete"}
+    found = {str(run.trace.attrs.get("status")) for run in runs} - {"complete"}
+    states = {STATES.get(status, status) for status in found}
     return f" ({', '.join(sorted(states))})" if states else ""
 
 

@@ -109,6 +109,8 @@ STATEMENT: tuple[Callable[[Summary], str], ...] = (
     lambda run: OBSERVERS[run.observer],
     lambda run: f"ε run by {run.accountant}" if run.accountant else "",
 )
+STATES = {"running": "unfinished"}
+"""What a trace's status means to who reads it later."""
 HEADING_WIDTH = 10  # of a terminal: longer headings are folded
 
 
@@ -127,7 +129,7 @@ class TableRow:
 
 def mark(runs: Sequence[Summary]) -> str:
     """ " (failed)" or " (1 of 3 failed)" behind the name of these runs; nothing where all of them are complete."""
-    states = [run.status for run in runs if run.status != "complete"]
+    states = [STATES.get(run.status, run.status) for run in runs if run.status != "complete"]
     counted = [f"{states.count(state)} of {len(runs)} {state}" for state in dict.fromkeys(states)]
     return f" ({', '.join(states if len(runs) == 1 else counted)})" if states else ""
 

@@ -40,4 +40,4 @@ def main(path: str, name: str | None = None) -> bytes:
 
 
 if __name__ == "__main__":
-    answer(main)
+    answer(main, "scipy.io")

@@ -64,7 +64,7 @@ def test_compare_then_plot(tmp_path: Path) -> None:
         assert (out / name).stat().st_size > 10_000
         assert (tmp_path / "figures" / name).read_bytes() == (out / name).read_bytes()
     assert "is there already" in refused(airfl("plot", out, "--out", tmp_path / "figures"))
-    assert "not an empty folder" in refused(airfl("compare", DEMO, *SMALL, "--schemes", "pfels", "--out", out))
+    assert "--resume" in refused(airfl("compare", DEMO, *SMALL, "--schemes", "pfels", "--out", out))
 
 
 def test_an_interrupt_ends_with_130_and_a_trace_of_the_rounds_that_were_done(tmp_path: Path) -> None:
@@ -78,10 +78,13 @@ def test_an_interrupt_ends_with_130_and_a_trace_of_the_rounds_that_were_done(tmp
         assert process.stderr is not None
         assert "round 1/100000" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        assert process.stderr.read().strip() == "airfl: interrupted"
+        told = process.stderr.read().strip().splitlines()
         assert process.wait() == 130
+    assert told[0] == "stopping after this round; once more stops at once"
+    assert told[-1].startswith(f"airfl: {tmp_path / 'a'}: interrupted after round ")
+    assert told[-1].endswith("the same command with --resume goes on from there")
     with h5py.File(tmp_path / "a" / "trace.h5") as trace:
-        assert trace.attrs["status"] == "failed"
+        assert trace.attrs["status"] == "running"
         assert trace["energy_j"].shape[0] >= 1
 
 

@@ -100,7 +100,7 @@ def test_what_a_child_process_does_is_told(monkeypatch: pytest.MonkeyPatch, tmp_
         "    if path == 'kill': os.kill(os.getpid(), 11)\n"
         "    if path == 'room': bytearray(1 << 36)\n"
         "    raise ValueError('this is\\nwrong')\n"
-        "answer(main)\n"
+        "answer(main, 'json')\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     from channels.isolated.child import call
