@@ -71,8 +71,8 @@ class Knowledge:
     @property
     def finite(self) -> NDArray[np.bool_]:
         """Whose channel is finite, as it is and as it is known, [devices]."""
-        true, known = (np.isfinite(one.response).reshape(len(one.response), -1) for one in (self.state, self.estimate))
-        return np.asarray(true.all(axis=1) & known.all(axis=1))
+        true, known = (np.isfinite(one.response) for one in (self.state, self.estimate))
+        return np.asarray(true.all(axis=(1, 2, 3)) & known.all(axis=(1, 2, 3)))
 
     def take(self, rows: NDArray[np.int64]) -> Knowledge:
         """Of these devices alone."""

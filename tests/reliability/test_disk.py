@@ -68,12 +68,18 @@ def test_a_small_disk_that_fills(parent: Parent, tmp_path: Path, measured: Measu
             fill(disk, kib)
             out = disk / "out"
             child = parent.run(out, *SHORT)
+            if kib > LEAST_KIB and child.wait() == 0:
+                break  # it fits
             says(child, out, FULL_DISK)
             assert not is_complete(out)
             (disk / "fill").unlink()
             finish(out, *SHORT)
             shutil.rmtree(out)
     measured(f"full disk: tmpfs with {len(rooms)} amounts of room left: one line, exit 1, then the same trace")
+
+
+LEAST_KIB = 160
+"""What a run of so few rounds takes and more."""
 
 
 def fill(disk: Path, kib: int) -> None:
