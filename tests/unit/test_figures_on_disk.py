@@ -159,9 +159,9 @@ def test_a_file_that_was_cut_off_only_costs_time(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "row"),
     [
-        ("figures (address text primary key)", "('{}')"),
-        ("figures (address text primary key, lower real, upper real)", "('{}', 'one', 'two')"),
-        ("figures (address text primary key, lower real, upper real)", "('{}', x'00ff', null)"),
+        ("sums (address text primary key)", "('{}')"),
+        ("sums (address text primary key, lower real, upper real, sum text)", "('{}', 'one', 'two', 'three')"),
+        ("sums (address text primary key, lower real, upper real, sum text)", "('{}', x'00ff', null, null)"),
         ("others (number integer)", None),
     ],
     ids=["fewer columns", "text", "bytes", "another table"],

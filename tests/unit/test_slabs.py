@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from math import comb
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from scipy import stats
 
 import airfl.round
 from airfl.cell import open_round
+from airfl.finite import keep_finite
 from airfl.round import State, World, exchange, run_round
 from airfl.simulation import build_world
 from airfl.stages import Batch, Clip, ErrorFeedback, GaussianNoise, RandK, Stage, open_encoder
@@ -169,10 +171,11 @@ def test_a_small_round_shares_no_threads_with_those_that_train(
         built = world("scheme.name=fedavg", f"local.engine={engine}")
         seen: list[int] = []
 
-        def finite(*_: object) -> None:
+        def finite(*given: Any) -> Any:
             seen.append(torch.get_num_threads())
+            return keep_finite(*given)
 
-        monkeypatch.setattr(airfl.round, "check_finite", finite)
+        monkeypatch.setattr(airfl.round, "keep_finite", finite)
         run_round(built, State(0, built.model.initial(), built.cell.memory))
         assert (set(seen), torch.get_num_threads()) == ({threads}, 2)
         elsewhere = dataclasses.replace(built, device=torch.device("cuda"))
