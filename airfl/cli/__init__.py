@@ -5,6 +5,7 @@ Settings are validated before torch is imported; messages go to standard error, 
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -61,7 +62,7 @@ def main() -> None:
         code = app(standalone_mode=False)
         if isinstance(code, int) and code:
             _end("interrupted", code)
-        _hear(signal.SIG_IGN)
+        atexit.register(_hear, signal.SIG_IGN)
     except UserError as error:
         _end(str(error), 2)
     except MachineError as error:
@@ -98,6 +99,6 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def _end(message: str, code: int) -> None:
-    _hear(signal.SIG_IGN)  # there is nothing left to stop
+    atexit.register(_hear, signal.SIG_IGN)  # there is nothing left to stop
     say(f"airfl: {message}")
     sys.exit(code)

@@ -44,6 +44,9 @@ def run_jobs(jobs: Sequence[Job], running: Path, processes: int) -> Generator[Ou
             worker.stop()
 
 
+SECONDS_TO_END = 10
+
+
 @dataclass
 class _Worker:
     """A process and what it is at."""
@@ -86,6 +89,8 @@ class _Worker:
 
     def stop(self) -> None:
         self.process.terminate()
+        self.process.join(SECONDS_TO_END)
+        self.process.kill()
         self.process.join()
         self.pipe.close()
 
@@ -107,6 +112,7 @@ def _end_with_the_parent() -> None:
 def _serve(pipe: Any, running: Path) -> None:
     """Runs points until the other end of the pipe is closed. Ctrl-C is for the parent, which stops this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # however whoever started this takes it
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     from airfl.sweeps.attempt import attempt
 
