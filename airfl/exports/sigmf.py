@@ -115,7 +115,7 @@ def _transmitted(signals: _Signals) -> Iterator[Piece]:
                     "airfl:device_id": int(device),
                     "airfl:active": int(of_device["active"]),
                     **_numbers(of_device, "transmit_energy_j", "transmit_scale", "snr_db"),
-                    "airfl:channel_gain": [gain.real, gain.imag],
+                    **({"airfl:channel_gain": [gain.real, gain.imag]} if np.isfinite(gain) else {}),
                 },
             )
 

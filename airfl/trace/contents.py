@@ -104,6 +104,13 @@ def _is_as_known(known: Variable, array: xarray.Variable) -> bool:
 
 
 def _check_attributes(file: Path, trace: xarray.Dataset) -> None:
+    for variable in ("", *map(str, trace.variables)):
+        for name, value in _attributes(trace, variable).items():
+            single = isinstance(value, str | int | float | np.generic)
+            if not single or not _is_text(name) or (isinstance(value, str) and not _is_text(value)):
+                raise UserError(
+                    f"{file}: damaged: {_where(variable, ascii(name)[:60])} is no text and no number; run it again"
+                )
     for variable, name, allowed in TEXTS:
         found = _attributes(trace, variable).get(name)
         if not isinstance(found, str) or (allowed and found not in allowed):
@@ -119,6 +126,11 @@ def _check_attributes(file: Path, trace: xarray.Dataset) -> None:
         config = None
     if not isinstance(config, dict) or not all(isinstance(table, dict) for table in config.values()):
         raise UserError(f"{file}: not a trace: its attribute config is no settings in JSON; run it again")
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it can be written: bytes that are no UTF-8 are read as what cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in str(value))
 
 
 def _attributes(trace: xarray.Dataset, variable: str) -> Mapping[Any, Any]:
