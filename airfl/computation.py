@@ -28,7 +28,7 @@ class Computation:
         cycles = settings.cycles_per_sample * evaluations.astype(np.float64)
         return cls(
             evaluations=evaluations,
-            energy_j=settings.capacitance * (settings.frequency_hz * settings.frequency_hz) * cycles,
+            energy_j=settings.capacitance * settings.frequency_hz**2 * cycles,
             time_s=cycles / settings.frequency_hz,
         )
 

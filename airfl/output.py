@@ -10,7 +10,13 @@ from airfl.errors import UserError
 TRACE_NAME = "trace.h5"
 ROWS_NAME = "rows.json"  # of a comparison: its labels and folders, in order
 CHECKPOINT_NAME = "checkpoint"  # of a run that is not finished: see airfl.checkpoint
+LONGEST_NAME = 255  # that file systems take, in bytes
 SWEEP_NAME = "sweep.json"  # of a sweep: its points, in order
+
+
+def is_a_name(text: str) -> bool:
+    """Whether a file or folder can have this name: read from a list, it leads nowhere else."""
+    return Path(text).name == text and "\0" not in text and len(text.encode(errors="replace")) <= LONGEST_NAME
 
 
 def check_no_run(folder: Path) -> None:

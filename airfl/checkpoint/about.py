@@ -14,19 +14,12 @@ import numpy as np
 import torch
 
 from airfl.config import Settings, differences, to_json
+from airfl.config.differences import AUTOMATIC
 from airfl.errors import UserError
 from airfl.schemes import fitted
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
 
-AUTOMATIC = {
-    "run.threads": 0,
-    "run.chunk": 0,
-    "local.engine": "auto",
-    "grid.symbol_duration_s": None,
-    "privacy.delta": None,
-}
-"""Settings that a trace has resolved, and what they are before that."""
 OF_NO_EFFECT = ("run.checkpoint_s", "run.checkpoint_every")
 """Settings that a continuation may have otherwise."""
 

@@ -7,6 +7,15 @@ from typing import Any
 
 from airfl.config.settings import Settings
 
+AUTOMATIC = {
+    "run.threads": 0,
+    "run.chunk": 0,
+    "local.engine": "auto",
+    "grid.symbol_duration_s": None,
+    "privacy.delta": None,
+}
+"""Settings that a trace has resolved, and what they are before that."""
+
 
 def differences(before: Settings, now: Settings) -> Iterator[tuple[str, Any, Any]]:
     """(dotted key, value before, value now) of what differs."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airfl.errors import UserError
-from airfl.report.table import STATES
+from airfl.report.table import mark_of
 from airfl.trace import open_trace
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
         raise UserError(f"{runs[0].folder}: no round of this run was evaluated")
     stacked = {name: np.stack([values[name] for _, values in known]) for name in known[0][1]}
     return Curves(
-        label=f"{label}{_mark(runs)}",
+        label=f"{label}{mark_of([str(run.trace.attrs.get('status')) for run in runs])}",
         link=str(runs[0].trace.attrs.get("link")),
         energy_units=str(runs[0].trace["energy_j"].attrs["units"]),
         rounds=known[0][0] + 1,
@@ -80,13 +80,6 @@ def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
         energy=stacked["energy_j"],
         resource_elements=stacked["resource_elements"],
     )
-
-
-def _mark(runs: Sequence[Rounds]) -> str:
-    """ " (failed)" where a run did not come to its end."""
-    found = {str(run.trace.attrs.get("status")) for run in runs} - {"complete"}
-    states = {STATES.get(status, status) for status in found}
-    return f" ({', '.join(sorted(states))})" if states else ""
 
 
 def plot(groups: Sequence[tuple[str, Sequence[Rounds]]], out: Path) -> list[Path]:

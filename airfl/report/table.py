@@ -128,10 +128,15 @@ class TableRow:
 
 
 def mark(runs: Sequence[Summary]) -> str:
-    """ " (failed)" or " (1 of 3 failed)" behind the name of these runs; nothing where all of them are complete."""
-    states = [STATES.get(run.status, run.status) for run in runs if run.status != "complete"]
-    counted = [f"{states.count(state)} of {len(runs)} {state}" for state in dict.fromkeys(states)]
-    return f" ({', '.join(states if len(runs) == 1 else counted)})" if states else ""
+    """See `mark_of`, of runs."""
+    return mark_of([run.status for run in runs])
+
+
+def mark_of(statuses: Sequence[str]) -> str:
+    """What stands behind the name of runs that ended so: "(failed)", "(1 of 3 failed)"; "" where all are complete."""
+    states = [STATES.get(status, status) for status in statuses if status != "complete"]
+    counted = [f"{states.count(state)} of {len(statuses)} {state}" for state in dict.fromkeys(states)]
+    return f" ({', '.join(states if len(statuses) == 1 else counted)})" if states else ""
 
 
 def mean_and_deviation(row: TableRow, column: Column) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airfl.config.differences import AUTOMATIC
 from airfl.config.json_numbers import to_json
 from airfl.errors import UserError
 from airfl.output import SWEEP_NAME
@@ -20,18 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-AUTOMATIC = frozenset(
-    (
-        "run.threads",
-        "run.chunk",
-        "local.engine",
-        "local.measure",
-        "grid.symbol_duration_s",
-        "power.policy",
-        "power.threshold",
-        "privacy.delta",
-    )
-)
+RESOLVED = {*AUTOMATIC, "local.measure", "power.policy", "power.threshold"}
 """Settings of which a trace says what the run took, not what it was given."""
 
 
@@ -183,7 +173,7 @@ def _check_values(listing: Listing, run: Result) -> None:
     """UserError where the list says of a run what its own trace does not: it would stand in the wrong line."""
     for key, value in run.values.items():
         ran = _setting(run.digest, key)
-        if value != ran and key not in AUTOMATIC and value not in (None, "auto"):
+        if value != ran and key not in RESOLVED and value not in (None, "auto"):
             raise UserError(
                 f"{listing.root / SWEEP_NAME}: says {key} = {plain(value)} of {run.folder.name}, whose trace says "
                 f"{plain(ran)}; run the same sweep again in another folder, or name the run folders instead"

@@ -7,10 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from airfl.errors import UserError
-from airfl.output import ROWS_NAME, TRACE_NAME
-
-LONGEST_NAME = 255
-"""Of a folder, that file systems take."""
+from airfl.output import ROWS_NAME, TRACE_NAME, is_a_name
 
 
 def find_runs(folders: Sequence[Path]) -> list[tuple[str, list[Path]]]:
@@ -43,7 +40,7 @@ def _runs_in(folder: Path) -> list[tuple[str, Path]]:
 def _read_rows(path: Path) -> list[tuple[str, Path]]:
     try:
         rows = [(str(row["label"]), str(row["folder"])) for row in json.loads(path.read_text())]
-        if any(Path(name).name != name or "\0" in name or len(name) > LONGEST_NAME for _, name in rows):
+        if not all(is_a_name(name) for _, name in rows):
             raise ValueError  # a row lies in this folder
         return [(label, path.parent / name) for label, name in rows]
     except (OSError, ValueError, TypeError, KeyError, RecursionError):

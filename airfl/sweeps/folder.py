@@ -21,11 +21,10 @@ from typing import Any
 from airfl.config import Settings, differences, to_json
 from airfl.errors import UserError
 from airfl.lock import locked
-from airfl.output import SWEEP_NAME, TRACE_NAME, replace_text
+from airfl.output import SWEEP_NAME, TRACE_NAME, is_a_name, replace_text
 from airfl.synced import sync_path
 
 SCHEMA = "airfl-sweep/1"
-LONGEST_NAME = 255  # that file systems take, in bytes
 FAILED_NAME, POINT_NAME, RUNNING_NAME, LOCK_NAME = "failed.json", "point.json", ".running", ".lock"
 
 
@@ -67,7 +66,7 @@ def read_listing(root: Path) -> Listing:
     try:
         entries = tuple(_entry(**entry) for entry in found["points"])
         folders = [entry.folder for entry in entries]
-        if not all(_is_a_name(name) for name in folders):
+        if not all(is_a_name(name) for name in folders):
             raise ValueError
         failed = _json(root / FAILED_NAME) if (root / FAILED_NAME).exists() else {}
         return Listing(root, entries, {name: str(cause) for name, cause in failed.items() if name in folders})
@@ -81,11 +80,6 @@ def _entry(folder: str, label: str, values: Mapping[str, Any], seed: int) -> Ent
     if not all(isinstance(value, kind) for value, kind in kinds):
         raise TypeError
     return Entry(folder, label, values, seed)
-
-
-def _is_a_name(text: str) -> bool:
-    """Whether a folder in the sweep's own can have this name."""
-    return Path(text).name == text and "\0" not in text and len(text.encode(errors="replace")) <= LONGEST_NAME
 
 
 def open_folder(root: Path) -> Listing:

@@ -16,6 +16,8 @@ from typing import Any
 
 from airfl.sweeps.task import Job, Outcome, cause_of
 
+SECONDS_TO_END = 10
+
 
 def run_jobs(jobs: Sequence[Job], running: Path, processes: int) -> Generator[Outcome, None, None]:
     """Run every job into running/NAME, so many at a time; outcomes as they come.
@@ -42,9 +44,6 @@ def run_jobs(jobs: Sequence[Job], running: Path, processes: int) -> Generator[Ou
     finally:
         for worker in workers:
             worker.stop()
-
-
-SECONDS_TO_END = 10
 
 
 @dataclass

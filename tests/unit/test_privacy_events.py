@@ -329,6 +329,19 @@ def test_released_is_what_was_entered() -> None:
     assert parts(own.released) == {Gaussian(2.0): 1}
 
 
+def test_many_different_rounds_are_kept_in_the_bins_of_all_of_them() -> None:
+    """However often they were composed: the lower bound rests on them."""
+    multipliers = np.random.default_rng(4).uniform(0.5, 5.0, 300).tolist()
+    of_run, at_once = ledger(), ledger()
+    for number, multiplier in enumerate(multipliers, 1):
+        in_parts = of_run.record(Gaussian(multiplier), compose=number % 7 == 0 or number == 300, last=number == 300)
+        together = at_once.record(Gaussian(multiplier), compose=number == 300, last=number == 300)
+    assert parts(of_run.released) == parts(at_once.released)
+    assert sum(parts(of_run.released).values()) == 300
+    assert distinct(of_run.released) < 60
+    assert in_parts.epsilon_at_least == pytest.approx(together.epsilon_at_least, rel=1e-12)
+
+
 def test_a_round_in_which_nobody_was_heard_costs_nothing() -> None:
     for sampling in SAMPLINGS:
         figures = ledger(sampling).record(Gaussian(math.inf), compose=True, devices=np.arange(3), last=True)
