@@ -82,9 +82,10 @@ class NonPrivate:
     """Something that says all about somebody."""
 
 
-Event = Gaussian | Binomial | PoissonSampled | FixedSizeSampled | Composed | NonPrivate
 Noise = Gaussian | Binomial
-Release = Noise | PoissonSampled | FixedSizeSampled | NonPrivate
+Sampled = PoissonSampled | FixedSizeSampled
+Event = Noise | Sampled | Composed | NonPrivate
+Release = Noise | Sampled | NonPrivate
 """One release: noise, bare or on one sample, or no privacy at all."""
 
 NOTHING = Composed(())
@@ -113,7 +114,7 @@ def releases(event: Event, times: int = 1) -> Iterator[tuple[Release, int]]:
     if isinstance(event, Composed):
         for part, count in event.parts:
             yield from releases(part, times * count)
-    elif isinstance(event, (PoissonSampled, FixedSizeSampled)):
+    elif isinstance(event, Sampled):
         yield from _sampled(event, times)
     elif isinstance(event, Gaussian) and event.noise_multiplier == 0:
         yield NonPrivate(), times
@@ -121,7 +122,7 @@ def releases(event: Event, times: int = 1) -> Iterator[tuple[Release, int]]:
         yield event, times
 
 
-def _sampled(event: PoissonSampled | FixedSizeSampled, times: int) -> Iterator[tuple[Release, int]]:
+def _sampled(event: Sampled, times: int) -> Iterator[tuple[Release, int]]:
     inner = list(releases(event.event))
     if event.rate == 1:
         yield from ((release, times * count) for release, count in inner)
@@ -131,7 +132,7 @@ def _sampled(event: PoissonSampled | FixedSizeSampled, times: int) -> Iterator[t
         yield _of_sample(event, pooled(inner)), times
 
 
-def _of_sample(event: PoissonSampled | FixedSizeSampled, noise: Noise) -> Release:
+def _of_sample(event: Sampled, noise: Noise) -> Release:
     if isinstance(event, PoissonSampled):
         return PoissonSampled(event.rate, noise)
     return FixedSizeSampled(event.sample, event.population, noise)
@@ -140,7 +141,7 @@ def _of_sample(event: PoissonSampled | FixedSizeSampled, noise: Noise) -> Releas
 def pooled(parts: Iterable[tuple[Release, int]]) -> Noise:
     """Releases on one and the same sample as one: Gaussians add up to a Gaussian, 1/z^2 = sum 1/z_i^2."""
     inner = list(parts)
-    if len(inner) == 1 and inner[0][1] == 1 and isinstance(inner[0][0], (Gaussian, Binomial)):
+    if len(inner) == 1 and inner[0][1] == 1 and isinstance(inner[0][0], Noise):
         return inner[0][0]
     inverse = 0.0
     for release, count in inner:
@@ -158,9 +159,14 @@ def inverse_square(multiplier: float) -> float:
     return 1 / multiplier * (1 / multiplier)
 
 
-def noise_of(release: Release) -> Gaussian:
-    """The Gaussian noise of a release, sampled or not; ValueError for another one."""
-    inner = release.event if isinstance(release, (PoissonSampled, FixedSizeSampled)) else release
+def without_sample(event: Event) -> Event:
+    """What is released on a sample; an event that is not sampled as it is."""
+    return event.event if isinstance(event, Sampled) else event
+
+
+def noise_of(event: Event) -> Gaussian:
+    """The Gaussian noise of a release, sampled or not; ValueError for another event."""
+    inner = without_sample(event)
     if not isinstance(inner, Gaussian):
         raise ValueError(f"{type(inner).__name__} is no Gaussian noise")
     return inner
@@ -168,13 +174,13 @@ def noise_of(release: Release) -> Gaussian:
 
 def has_binomial(event: Event) -> bool:
     """Whether there is noise in it that is not Gaussian, and that only cpSGD's accounting knows."""
-    return any(isinstance(getattr(release, "event", release), Binomial) for release, _ in releases(event))
+    return any(isinstance(without_sample(release), Binomial) for release, _ in releases(event))
 
 
 def with_noise(release: Release, noise_multiplier: float) -> Release:
     """The same release with other Gaussian noise."""
     noise = Gaussian(noise_multiplier)
-    if isinstance(release, (PoissonSampled, FixedSizeSampled)):
+    if isinstance(release, Sampled):
         return _of_sample(release, noise)
     return noise
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from airfl.privacy.events import Composed, Event, FixedSizeSampled, Gaussian, NonPrivate
+from airfl.privacy.events import Composed, Event, Gaussian, NonPrivate, noise_of
 from airfl.selection import Sampling
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class RecordRelease:
 
     def noise_multiplier(self, bound: MessageBound, largest_weight: float, report: LinkReport) -> float:
         """Of the release that is protected least."""
-        return min((noise_of_batch(event).noise_multiplier for event, _ in self.batches), default=0.0)
+        return min((noise_of(event).noise_multiplier for event, _ in self.batches), default=0.0)
 
     def event(self, noise_multiplier: float) -> Event:
         """All releases of a participation."""
@@ -87,10 +87,3 @@ class RecordRelease:
 
     def check(self, sampling: Sampling) -> None:
         """Anything goes: that of devices hides nothing from the server."""
-
-
-def noise_of_batch(event: Event) -> Gaussian:
-    """The noise of a release on a mini-batch, or on all records."""
-    inner = event.event if isinstance(event, FixedSizeSampled) else event
-    assert isinstance(inner, Gaussian)
-    return inner

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from airfl.errors import UserError
-from airfl.privacy.events import Adjacency, Binomial, Event, Release, UnsupportedEventError
+from airfl.privacy.events import Adjacency, Binomial, Event, Release, UnsupportedEventError, without_sample
 
 
 class Accountant(Protocol):
@@ -45,7 +45,7 @@ def unsupported(name: str, release: Release, adjacency: Adjacency) -> Unsupporte
         "FixedSizeSampled": "a sample of fixed size",
         "NonPrivate": "a release without privacy",
     }[type(release).__name__]
-    binomial = isinstance(getattr(release, "event", release), Binomial)
+    binomial = isinstance(without_sample(release), Binomial)
     own = "a sample of fixed size" if isinstance(release, Binomial) else kind
     known = {
         (False, "PoissonSampled", "add_remove"): "take pld or rdp",

@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from airfl.privacy.events import Binomial, Composed, Event, NonPrivate, Release, noise_of, releases, with_noise
+from airfl.privacy.events import (
+    Binomial,
+    Composed,
+    Event,
+    NonPrivate,
+    Release,
+    noise_of,
+    releases,
+    with_noise,
+    without_sample,
+)
 
 # Noise that differs by less came out of the same sum.
 DIGITS = 1e-8
@@ -49,7 +59,7 @@ def on_lattice(events: Iterable[Event], width: float) -> Composed:
 
 
 def _bin(release: Release, width: float) -> tuple[object, int]:
-    if isinstance(getattr(release, "event", release), (Binomial, NonPrivate)):
+    if isinstance(without_sample(release), Binomial | NonPrivate):
         return release, 0
     return with_noise(release, 1.0), math.floor(math.log(noise_of(release).noise_multiplier) / width)
 
@@ -61,7 +71,7 @@ def _counted_as(members: dict[Release, int], upwards: bool) -> Release:
 
 
 def _rounded_down(release: Release, width: float) -> Release:
-    if isinstance(getattr(release, "event", release), (Binomial, NonPrivate)):
+    if isinstance(without_sample(release), Binomial | NonPrivate):
         return release
     multiplier = noise_of(release).noise_multiplier
     return with_noise(release, min(math.exp(math.floor(math.log(multiplier) / width) * width), multiplier))

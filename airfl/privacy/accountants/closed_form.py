@@ -13,9 +13,11 @@ from airfl.privacy.events import (
     NonPrivate,
     PoissonSampled,
     Release,
+    Sampled,
     inverse_square,
     noise_of,
     releases,
+    without_sample,
 )
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
 
@@ -34,16 +36,16 @@ class ClosedForm:
     def __init__(self, adjacency: Adjacency) -> None:
         self._adjacency = adjacency
         self._plain = IgnoringSampling(adjacency)
-        self._sampled: PoissonSampled | FixedSizeSampled | None = None
+        self._sampled: Sampled | None = None
 
     def compose(self, event: Event, times: int = 1) -> None:
         """See `Accountant`."""
         for release, count in releases(event, times):
-            sampled = isinstance(release, (PoissonSampled, FixedSizeSampled))
+            sampled = isinstance(release, Sampled)
             alone = not self._plain.something and self._sampled is None and count == 1
             if self._sampled or (sampled and not (alone and amplified(release, self._adjacency))):
                 raise unsupported(self.name, self._sampled or release, self._adjacency)
-            if isinstance(release, (PoissonSampled, FixedSizeSampled)):
+            if isinstance(release, Sampled):
                 self._sampled = release
             self._plain.compose(release, count)
 
@@ -98,7 +100,7 @@ class AddingUp:
     def compose(self, event: Event, times: int = 1) -> None:
         """See `Accountant`."""
         for release, count in releases(event, times):
-            if not isinstance(release, (PoissonSampled, FixedSizeSampled)):
+            if not isinstance(release, Sampled):
                 self._plain.compose(release, count)
             elif amplified(release, self._adjacency):
                 self._sampled[release] = self._sampled.get(release, 0) + count
@@ -121,14 +123,13 @@ def release_epsilon(release: Release, adjacency: Adjacency, delta: float) -> flo
     if isinstance(release, NonPrivate):
         return math.inf
     mu = SENSITIVITY[adjacency] / noise_of(release).noise_multiplier
-    if isinstance(release, (PoissonSampled, FixedSizeSampled)):
+    if isinstance(release, Sampled):
         return sampled_gaussian_epsilon(delta, mu, release.rate)
     return gaussian_epsilon(delta, mu)
 
 
 def _gaussian(release: Release) -> bool:
-    inner = release.event if isinstance(release, (PoissonSampled, FixedSizeSampled)) else release
-    return isinstance(inner, Gaussian)
+    return isinstance(without_sample(release), Gaussian)
 
 
 def amplified(release: Release, adjacency: Adjacency) -> bool:

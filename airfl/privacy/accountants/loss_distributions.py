@@ -25,6 +25,7 @@ from airfl.privacy.events import (
     NonPrivate,
     PoissonSampled,
     Release,
+    Sampled,
     noise_of,
     releases,
 )
@@ -104,7 +105,7 @@ class LossDistributions:
 
     def _grid_for(self, release: Release, delta: float) -> float:
         mu = SENSITIVITY[self._adjacency] / noise_of(release).noise_multiplier
-        rate = release.rate if isinstance(release, (PoissonSampled, FixedSizeSampled)) else 1.0
+        rate = release.rate if isinstance(release, Sampled) else 1.0
         widest = _amplified_loss(mu * mu / 2 + TAIL * mu, rate) / MOST_POINTS
         share = GRID_SHARE * release_epsilon(release, self._adjacency, delta)
         return min(max(FINEST_GRID, share, widest), COARSEST_GRID)
