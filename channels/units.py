@@ -1,7 +1,9 @@
-"""Decibels and ratios: the only conversions."""
+"""Decibels and ratios, the only conversions; and the speed of light."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+SPEED_OF_LIGHT_M_S = 299_792_458.0
 
 
 def db_to_linear(decibels: ArrayLike) -> NDArray[np.float64]:

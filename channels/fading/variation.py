@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from channels.draws import Array, Complex, Draw, circular_gaussian
-
-SPEED_OF_LIGHT_M_S = 299_792_458.0
+from channels.units import SPEED_OF_LIGHT_M_S
 
 # Paths of the correlated process. Any number gives the right marginal law and mean correlation; more bring the
 # correlation of every single device closer to its mean.

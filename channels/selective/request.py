@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from channels.draws import Array, Draw
 from channels.frame import Frame
+from channels.units import SPEED_OF_LIGHT_M_S
 
 Variation = Literal["independent", "constant", "jakes"]
 SelectiveResponse = NDArray[np.complex64]
-
-SPEED_OF_LIGHT_M_S = 299_792_458.0
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from channels.units import SPEED_OF_LIGHT_M_S
+
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-SPEED_OF_LIGHT_M_PER_S = 299_792_458.0
 # Table 7.4.1-1, note 1, states it so; the exact value moves a breakpoint by 0.07% and a loss by at most 0.006 dB.
 _SPEED_OF_LIGHT_38901 = 3.0e8
 
@@ -62,7 +63,7 @@ class PathLoss:
 
 def free_space_loss_db(distance_m: float, carrier_hz: float) -> float:
     """(4 pi d f/c)^2 in dB (Friis)."""
-    return 20 * math.log10(4 * math.pi * distance_m * carrier_hz / SPEED_OF_LIGHT_M_PER_S)
+    return 20 * math.log10(4 * math.pi * distance_m * carrier_hz / SPEED_OF_LIGHT_M_S)
 
 
 def path_losses(model: str, paths: Paths, los: str, uniforms: Array) -> tuple[Array, Flags]:
