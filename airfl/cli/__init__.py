@@ -21,7 +21,7 @@ from airfl.cli.bench import bench
 from airfl.cli.data import data_app
 from airfl.cli.export import export
 from airfl.cli.figures import figures
-from airfl.cli.lists import config, datasets, models, schemes
+from airfl.cli.lists import config, configs, datasets, models, schemes
 from airfl.cli.privacy import privacy
 from airfl.cli.report import report
 from airfl.cli.runs import budget, compare, plot, run
@@ -47,6 +47,7 @@ COMMANDS = (
     (schemes, "airfl schemes --json"),
     (models, "airfl models"),
     (datasets, "airfl datasets"),
+    (configs, "airfl configs"),
     (config, "airfl config experiments/configs/demo.toml power.strict=true"),
 )
 for command, example in COMMANDS:

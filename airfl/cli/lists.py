@@ -59,6 +59,14 @@ def datasets(as_json: AsJson = False) -> None:
     print_list(listing, as_json)
 
 
+def configs(as_json: AsJson = False) -> None:
+    """The configurations that come with airfl, each a CONFIG by its name: name, what it is, file."""
+    from airfl.shipped import configurations, title
+
+    listing = [{"name": name, "text": title(file), "file": str(file)} for name, file in configurations().items()]
+    print_list(listing, as_json)
+
+
 def config(
     path: Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="settings to check and print")] = None,
     overrides: Overrides = None,

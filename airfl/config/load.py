@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
+from airfl.shipped import find_configuration
 
 Tables = dict[str, Any]
 
@@ -25,7 +26,8 @@ class Row:
 
 
 def load_settings(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
-    """Validated settings from a TOML file; overrides are "section.key=value", the last one wins.
+    """Validated settings from a TOML file, or a shipped one by name ("demo", see `airfl configs`); overrides are
+    "section.key=value", the last one wins.
 
     Raises UserError (one line: file or key, what was found, what is allowed) on anything that cannot be used.
     """
@@ -51,12 +53,10 @@ def load_rows(path: str | Path, overrides: Sequence[str] = (), schemes: Sequence
 
 
 def read_tables(path: str | Path) -> Tables:
-    """The TOML file as plain tables."""
+    """The TOML file, or shipped configuration of that name, as plain tables."""
     try:
-        text = Path(path).read_bytes().decode()
+        text = find_configuration(path).read_bytes().decode()
         return tomllib.loads(text)
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such settings file") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except RecursionError:

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal, Protocol, cast
 
+from airfl import shipped
 from airfl.errors import UserError
 from airfl.tasks.datasets.raw import RawData
 
@@ -163,11 +164,10 @@ DATASETS: dict[str, DatasetEntry] = {
 
 
 def data_folders(data_dir: str | Path | None = None) -> list[Path]:
-    """Where data is looked for, in order: `data_dir` (--data-dir), AIRFL_DATA, ./data, data beside this package."""
-    beside = Path(__file__).resolve().parents[3] / "data"
+    """Where data is looked for, in order: `data_dir` (--data-dir), AIRFL_DATA, ./data, the samples with airfl."""
     named = os.environ.get("AIRFL_DATA")
     first = [Path(folder) for folder in (data_dir, named) if folder]
-    return list(dict.fromkeys([*first, Path.cwd() / "data", beside]))
+    return list(dict.fromkeys([*first, Path.cwd() / "data", shipped.data_folder()]))
 
 
 def find_dataset(name: str, folders: Sequence[Path]) -> Path | None:

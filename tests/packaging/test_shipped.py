@@ -1,0 +1,91 @@
+"""Configurations by name: the same settings as by path, and what is there on disk comes first."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import airfl
+from airfl.config import load_rows
+from airfl.errors import UserError
+from airfl.shipped import configurations, configurations_folder, data_folder, title
+from airfl.sweeps.points import Plan, build_points
+from airfl.sweeps.tuning import rows_to_tune
+from tests.conftest import ROOT
+
+CONFIGS = ROOT / "experiments" / "configs"
+
+
+def test_a_checkout_has_one_copy_of_everything() -> None:
+    """The data and configurations at its top are what is used."""
+    assert data_folder() == ROOT / "data"
+    assert configurations_folder() == CONFIGS
+    assert sorted(configurations().values()) == sorted(CONFIGS.rglob("*.toml"))
+    assert not list((ROOT / "airfl").rglob("*.toml"))
+
+
+@pytest.mark.parametrize("name", ["demo", "all-schemes", "pfels-cifar10", "papers/pfels-cifar10"])
+def test_a_name_stands_for_its_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (file,) = CONFIGS.rglob(f"{Path(name).name}.toml")
+    changes = ["run.rounds=3"]
+    assert airfl.load_settings(name, changes) == airfl.load_settings(file, changes)
+    rows = [(row.label, row.settings) for row in load_rows(name, changes)]
+    assert rows == [(row.label, row.settings) for row in load_rows(file, changes)]
+    assert [row.label for row in rows_to_tune(name)] == [label for label, _ in rows]
+
+
+def test_a_sweeps_points_are_the_same_by_name_and_by_path() -> None:
+    """Their folders are what a sweep goes on by."""
+    plan = Plan({"scheme.ratio": [0.1, 0.3]}, seeds=2)
+    by_name, by_path = (build_points(config, [], plan) for config in ("demo", CONFIGS / "demo.toml"))
+    assert [point.folder for point in by_name] == [point.folder for point in by_path]
+
+
+def test_a_file_of_that_name_comes_first_and_a_folder_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shipped = airfl.load_settings("demo")
+    Path("demo").mkdir()  # an --out DIR, say
+    assert airfl.load_settings("demo") == shipped
+    Path("demo").rmdir()
+    Path("demo").write_text((CONFIGS / "demo.toml").read_text().replace("rounds = 150", "rounds = 7"))
+    assert airfl.load_settings("demo").run.rounds == 7 != shipped.run.rounds
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("dem", "did you mean demo?"),
+        ("demo.toml", "did you mean demo?"),
+        ("papers/demo", ""),
+        ("pfels", ""),
+        ("a\0b", ""),
+    ],
+)
+def test_what_is_neither_is_told_what_there_is(
+    given: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as caught:
+        airfl.load_settings(given)
+    line = str(caught.value)
+    assert "no such settings file" in line
+    assert hint in line
+    assert "(all-schemes, demo, " in line
+    assert "\n" not in line
+
+
+def test_what_is_there_and_cannot_be_read_is_told_so(tmp_path: Path) -> None:
+    for given in (str(tmp_path), "a" * 5000 + os.sep):
+        with pytest.raises(UserError, match="cannot be read"):
+            airfl.load_settings(given)
+
+
+def test_every_configuration_says_what_it_is_in_its_first_line() -> None:
+    for name, file in configurations().items():
+        first = file.read_text().splitlines()[0]
+        assert first == f"# {title(file)}"
+        assert 20 <= len(title(file)) <= 100, name
+        assert first.endswith("."), name
