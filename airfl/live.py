@@ -62,7 +62,7 @@ SUMMED = "cost"
 def check_live(out: Path, resume: bool = False) -> None:
     """UserError if the scalars cannot go to out/tensorboard: the package is missing, or something is there already.
     resume: what is there is of the same runs."""
-    if importlib.util.find_spec(FOLDER) is None:
+    if importlib.util.find_spec("tensorboard") is None:
         raise UserError('--tensorboard: the package tensorboard is not installed; pip install "airfl[tensorboard]"')
     folder = out / FOLDER
     if not resume and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -70,7 +70,7 @@ def check_live(out: Path, resume: bool = False) -> None:
 
 
 @contextmanager
-def live(out: Path | None, also: Progress | None = None) -> Iterator[Progress]:
+def live(out: str | Path | None, also: Progress | None = None) -> Iterator[Progress]:
     """A progress function that writes each round's scalars to out/tensorboard, then calls `also`.
 
     Only finite values are written, at the number of rounds done. Nothing is written where `out` is None. The folder is
@@ -81,7 +81,7 @@ def live(out: Path | None, also: Progress | None = None) -> Iterator[Progress]:
 
 
 @contextmanager
-def live_rows(out: Path | None, also: LabelledProgress | None = None) -> Iterator[LabelledProgress]:
+def live_rows(out: str | Path | None, also: LabelledProgress | None = None) -> Iterator[LabelledProgress]:
     """The same of several runs, told apart by label: each has a folder of its name in out/tensorboard."""
     with ExitStack() as files:
         boards: dict[str, _Board] = {}
@@ -89,7 +89,7 @@ def live_rows(out: Path | None, also: LabelledProgress | None = None) -> Iterato
         def report(label: str, done: int, rounds: int, record: Record) -> None:
             if out is not None:
                 if label not in boards:
-                    boards[label] = _Board(out / FOLDER / _folder_name(label))
+                    boards[label] = _Board(Path(out) / FOLDER / _folder_name(label))
                     files.callback(boards[label].close)
                 boards[label].write(done, record)
             if also is not None:

@@ -2,9 +2,9 @@
 
     python experiments/pictures.py docs/figures.md [--work DIR] [--jobs 2] [--list]
 
-Every indented `airfl` command of the page that names no placeholder in capitals is run, in the page's order, with
-runs/ in DIR (kept: finished runs are not run again) and figures where the page shows them. Figures that are there are
-replaced when all commands have come through.
+Every `airfl` command in a shell block of the page is run, in the page's order, with runs/ in DIR (kept: finished runs are
+not run again) and figures where the page shows them. Figures that are there are replaced when all commands have come
+through.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b")
+BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 
 
 def commands(page: Path) -> list[list[str]]:
-    """The words of every command of the page that can be run as it stands."""
-    text = page.read_text().replace("\\\n", " ")
-    lines = [line.partition("#")[0] for line in text.splitlines() if line.startswith("    airfl ")]
-    return [shlex.split(line) for line in lines if not PLACEHOLDER.search(line)]
+    """The words of every command of the page."""
+    lines = (line for block in BLOCK.findall(page.read_text()) for line in block.replace("\\\n", " ").splitlines())
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("airfl ")]
 
 
 def placed(words: list[str], work: Path, jobs: int) -> list[str]:

@@ -48,7 +48,7 @@ def test_the_sweeps_of_the_page_can_be_run(pictures: ModuleType) -> None:
         overrides = [word for word in words[3:] if re.match(r"[a-z_]+\.[a-z_]+=", word)]
         fixed, axes = split_axes(overrides)
         points = build_points(
-            ROOT / words[2], fixed, Plan(axes, rows="--rows" in words, seeds=int(option(words, "--seeds")))
+            Path(words[2]), fixed, Plan(axes, rows="--rows" in words, seeds=int(option(words, "--seeds")))
         )
         assert len(points) >= 10
         made.add(option(words, "--out"))
@@ -57,18 +57,19 @@ def test_the_sweeps_of_the_page_can_be_run(pictures: ModuleType) -> None:
             assert {word for word in words if word.startswith("runs/")} <= made
 
 
-def test_commands_with_placeholders_are_not_run(pictures: ModuleType, tmp_path: Path) -> None:
+def test_commands_stand_in_shell_blocks(pictures: ModuleType, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "    airfl figures DIR --out FOLDER\n    airfl sweep a.toml b.c=1,2 \\\n        --out runs/x   # why\n"
+        "```text\nairfl figures DIR --out FOLDER\n```\n\n    airfl plot x\n\n"
+        "```sh\n# a sweep\nairfl sweep a b.c=1,2 \\\n    --out runs/x   # why\npython x.py\n```\n"
     )
-    assert pictures.commands(page) == [["airfl", "sweep", "a.toml", "b.c=1,2", "--out", "runs/x"]]
+    assert pictures.commands(page) == [["airfl", "sweep", "a", "b.c=1,2", "--out", "runs/x"]]
     placed = pictures.placed(pictures.commands(page)[0], tmp_path, 2)
     assert placed[1:] == [
         "-m",
         "airfl",
         "sweep",
-        "a.toml",
+        "a",
         "b.c=1,2",
         "--out",
         str(tmp_path / "runs" / "x"),

@@ -1,0 +1,160 @@
+"""Pages of reference, made from what the program itself knows: settings, commands, the trace, the Python names."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import typer
+from sphinx.application import Sphinx
+
+import airfl
+from airfl.cli import app
+from airfl.config import Settings
+from airfl.trace import schema
+
+WIDTH = 100
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Write the pages before Sphinx looks for them."""
+    write(Path(app.srcdir) / "reference")
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def write(folder: Path) -> None:
+    """Write those that changed."""
+    folder.mkdir(exist_ok=True)
+    for name, make in PAGES.items():
+        file, text = folder / f"{name}.md", make()
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
+
+
+def settings_page() -> str:
+    """Every setting with its type, default and meaning, a table a section."""
+    described = Settings.model_json_schema()
+    lines = [
+        "# Settings",
+        "",
+        "A configuration is a TOML file of these sections; on the command line `section.key=value` replaces a value. "
+        "`airfl config CONFIG` prints a file's settings with their defaults, `airfl config --schema` the JSON schema "
+        "that this page is made from.",
+        "",
+    ]
+    for name, entry in described["properties"].items():
+        section = described["$defs"].get(entry.get("$ref", "").split("/")[-1])
+        if section is None:
+            continue
+        lines += [f"## {name}", "", section.get("description", ""), "", "| key | values | default | |"]
+        lines.append("| :--- | :--- | :--- | :--- |")
+        needed = section.get("required", [])
+        for key, field in section["properties"].items():
+            default = "needed" if key in needed else f"`{shown(field.get('default'))}`"
+            about = cell(field.get("description", ""))
+            lines.append(f"| `{name}.{key}` | {values_of(field)} | {default} | {about} |")
+        lines.append("")
+    lines += [
+        "## compare",
+        "",
+        "`[[compare]]`: the rows of `airfl compare`, each a `label` and any settings as dotted keys, which replace the "
+        "file's.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def shown(value: Any) -> str:
+    """A default as TOML writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "none" if value is None else f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def values_of(field: dict[str, Any]) -> str:
+    """What a setting may be, in words."""
+    if "anyOf" in field:
+        return " or ".join(dict.fromkeys(values_of(one) for one in field["anyOf"]))
+    if "enum" in field:
+        return ", ".join(f"`{value}`" for value in field["enum"])
+    if "const" in field:
+        return f"`{shown(field['const'])}`"
+    if field.get("type") == "array":
+        return f"list of {values_of(field.get('items', {}))}"
+    kind = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true, false", "null": "none"}
+    limits = [
+        f"{sign} {field[name]:g}"
+        for name, sign in (("exclusiveMinimum", "above"), ("minimum", "from"), ("exclusiveMaximum", "below"), ("maximum", "to"))
+        if name in field
+    ]
+    return " ".join([kind.get(field.get("type", ""), "text"), *limits])
+
+
+def commands_page() -> str:
+    """The help of every command, as the terminal shows it."""
+    lines = ["# Commands", "", "What `--help` prints.", ""]
+    for path, text in helps():
+        lines += [f"## {path}", "", "```text", text.rstrip(), "```", ""]
+    return "\n".join(lines)
+
+
+def helps() -> Iterator[tuple[str, str]]:
+    """Of each command: its words and its help."""
+    waiting: list[tuple[str, click.Command, Any]] = [("airfl", typer.main.get_command(app), None)]
+    while waiting:
+        path, command, parent = waiting.pop(0)
+        context = command.context_class(command, info_name=path.split()[-1], parent=parent, terminal_width=WIDTH)
+        yield path, command.get_help(context)
+        below = getattr(command, "commands", {})
+        waiting += [(f"{path} {name}", one, context) for name, one in below.items()]
+
+
+def trace_page() -> str:
+    """Every variable of a trace."""
+    tables = {
+        name: value
+        for name, value in vars(schema).items()
+        if isinstance(value, tuple) and value and all(isinstance(one, schema.Variable) for one in value)
+    }
+    lines = [
+        "# The trace",
+        "",
+        f"The variables of `trace.h5`, schema `{schema.SCHEMA}`. Rounds, slots and devices are counted from 0; a slot is "
+        "a place among the devices selected in a round. How to read it: [traces and exports](../exports.md).",
+        "",
+        "| variable | dimensions | type | unit | |",
+        "| :--- | :--- | :--- | :--- | :--- |",
+    ]
+    for variable in dict.fromkeys(one for table in tables.values() for one in table):
+        dimensions = ", ".join(variable.dimensions)
+        lines.append(
+            f"| `{variable.name}` | {dimensions} | {variable.dtype} | {variable.units} | {cell(variable.long_name)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def python_page() -> str:
+    """What `import airfl` gives."""
+    lines = ["# Python", "", "What `import airfl` gives.", "", "```{eval-rst}", ".. currentmodule:: airfl", ""]
+    for name in airfl.__all__:
+        if name == "__version__":
+            continue
+        kind = "autofunction" if inspect.isfunction(getattr(airfl, name)) else "autoclass"
+        lines += [f".. {kind}:: {name}", ""]
+    return "\n".join([*lines, "```", ""])
+
+
+def cell(text: str) -> str:
+    """A text in a table: its bars are no borders of cells."""
+    return text.replace("|", "\\|").replace("*", "\\*")
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "settings": settings_page,
+    "commands": commands_page,
+    "trace": trace_page,
+    "python": python_page,
+}

@@ -1,0 +1,45 @@
+"""The documentation site: make docs. Markdown pages, docstrings, nothing fetched when it is opened."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_site"))
+
+from airfl.version import __version__  # noqa: E402  the path comes first
+
+project = "airfl"
+author = "The airfl authors"
+copyright = "The airfl authors, Apache 2.0"
+release = version = __version__
+
+# Ours, in _site/: formulas as MathML, pages of reference, figures of which the text shows one.
+extensions = [
+    "myst_parser",
+    "sphinx_external_toc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "formulas",
+    "reference",
+]
+root_doc = "index"
+external_toc_path = "_site/toc.yml"
+exclude_patterns = ["_site", "comparison.md", "figures/table.md"]
+
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 4
+math_number_all = False
+html_math_renderer = "mathml"
+
+html_theme = "furo"
+html_title = f"airfl {release}"
+html_static_path = ["_site/static"]
+html_css_files = ["site.css"]
+html_show_sphinx = False
+html_copy_source = False
+pygments_style = "friendly"
+
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+# Kept out of what is imported to read docstrings.
+autodoc_default_options = {"members": True, "undoc-members": False}

@@ -1,0 +1,152 @@
+"""Runs a page's blocks one after another, as a reader would, in one folder."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import airfl
+from airfl.cli import app
+from airfl.config import Settings, load_settings
+from airfl.config.load import read_tables, validate
+from airfl.errors import UserError
+from airfl.radio import check_radio
+from tests.conftest import DEMO, ROOT, SMALL
+from tests.documentation.blocks import Block, commands
+
+TAKE_SETTINGS = ("run", "compare", "sweep", "tune", "audit", "bench")
+BESIDE = ("experiments", "data", "airfl", "channels", "tests", "Makefile", "pyproject.toml", "constraints.txt")
+IMPORT_PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+
+
+@dataclass
+class Session:
+    """What the blocks of a page share: a folder, Python's names, what the last block printed."""
+
+    folder: Path
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
+    printed: str = ""
+
+    def __post_init__(self) -> None:
+        for name in BESIDE:
+            (self.folder / name).symlink_to(ROOT / name)
+        for name in ("docs", "runs"):
+            (self.folder / name).mkdir()
+
+    def run(self, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Run one block."""
+        if block.how == "file":
+            (self.folder / block.what).write_text(block.text)
+        if block.how == "in":
+            # A block that another test runs: the test is there, and knows the page.
+            assert (ROOT / block.what).is_file(), f"{block.place}: there is no {block.what}"
+            return
+        small = block.what.split() if block.how == "with" else SMALL
+        text = f"{block.what}\n" if block.how == "as" else block.text
+        out, refused = io.StringIO(), None
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            try:
+                LANGUAGES[block.language](self, text, small, monkeypatch)
+            except UserError as error:
+                if block.how != "refused":
+                    raise
+                refused = error
+        if block.how == "refused":
+            assert refused, f"{block.place}: it is not refused"
+            out.write(f"airfl: {refused}\n")
+        self.printed = out.getvalue()
+
+
+def run_shell(session: Session, text: str, small: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`airfl` commands in this process, axes cut to two values; others by the shell."""
+    del monkeypatch
+    for command in commands(text):
+        words = shlex.split(command, comments=True)
+        if words[0] == "airfl":
+            more = small if words[1] in TAKE_SETTINGS else ()
+            code = app([*map(shorter, words[1:]), *more], standalone_mode=False)
+            assert not code, f"{command}: {code}"
+        else:
+            environment = {**os.environ, "PYTHONPATH": IMPORT_PATH, "PATH": with_our_python()}
+            done = subprocess.run(
+                ["bash", "-ec", command], capture_output=True, text=True, env=environment, cwd=session.folder, check=False
+            )
+            print(done.stdout, done.stderr)
+            assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+
+
+def shorter(word: str) -> str:
+    """At most two of an axis' values: the first two, or both ends of a range."""
+    key, equals, values = word.partition("=")
+    if not re.fullmatch(r"[a-z_]+\.[a-z_]+", key) or values.startswith("["):
+        return word
+    low, *rest = values.split(":")
+    if len(rest) == 2 and rest[1] not in ("log", "linear"):
+        return f"{key}={low},{rest[0]}"
+    return f"{key}{equals}{','.join(values.split(',')[:2])}"
+
+
+def with_our_python() -> str:
+    """A search path on which `python` and `airfl` are the ones that run the tests."""
+    return os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
+
+def run_python(session: Session, text: str, small: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the page's names; `airfl.load_settings` gives small settings."""
+
+    def smaller(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
+        return load_settings(path, [*overrides, *small])
+
+    monkeypatch.setattr(airfl, "load_settings", smaller)
+    exec(compile(text, "page", "exec"), session.names)
+
+
+def run_toml(session: Session, text: str, small: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo's settings with these in their place can be run; so can a whole file."""
+    del session, small, monkeypatch
+    tables: dict[str, Any] = {name: table for name, table in read_tables(DEMO).items() if name != "compare"}
+    given = tomllib.loads(text)
+    given.pop("compare", None)
+    for section, values in given.items():
+        tables[section] = {**tables.get(section, {}), **values}
+    check_radio(validate(tables, source="the page"))
+
+
+def run_matlab(session: Session, text: str, small: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Octave, where there is one."""
+    del small, monkeypatch
+    octave = shutil.which("octave-cli") or shutil.which("octave")
+    if octave is None:
+        return
+    script = session.folder / "block.m"
+    script.write_text(text)
+    done = subprocess.run(
+        [octave, "--no-gui", "--quiet", "--norc", str(script)],
+        capture_output=True,
+        text=True,
+        cwd=session.folder,
+        check=False,
+    )
+    print(done.stdout, done.stderr)
+    assert done.returncode == 0, done.stderr
+
+
+LANGUAGES: dict[str, Callable[[Session, str, Sequence[str], pytest.MonkeyPatch], None]] = {
+    "sh": run_shell,
+    "python": run_python,
+    "toml": run_toml,
+    "matlab": run_matlab,
+}
