@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from airfl.errors import UserError
 from airfl.stages.stage import Batch
 from airfl.streams import Purpose
-from airfl.uplinks.ideal import own_noise_gain
-from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms, add_up
+from airfl.uplinks.orthogonal import add_up, mean_of, own_noise_gain
+from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms
 from channels.csi import Response
 from channels.digital import DigitalOutcome, DigitalParameters, DigitalTask, send
 from channels.grid import GridUse, OfdmaGrid
@@ -94,10 +94,7 @@ class _DigitalLink:
 
     def close(self) -> Reception:
         """The mean of what arrived, exactly."""
-        import torch
-
-        total = torch.zeros(self._terms.entries, device=self._terms.device) if self._sum is None else self._sum
-        mean = total / self._divisor if self._divisor else total  # nobody was heard: nothing is learned
+        mean = mean_of(self._sum, self._terms, self._divisor)
         return Reception(mean=mean, receive_snr_db=float("inf"), report=self._report)
 
     def at_bound(self) -> LinkReport:

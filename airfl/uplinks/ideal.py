@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.stages.stage import Batch
-from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms, add_up
+from airfl.uplinks.orthogonal import add_up, mean_of, own_noise_gain
+from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Terms
 from channels.digital import capacity_cost
 from channels.grid import OfdmaGrid
 from channels.units import linear_to_db
@@ -60,11 +61,7 @@ class _IdealLink:
 
     def close(self) -> Reception:
         """The exact mean."""
-        import torch
-
-        terms = self._terms
-        total = torch.zeros(terms.entries, device=terms.device) if self._sum is None else self._sum
-        mean = total / terms.divisor if terms.divisor else total  # nobody was chosen: nothing is learned
+        mean = mean_of(self._sum, self._terms, self._terms.divisor)
         return Reception(mean=mean, receive_snr_db=float("inf"), report=self.at_bound())
 
     def at_bound(self) -> LinkReport:
@@ -89,8 +86,3 @@ class _IdealLink:
             pilot_elements=pilots.resource_elements,
             energy_of_others=pilots.energy_of_others,
         )
-
-
-def own_noise_gain(weights: Array, divisor: float) -> float:
-    """sqrt(sum w_i^2)/divisor: what the devices' own noise is multiplied by on an entry of the mean."""
-    return float(np.sqrt((weights**2).sum())) / divisor if divisor else 0.0

@@ -14,7 +14,6 @@ from channels.csi import Knowledge, Response
 from channels.fading import FadeStatistics
 from channels.frame import Frame
 from channels.grid import GridUse
-from channels.mac import add_weighted
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -178,10 +177,3 @@ class Uplink(Protocol):
     def open(self, terms: Terms) -> Link:
         """Power control and allocation, before any update is known."""
         ...
-
-
-def add_up(total: Tensor | None, batch: Batch, weights: Tensor, entries: int) -> Tensor:
-    """total + sum_i w_i m_i over the values of a chunk, [m]; None is nothing yet. weights: [chunk]."""
-    total = batch.values.new_zeros(entries) if total is None else total
-    add_weighted(total if batch.part is None else total[batch.part], batch.values, weights)
-    return total
