@@ -16,7 +16,7 @@ from airfl.local.layers import LayeredModel, Node, logit_slopes, parametric
 
 
 class LayersEngine:
-    """PFELS algorithm 2, lines 6 to 9, with momentum, for models whose layers are all in the table.
+    """PFELS algorithm 2, lines 6 to 11, with momentum, for models whose layers are all in the table.
 
     Devices with more steps come first, so that those who still have some are always the first of the chunk and nothing
     is computed for the others.

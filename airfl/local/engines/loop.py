@@ -10,7 +10,7 @@ from airfl.local.flat import FlatModel
 
 
 class LoopEngine:
-    """PFELS algorithm 2, lines 6 to 9, with momentum, for any model."""
+    """PFELS algorithm 2, lines 6 to 11, with momentum, for any model."""
 
     def __init__(self, model: FlatModel, momentum: float) -> None:
         self._model, self._momentum = model, momentum

@@ -13,8 +13,8 @@ from airfl.tasks.task import Task
 
 
 class VmapEngine:
-    """PFELS algorithm 2, lines 6 to 9, with momentum; `step`, see `airfl.local.sgd.in_place`, makes one step of
-    all devices.
+    """PFELS algorithm 2, lines 6 to 11, with momentum; `step`, see `airfl.local.sgd.in_place`, makes one step of all
+    devices.
 
     width: devices that every chunk is filled up to, with such that have no samples, None for as many as there are.
     """
