@@ -1,1 +1,1 @@
-"""Local training: all devices of a chunk in one batched computation."""
+"""Local training: what a chunk of devices computes in a round."""

@@ -53,7 +53,7 @@ class LocalWork(Protocol):
         ...
 
     def build(self, settings: Settings, task: Task, streams: Streams, device: device) -> Trainer:
-        """The engine; torch is imported here."""
+        """The trainer; torch is imported here."""
         ...
 
 

@@ -93,7 +93,8 @@ class Recipe:
 class Scheme:
     """An entry of the table of schemes.
 
-    links: those that can carry it, the usual one first; policy: of its own for analog power control, where it has one.
+    links: those that can carry it, the usual one first; policy: of its own for analog power control, where it has one,
+    threshold: the usual one of that policy.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Who takes part in a round. A new rule is one function and one line in the table."""
+"""Rules of who takes part in a round, blind or by the channel. A new one is one function and one line in the table."""
 
 from __future__ import annotations
 

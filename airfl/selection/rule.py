@@ -66,7 +66,8 @@ class Selection:
     sampling: what the privacy ledger may assume of it; source: where it is from. A blind rule has choose(generator, N,
     r): device ids of a round, ascending, and count(generator, N, r): only how many they are, from the same draws (None:
     never more than r). A rule by channel has among(candidates, limits, generator): which candidates, as rows,
-    ascending. hears: whether candidates send pilots before the choice.
+    ascending. hears: whether candidates send pilots before the choice; memory: N -> what is remembered before the first
+    round.
     """
 
     sampling: Sampling

@@ -43,10 +43,10 @@ class Control:
 
 @dataclass(frozen=True)
 class PowerControl:
-    """The rules. policy: a name of `POLICIES`; limit: what P_i bounds; privacy_bound: the largest beta that privacy
-    allows, inf where it does not matter; divide_by: selected, expected or active devices; strict: keep to the limit in
-    every round; peak_db: largest energy of an
-    entry over P_i/d, None for no peak limit; noise_std: sigma_0."""
+    """The rules. policy: a name of `POLICIES`, parameters: its own; limit: what P_i bounds; noise_std: sigma_0;
+    privacy_bound: the largest beta that privacy allows, inf where it does not matter; divide_by: selected, expected or
+    active devices; combining: a name of `COMBINERS`; strict: keep to the limit in every round; peak_db: largest energy
+    of an entry over P_i/d, None for no peak limit; peak: how it is kept to."""
 
     policy: str
     parameters: PolicyParameters

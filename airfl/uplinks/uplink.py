@@ -42,9 +42,10 @@ class Terms:
     of the mean, [r]; message: what is known of one; entries: m; dimension: d; ids: of the devices, [r]; element_power:
     transmit energy of a device on a resource element when it sends over the whole band, [r]; divisor: what the sum is
     divided by to give the mean (r, or qN under Poisson sampling); fades: of the fading law, where they are known;
-    energy_unit: energy of a resource element of unit power (1 in normalised units, the symbol duration in physical
-    ones); multipath: taps behind the response, where the waveform is modulated; record: keep signals; own_noise: by it
-    the devices' own noise is larger than `message` has it (rms_norms have it in them).
+    pilots: what the knowledge has cost; energy_unit: energy of a resource element of unit power (1 in normalised units,
+    the symbol duration in physical ones); device: where the messages are; record: keep signals; multipath: taps behind
+    the response, where the waveform is modulated; own_noise: by it the devices' own noise is larger than `message` has
+    it (rms_norms have it in them).
     """
 
     knowledge: Knowledge
@@ -113,9 +114,9 @@ class LinkReport:
     amplitude with which a unit of anybody's message is observed, 0 where nothing protects; noisy_devices: sum of (w_i
     a_i)^2 over the largest a^2, a_i the amplitudes of those that are heard: by its root the devices' own noise on the
     sum exceeds one device's, at least; own_noise_gain: by it a device's own noise on an entry becomes noise on an entry
-    of the mean (root mean square); use: pilots included;
-    energy_of_others: pilots of candidates that were not selected; clipped_share: of the entries, cut to the peak limit;
-    papr_db: largest peak-to-average power ratio of an OFDM symbol, nan where no waveform is made.
+    of the mean (root mean square); use: pilots included, pilot_elements: those alone; energy_of_others: pilots of
+    candidates that were not selected; clipped_share: of the entries, cut to the peak limit; papr_db: largest
+    peak-to-average power ratio of an OFDM symbol, nan without a waveform; waveform_clipped_share: of its samples.
     """
 
     noise_std: float

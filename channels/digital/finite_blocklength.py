@@ -59,6 +59,7 @@ def normal_error(capacity: Array, dispersion: Array, length: int, rate: Array) -
 
 
 def _third(length: int) -> float:
+    """log2(n)/(2n), the third term."""
     return math.log2(length) / (2 * length)
 
 

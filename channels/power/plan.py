@@ -18,11 +18,11 @@ class PowerTask:
     gains: |g_i|, modulus of the estimated effective channel, [devices, blocks, subcarriers] (an axis along which it
     does not change has length 1); weights: share of the message's entries that each coefficient carries, axes as
     `gains[0]`, their sum is 1 (0 for a coefficient that nothing falls on); energy_limits: of the round, in expectation
-    over where entries fall, [devices];
-    rms_norms: sqrt(E||m_i||^2) bound of device i's message, weights included, [devices]; noise_energy: m sigma_0^2, of
-    the noise on all m observed entries; privacy_bound: largest amplitude at which a unit of message may arrive, inf
-    where there is none; mean_power: E|g_i|^2 over fading, [devices]; inverse_power: E[mean_power/|g|^2; |g|^2 >= t
-    mean_power] of the fading law as a function of t, for limits on the mean over fades (None where it is not known).
+    over where entries fall, [devices]; rms_norms: sqrt(E||m_i||^2) bound of device i's message, weights included,
+    [devices]; noise_energy: m sigma_0^2, of the noise on all m observed entries; privacy_bound: largest amplitude at
+    which a unit of message may arrive, inf where there is none; mean_power: E|g_i|^2 over fading, [devices];
+    inverse_power: E[mean_power/|g|^2; |g|^2 >= t mean_power] of the fading law as a function of t, for limits on the
+    mean over fades (None where it is not known).
     """
 
     gains: Array

@@ -44,6 +44,7 @@ class Paths:
 @dataclass(frozen=True)
 class PathLoss:
     """A model.
+
     loss_db: (paths, line of sight [devices], uniforms [devices]) -> dB [devices]; los_probability: paths -> [devices];
     shadowing_std_db: with and without line of sight; base_height_m: the usual one, None for the devices' own;
     distances_m (in the plane), carriers_hz, device_heights_m, base_heights_m: where it holds, limits included (another
