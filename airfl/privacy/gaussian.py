@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 
-from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 # Beyond, where no digit of epsilon but the first few means anything, its upper bound stands for it.
@@ -30,6 +29,8 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
         return math.inf
     if mu > LARGEST_EXACT:
         return mu * (mu / 2 + math.sqrt(-2 * math.log(delta)))
+    from scipy.optimize import brentq  # here, for the settings name accountants and are read without it
+
     target = math.log(delta)
     if gaussian_log_delta(0.0, mu) <= target:
         return 0.0
@@ -43,8 +44,10 @@ def sampled_gaussian_epsilon(delta: float, mu: float, sampling_rate: float) -> f
 
     For Poisson sampling under add/remove mu = C/sigma; for a sample of fixed size under replace-one mu = 2 C/sigma.
     """
-    whole = gaussian_epsilon(delta / sampling_rate, mu)
-    if math.isinf(whole):
-        return math.inf
-    # log(1 + q (e^x - 1)) = x + log(q + (1 - q) e^-x), which does not overflow.
-    return whole + math.log(sampling_rate + (1 - sampling_rate) * math.exp(-whole))
+    return amplified_loss(gaussian_epsilon(delta / sampling_rate, mu), sampling_rate)
+
+
+def amplified_loss(loss: float, sampling_rate: float) -> float:
+    """log(1 + q (e^loss - 1)), what a sample makes of a privacy loss; inf of inf."""
+    # As x + log(q + (1 - q) e^-x), which does not overflow.
+    return loss + math.log(sampling_rate + (1 - sampling_rate) * math.exp(-loss))

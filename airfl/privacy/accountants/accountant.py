@@ -9,6 +9,9 @@ from typing import Protocol
 from airfl.errors import UserError
 from airfl.privacy.events import Adjacency, Binomial, Event, Release, UnsupportedEventError, without_sample
 
+# More noise than this is counted as this much: the numerics end somewhere above.
+LARGEST_MULTIPLIER = 1e4
+
 
 class Accountant(Protocol):
     """Adds events up; its figure never decreases."""

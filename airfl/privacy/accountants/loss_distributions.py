@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from airfl.privacy.accountants.accountant import unsupported
+from airfl.privacy.accountants.accountant import LARGEST_MULTIPLIER, unsupported
 from airfl.privacy.accountants.closed_form import SENSITIVITY, IgnoringSampling, amplified, release_epsilon
 from airfl.privacy.events import (
     Adjacency,
@@ -29,9 +29,8 @@ from airfl.privacy.events import (
     noise_of,
     releases,
 )
+from airfl.privacy.gaussian import amplified_loss
 
-# More noise than this is counted as this much: the numerics end somewhere above.
-LARGEST_MULTIPLIER = 1e4
 # The grid follows the epsilon of a single release: fine where epsilon is small, coarse where it is large.
 FINEST_GRID = 1e-3
 GRID_SHARE = 2e-3
@@ -106,7 +105,7 @@ class LossDistributions:
     def _grid_for(self, release: Release, delta: float) -> float:
         mu = SENSITIVITY[self._adjacency] / noise_of(release).noise_multiplier
         rate = release.rate if isinstance(release, Sampled) else 1.0
-        widest = _amplified_loss(mu * mu / 2 + TAIL * mu, rate) / MOST_POINTS
+        widest = amplified_loss(mu * mu / 2 + TAIL * mu, rate) / MOST_POINTS
         share = GRID_SHARE * release_epsilon(release, self._adjacency, delta)
         return min(max(FINEST_GRID, share, widest), COARSEST_GRID)
 
@@ -192,7 +191,7 @@ def fixed_size_losses(release: FixedSizeSampled, grid: float) -> Any:
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
     mu = SENSITIVITY["replace_one"] / min(noise_of(release).noise_multiplier, LARGEST_MULTIPLIER)
-    largest = _amplified_loss(mu * mu / 2 + TAIL * mu, release.rate)
+    largest = amplified_loss(mu * mu / 2 + TAIL * mu, release.rate)
     steps = max(math.ceil(largest / grid), 1)
     epsilon = np.asarray(grid * np.arange(1, steps + 1), dtype=np.float64)
     positive = _fixed_size_delta(epsilon, mu, release.rate)
@@ -210,8 +209,3 @@ def _fixed_size_delta(epsilon: NDArray[np.float64], mu: float, rate: float) -> N
     first = log_ndtr(mu / 2 - inner / mu)
     second = inner + log_ndtr(-mu / 2 - inner / mu)
     return np.asarray(-rate * np.exp(first) * np.expm1(np.minimum(second - first, 0.0)))
-
-
-def _amplified_loss(loss: float, rate: float) -> float:
-    """log(1 + q (e^loss - 1))."""
-    return loss + math.log(rate + (1 - rate) * math.exp(-loss))

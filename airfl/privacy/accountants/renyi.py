@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from airfl.privacy.accountants.accountant import unsupported
+from airfl.privacy.accountants.accountant import LARGEST_MULTIPLIER, unsupported
 from airfl.privacy.accountants.closed_form import SENSITIVITY, amplified
 from airfl.privacy.events import (
     Adjacency,
@@ -34,8 +34,6 @@ ORDERS: Mapping[Adjacency, tuple[float, ...]] = {
     "add_remove": tuple(sorted((*FRACTIONAL_ORDERS, *WHOLE_ORDERS))),
     "replace_one": WHOLE_ORDERS,
 }
-# More noise than this is counted as this much: the numerics end somewhere above.
-LARGEST_MULTIPLIER = 1e4
 # Larger orders than this take up to tenths of a second a release: they are tried only where the best of the others is
 # large.
 CHEAP = 64
