@@ -8,9 +8,8 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from airfl.errors import UserError
-from airfl.privacy.accountants import accountant as new_accountant
-from airfl.privacy.bounds import Bounds, bounds
-from airfl.privacy.calibration import smallest
+from airfl.privacy.bounds import Bounds, bounds, epsilon
+from airfl.privacy.calibration import LARGEST_POPULATION, smallest
 from airfl.privacy.events import (
     Adjacency,
     Event,
@@ -23,7 +22,6 @@ from airfl.privacy.events import (
 )
 
 Sampling = Literal["poisson", "without_replacement", "none"]
-LARGEST_POPULATION = 10**9
 
 
 @dataclass(frozen=True)
@@ -94,8 +92,7 @@ def bare_figures(given: BareNumbers) -> dict[str, Any]:
         multiplier = smallest(lambda tried: of_run(tried).upper, given.epsilon)
         if multiplier is None:
             raise UserError(f"--epsilon: {given.epsilon:g} is out of reach of any noise; ask for more, or fewer rounds")
-    one = new_accountant("closed-form", adjacency)
-    one.compose(_round(given.sampling_rate, checked.sampling, multiplier))
+    of_one = epsilon(_round(given.sampling_rate, checked.sampling, multiplier), adjacency, delta, "closed-form")
     found = of_run(multiplier)
     figures = {
         "noise_multiplier": multiplier,
@@ -105,7 +102,7 @@ def bare_figures(given: BareNumbers) -> dict[str, Any]:
         "sampling": checked.sampling,
         "adjacency": adjacency,
         "accountant": given.accountant,
-        "epsilon_round": one.epsilon(delta),
+        "epsilon_round": of_one,
         "epsilon": found.upper,
         "epsilon_lower": found.lower,
     }

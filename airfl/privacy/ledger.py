@@ -16,6 +16,7 @@ import numpy as np
 
 from airfl.privacy.accountants import accountant
 from airfl.privacy.accountants.bins import binned, on_lattice
+from airfl.privacy.bounds import epsilon
 from airfl.privacy.events import (
     NOTHING,
     Adjacency,
@@ -146,9 +147,7 @@ class PrivacyLedger:
         return min(own, self._figure(event, "add_remove"))
 
     def _figure(self, event: Event, adjacency: Adjacency) -> float:
-        fresh = accountant("auto", adjacency)
-        fresh.compose(event)
-        return fresh.epsilon(self._delta)
+        return epsilon(event, adjacency, self._delta)
 
 
 class Participation:
