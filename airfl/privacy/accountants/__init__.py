@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from airfl.errors import UserError, nearest
 from airfl.privacy.accountants.accountant import Accountant, accountant_of_settings
-from airfl.privacy.accountants.advanced import CpSgd
 from airfl.privacy.accountants.closed_form import AddingUp, ClosedForm, IgnoringSampling
+from airfl.privacy.accountants.cpsgd import CpSgd
 from airfl.privacy.accountants.loss_distributions import dominating_pair, pld
 from airfl.privacy.accountants.renyi import Renyi
 from airfl.privacy.accountants.tight import Tight

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airfl.privacy.accountants.accountant import Accountant
-from airfl.privacy.accountants.advanced import CpSgd
+from airfl.privacy.accountants.cpsgd import CpSgd
 from airfl.privacy.accountants.loss_distributions import dominating_pair, pld
 from airfl.privacy.events import NOTHING, Adjacency, Event, has_binomial, releases
 
