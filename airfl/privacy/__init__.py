@@ -1,1 +1,11 @@
-"""Privacy: what papers claim, what holds for one round, what holds for a run. Conventions in ledger.py."""
+"""Privacy: what papers claim, what holds for one round, what holds for a run.
+
+events.py         what was released, as data; here is said what a noise multiplier is
+release.py        what a round of a scheme gives away, as events; record.py where records are protected
+statement.py      whose data, against whom, hidden by what
+accountants/      events -> epsilon; gaussian.py and binomial.py hold the formulas of one release
+bounds.py         epsilon of any events, from above and below; kept by figures_on_disk.py
+ledger.py         the rounds of a run, one after another
+calibration.py    the inverse questions: how much noise, how many rounds
+pfels.py, fed_smp.py, fed_spa.py, soteriafl.py    what the papers claim, by their own theorems
+"""
