@@ -18,9 +18,12 @@ import typer
 from airfl.cli.app import app, say
 from airfl.cli.audit import audit
 from airfl.cli.bench import bench
+from airfl.cli.completion import mend_bash_words
 from airfl.cli.data import data_app
+from airfl.cli.doctor import doctor
 from airfl.cli.export import export
 from airfl.cli.figures import figures
+from airfl.cli.help import Command, how_to_call
 from airfl.cli.lists import config, configs, datasets, models, schemes
 from airfl.cli.privacy import privacy
 from airfl.cli.report import report
@@ -29,35 +32,54 @@ from airfl.cli.sweeps import results, sweep
 from airfl.cli.tune import tune
 from airfl.errors import MachineError, RunInterruptedError, UserError
 
-# In the order of --help, each with its example.
-COMMANDS = (
-    (run, "airfl run experiments/configs/demo.toml scheme.name=wfl-p run.rounds=50 --out runs/wfl-p"),
-    (compare, "airfl compare experiments/configs/demo.toml --schemes pfels,fedavg --seeds 3 --out runs/two"),
-    (sweep, "airfl sweep experiments/configs/demo.toml scheme.ratio=0.1,0.3,1.0 --seeds 3 --jobs 2 --out runs/ratios"),
-    (tune, "airfl tune CONFIG local.learning_rate=0.02,0.05,0.1 task.validation_share=0.1 --out runs/tuning"),
-    (results, "airfl results runs/ratios --at energy --target 0.75"),
-    (budget, "airfl budget experiments/configs/papers/pfels-cifar10.toml scheme.name=wfl-p"),
-    (privacy, "airfl privacy --noise-multiplier 1 --sampling-rate 0.032 --rounds 2000 --delta 1e-3"),
-    (audit, "airfl audit experiments/configs/demo.toml --others silent --json"),
-    (bench, "airfl bench experiments/configs/demo.toml --profile"),
-    (report, "airfl report runs/ratios"),
-    (figures, "airfl figures runs/ratios --out runs/ratios-figures --only accuracy-ratio,table"),
-    (export, "airfl export runs/first --to mat --out runs/first-matlab"),
-    (plot, "airfl plot runs/first --out runs/first-figures"),
-    (schemes, "airfl schemes --json"),
-    (models, "airfl models"),
-    (datasets, "airfl datasets"),
-    (configs, "airfl configs"),
-    (config, "airfl config experiments/configs/demo.toml power.strict=true"),
-)
-for command, example in COMMANDS:
-    app.command(epilog=f"Example: {example}")(command)
-app.add_typer(data_app)
+# In the order of --help, by what one does with them; each with an example that runs as it stands.
+COMMANDS: dict[str, tuple[tuple[Callable[..., None], str], ...]] = {
+    "Run": (
+        (run, "airfl run demo scheme.name=wfl-p run.rounds=50 --out runs/first"),
+        (compare, "airfl compare demo --schemes pfels,fedavg --seeds 3 --out runs/two"),
+        (sweep, "airfl sweep demo scheme.ratio=0.1,0.3,1.0 --seeds 3 --out runs/ratios"),
+        (
+            tune,
+            "airfl tune demo local.learning_rate=0.02,0.05,0.1 \\\n"
+            "    task.validation_share=0.1 --schemes pfels --out runs/tuning",
+        ),
+    ),
+    "Before a long run": (
+        (budget, "airfl budget pfels-cifar10 scheme.name=wfl-p"),
+        (
+            privacy,
+            "airfl privacy pfels-cifar10\n"
+            "airfl privacy --noise-multiplier 1 --sampling-rate 0.032 --rounds 2000 \\\n    --delta 1e-3",
+        ),
+        (audit, "airfl audit demo --others silent"),
+        (bench, "airfl bench demo --profile"),
+    ),
+    "Look at runs": (
+        (results, "airfl results runs/ratios --at energy --target 0.75"),
+        (report, "airfl report runs/ratios"),
+        (figures, "airfl figures runs/ratios --only accuracy-ratio,table --out runs/figures"),
+        (plot, "airfl plot runs/first --out runs/first-plots"),
+        (export, "airfl export runs/first --to mat --out runs/first-matlab"),
+    ),
+    "What there is": (
+        (configs, "airfl configs"),
+        (config, "airfl config demo power.strict=true"),
+        (schemes, "airfl schemes"),
+        (models, "airfl models"),
+        (datasets, "airfl datasets --json"),
+        (doctor, "airfl doctor"),
+    ),
+}
+for heading, listed in COMMANDS.items():
+    for command, example in listed:
+        app.command(cls=Command, rich_help_panel=heading, epilog=example)(command)
+app.add_typer(data_app, rich_help_panel=heading)
 
 
 def main() -> None:
     """Entry point: runs a command and turns every ending into an exit code and at most one line."""
     _hear(_interrupt)
+    mend_bash_words(os.environ)
     try:
         # Typer turns an interrupt, and --help, into a returned exit code here.
         code = app(standalone_mode=False)
@@ -80,7 +102,7 @@ def main() -> None:
     except Exception as error:
         usage = getattr(error, "format_message", None)
         if usage:
-            _end(usage(), getattr(error, "exit_code", 2))
+            _end(f"{usage()}{how_to_call(error)}", getattr(error, "exit_code", 2))
         if os.environ.get("AIRFL_TRACEBACK"):
             raise
         _end(f"failed: {type(error).__name__}: {error} (AIRFL_TRACEBACK=1 shows where)", 1)

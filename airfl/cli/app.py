@@ -8,12 +8,19 @@ from typing import Annotated, Any
 
 import typer
 
+from airfl.cli import completion
+from airfl.cli.help import Commands
+from airfl.device import KINDS
 from airfl.version import __version__
 
 app = typer.Typer(
     name="airfl",
-    help="Federated learning whose uplink is a radio channel.",
-    epilog="Example: airfl compare experiments/configs/demo.toml --out runs/first",
+    cls=Commands,
+    help="Federated learning whose uplink is a radio channel.\n\n\b\n"
+    "To begin:                            airfl run demo --out runs/first\n"
+    "Options and an example of a command: airfl COMMAND --help",
+    epilog="Exit codes: 0 done, 1 the machine or a bug, 2 what was given, 130 interrupted\n"
+    "Environment: AIRFL_DATA, folder of data sets; AIRFL_CACHE, of decoded ones; AIRFL_TRACEBACK=1, where it failed",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=True,
@@ -23,14 +30,39 @@ app = typer.Typer(
 WIDTH_OF_PLAIN_OUTPUT = 150
 WIDEST = 1000
 
-Config = Annotated[Path, typer.Argument(help="settings, a TOML file", show_default=False)]
+_CONFIG: dict[str, Any] = {
+    "help": "settings: a TOML file, or a name of `airfl configs`",
+    "autocompletion": completion.configurations,
+    "show_default": False,
+}
+Config = Annotated[Path, typer.Argument(metavar="CONFIG", **_CONFIG)]
+NeededConfig = Annotated[Path | None, typer.Argument(metavar="CONFIG", **_CONFIG)]
+MaybeConfig = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", **_CONFIG)]
 Overrides = Annotated[
-    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="settings that replace the file's")
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY=VALUE ...]",
+        help="settings that replace the file's, such as run.rounds=50",
+        autocompletion=completion.settings,
+    ),
 ]
-Out = Annotated[Path, typer.Option(help="output folder, new or empty", show_default=False)]
-Device = Annotated[str, typer.Option(help="cpu or cuda")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="output folder, new or empty", show_default=False)]
+Device = Annotated[
+    str,
+    typer.Option(metavar="|".join(KINDS), help="what is computed on", autocompletion=completion.one_of(lambda: KINDS)),
+]
 DataDir = Annotated[
-    Path | None, typer.Option(help="folder of data sets, looked in before AIRFL_DATA and ./data", show_default=False)
+    Path | None,
+    typer.Option(metavar="DIR", help="data sets, looked for here before AIRFL_DATA and ./data", show_default=False),
+]
+Folders = Annotated[list[Path], typer.Argument(metavar="DIR ...", help="folders of sweeps, comparisons or runs")]
+Schemes = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME,NAME",
+        help="these schemes instead of the file's [[compare]] rows",
+        autocompletion=completion.some_of(completion.schemes),
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON value on standard output")]
 

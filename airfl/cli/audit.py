@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from airfl.audit.options import Options, check_audit, check_options
+from airfl.audit.options import AGAINST, ATTACKS, OTHERS, Options, check_audit, check_options
+from airfl.cli import completion
 from airfl.cli.app import AsJson, Config, DataDir, Device, Overrides, print_table, say
 from airfl.device import check_kind
 
@@ -16,23 +17,40 @@ def audit(
     config: Config,
     overrides: Overrides = None,
     *,
-    attack: Annotated[str, typer.Option(help="round (many trials of one), run (one, many canaries) or both")] = "both",
-    trials: Annotated[int, typer.Option(help="rounds, each played with the canary and without")] = 2000,
+    attack: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="round (many trials of one), run (one, many canaries) or both",
+            autocompletion=completion.one_of(lambda: ATTACKS),
+        ),
+    ] = "both",
+    trials: Annotated[int, typer.Option(metavar="N", help="rounds, each played with the canary and without")] = 2000,
     canaries: Annotated[
-        int | None, typer.Option(help="canaries of the run; 100, or what there is room for", show_default=False)
+        int | None, typer.Option(metavar="N", help="canaries of the run; 100, or what there is room for")
     ] = None,
-    confidence: Annotated[float, typer.Option(help="of each lower bound")] = 0.95,
+    confidence: Annotated[float, typer.Option(metavar="X", help="of each lower bound")] = 0.95,
     against: Annotated[
-        str, typer.Option(help="a device without its canary sends nothing (absent) or turns it round (opposite)")
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="a device without its canary sends nothing (absent) or turns it round (opposite)",
+            autocompletion=completion.one_of(lambda: AGAINST),
+        ),
     ] = "absent",
     others: Annotated[
-        str, typer.Option(help="other devices: trained, silent (nobody trains) or opposed (worst case of replace-one)")
+        str,
+        typer.Option(
+            metavar="KIND",
+            help="other devices: trained, silent (nobody trains) or opposed (worst case of replace-one)",
+            autocompletion=completion.one_of(lambda: OTHERS),
+        ),
     ] = "trained",
     as_json: AsJson = False,
     device: Device = "cpu",
     data_dir: DataDir = None,
 ) -> None:
-    """Attack runs of a scheme: lower bounds on epsilon, next to what is claimed."""
+    """Lower bounds on epsilon, by attacks on runs of a scheme."""
     from airfl.config import load_settings, to_json
     from airfl.schemes import check_recipe
     from airfl.tasks import check_fit

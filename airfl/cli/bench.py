@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from airfl.cli.app import AsJson, DataDir, Device, Overrides, print_table
+from airfl.cli.app import AsJson, DataDir, Device, NeededConfig, Overrides, print_table
 from airfl.device import check_kind
 from airfl.errors import UserError
 
@@ -18,22 +17,22 @@ if TYPE_CHECKING:
 
 
 def bench(
-    config: Annotated[Path | None, typer.Argument(metavar="CONFIG", help="settings, a TOML file")] = None,
+    config: NeededConfig = None,
     overrides: Overrides = None,
     *,
-    rounds: Annotated[int, typer.Option(help="rounds that are timed, after one that warms up")] = 5,
+    rounds: Annotated[int, typer.Option(metavar="N", help="rounds that are timed, after one that warms up")] = 5,
     profile: Annotated[bool, typer.Option("--profile", help="and one round, evaluated, as a table")] = False,
     as_json: AsJson = False,
     device: Device = "cpu",
     data_dir: DataDir = None,
 ) -> None:
-    """Rounds a second; one round as a table."""
+    """Rounds a second, and where their time goes."""
     from airfl.config import load_settings, to_json
     from airfl.schemes import check_recipe
     from airfl.tasks import check_fit
 
     if config is None:
-        raise UserError("bench: no CONFIG is given; name a TOML file, such as experiments/configs/demo.toml")
+        raise UserError("bench: no CONFIG is given; name one, such as demo; airfl bench demo")
     settings = load_settings(config, overrides or [])
     check_kind(device)
     if rounds < 1:

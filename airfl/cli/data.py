@@ -10,19 +10,30 @@ from typing import Annotated, Any
 
 import typer
 
+from airfl.cli import completion
 from airfl.cli.app import AsJson, DataDir, print_list, say
-from airfl.errors import UserError
+from airfl.cli.help import Command, Commands
 
 SECONDS_BETWEEN_LINES = 5.0
 
 data_app = typer.Typer(
-    name="data", help="Data sets: where they are, and getting them.", no_args_is_help=True, rich_markup_mode=None
+    name="data",
+    cls=Commands,
+    help="Data sets on disk: where they are, and getting them.",
+    epilog="Example: airfl data path",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
-@data_app.command(epilog="Example: airfl data get cifar10 --data-dir ~/datasets")
+@data_app.command(cls=Command, epilog="airfl data get cifar10 --data-dir data")
 def get(
-    name: Annotated[str, typer.Argument(help="a name of `airfl datasets`", show_default=False)],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="a name of `airfl datasets`", autocompletion=completion.one_of(completion.downloads)
+        ),
+    ],
     data_dir: DataDir = None,
 ) -> None:
     """Download a data set into --data-dir, else AIRFL_DATA, else ./data."""
@@ -34,14 +45,15 @@ def get(
     say(f"there now: {', '.join(str(file) for file in files)}")
 
 
-@data_app.command(epilog="Example: airfl data path --json")
+@data_app.command(cls=Command, epilog="airfl data path")
 def path(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Where data sets are looked for, which are there, where decoded ones are kept."""
+    """Where data sets are looked for, and which are there."""
     from airfl.cache import cache_folder
-    from airfl.tasks.datasets import DATASETS, data_folders
+    from airfl.doctor.places import found_datasets
+    from airfl.tasks.datasets import data_folders
 
     folders = data_folders(data_dir)
-    found = {name: _where(name, folders) for name in DATASETS}
+    found = found_datasets(folders)
     if as_json:
         typer.echo(json.dumps({"folders": [str(f) for f in folders], "cache": str(cache_folder()), "found": found}))
         return
@@ -50,17 +62,6 @@ def path(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     typer.echo(f"decoded:   {cache_folder()}")
     listing = [{"name": name, "found": place or f"no; airfl data get {name}"} for name, place in found.items()]
     print_list(listing, as_json=False)
-
-
-def _where(name: str, folders: list[Any]) -> str | None:
-    """The folder of a data set, or what is wrong with what is there."""
-    from airfl.tasks.datasets import find_dataset
-
-    try:
-        place = find_dataset(name, folders)
-    except UserError as error:
-        return str(error)
-    return str(place) if place else None
 
 
 @contextmanager

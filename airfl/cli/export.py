@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from airfl.cli import completion
 from airfl.cli.app import say
 from airfl.errors import UserError
 from airfl.exports import FORMATS, check_format
@@ -17,12 +18,17 @@ def export(
         Path | None, typer.Argument(metavar="DIR", help="run folder, or any folder of runs", show_default=False)
     ] = None,
     *,
-    to: Annotated[str | None, typer.Option(help=" | ".join(FORMATS), show_default=False)] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FORMAT", help=f"needed: {', '.join(FORMATS)}", autocompletion=completion.one_of(lambda: FORMATS)
+        ),
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="folder for the files, each run in the one it has in DIR", show_default=False)
+        Path | None, typer.Option(metavar="DIR", help="needed: folder for the files, each run in the one it has in DIR")
     ] = None,
 ) -> None:
-    """Traces as .mat, SigMF, TFRecord, CSV, .npz; the channel of a run, to be replayed."""
+    """Traces for other tools; the channel of a run, to be replayed."""
     if folder is None or to is None or out is None:
         missing = "DIR" if folder is None else "--to" if to is None else "--out"
         raise UserError(f"export: {missing} is missing; airfl export DIR --to {'|'.join(FORMATS)} --out FOLDER")

@@ -7,24 +7,25 @@ from typing import Annotated
 
 import typer
 
-from airfl.cli.app import say
+from airfl.cli import completion
+from airfl.cli.app import Folders, say
 
 
 def figures(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="folders of sweeps, comparisons or runs")],
+    folders: Folders,
     *,
-    out: Annotated[Path, typer.Option(help="folder for NAME.pdf and NAME.png", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="folder for NAME.pdf and NAME.png")],
     only: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,NAME",
             help="these, such as accuracy-ratio or accuracy-against-KEY, instead of all that the data is there for",
-            show_default=False,
+            autocompletion=completion.some_of(completion.figures),
         ),
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE,VALUE", help="only runs with these settings", show_default=False),
+        typer.Option(metavar="KEY=VALUE,...", help="only runs with these settings", autocompletion=completion.axes),
     ] = None,
 ) -> None:
     """The papers' figures and tables, of any runs."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from airfl.cli.app import AsJson, Overrides, print_list
+from airfl.cli.app import AsJson, MaybeConfig, Overrides, print_list
 from airfl.errors import UserError
 from airfl.schemes.names import SCHEME_NAMES
 
@@ -60,7 +59,7 @@ def datasets(as_json: AsJson = False) -> None:
 
 
 def configs(as_json: AsJson = False) -> None:
-    """The configurations that come with airfl, each a CONFIG by its name: name, what it is, file."""
+    """The settings files that come with airfl: name, what it is."""
     from airfl.shipped import configurations, title
 
     listing = [{"name": name, "text": title(file), "file": str(file)} for name, file in configurations().items()]
@@ -68,7 +67,7 @@ def configs(as_json: AsJson = False) -> None:
 
 
 def config(
-    path: Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="settings to check and print")] = None,
+    path: MaybeConfig = None,
     overrides: Overrides = None,
     *,
     schema: Annotated[bool, typer.Option("--schema", help="the JSON schema of all settings")] = False,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from airfl.cli.app import AsJson, DataDir, Overrides, print_table, say
+from airfl.cli import completion
+from airfl.cli.app import AsJson, DataDir, MaybeConfig, Overrides, print_table, say
 from airfl.errors import UserError
 
 Sampling = Literal["poisson", "without_replacement", "none"]
@@ -17,30 +18,40 @@ BARE = "of bare numbers, instead of CONFIG"
 
 
 def privacy(
-    config: Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="settings, a TOML file")] = None,
+    config: MaybeConfig = None,
     overrides: Overrides = None,
     *,
     noise_multiplier: Annotated[
-        float | None, typer.Option(help=f"sigma over C, {BARE}; without it --epsilon asks for it", show_default=False)
+        float | None, typer.Option(metavar="X", help=f"sigma over C, {BARE}; without it --epsilon asks for it")
     ] = None,
-    sampling_rate: Annotated[float, typer.Option(help="q = r/N")] = 1.0,
-    rounds: Annotated[int, typer.Option(help="T")] = 1,
-    delta: Annotated[float | None, typer.Option(help="of the statement", show_default=False)] = None,
+    sampling_rate: Annotated[float, typer.Option(metavar="Q", help="q = r/N")] = 1.0,
+    rounds: Annotated[int, typer.Option(metavar="T", help="how many")] = 1,
+    delta: Annotated[float | None, typer.Option(metavar="X", help="of the statement")] = None,
     sampling: Annotated[
-        Sampling | None, typer.Option(help="who is hidden by what; default poisson", show_default=False)
+        Sampling | None, typer.Option(metavar="KIND", help=f"{', '.join(get_args(Sampling))}; default poisson")
     ] = None,
     adjacency: Annotated[
-        Adjacency | None, typer.Option(help="default replace_one for without_replacement, else add_remove")
+        Adjacency | None,
+        typer.Option(
+            metavar="KIND", help=f"{', '.join(get_args(Adjacency))}; default replace_one for without_replacement"
+        ),
     ] = None,
-    accountant: Annotated[str, typer.Option(help="auto, pld, rdp, dominating-pair, closed-form ...")] = "auto",
+    accountant: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="auto, pld, rdp, dominating-pair, closed-form ...",
+            autocompletion=completion.one_of(completion.accountants),
+        ),
+    ] = "auto",
     epsilon: Annotated[
-        float | None, typer.Option(help="the inverse: the smallest noise multiplier for it", show_default=False)
+        float | None, typer.Option(metavar="X", help="the inverse: the smallest noise multiplier for it")
     ] = None,
     as_json: AsJson = False,
-    plot: Annotated[Path | None, typer.Option(help="folder for privacy.png and privacy.pdf")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="DIR", help="folder for privacy.png and privacy.pdf")] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Claimed and true epsilon of a whole run, and what would keep the claim; no training."""
+    """Claimed and true epsilon of a run, or of bare numbers."""
     from airfl.config import to_json
 
     if config is None:

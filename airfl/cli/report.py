@@ -7,16 +7,14 @@ from typing import Annotated
 
 import typer
 
-from airfl.cli.app import say
+from airfl.cli.app import Folders, say
 
 
 def report(
-    folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="folders of sweeps, comparisons or single runs")
-    ],
+    folders: Folders,
     *,
     out: Annotated[
-        Path | None, typer.Option(help="the file; default report.html in the first DIR", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="default report.html in the first DIR", show_default=False)
     ] = None,
 ) -> None:
     """One HTML page: tables, plots, fronts, privacy."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from airfl.cli.app import AsJson, Config, DataDir, Device, Out, Overrides, print_table, say
+from airfl.cli.app import AsJson, Config, DataDir, Device, Folders, Out, Overrides, Schemes, print_table, say
 from airfl.device import check_kind
 from airfl.errors import DivergedError
 
@@ -68,15 +68,17 @@ def compare(
     overrides: Overrides = None,
     *,
     out: Out,
-    schemes: Annotated[str, typer.Option(help="a,b,...: these schemes instead of the file's [[compare]] rows")] = "",
-    seeds: Annotated[int, typer.Option(min=1, help="seeds a row, counted up from run.seed")] = 1,
+    schemes: Schemes = "",
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="seeds a row, counted up from run.seed")] = 1,
     device: Device = "cpu",
     data_dir: DataDir = None,
-    copy_to: Annotated[Path | None, typer.Option(help="folder for a copy of table and figure, replaced there")] = None,
+    copy_to: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="folder for a copy of table and figure, replaced there")
+    ] = None,
     resume: Resume = False,
     tensorboard: Tensorboard = False,
 ) -> None:
-    """Run several rows on the same devices and fades; table, figure."""
+    """Run several on the same devices and fades; table, figures."""
     from airfl.config import load_rows
     from airfl.live import check_live, live_rows
     from airfl.rows import check_comparison
@@ -123,10 +125,10 @@ def budget(
     overrides: Overrides = None,
     *,
     as_json: AsJson = False,
-    plot: Annotated[Path | None, typer.Option(help="folder for budget.png and budget.pdf")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="DIR", help="folder for budget.png and budget.pdf")] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Energy, resources and privacy of a whole run, without learning."""
+    """Energy, resources and privacy of a whole run."""
     from airfl.config import load_settings, to_json
     from airfl.report.budget import FILES, budget_table, plot_budget
     from airfl.report.figures import check_new_figures
@@ -148,11 +150,11 @@ def budget(
 
 
 def plot(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="run folders, or folders of a comparison")],
+    folders: Folders,
     *,
-    out: Annotated[Path, typer.Option(help="folder for the figures, learning and privacy", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="folder for learning and privacy, .png, .pdf")],
 ) -> None:
-    """Accuracy and loss against rounds, energy, resource elements; privacy against rounds."""
+    """Learning against rounds, energy and resources; privacy."""
     from airfl.report.comparison import write_figures
     from airfl.results import read_some_results
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from airfl.cli.app import AsJson, Config, DataDir, Device, print_table, say
+from airfl.cli import completion
+from airfl.cli.app import AsJson, Config, DataDir, Device, Folders, print_table, say
 from airfl.errors import MachineError, UserError
 
 if TYPE_CHECKING:
     from airfl.results.collect import Group
 
-Seeds = Annotated[int, typer.Option(min=1, help="runs a point, seeds counted up from run.seed")]
-Jobs = Annotated[int, typer.Option(min=1, help="points at a time, on this machine")]
+Seeds = Annotated[int, typer.Option(metavar="N", min=1, help="runs a point, seeds counted up from run.seed")]
+Jobs = Annotated[int, typer.Option(metavar="N", min=1, help="points at a time, on this machine")]
 Cluster = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="of a Dask scheduler that runs the points", show_default=False)
 ]
-Folders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="folders of sweeps, comparisons or runs")]
 
 
 def sweep(
@@ -27,17 +27,24 @@ def sweep(
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KEY=VALUE,VALUE,...]...",
+            metavar="[KEY=VALUE,... ...]",
             help="settings; several values, or an inclusive range lo:hi:step, are swept over, each key with each",
+            autocompletion=completion.axes,
         ),
     ] = None,
     *,
-    out: Annotated[Path, typer.Option(help="folder of the sweep: new, empty, or a sweep to go on with")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="new, empty, or a sweep to go on with")],
     seeds: Seeds = 1,
     jobs: Jobs = 1,
     cluster: Cluster = None,
     zip_keys: Annotated[
-        list[str] | None, typer.Option("--zip", metavar="KEY,KEY", help="keys that go together, value by value")
+        list[str] | None,
+        typer.Option(
+            "--zip",
+            metavar="KEY,KEY",
+            help="keys that go together, value by value",
+            autocompletion=completion.some_of(completion.keys),
+        ),
     ] = None,
     rows: Annotated[bool, typer.Option("--rows", help="each of the file's [[compare]] rows at each point")] = False,
     device: Device = "cpu",
@@ -79,7 +86,9 @@ def results(
     folders: Folders,
     *,
     as_json: AsJson = False,
-    out: Annotated[Path | None, typer.Option(help="folder for results.parquet and results.csv, a line a run")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="folder for results.parquet and results.csv, a line a run")
+    ] = None,
     sort: Annotated[str | None, typer.Option(metavar="KEY", help="a swept key or a figure to sort by")] = None,
     at: Annotated[
         list[str] | None,
@@ -87,10 +96,12 @@ def results(
             metavar="COST[=VALUE]",
             help="accuracy at equal rounds, energy, resource_elements, air_time_s or uplink_bits; without a value at "
             "the largest that all reach",
+            autocompletion=completion.one_of(completion.costs),
         ),
     ] = None,
     target: Annotated[
-        float | None, typer.Option(min=0, max=1, help="what it costs to reach this accuracy, a share of 1")
+        float | None,
+        typer.Option(metavar="ACCURACY", min=0, max=1, help="what it costs to reach this accuracy, a share of 1"),
     ] = None,
 ) -> None:
     """Averages over seeds; comparisons at equal cost."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from airfl.cli.app import AsJson, Config, DataDir, Device, print_table, say
+from airfl.cli import completion
+from airfl.cli.app import AsJson, Config, DataDir, Device, Schemes, print_table, say
 from airfl.cli.sweeps import Cluster, Jobs, Seeds
 from airfl.errors import UserError
 
@@ -22,15 +23,18 @@ def tune(
     overrides: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[KEY=VALUE,VALUE,...]...",
+            metavar="[KEY=VALUE,... ...]",
             help="settings; several values, or a range lo:hi:step, are tried, each key with each; with --trials also "
             "intervals lo:hi:log, lo:hi:linear",
+            autocompletion=completion.axes,
         ),
     ] = None,
     *,
-    out: Annotated[Path, typer.Option(help="folder for the runs and tuned.toml; new, empty, or one to go on with")],
-    schemes: Annotated[str, typer.Option(help="a,b,...: these schemes instead of the file's [[compare]] rows")] = "",
-    trials: Annotated[int | None, typer.Option(min=1, help="trials a row that Optuna proposes, instead of all")] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="for the runs and tuned.toml: new, empty, or to go on with")],
+    schemes: Schemes = "",
+    trials: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="trials a row that Optuna proposes, instead of all")
+    ] = None,
     seeds: Seeds = 1,
     jobs: Jobs = 1,
     cluster: Cluster = None,
