@@ -1,0 +1,105 @@
+"""Every scheme has one section in the documentation: its paper, its file, its equations, a command that runs it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from airfl.config import load_settings
+from airfl.schemes import link_of, scheme
+from airfl.schemes.names import SCHEME_NAMES
+from airfl.schemes.recipe import Problem
+from tests.conftest import ROOT
+from tests.documentation.blocks import DOCS, Block, blocks, commands
+
+FOLDER = DOCS / "schemes"
+FORMULA = re.compile(r"^\$\$\n(?P<formula>[^$]+)\n\$\$$", flags=re.MULTILINE)
+EVERY = pytest.mark.parametrize("name", list(SCHEME_NAMES))
+
+
+def sections(page: Path) -> dict[str, str]:
+    """Heading -> text under it, for the second level; a line in a code block is no heading."""
+    found, heading, inside = {"": ""}, "", False
+    for line in page.read_text().splitlines(keepends=True):
+        inside ^= line.startswith("```")
+        if line.startswith("## ") and not inside:
+            heading = line[3:].strip()
+            assert heading not in found, f"{page.name}: {heading} twice"
+            found[heading] = ""
+        else:
+            found[heading] += line
+    return found
+
+
+def places(name: str) -> list[tuple[Path, str]]:
+    """Pages that have a section of that name, and the section."""
+    found = [(page, sections(page)) for page in sorted(FOLDER.glob("*.md"))]
+    return [(page, parts[name]) for page, parts in found if name in parts]
+
+
+def shell_blocks(page: Path, section: str) -> list[Block]:
+    """Those of the page that stand in the section."""
+    return [block for block in blocks(page) if block.language == "sh" and f"```sh\n{block.text}```" in section]
+
+
+@EVERY
+def test_a_scheme_has_one_section_with_its_file_and_an_equation(name: str) -> None:
+    ((page, section),) = places(name)
+    file = f"{SCHEME_NAMES[name].replace('.', '/')}.py"
+    assert f"[{file}](../../{file})" in section, page.name
+    assert (ROOT / file).is_file()
+    assert FORMULA.search(section), f"{page.name}: no formula on lines of its own under {name}"
+
+
+@EVERY
+def test_a_command_of_its_section_runs_that_very_scheme(name: str) -> None:
+    ((page, section),) = places(name)
+    found = []
+    for block in shell_blocks(page, section):
+        assert block.how == "", f"{block.place}: nothing runs in the place of a scheme's own command"
+        for command in commands(block.text):
+            words = shlex.split(command)
+            assert words[:3] == ["airfl", "run", "demo"]
+            assert words[-2] == "--out"
+            settings = load_settings(words[2], words[3:-2])
+            link_of(settings)  # a UserError for a link that cannot carry it
+            found.append(settings.scheme.name)
+    assert found
+    assert set(found) == {name}
+
+
+@EVERY
+def test_the_table_has_its_title_paper_links_and_page(name: str) -> None:
+    ((page, _),) = places(name)
+    entry = scheme(name)
+    rows = [line for line in (FOLDER / "index.md").read_text().splitlines() if line.startswith(f"| `{name}` |")]
+    (cells,) = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    _, title, paper, links, protects, where = cells
+    assert title == entry.title
+    assert paper.startswith(entry.paper.split(",")[0])
+    assert [year for year in re.findall(r"\((?:.*, )?(\d{4})\)", entry.paper) if year not in paper] == []
+    assert links == ", ".join(entry.links)
+    assert protects in ("a device's data", "a record", "nothing")
+    assert where == f"[{page.name}]({page.name}#{name})"
+
+
+def test_the_table_says_whose_data_a_release_is_about() -> None:
+    text = (FOLDER / "index.md").read_text()
+    for name in SCHEME_NAMES:
+        (row,) = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
+        settings = load_settings("demo", [f"scheme.name={name}", "scheme.noise_multiplier=1.0"])
+        recipe = scheme(name).build(Problem(settings, 25_450, scheme(name).link, samples=9))
+        level = {"client": "a device's data", "record": "a record"}[recipe.release.level]
+        assert f"| {level if recipe.claim else 'nothing'} |" in row, name
+
+
+@pytest.mark.parametrize(("page", "table"), [("fed-spa", "fed-spa-mnist"), ("soteriafl", "soteriafl")])
+def test_measured_tables_are_those_that_the_scripts_wrote(page: str, table: str) -> None:
+    written = (ROOT / "experiments" / "tables" / f"{table}.md").read_text().splitlines()
+    section = next(part for name, part in sections(FOLDER / f"{page}.md").items() if "'s " in name)
+    shown = [line for line in section.splitlines() if line.startswith("|")]
+    assert len(shown) >= 10
+    assert [line for line in shown if line not in written] == []
