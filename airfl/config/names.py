@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, WithJsonSchema
 
 from airfl.errors import nearest
+from airfl.privacy.accountants import ACCOUNTANTS
 from airfl.schemes.names import SCHEME_NAMES
 from airfl.selection import SELECTIONS
 from airfl.tasks.datasets import DATASETS
@@ -45,3 +46,6 @@ CombinerName = Annotated[str, *_in_table("combiner", COMBINERS)]
 PolicyName = Annotated[str, *_in_table("power policy", POLICIES)]
 AllocationName = Annotated[str, *_in_table("allocation", ALLOCATIONS)]
 ErrorModelName = Annotated[str, *_in_table("error model", ERROR_MODELS)]
+AccountantName = Annotated[
+    str, *_in_table("accountant", [name for name, entry in ACCOUNTANTS.items() if entry.of_runs])
+]

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator, model_validator
 
 from airfl.config.digital import DigitalSettings
 from airfl.config.json_numbers import MaybeInfinite
-from airfl.config.names import DatasetName, ModelName, PartitionName
+from airfl.config.names import AccountantName, DatasetName, ModelName, PartitionName
 from airfl.config.radio import (
     AntennaSettings,
     ChannelSettings,
@@ -99,7 +99,6 @@ class LocalSettings(Section):
         description="whether engine = auto and chunk = 0 of a long run are measured; false takes what is good on most "
         "machines, as every point of a sweep does",
     )
-
     precision: Literal["float32", "tf32", "bf16"] = Field(
         "float32", description="of products of matrices inside, where the machine has others; sums stay float32"
     )
@@ -162,7 +161,7 @@ class PrivacySettings(Section):
         description="where power control, or the devices' noise, takes its privacy bound from: the paper's own "
         "theorem, or the accountant, so that the whole run really ends at epsilon",
     )
-    accountant: Literal["auto", "pld", "rdp", "dominating-pair"] = Field(
+    accountant: AccountantName = Field(
         "auto",
         description="of the whole run's epsilon: auto = loss distributions, that is pld for Poisson samples, "
         "dominating-pair for samples of fixed size",
@@ -267,6 +266,15 @@ class Settings(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _server_sees_the_true_channel(self) -> Settings:
+        if self.privacy.observer == "server" and self.privacy.csi_error != "realised":
+            raise ValueError(
+                "privacy.csi_error: what the server sees on its antennas is accounted with the true channel; take "
+                f'"realised" (given: {self.privacy.csi_error!r})'
+            )
+        return self
+
     @property
     def delta(self) -> float:
         """The delta of the privacy statement: given, or 1/N."""
@@ -276,15 +284,6 @@ class Settings(Section):
     def power_limit(self) -> Literal["round_energy", "transmit_power"]:
         """What P_i bounds; a power in dBm is one of every moment."""
         return self.power.limit if self.channel.units == "normalised" else "transmit_power"
-
-    @model_validator(mode="after")
-    def _server_sees_the_true_channel(self) -> Settings:
-        if self.privacy.observer == "server" and self.privacy.csi_error != "realised":
-            raise ValueError(
-                "privacy.csi_error: what the server sees on its antennas is accounted with the true channel; take "
-                f'"realised" (given: {self.privacy.csi_error!r})'
-            )
-        return self
 
     @property
     def csi_tail(self) -> float:

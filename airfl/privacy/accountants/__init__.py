@@ -17,11 +17,13 @@ from airfl.privacy.events import Adjacency, UnsupportedEventError
 
 @dataclass(frozen=True)
 class Entry:
-    """An accountant in the table. source: where its bound is from; slow: worth keeping on disk."""
+    """An accountant in the table. source: where its bound is from; slow: worth keeping on disk; of_runs: one that
+    privacy.accountant may name, too."""
 
     build: Callable[[Adjacency], Accountant]
     source: str
     slow: bool = False
+    of_runs: bool = True
 
 
 ACCOUNTANTS: dict[str, Entry] = {
@@ -29,10 +31,10 @@ ACCOUNTANTS: dict[str, Entry] = {
     "pld": Entry(pld, "Koskela, Jalko, Honkela 2020; Doroshenko et al. 2022, by dp-accounting", slow=True),
     "rdp": Entry(Renyi, "Mironov, Talwar, Zhang 2019; Wang, Balle, Kasiviswanathan 2019, by dp-accounting", slow=True),
     "dominating-pair": Entry(dominating_pair, "Zhu, Dong, Wang 2022, theorems 10 and 11", slow=True),
-    "closed-form": Entry(ClosedForm, "Balle, Wang 2018; Balle, Barthe, Gaboardi 2018"),
-    "gaussian": Entry(IgnoringSampling, "Balle, Wang 2018, sampling left out of account"),
-    "sum": Entry(AddingUp, "basic composition"),
-    "cpsgd": Entry(CpSgd, "Agarwal et al. 2018; Dwork, Rothblum, Vadhan 2010"),
+    "closed-form": Entry(ClosedForm, "Balle, Wang 2018; Balle, Barthe, Gaboardi 2018", of_runs=False),
+    "gaussian": Entry(IgnoringSampling, "Balle, Wang 2018, sampling left out of account", of_runs=False),
+    "sum": Entry(AddingUp, "basic composition", of_runs=False),
+    "cpsgd": Entry(CpSgd, "Agarwal et al. 2018; Dwork, Rothblum, Vadhan 2010", of_runs=False),
 }
 
 
