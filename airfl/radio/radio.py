@@ -84,6 +84,18 @@ class Radio:
         """Energy of a resource element of unit power: 1, or the symbol duration in s."""
         return self.grid.mean_symbol_s if self.physical else 1.0
 
+    @property
+    def selective(self) -> bool:
+        """Whether the channel differs between subcarriers, before offsets."""
+        return self.settings.channel.fading in SELECTIVE_MODELS
+
+    @property
+    def changes_within_a_round(self) -> bool:
+        """Whether devices move while they send; of flat channels only Jakes' model follows them."""
+        channel = self.settings.channel
+        follows = channel.variation != "constant" if self.selective else channel.variation == "jakes"
+        return channel.speed_m_s > 0 and follows
+
     @cached_property
     def csi(self) -> CsiParameters:
         """What makes channel knowledge imperfect."""
@@ -105,15 +117,13 @@ class Radio:
 
     def frame(self, entries: int) -> Frame:
         """The resource elements of a message, in blocks as long as the channel is held constant."""
-        channel = self.settings.channel
         whole = self.grid.frame(entries, 1).symbols
         if self.csi.frequency_offset_hz and self.waveform is None:
             return self.grid.frame(entries, 1)
-        moves = channel.speed_m_s > 0 and channel.variation != "constant"
-        selective = channel.fading in SELECTIVE_MODELS
-        if not moves or not (selective or channel.variation == "jakes"):
+        if not self.changes_within_a_round:
             return self.grid.frame(entries, whole)
-        symbols = {"round": whole, "slot": self.grid.symbols_per_slot, "symbol": 1}[channel.coherence]
+        coherence = self.settings.channel.coherence
+        symbols = {"round": whole, "slot": self.grid.symbols_per_slot, "symbol": 1}[coherence]
         return self.grid.frame(entries, min(symbols, whole))
 
     def channel(self, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
@@ -151,12 +161,7 @@ class Radio:
 
     def response_shape(self, frame: Frame) -> tuple[int, int]:
         """Blocks and subcarriers over which a device's channel differs before offsets."""
-        channel = self.settings.channel
-        selective = channel.fading in SELECTIVE_MODELS
-        moves = (
-            channel.speed_m_s > 0 and (channel.variation == "jakes" or selective) and channel.variation != "constant"
-        )
-        return frame.blocks if moves else 1, frame.subcarriers if selective else 1
+        return frame.blocks if self.changes_within_a_round else 1, frame.subcarriers if self.selective else 1
 
     def observed_shape(self, frame: Frame) -> tuple[int, int]:
         """The same after offsets."""
@@ -186,7 +191,7 @@ class Radio:
     def _taps(
         self, round_index: int, devices: Ids, frame: Frame, rate_hz: float
     ) -> tuple[NDArray[np.complex128], NDArray[np.int64]]:
-        if self.settings.channel.fading in SELECTIVE_MODELS:
+        if self.selective:
             taps, delays_s = tap_coefficients(self._request(round_index, devices, frame))
             return self.scale[devices, None] * taps[:, 0, 0], np.round(delays_s * rate_hz).astype(np.int64)
         state = self.channel(round_index, devices, frame)
