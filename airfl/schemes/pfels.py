@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from airfl.schemes.aligned import PAPER, privacy_bound, theorem_3_claim
 from airfl.schemes.error_feedback import with_feedback
+from airfl.schemes.pfels_parts import PAPER, privacy_bound, theorem_3_claim
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, RandK, kept_entries

@@ -1,6 +1,6 @@
 """WFL-P: wireless federated learning without sparsification and without privacy (PFELS section 8.1, eq. 37)."""
 
-from airfl.schemes.aligned import PAPER
+from airfl.schemes.pfels_parts import PAPER
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip

@@ -1,6 +1,6 @@
 """WFL-PDP: wireless federated learning without sparsification, with the privacy bound (PFELS section 8.1, eq. 38)."""
 
-from airfl.schemes.aligned import PAPER, privacy_bound, theorem_3_claim
+from airfl.schemes.pfels_parts import PAPER, privacy_bound, theorem_3_claim
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip
