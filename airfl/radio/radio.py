@@ -134,29 +134,29 @@ class Radio:
             return ChannelState(self._selective(round_index, devices, frame))
         return ChannelState(self._flat(self.law, round_index, devices, frame))
 
-    def know(self, round_index: int, devices: Ids, frame: Frame, dimension_limits: Array) -> Knowledge:
-        """The channel as it is and as it is known. dimension_limits: P_i/d of these devices: a pilot's energy, unless
+    def know(self, round_index: int, devices: Ids, frame: Frame, entry_limits: Array) -> Knowledge:
+        """The channel as it is and as it is known. entry_limits: P_i/d of these devices: a pilot's energy, unless
         csi.pilot_snr_db says otherwise."""
         state = self.channel(round_index, devices, frame)
-        noise = 2 * self.noise_std**2 / self.pilot_energy(dimension_limits)
+        noise = 2 * self.noise_std**2 / self.pilot_energy(entry_limits)
         knowledge = perfect_knowledge(state, self.mean_power[devices], noise)
         parameters = self.csi
         if self.waveform is not None:  # offsets happen in the waveform itself
             parameters = replace(parameters, timing_offset_s=0.0, frequency_offset_hz=0.0)
         return impair(knowledge, parameters, frame, impairment_draws(self.streams, round_index, devices))
 
-    def pilot_energy(self, dimension_limits: Array) -> Array:
+    def pilot_energy(self, entry_limits: Array) -> Array:
         """Of one pilot, over the energy unit, [devices]."""
         snr = self.settings.csi.pilot_snr_db
         if snr is None:
-            return dimension_limits
-        return np.full(len(dimension_limits), float(db_to_linear(snr)) * self.noise_std**2)
+            return entry_limits
+        return np.full(len(entry_limits), float(db_to_linear(snr)) * self.noise_std**2)
 
-    def pilots(self, shape: tuple[int, ...], estimated: Ids, rows: Ids, dimension_limits: Array) -> PilotCost:
+    def pilots(self, shape: tuple[int, ...], estimated: Ids, rows: Ids, entry_limits: Array) -> PilotCost:
         """What the pilots cost. shape: of a response; estimated: ids of everybody whose channel was estimated; rows:
-        who of them was selected; dimension_limits: P_i/d, [N]."""
+        who of them was selected; entry_limits: P_i/d, [N]."""
         elements, sent = pilots_charged(self.csi, len(estimated), int(np.prod(shape[2:])))
-        energy = sent * self.pilot_energy(dimension_limits[estimated]) * self.energy_unit
+        energy = sent * self.pilot_energy(entry_limits[estimated]) * self.energy_unit
         return PilotCost(elements, energy[rows], float(energy.sum() - energy[rows].sum()) if elements else 0.0)
 
     def response_shape(self, frame: Frame) -> tuple[int, int]:
