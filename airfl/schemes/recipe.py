@@ -10,12 +10,11 @@ from typing import Literal
 from airfl.config.settings import Settings
 from airfl.local.work import LocalSgd, LocalWork
 from airfl.privacy.release import ClientRelease, Release
-from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of
+from airfl.radio.parts import noise_std_of
 from airfl.schemes.links import analog_uplink, digital_uplink, ideal_uplink
-from airfl.server import Averaging, ServerRule
+from airfl.server import ServerRule
 from airfl.stages.stage import Stage
 from airfl.uplinks.uplink import LinkReport, Uplink
-from channels.grid import OfdmaGrid
 
 LinkKind = Literal["analog", "digital", "ideal"]
 
@@ -35,19 +34,9 @@ class Problem:
     samples: int = 1
 
     @property
-    def grid(self) -> OfdmaGrid:
-        """The OFDMA grid of the settings."""
-        return grid_of(self.settings)
-
-    @property
     def noise_std(self) -> float:
         """sigma_0, in the settings' units."""
         return noise_std_of(self.settings)
-
-    @property
-    def link_noise_std(self) -> float:
-        """What digital links are set against."""
-        return link_noise_std_of(self.settings)
 
     @property
     def batch(self) -> int:
@@ -109,6 +98,3 @@ class Scheme:
     def link(self) -> LinkKind:
         """The usual one."""
         return self.links[0]
-
-
-__all__ = ["Averaging", "Claim", "LinkKind", "Problem", "Recipe", "Scheme"]
