@@ -1,0 +1,96 @@
+"""What is in the packages, and that the wheel works where no checkout is."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tarfile
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+from airfl.shipped import configurations
+from airfl.version import __version__
+from tests.conftest import ROOT
+from tests.packaging.environments import Built, Environment
+
+SAMPLES = ("fashion-mnist-sample", "a9a-sample")
+
+
+def tracked(*folders: str) -> set[str]:
+    """Files of the checkout, as git knows them."""
+    words = ["git", "-C", str(ROOT), "ls-files", "-z", "--", *folders]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip("this is no git checkout")
+    return {name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()}
+
+
+def test_the_wheel_holds_the_packages_the_samples_and_the_configurations(built: Built) -> None:
+    with zipfile.ZipFile(built.wheel) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    samples = {f"airfl/shipped_files/{name}" for name in tracked(*(f"data/{name}" for name in SAMPLES))}
+    configs = {f"airfl/shipped_files/{name.removeprefix('experiments/')}" for name in tracked("experiments/configs")}
+    assert len(samples) == 10
+    assert len(configs) == len(configurations())
+    missing = (tracked("airfl", "channels") | samples | configs) - names
+    assert not missing
+    assert {name.split("/")[0] for name in names} == {"airfl", "channels"}
+    assert {"airfl/py.typed", "channels/py.typed"} <= names
+    assert not [name for name in names if re.search(r"\.pyc$|__pycache__|/tests?/|make_.*sample", name)]
+
+
+def test_its_metadata_name_version_licences_and_extras(built: Built) -> None:
+    with zipfile.ZipFile(built.wheel) as wheel:
+        (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        found = Parser().parsestr(wheel.read(name).decode())
+        for licence in found.get_all("License-File"):
+            assert wheel.read(name.replace("METADATA", f"licenses/{licence}"))
+    assert found["Version"] == __version__
+    assert found["License-Expression"] == "Apache-2.0"
+    assert set(found.get_all("License-File")) == {"LICENSE", *(f"data/{name}/LICENSE" for name in SAMPLES)}
+    extras = {"cluster", "tensorboard", "optuna", "tensorflow", "bench", "rt", "dev"}
+    assert extras <= set(found.get_all("Provides-Extra"))
+
+
+def test_the_source_distribution_holds_what_is_tracked_and_nothing_else(built: Built) -> None:
+    """All that builds the wheel and runs the tests; no runs, no environments, no downloads."""
+    with tarfile.open(built.sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert not tracked() - names
+    top = {name.split("/")[0] for name in names}
+    assert not top & {"runs", ".venv", "dist", "build", "site", ".git", "airfl.egg-info", "shared"}
+    assert {name for name in names if name.startswith("data/")} == tracked("data")
+
+
+def test_an_installed_airfl_runs_what_comes_with_it(installed: Environment, tmp_path: Path) -> None:
+    """The demo by name, on the wheel's own data, in an empty folder."""
+    where = json.loads(installed.airfl(tmp_path, "configs", "--json").stdout)
+    assert [entry["name"] for entry in where] == list(configurations())
+    assert all(str(installed.folder) in entry["file"] for entry in where)
+    found = json.loads(installed.airfl(tmp_path, "data", "path", "--json").stdout)["found"]
+    assert all(str(installed.folder) in found[name] for name in SAMPLES)
+    done = installed.airfl(
+        tmp_path, "run", "demo", "run.rounds=2", "run.threads=1", "local.engine=layers", "--out", "x"
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "x" / "trace.h5").is_file()
+    budget = installed.airfl(tmp_path, "budget", "pfels-cifar10", "run.rounds=3", "--json")
+    assert json.loads(budget.stdout)["rounds"] == 3
+    missing = installed.airfl(tmp_path, "run", "no-such", "--out", "y")
+    assert missing.returncode == 2
+    assert "no such settings file" in missing.stderr
+
+
+def test_it_is_the_installed_one_in_python_too(installed: Environment, tmp_path: Path) -> None:
+    script = (
+        "import airfl, importlib.metadata as m; "
+        "print(airfl.__file__, m.version('airfl'), airfl.__version__, airfl.load_settings('demo').scheme.name)"
+    )
+    file, of_wheel, version, scheme = installed.run(tmp_path, "-c", script).split()
+    assert Path(file).is_relative_to(installed.folder)
+    assert of_wheel == version == __version__
+    assert scheme == "pfels"
