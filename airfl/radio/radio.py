@@ -36,6 +36,7 @@ from channels.fading import (
     Replay,
     doppler_hz,
     flat_gains,
+    keep_within,
     line_of_sight_turns,
 )
 from channels.frame import Frame
@@ -44,7 +45,7 @@ from channels.power import draw_max_snr, power_limits
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest
 from channels.selective.tapped_line import least_taps, tap_coefficients
 from channels.topology import Drop, drop
-from channels.units import db_to_linear, subcarrier_power_w
+from channels.units import db_to_linear, linear_to_db, subcarrier_power_w
 from channels.waveform_channel import Multipath
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Radio:
             return power_limits(ratio, dimension, self.noise_std)
         elements = self.grid.elements_for(dimension)
         used = min(self.grid.used_subcarriers, elements)
-        return subcarrier_power_w(10 * np.log10(ratio), used) * elements
+        return subcarrier_power_w(linear_to_db(ratio), used) * elements
 
     def frame(self, entries: int) -> Frame:
         """The resource elements of a message, in blocks as long as the channel is held constant."""
@@ -234,7 +235,7 @@ class Radio:
         small = SELECTIVE_MODELS[channel.fading].respond(request)
         small *= self.scale[devices, None, None, None].astype(np.float32)
         if not self.physical:
-            _keep_within(small, channel.min_gain, channel.max_gain)
+            keep_within(small, channel.min_gain, channel.max_gain)
         return small
 
     def _request(self, round_index: int, devices: Ids, frame: Frame) -> SelectiveRequest:
@@ -295,13 +296,3 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
         scale=scale,
         mean_power=mean_power,
     )
-
-
-def _keep_within(response: Response, low: float, high: float) -> None:
-    """Clip moduli to [low, high] in place, keeping phases."""
-    modulus = np.abs(response)
-    outside = (modulus < low) | (modulus > high)
-    if outside.any():
-        response[outside] *= np.clip(modulus[outside], low, high) / np.maximum(
-            modulus[outside], np.finfo(np.float32).tiny
-        )

@@ -21,6 +21,7 @@ from scipy.special import ndtr, ndtri
 
 from channels.digital.mcs import Whole
 from channels.digital.task import Array, Counts
+from channels.units import linear_to_db
 
 PDSCH = "1"
 # Sionna's entries come from up to 3,000 blocks: none in error stands for half a block, fewer than three say little.
@@ -58,7 +59,7 @@ def nr_block_error_rate(mcs: Whole, sinr_linear: Array | float, block_bits: Whol
     if np.any((row < 0) | (row >= len(entry.quantiles))):
         last = entry.first + len(entry.quantiles) - 1
         raise ValueError(f"MCS {np.asarray(mcs)} of table {table}: error rates are known of {entry.first} to {last}")
-    sinr_db = 10 * np.log10(np.maximum(sinr_linear, np.finfo(float).tiny))
+    sinr_db = linear_to_db(np.maximum(sinr_linear, np.finfo(float).tiny))
     column = (sinr_db - entry.start_db) / entry.step_db
     left = np.clip(np.floor(column), 0, entry.quantiles.shape[2] - 2).astype(np.int64)
     sizes = np.log(entry.sizes)

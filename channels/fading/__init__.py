@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from channels.fading.exponential import exponential
 from channels.fading.fixed import fixed
-from channels.fading.gains import flat_gains
+from channels.fading.gains import flat_gains, keep_within
 from channels.fading.law import FadingLaw, LawParameters, exceedance, inverse_power, threshold_for
 from channels.fading.nakagami import nakagami
 from channels.fading.rayleigh import rayleigh
@@ -37,6 +37,7 @@ __all__ = [
     "fade_statistics",
     "flat_gains",
     "inverse_power",
+    "keep_within",
     "line_of_sight_turns",
     "read_replay",
     "threshold_for",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from channels.draws import Array, Complex
 from channels.fading.law import ALMOST_ONE, FadingLaw
@@ -48,6 +49,15 @@ def flat_gains(
         gains = _within(law, gains, shares, means, (min_gain, max_gain))
     gains = np.clip(means * gains, min_gain, max_gain)
     return np.asarray(gains + 0j if law.constant else gains * np.exp(1j * angles))
+
+
+def keep_within(response: NDArray[np.complexfloating], low: float, high: float) -> None:
+    """Clip the moduli of any response to [low, high] in place, keeping phases, as "clip" does with flat gains."""
+    modulus = np.abs(response)
+    outside = (modulus < low) | (modulus > high)
+    if outside.any():
+        least = np.finfo(np.float32).tiny
+        response[outside] *= np.clip(modulus[outside], low, high) / np.maximum(modulus[outside], least)
 
 
 def _within(law: FadingLaw, gains: Array, shares: Array, means: Array, limits: tuple[float, float]) -> Array:
