@@ -104,11 +104,18 @@ def clamped_outer(left: Tensor, right: Tensor, limit: float, into: Tensor) -> No
 def numbers_of(layered: LayeredModel, parts: Parts, inputs: Tensor, targets: Tensor) -> int:
     """float32 that a sample takes: what the passes keep of it, and those gradients that must be written down."""
     passed = _pass(layered, parts, inputs, targets, torch.ones_like(targets, dtype=parts[0].dtype))
-    kept = sum(_numbers(saved) + slope.numel() for _, saved, slope in passed)
+    kept = sum(numbers_in(saved) + slope.numel() for _, saved, slope in passed)
     written = sum(
         parts[place].numel() for node, _, slope in passed if not _is_plain(node, slope) for place in node.places
     )
     return -(-2 * kept // targets.numel()) + 2 * written  # twice: layers without parameters, temporary copies
+
+
+def numbers_in(saved: object) -> int:
+    """Numbers in a module's output or in what a layer has saved: a tensor, or (of recurrent ones) tuples of some."""
+    if isinstance(saved, Tensor):
+        return saved.numel()
+    return sum(numbers_in(part) for part in saved) if isinstance(saved, tuple | list) else 0
 
 
 def _pass(layered: LayeredModel, parts: Parts, inputs: Tensor, targets: Tensor, present: Tensor) -> Passed:
@@ -169,10 +176,3 @@ def _rows(gradients: Tensor) -> tuple[Tensor, list[int]]:
 def _along(shares: Tensor, part: Tensor) -> Tensor:
     """[n] against [n, *shape]."""
     return shares.view(-1, *[1] * (part.dim() - 1))
-
-
-def _numbers(saved: Any) -> int:
-    """Numbers in what a layer has saved."""
-    if isinstance(saved, Tensor):
-        return saved.numel()
-    return sum(_numbers(part) for part in saved) if isinstance(saved, tuple | list) else 0

@@ -23,6 +23,7 @@ from airfl.local.engines.engine import Engine, Work
 from airfl.local.engines.table import ENGINES, Bench
 from airfl.local.flat import FlatModel
 from airfl.local.layers import LayeredModel
+from airfl.local.sample_layers import numbers_in
 from airfl.local.sgd import normalise
 from airfl.streams import Streams
 from airfl.tasks import check_engine
@@ -218,20 +219,13 @@ def _seconds(engine: Engine, settings: Settings, bench: Bench, chunk: int, strea
     return min(turns) / len(devices)
 
 
-def _numbers(output: object) -> int:
-    """Numbers in a module's output: a tensor, or (of a recurrent layer) tuples of some."""
-    if isinstance(output, torch.Tensor):
-        return output.numel()
-    return sum(_numbers(part) for part in output) if isinstance(output, tuple | list) else 0
-
-
 def _activations(module: nn.Module, input_shape: tuple[int, ...]) -> int:
     """Numbers that a forward pass of one sample produces."""
     total = 0
 
     def count(_module: nn.Module, _inputs: object, output: object) -> None:
         nonlocal total
-        total += _numbers(output)
+        total += numbers_in(output)
 
     hooks = [part.register_forward_hook(count) for part in module.modules()]
     first = next(module.parameters())
