@@ -1,20 +1,28 @@
-"""How much a run keeps for its devices, said before it starts."""
+"""How much memory there is, and how much a run keeps for its devices, said before it starts."""
 
 from __future__ import annotations
 
 import logging
 import os
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.cell import Cell
 from airfl.errors import UserError
 from airfl.report.numbers import figure
+
+if TYPE_CHECKING:
+    from airfl.cell import Cell
 
 log = logging.getLogger(__name__)
 
 LARGEST_SHARE = 0.7
+
+
+def machine_bytes() -> int:
+    """Memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def store_bytes(cell: Cell, samples: int) -> tuple[int, int]:
@@ -29,7 +37,7 @@ def check_store(cell: Cell, sizes: NDArray[np.int64]) -> None:
     each, devices = store_bytes(cell, int(sizes.max(initial=1)))
     if not each:
         return
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = machine_bytes()
     total = each * devices
     text = f"{devices:,} devices keep {figure(each / 1e6)} MB each between rounds, {figure(total / 1e9)} GB"
     if total > LARGEST_SHARE * memory:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
 from airfl.config import Settings
 from airfl.errors import UserError
+from airfl.memory import machine_bytes
 from airfl.radio.parts import (
     base_height_m,
     csi_parameters,
@@ -59,7 +58,7 @@ def check_size(settings: Settings, entries: int, rows: int, blocks: int) -> None
     subcarriers = 1 if flat else min(grid_of(settings).used_subcarriers, entries)
     each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * settings.antennas.count
     size = rows * blocks * subcarriers * each
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = machine_bytes()
     if size > MEMORY_SHARE * memory:
         raise UserError(
             f"channel.coherence: a round's channels of {rows:,} devices, {settings.antennas.count} antennas, "

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from airfl.errors import UserError
+from airfl.memory import machine_bytes
 from airfl.schemes.names import SCHEME_NAMES
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def equal_weights(settings: Settings) -> NDArray[np.float64]:
     import numpy as np
 
     devices, rounds = settings.run.devices, settings.run.rounds
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    memory = machine_bytes()
     if devices * BYTES_A_DEVICE > memory:
         raise UserError(
             f"run.devices: {devices:,} devices take {devices * BYTES_A_DEVICE / 1e9:.3g} GB of {memory / 1e9:.3g} GB; "
