@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TESTING := $(VENV)/.testing
 
-.PHONY: demo test soak figure pictures lint bench
+.PHONY: demo test soak packages figure pictures docs lint bench
 .DELETE_ON_ERROR:
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -34,6 +34,10 @@ soak: $(TESTING)
 	@AIRFL_SOAK=1 $(BIN)/python -m pytest tests/reliability
 	@$(BIN)/python experiments/soak.py
 
+# Every extra in a fresh environment, from the package index: a quarter of an hour.
+packages: $(TESTING)
+	@AIRFL_PACKAGING=1 $(BIN)/python -m pytest tests/packaging -rP --durations=0
+
 # The README's figure and table: the demo over three seeds.
 figure: $(INSTALLED)
 	@$(BIN)/airfl compare experiments/configs/demo.toml --seeds 3 --out runs/figure-$$(date +%Y%m%d-%H%M%S) --copy-to docs
@@ -41,6 +45,11 @@ figure: $(INSTALLED)
 # The pictures of docs/figures.md, by the commands on that page; a quarter of an hour on two cores.
 pictures: $(INSTALLED)
 	@$(BIN)/python experiments/pictures.py docs/figures.md --jobs 2
+
+# The documentation as site/index.html; a warning ends it.
+docs: $(TESTING)
+	@$(BIN)/python -m sphinx -W --keep-going -q -b html docs site
+	@echo "written: site/index.html"
 
 lint: $(TESTING)
 	@$(BIN)/ruff check .

@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "_site"))
 
-from airfl.version import __version__  # noqa: E402  the path comes first
+from airfl.version import __version__
 
 project = "airfl"
 author = "The airfl authors"

@@ -3,7 +3,7 @@
 python experiments/fed_spa_mnist.py --out DIR [--data DIR] [--processes 2] [--table FILE]
 
 The rows are those of experiments/configs/papers/fed-spa-mnist.toml; a run that is finished in DIR is not run again, and
-all of them take two cores an hour. docs/schemes.md shows the table and says what differs and why.
+all of them take two cores an hour. docs/schemes/fed-spa.md shows the table and says what differs and why.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python experiments/pictures.py docs/figures.md [--work DIR] [--jobs 2] [--list]
 
-Every `airfl` command in a shell block of the page is run, in the page's order, with runs/ in DIR (kept: finished runs are
-not run again) and figures where the page shows them. Figures that are there are replaced when all commands have come
-through.
+Every `airfl` command in a shell block of the page is run, in the page's order, with runs/ in DIR (kept: finished runs
+are not run again) and figures where the page shows them. Figures that are there are replaced when all commands have
+come through.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from airfl.config import Settings
 from airfl.trace import schema
 
 WIDTH = 100
+LIMITS = {"exclusiveMinimum": "above", "minimum": "from", "exclusiveMaximum": "below", "maximum": "to"}
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -87,7 +88,12 @@ def values_of(field: dict[str, Any]) -> str:
     kind = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true, false", "null": "none"}
     limits = [
         f"{sign} {field[name]:g}"
-        for name, sign in (("exclusiveMinimum", "above"), ("minimum", "from"), ("exclusiveMaximum", "below"), ("maximum", "to"))
+        for name, sign in (
+            ("exclusiveMinimum", "above"),
+            ("minimum", "from"),
+            ("exclusiveMaximum", "below"),
+            ("maximum", "to"),
+        )
         if name in field
     ]
     return " ".join([kind.get(field.get("type", ""), "text"), *limits])
@@ -122,8 +128,8 @@ def trace_page() -> str:
     lines = [
         "# The trace",
         "",
-        f"The variables of `trace.h5`, schema `{schema.SCHEMA}`. Rounds, slots and devices are counted from 0; a slot is "
-        "a place among the devices selected in a round. How to read it: [traces and exports](../exports.md).",
+        f"The variables of `trace.h5`, schema `{schema.SCHEMA}`. Rounds, slots and devices are counted from 0; a slot "
+        "is a place among the devices selected in a round. How to read it: [traces and exports](../exports.md).",
         "",
         "| variable | dimensions | type | unit | |",
         "| :--- | :--- | :--- | :--- | :--- |",

@@ -82,7 +82,12 @@ def run_shell(session: Session, text: str, small: Sequence[str], monkeypatch: py
         else:
             environment = {**os.environ, "PYTHONPATH": IMPORT_PATH, "PATH": with_our_python()}
             done = subprocess.run(
-                ["bash", "-ec", command], capture_output=True, text=True, env=environment, cwd=session.folder, check=False
+                ["bash", "-ec", command],
+                capture_output=True,
+                text=True,
+                env=environment,
+                cwd=session.folder,
+                check=False,
             )
             print(done.stdout, done.stderr)
             assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"

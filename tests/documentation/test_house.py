@@ -1,0 +1,36 @@
+"""The picture of the house in CONTRIBUTING.md: every room is in it, and what it names is there."""
+
+from __future__ import annotations
+
+import re
+
+from tests.conftest import ROOT
+
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+HOUSE = PAGE.split("## The house")[1].split("## Where to put what")[0]
+TABLE = [line for line in PAGE.split("## Where to put what")[1].splitlines() if line.startswith("| ")]
+
+
+def test_every_room_is_in_the_picture() -> None:
+    for package in ("airfl", "channels"):
+        for folder in sorted((ROOT / package).iterdir()):
+            if (folder / "__init__.py").exists():
+                assert f"{folder.name}/" in HOUSE, folder
+    for folder in sorted((ROOT / "tests").iterdir()):
+        if (folder / "__init__.py").exists():
+            assert f"`{folder.name}/`" in HOUSE, folder
+
+
+def test_every_room_that_is_named_is_there() -> None:
+    named = set(re.findall(r"`((?:airfl|channels|experiments|tests|docs)/[\w/]*(?:\.py)?)`", HOUSE))
+    assert len(named) > 25
+    for name in named:
+        assert (ROOT / name).exists(), name
+    for name in re.findall(r"\b([a-z_]+\.py)\b", HOUSE):
+        assert list(ROOT.glob(f"*/{name}")), name
+
+
+def test_every_table_that_is_named_is_there() -> None:
+    for line in TABLE:
+        for name in re.findall(r"`((?:airfl|channels|docs)/[\w/.]+\.(?:py|yml))`", line):
+            assert (ROOT / name).exists() or "NAME" in name, line

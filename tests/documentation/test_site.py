@@ -1,0 +1,119 @@
+"""The site: built without a warning, opened without a network; every figure has the command that makes it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from airfl.config import Settings
+from airfl.trace import schema
+from tests.conftest import ROOT
+from tests.documentation.blocks import DOCS, pages
+
+FIGURE = re.compile(r"!\[[^\]]+\]\(([^)\s]+)\)")
+FENCE_OF_COMMANDS = re.compile(r"(?:<!-- test: [^\n]*-->\n)?```sh\n")
+# What a browser fetches by itself when it opens a page; links that are clicked are something else.
+FETCHED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
+NOT_FETCHED = ("next", "prev", "index", "search", "canonical")
+
+
+class Page(HTMLParser):
+    """What a page fetches, where its links lead, which anchors it has."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Look at a tag."""
+        given = dict(attrs)
+        self.anchors |= {value for name in ("id", "name") if (value := given.get(name))}
+        address = given.get(FETCHED.get(tag, ""))
+        if address and given.get("rel") not in NOT_FETCHED:
+            self.fetched.append(address)
+        if tag == "a" and (link := given.get("href")):
+            self.links.append(link)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as `make docs` makes it."""
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(out / "kept")]
+    done = subprocess.run(
+        [*command, str(DOCS), str(out / "html")],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out / "html"
+
+
+def test_every_page_is_on_the_site_and_fetches_nothing_from_elsewhere(site: Path) -> None:
+    for page in pages():
+        assert (site / page.relative_to(DOCS).with_suffix(".html")).exists(), page
+    for file in site.rglob("*.html"):
+        for address in Page(file.read_text()).fetched:
+            assert not re.match(r"(https?:)?//", address), f"{file}: {address}"
+    for file in site.rglob("*.css"):
+        assert not re.search(r"@import|url\(['\"]?(https?:)?//", file.read_text()), file
+
+
+def test_every_link_leads_to_a_page_and_an_anchor_of_it(site: Path) -> None:
+    read = {file: Page(file.read_text()) for file in site.rglob("*.html")}
+    for file, page in read.items():
+        for link in page.links:
+            address, _, anchor = link.partition("#")
+            if re.match(r"[a-z]+:", address):
+                continue
+            target = (file.parent / address).resolve() if address else file
+            assert target.exists(), f"{file}: {link}"
+            if anchor and target in read:
+                assert anchor in read[target].anchors, f"{file}: {link}"
+
+
+def test_formulas_are_drawn_without_a_script(site: Path) -> None:
+    text = (site / "glossary.html").read_text()
+    assert text.count("<math") > 20
+    assert not re.search(r"mathjax|katex", text, flags=re.IGNORECASE)
+
+
+def test_the_reference_has_every_setting_command_and_variable(site: Path) -> None:
+    settings = (site / "reference" / "settings.html").read_text()
+    for name, section in Settings.model_fields.items():
+        for key in getattr(section.annotation, "model_fields", {}):
+            assert f"{name}.{key}</span>" in settings, f"{name}.{key}"
+    commands = (site / "reference" / "commands.html").read_text()
+    from airfl.cli import COMMANDS
+
+    for command in COMMANDS:
+        assert f">airfl {command[0].__name__}<" in commands, command
+    trace = (site / "reference" / "trace.html").read_text()
+    for variable in schema.PER_ROUND:
+        assert f">{variable.name}</span>" in trace, variable
+    python = (site / "reference" / "python.html").read_text()
+    assert "airfl.load_settings" in python
+    assert "Run the settings" in python
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(DOCS).as_posix())
+def test_under_every_figure_stands_the_command_that_makes_it(page: Path) -> None:
+    text = page.read_text()
+    for shown in FIGURE.finditer(text):
+        assert (page.parent / shown[1]).exists(), shown[1]
+        below = text[shown.end() :].lstrip("\n")
+        assert FENCE_OF_COMMANDS.match(below), f"{page}: {shown[1]}"
+        commands = below.split("```sh\n", 1)[1].split("```")[0]
+        assert Path(shown[1]).stem in commands or "make figure" in commands, shown[1]
