@@ -15,10 +15,10 @@ from typing import NoReturn
 
 import typer
 
+from airfl.cli import completion
 from airfl.cli.app import app, say
 from airfl.cli.audit import audit
 from airfl.cli.bench import bench
-from airfl.cli.completion import mend_bash_words
 from airfl.cli.data import data_app
 from airfl.cli.doctor import doctor
 from airfl.cli.export import export
@@ -79,7 +79,7 @@ app.add_typer(data_app, rich_help_panel=heading)
 def main() -> None:
     """Entry point: runs a command and turns every ending into an exit code and at most one line."""
     _hear(_interrupt)
-    mend_bash_words(os.environ)
+    completion.prepare(os.environ)
     try:
         # Typer turns an interrupt, and --help, into a returned exit code here.
         code = app(standalone_mode=False)

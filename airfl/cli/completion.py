@@ -6,6 +6,7 @@ candidate: where more has to follow, as after `run.rounds=`, there are therefore
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from pathlib import Path
@@ -14,20 +15,27 @@ from typing import Any
 Candidates = Iterable[tuple[str, str]]
 Completer = Callable[[str], list[tuple[str, str]]]
 
-BASH_ASKS = ("_AIRFL_COMPLETE", "complete_bash")
+ASKED = "_AIRFL_COMPLETE"
 HEAD = "_AIRFL_COMPLETE_HEAD"
 BREAKS = "=:"
 """Where bash, as it comes, breaks words (COMP_WORDBREAKS) that a command line has whole."""
 
 
-def mend_bash_words(environment: MutableMapping[str, str]) -> None:
+def prepare(environment: MutableMapping[str, str]) -> None:
+    """Where a shell asks, see to what Typer does not: see `_mend_bash_words`; a line about a candidate stays one line,
+    which rich would fold at the width of the terminal."""
+    if ASKED in environment:
+        environment["COLUMNS"] = "10000"
+    if environment.get(ASKED) == "complete_bash":
+        _mend_bash_words(environment)
+
+
+def _mend_bash_words(environment: MutableMapping[str, str]) -> None:
     """Put together what bash has taken apart: it asks about `pf` where `scheme.name=pf` is written, in three words.
 
     The words before the one asked about are whole again; what stands before its own last part goes to `HEAD`, since
     bash replaces only that part. Typer's script hands over the words a line each.
     """
-    if environment.get(BASH_ASKS[0]) != BASH_ASKS[1]:
-        return
     given = environment.get("COMP_WORDS", "")
     parts = given.split("\n") if "\n" in given else given.split(" ")
     at = int(environment.get("COMP_CWORD", "0"))
@@ -183,6 +191,7 @@ def _settings(incomplete: str, several: bool) -> Candidates:
     return [(f"{name}=", one["about"]) for name, one in matching.items()]
 
 
+@functools.cache
 def _schema() -> dict[str, dict[str, dict[str, Any]]]:
     """Section -> key -> about: its description; values: those allowed, else the default where it is plain."""
     from airfl.config import Settings
