@@ -1,19 +1,21 @@
-"""One figure for each effect of the channel: what it does to the aggregate. docs/channels.md shows and explains them.
+"""One figure for each effect of the channel: what it does to the aggregate. docs/channels/NAME.md explains it.
 
-python experiments/channel_effects.py --out docs/channels [--only NAME ...]
+python experiments/channel_effects.py --out docs/channels [--only NAME ...] [--rounds N]
 
 The effects are in the folder of the same name, one function each; every one prints its caption and the figures
-that the page quotes.
+that its page quotes.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
 from channel_effects import EFFECTS
 from channel_effects.drawing import blank, save
+from channel_effects.rounds import MOST_ROUNDS
 
 
 def main() -> None:
@@ -21,13 +23,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="One figure for each effect of the channel.")
     parser.add_argument("--out", type=Path, required=True, help="folder for the figures")
     parser.add_argument("--only", nargs="+", choices=list(EFFECTS), metavar="NAME", help=", ".join(EFFECTS))
+    rounds = "at most N rounds a point: a first look, with other figures"
+    parser.add_argument("--rounds", type=int, default=sys.maxsize, metavar="N", help=rounds)
     arguments = parser.parse_args()
+    if arguments.rounds < 1:
+        parser.error(f"argument --rounds: {arguments.rounds} rounds, give 1 or more")
+    MOST_ROUNDS.set(arguments.rounds)
     for name in arguments.only or EFFECTS:
         start = time.monotonic()
         figure = blank()
         numbers = EFFECTS[name](figure)
         file = save(figure, arguments.out / f"{name}.png")
-        print(f"{name} ({time.monotonic() - start:.0f} s): {file}")
+        short = "" if arguments.rounds == sys.maxsize else f", at most {arguments.rounds} rounds a point"
+        print(f"{name} ({time.monotonic() - start:.0f} s{short}): {file}")
         for line in (caption(name), *numbers):
             print(f"  {line}")
 

@@ -4,10 +4,24 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
-from channel_effects import antennas, cell, fading, knowledge, offsets, power, privacy, selection, selective, waveform
+from channel_effects import (
+    antennas,
+    cell,
+    fading,
+    knowledge,
+    noise,
+    offsets,
+    power,
+    privacy,
+    selection,
+    selective,
+    waveform,
+)
 
 EFFECTS: dict[str, Callable[[Figure], list[str]]] = {
+    "noise": noise.noise,
     "fading-laws": fading.fading_laws,
+    "replay": noise.replay,
     "variation": fading.variation,
     "selective": selective.selective,
     "topology": cell.topology,

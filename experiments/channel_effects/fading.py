@@ -65,8 +65,9 @@ def _autocorrelation(axis: Axes) -> list[str]:
         cell = cell_of(unit, entries=1, devices=devices, selected=devices)
         gains = np.array([one.channel.gains for one in opened(cell, len(lags))])
         found = (gains * gains[0].conj()).mean(axis=1).real / (np.abs(gains[0]) ** 2).mean()
-        axis.plot(lags / 10, found, label=name, **dots(number))
-        worst = np.abs(found - j0(2 * np.pi * lags / 10)).max()
+        seen = lags[: len(found)] / 10
+        axis.plot(seen, found, label=name, **dots(number))
+        worst = np.abs(found - j0(2 * np.pi * seen)).max()
         numbers.append(f"{name}, {devices:,} devices: at most {worst:.2g} from J0, up to f_D τ = 3")
     label(axis, "f_D τ", "autocorrelation of h", legend="upper right")
     return numbers

@@ -7,7 +7,9 @@ has power 1/r an entry, and an error of the mean relative to that is the error o
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,8 @@ from airfl.uplinks import LinkReport
 
 DEMO = Path(__file__).resolve().parents[1] / "configs" / "demo.toml"
 Array = NDArray[np.float64]
+MOST_ROUNDS = ContextVar("MOST_ROUNDS", default=sys.maxsize)
+"""Of every point of a figure: channel_effects.py --rounds."""
 
 UNIT_POWER = math.sqrt(math.pi) / 2
 """channel.mean_gain at which Rayleigh fading has E|h|^2 = 1."""
@@ -31,9 +35,10 @@ FIXED = ("channel.fading=fixed", "channel.mean_gain=1.0", *WIDE)
 
 @dataclass(frozen=True)
 class Round:
-    """One round. error: ||decoded mean - mean||^2 over its expectation's power, C^2/r."""
+    """One round. error: ||decoded mean - mean||^2 over its expectation's power, C^2/r; receive_snr_db: of the sum."""
 
     error: float
+    receive_snr_db: float
     report: LinkReport
     opening: Opening
 
@@ -57,9 +62,9 @@ def cell_of(overrides: Sequence[str], *, entries: int = 256, devices: int = 32, 
 
 
 def opened(cell: Cell, rounds: int) -> list[Opening]:
-    """Rounds with their links open and nothing sent."""
+    """Rounds with their links open and nothing sent, at most as many as `MOST_ROUNDS` says."""
     memory, openings = cell.memory, []
-    for index in range(rounds):
+    for index in range(min(rounds, MOST_ROUNDS.get())):
         openings.append(open_round(cell, index, memory))
         memory = openings[-1].memory
     return openings
@@ -99,4 +104,5 @@ def _send(cell: Cell, opening: Opening, index: int) -> Round:
     opening.link.send(Batch(torch.from_numpy(values), torch.ones(devices)), slice(0, devices))
     reception = opening.link.close()
     missed = reception.mean.numpy().astype(np.float64) - values.astype(np.float64).mean(axis=0)
-    return Round(float(missed @ missed) * devices / cell.bound.rms**2, reception.report, opening)
+    error = float(missed @ missed) * devices / cell.bound.rms**2
+    return Round(error, reception.receive_snr_db, reception.report, opening)

@@ -1,4 +1,4 @@
-"""docs/channels.md: its command, its figures, its settings and its example."""
+"""docs/channels: a page an effect, with closed form, settings, figure, its command and what that prints; the index."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -17,10 +18,14 @@ from airfl.config.load import read_tables, validate
 from airfl.radio import check_radio
 from tests.conftest import DEMO, ROOT
 
-PAGE = (ROOT / "docs" / "channels.md").read_text()
-SETTINGS = re.findall(r"```toml\n(.*?)```", PAGE, flags=re.DOTALL)
+FOLDER = ROOT / "docs" / "channels"
 SCRIPT = ROOT / "experiments" / "channel_effects.py"
-CHEAP = ("phase", "interference")
+INDEX = (FOLDER / "index.md").read_text()
+PAGES = {file.stem: file.read_text() for file in sorted(FOLDER.glob("*.md")) if file.stem != "index"}
+ALL = {"index": INDEX, **PAGES}
+SETTINGS = [(name, text) for name, page in ALL.items() for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
+QUICK = ("grid", "interference", "noise", "phase", "replay", "variation")
+"""Drawn in full, within some three seconds; of the others two rounds a point, whose numbers are others."""
 
 
 def draw(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
@@ -30,72 +35,132 @@ def draw(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
     runpy.run_path(str(SCRIPT), run_name="__main__")
 
 
-def section_of(name: str) -> str:
-    """What the page says under an effect's figure, white space collapsed."""
-    return " ".join(PAGE.split(f"(channels/{name}.png)")[1].split("\n## ")[0].split())
+def below_figure(name: str) -> tuple[str, str, list[str]]:
+    """The command under a page's figure, the text between it and what it prints, and the lines of that."""
+    below = PAGES[name].split(f"]({name}.png)\n")[1]
+    found = re.match(r"\n<!-- test: [^>]+ -->\n```sh\n(.*?)\n```\n(.*?)```text\n(.*?)```", below, re.DOTALL)
+    assert found, name
+    return found[1], found[2], found[3].splitlines()
 
 
-def test_two_effects_are_drawn_and_print_what_the_page_quotes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def form_of(line: str) -> str:
+    """A line with its numbers left out."""
+    return re.sub(r"-?\b\d[\d.,]*(e[+-]?\d+)?", "#", line)
+
+
+def collapsed(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_command_of_a_page_draws_its_figure_and_prints_what_it_quotes(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    draw(monkeypatch, "--out", str(tmp_path), "--only", *CHEAP)
-    lines = capsys.readouterr().out.splitlines()
-    starts = [number for number, line in enumerate(lines) if not line.startswith("  ")]
-    assert [lines[start].split()[0] for start in starts] == list(CHEAP)
-    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(f"{name}.png" for name in CHEAP)
-    for name, start, end in zip(CHEAP, starts, [*starts[1:], len(lines)], strict=True):
-        assert end - start > 2
-        for line in lines[start + 1 : end]:
-            assert line.strip() in section_of(name), line
-        with Image.open(tmp_path / f"{name}.png") as image:
-            assert image.size == (726, 341)
-            assert len(image.convert("RGB").getcolors(1 << 20) or ()) > 20
+    command, caption, quoted = below_figure(name)
+    assert command == f"python experiments/channel_effects.py --out docs/channels --only {name}"
+    short = () if name in QUICK else ("--rounds", "2")
+    draw(monkeypatch, "--out", str(tmp_path), "--only", name, *short)
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split()[0] == name
+    assert ("at most 2 rounds a point" in head) == bool(short)
+    assert collapsed(lines[0]) in collapsed(caption)
+    assert len(lines) > 1
+    printed = [line.strip() for line in lines[1:]]
+    if name in QUICK:
+        assert printed == quoted
+    else:
+        assert [form_of(line) for line in printed] == [form_of(line) for line in quoted]
+    assert [file.name for file in tmp_path.iterdir()] == [f"{name}.png"]
+    with Image.open(tmp_path / f"{name}.png") as image, Image.open(FOLDER / f"{name}.png") as shown:
+        assert image.size == shown.size == (726, 341)
+        assert len(image.convert("RGB").getcolors(1 << 20) or ()) > 20
+        if name in QUICK:
+            assert difference(image, shown) < 5
 
 
-def test_an_unknown_effect_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def difference(one: Image.Image, other: Image.Image) -> float:
+    """Mean grey level apart, looked at from afar: fonts that sit some pixels off are 4 at most, another figure is 7."""
+    far = (np.asarray(image.convert("L").resize((66, 31), Image.Resampling.BOX), dtype=float) for image in (one, other))
+    return float(np.abs(next(far) - next(far)).mean())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--only", "warp"), "invalid choice: 'warp'"),
+        (("--only", "phase", "--rounds", "0"), "0 rounds, give 1 or more"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(
+    arguments: tuple[str, ...],
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(SystemExit, match="2"):
-        draw(monkeypatch, "--out", "nowhere", "--only", "warp")
-    assert "invalid choice: 'warp'" in capsys.readouterr().err
+        draw(monkeypatch, "--out", str(tmp_path / "nowhere"), *arguments)
+    assert complaint in capsys.readouterr().err
+    assert not (tmp_path / "nowhere").exists()
 
 
-def test_every_effect_has_its_figure_and_every_figure_its_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_effect_has_its_page_and_figure_and_every_page_its_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(SCRIPT.parent))
     from channel_effects import EFFECTS
 
-    shown = re.findall(r"!\[[^\]]+\]\(channels/([a-z-]+)\.png\)", PAGE)
-    assert shown == list(EFFECTS)
-    files = sorted((ROOT / "docs" / "channels").glob("*"))
-    assert sorted(file.name for file in files) == sorted(f"{name}.png" for name in EFFECTS)
-    assert max(file.stat().st_size for file in files) < 60_000
+    assert sorted(PAGES) == sorted(EFFECTS)
+    figures = sorted(FOLDER.glob("*.png"))
+    assert sorted(file.stem for file in figures) == sorted(EFFECTS)
+    assert max(file.stat().st_size for file in figures) < 60_000
+    for name in EFFECTS:
+        assert f"]({name}.md)" in INDEX.split("## Effects")[1].split("\n## ")[0], name
 
 
-def test_every_link_of_the_page_leads_somewhere() -> None:
-    headings = [
-        re.sub(r"[^a-z0-9 -]", "", line[3:].lower()).replace(" ", "-") for line in re.findall("(?m)^## .*", PAGE)
-    ]
-    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)):
-        if target.startswith("#"):
-            assert target[1:] in headings, target
-        else:
-            assert (ROOT / "docs" / target).exists(), target
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_every_part(name: str) -> None:
+    page = PAGES[name]
+    parts = re.findall("(?m)^## (.*)", page)
+    assert parts == ["The model", "Closed form", "Settings", "What it does", "Limits"]
+    assert re.findall(r"!\[[^\]]+\]\(([^)]+)\)", page) == [f"{name}.png"]
+    sections = dict(zip(parts, page.split("\n## ")[1:], strict=True))
+    assert re.search(r"(?m)^\$\$\n[^$]+\n\$\$$", sections["Closed form"])
+    assert "```toml" in sections["Settings"]
+    code, tests = sections["Limits"].split("Code: ")[1].split("Tests:")
+    assert re.search(r"\]\(\.\./\.\./(channels|airfl)/\S+\.py\)", code)
+    assert re.search(r"\]\(\.\./\.\./tests/\S+\.py\)", tests)
 
 
-@pytest.mark.parametrize("text", SETTINGS, ids=[str(number) for number in range(len(SETTINGS))])
-def test_settings_of_a_section_can_be_run(text: str) -> None:
-    tables: dict[str, Any] = {name: table for name, table in read_tables(DEMO).items() if name != "compare"}
+def test_every_link_leads_to_a_file_or_a_heading() -> None:
+    for name, page in ALL.items():
+        for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", page, flags=re.DOTALL)):
+            target, _, heading = link.partition("#")
+            file = FOLDER / target if target else FOLDER / f"{name}.md"
+            assert file.is_file(), (name, link)
+            if heading:
+                assert heading in [slug(line) for line in re.findall("(?m)^#+ (.*)", file.read_text())], (name, link)
+
+
+def slug(heading: str) -> str:
+    return re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize(("name", "text"), SETTINGS, ids=[name for name, _ in SETTINGS])
+def test_settings_of_a_page_can_be_run(name: str, text: str) -> None:
+    tables: dict[str, Any] = {part: table for part, table in read_tables(DEMO).items() if part != "compare"}
     for section, values in tomllib.loads(text).items():
         tables[section] = {**tables.get(section, {}), **values}
-    check_radio(validate(tables, source="docs/channels.md"))
+    check_radio(validate(tables, source=f"docs/channels/{name}.md"))
 
 
-def test_every_key_of_the_page_is_a_setting() -> None:
+def test_every_key_of_the_pages_is_a_setting() -> None:
     schema = Settings.model_json_schema()
     sections = {
         name: schema["$defs"][entry["$ref"].split("/")[-1]]["properties"]
         for name, entry in schema["properties"].items()
         if "$ref" in entry
     }
-    keys = re.findall(rf"(?<![/\w])({'|'.join(sections)})\.(?!py\b)([a-z_]+)\b", PAGE)
+    told = "\n".join(ALL.values())
+    keys = re.findall(rf"(?<![/\w])({'|'.join(sections)})\.(?!(?:py|md|png)\b)([a-z_]+)\b", told)
     assert len(set(keys)) > 50
     for section, key in keys:
         assert key in sections[section], f"{section}.{key}"
@@ -103,11 +168,11 @@ def test_every_key_of_the_page_is_a_setting() -> None:
 
 def test_the_example_runs_and_keeps_law_1(capsys: pytest.CaptureFixture[str]) -> None:
     """10,000 entries: the mean square of Gaussian errors is within 5 sqrt(2/10,000) = 7% of its expectation."""
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", INDEX, flags=re.DOTALL)
     assert len(blocks) == 1
     assert "airfl" not in blocks[0]
     assert len(blocks[0].split("\n\n")[-1].strip().splitlines()) <= 11
-    exec(compile(blocks[0], "docs/channels.md", "exec"), {})
+    exec(compile(blocks[0], "docs/channels/index.md", "exec"), {})
     error, law, share = (float(number) for number in re.findall(r"\d+\.\d+", capsys.readouterr().out))
     assert error == pytest.approx(law, rel=0.07)
     assert share == pytest.approx(1.0, abs=1e-4)
