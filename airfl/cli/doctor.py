@@ -38,10 +38,14 @@ def doctor(
     else:
         for line in lines(found):
             typer.echo(line)
+    refuse(found)
+
+
+def refuse(found: Checkup) -> None:
+    """MachineError where a package of the base is missing or does not work."""
     if found.broken:
-        raise MachineError(
-            "the base does not work: " + "; ".join(f"{p.name} {p.problem or 'is missing'}" for p in found.broken)
-        )
+        wrong = "; ".join(f"{p.name} {p.problem or 'is missing'}" for p in found.broken)
+        raise MachineError(f"the base does not work: {wrong}")
 
 
 def lines(found: Checkup) -> list[str]:

@@ -1,0 +1,195 @@
+"""What `airfl doctor` finds, and what it says where something is missing or broken."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from airfl import doctor
+from airfl.cli.doctor import lines, refuse
+from airfl.doctor import packages, places
+from airfl.doctor.machine import Compiler, Machine, compiler
+from airfl.doctor.packages import BASE, EXTRAS, Package, import_problem, within
+from airfl.errors import MachineError
+from tests.conftest import ROOT
+
+WIDTH = 100
+
+GOOD = Package("numpy", "2.4.6", None, "everything", 'pip install "numpy>=2.0"', base=True)
+OPTIONAL = Package("optuna", None, None, "airfl tune --trials", 'pip install "airfl[optuna]"', base=False)
+
+
+def checkup(*found: Package, **changes: object) -> doctor.Checkup:
+    """A machine on which nothing is wrong but what is said."""
+    machine = Machine("a processor", 2, 8_000_000_000, (), None)
+    whole = doctor.Checkup(
+        "0.1.0", "3.11.7", "/usr/bin/python3", "Linux 6, x86_64", found, machine, Compiler("/usr/bin/g++", "g++ 12"),
+        ("/data",), {"mnist": None}, (places.Kept("decoded data", "/cache", True),), {},
+    )  # fmt: skip
+    return dataclasses.replace(whole, **changes)
+
+
+def names(line: str) -> str:
+    """The distribution that a requirement is about."""
+    found = re.match(r"[\w.-]+", line)
+    assert found
+    return found[0]
+
+
+def test_the_tables_are_those_of_pyproject() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert [names(line) for line in project["dependencies"]] == list(BASE)
+    extras = project["optional-dependencies"]
+    for extra, needed in EXTRAS.items():
+        assert extra in extras
+        assert {names(line) for line in extras[extra]} == {name for any_of in needed for name in any_of}
+    assert set(extras) - set(EXTRAS) <= {"dev", "docs"}
+
+
+def test_this_machine_has_the_base() -> None:
+    found = doctor.check_up()
+    assert not found.broken
+    versions = {package.name: package.version for package in found.packages}
+    assert versions["numpy"] == importlib.metadata.version("numpy")
+    assert found.machine.cores >= 1
+    assert found.data["fashion-mnist-sample"]
+    assert json.loads(json.dumps(dataclasses.asdict(found)))["python"] == found.python
+    # Only a path that is longer by itself is.
+    assert not [line for line in lines(found) if len(line) > WIDTH and "/" not in line.split()[-1]]
+
+
+def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "BASE", {"no-such-package": ("no_such_package", "nothing")})
+    [found] = packages.base_packages()
+    assert (found.version, found.problem, found.usable) == (None, None, False)
+    assert found.install == 'pip install "no-such-package"'
+
+
+def test_a_package_that_breaks_while_it_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "shattered.py").write_text('raise OSError("libfoo.so.1: cannot open\\nmuch more")')
+    monkeypatch.syspath_prepend(tmp_path)
+    assert import_problem("shattered") == "OSError: libfoo.so.1: cannot open"
+    monkeypatch.setattr(packages, "BASE", {"numpy": ("shattered", "everything")})
+    [found] = packages.base_packages()
+    assert found.version == importlib.metadata.version("numpy")
+    assert not found.usable
+    with pytest.raises(MachineError, match="numpy OSError: libfoo"):
+        refuse(checkup(found))
+
+
+def test_a_package_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "BASE", {"numpy": ("numpy", "everything")})
+    monkeypatch.setattr(packages, "_bounds", lambda: {"numpy": ">=99"})
+    [found] = packages.base_packages()
+    assert found.problem == ">=99 is wanted"
+
+
+def test_extras_are_imported_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "EXTRAS", {"some": {("no-such", "numpy"): ("no_such_module", "something")}})
+    [found] = packages.extra_packages(imports=False)
+    assert (found.name, found.usable, found.install) == ("numpy", True, 'pip install "airfl[some]"')
+    [found] = packages.extra_packages(imports=True)
+    assert found.problem == "ModuleNotFoundError: No module named 'no_such_module'"
+
+
+@pytest.mark.parametrize(
+    ("version", "bounds", "holds"),
+    [
+        ("2.13.0+cpu", ">=2.9", True),
+        ("2.9", ">=2.13", False),
+        ("3.0", "<3,>=2", False),
+        ("3", "<3.0", False),
+        ("2.20.0", ">=2.20,<2.21", True),
+        ("0.6.0", "==0.6", True),
+        ("1.0", "", True),
+    ],
+)
+def test_versions_are_compared_by_their_numbers(version: str, bounds: str, holds: bool) -> None:
+    assert within(version, bounds) is holds
+
+
+def test_the_compiler_is_the_one_that_the_engine_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import torch
+
+    from airfl.local.engines.compiled import compiler_found
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    for name, said in (
+        ("cl", ">&2 echo 'MSVC 19'"),
+        ("clang++", "echo; echo 'clang 17'; echo more"),
+        ("mine", "exit 1"),
+    ):
+        assert compiler_found(torch.device("cpu")) == (compiler().path is not None)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{said}\n")
+        (tmp_path / name).chmod(0o755)
+        if name == "mine":
+            monkeypatch.setenv("CXX", name)
+        found = compiler()
+        assert found.path == str(tmp_path / name)
+        assert found.version == {"cl": "MSVC 19", "clang++": "clang 17", "mine": None}[name]
+    (tmp_path / "mine").write_text("no program")
+    assert "does not run" in str(compiler().version)
+
+
+def test_what_is_missing_is_said_with_what_for_and_how_to_get_it() -> None:
+    whole = "\n".join(lines(checkup(GOOD)))
+    assert whole.endswith("nothing is missing")
+    assert "numpy 2.4.6" in whole
+    assert "cuda            none" in whole
+    found = checkup(
+        GOOD,
+        OPTIONAL,
+        compiler=Compiler(None, None),
+        data={"mnist": None, "cifar10": "cifar10: test_batch.bin is missing"},
+        kept=(places.Kept("decoded data", "/cache", False),),
+        machine=Machine("a processor", 2, None, ("NVIDIA H200",), None),
+    )
+    text = "\n".join(lines(found))
+    assert 'optuna          not installed; serves airfl tune --trials; pip install "airfl[optuna]"' in text
+    assert "none of CXX, g++, clang++, cl" in text
+    assert "test_batch.bin is missing" in text
+    assert "/cache          cannot be written" in text
+    assert "NVIDIA H200" in text
+    assert all(len(line) <= WIDTH for line in text.splitlines())
+    refuse(found)  # none of this keeps airfl from working
+
+
+def test_a_broken_base_is_told_in_one_line_and_ends_with_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from airfl.cli import main
+
+    broken = checkup(GOOD, dataclasses.replace(GOOD, name="h5py", version=None))
+    monkeypatch.setattr(doctor, "check_up", lambda *given: broken)
+    for options in ([], ["--json"]):
+        monkeypatch.setattr(sys, "argv", ["airfl", "doctor", *options])
+        with pytest.raises(SystemExit) as end:
+            main()
+        assert end.value.code == 1
+        told = capsys.readouterr()
+        assert told.err == "airfl: the base does not work: h5py is missing\n"
+        assert not options or json.loads(told.out)["packages"][1]["version"] is None
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert places.writable(tmp_path / "new" / "deep")
+    assert not places.writable(tmp_path / "file")
+    assert not places.writable(tmp_path / "file" / "below")
+
+
+def test_a_torch_that_is_broken_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airfl.doctor.machine import machine
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    found = machine()
+    assert found.cuda == ()
+    assert found.problem
