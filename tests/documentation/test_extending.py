@@ -1,0 +1,132 @@
+"""The worked examples of docs/extending, done as their reader would, in a copy of the packages: the pages' files are
+written, their lines entered, their commands and tests run, the conformance suite among them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, SMALL
+from tests.documentation.blocks import DOCS, Block, blocks, commands
+
+EXAMPLES = ("scheme", "fading-law", "accountant")
+COPIED, LINKED = ("airfl", "channels", "tests"), ("data", "experiments")
+TAKE_SETTINGS = ("run", "sweep")
+RUN_ALL = """
+import json, sys
+from airfl.cli import app
+for words in json.loads(sys.argv[1]):
+    if code := app(words, standalone_mode=False):
+        sys.exit(f"{words}: {code}")
+"""
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone in which all the pages have been followed."""
+    folder = tmp_path_factory.mktemp("clone")
+    copy_packages(folder)
+    written = []
+    for name in EXAMPLES:
+        found = blocks_of(name)
+        assert {block.language for block in found} == {"python", "diff", "sh", "text"}
+        written += [write(block, folder) for block in found if block.language == "python"]
+        written += [enter(block, folder) for block in found if block.language == "diff"]
+    in_copy(folder, "-m", "ruff", "check", *written)
+    in_copy(folder, "-m", "ruff", "format", "--check", *written)
+    return folder
+
+
+def test_the_commands_of_a_page_print_what_it_says(extended: Path) -> None:
+    """All in one process, which prints the text blocks of the pages in their order."""
+    own = [command[1:] for name in EXAMPLES for command in commands_of(name) if command[0] == "airfl"]
+    small = [[*words, *(SMALL if words[0] in TAKE_SETTINGS else ())] for words in own]
+    printed = in_copy(extended, "-c", RUN_ALL, json.dumps(small))
+    for block in (block for name in EXAMPLES for block in blocks_of(name) if block.language == "text"):
+        for line in block.text.splitlines():
+            assert line.strip() in printed, f"{block.place}: {line!r} is not, or not there, in\n{printed}"
+            printed = printed.partition(line.strip())[2]
+
+
+def test_their_tests_and_the_conformance_suite_pass(extended: Path) -> None:
+    """Each page's `pytest PATHS -k NAME`, as one."""
+    paths, names = set(), []
+    for *given, option, name in (words[1:] for page in EXAMPLES for words in commands_of(page) if words[0] == "pytest"):
+        assert option == "-k"
+        assert "tests/conformance" in given
+        paths |= set(given)
+        names.append(name)
+    assert len(names) == len(EXAMPLES)
+    report = in_copy(
+        extended, "-m", "pytest", "-p", "no:cacheprovider", "-rA", *sorted(paths), "-k", " or ".join(names)
+    )
+    for name in names:
+        passed = [line for line in report.splitlines() if line.startswith("PASSED ") and name in line]
+        assert any("tests/conformance/" in line for line in passed)
+        assert any(f"test_{name}.py" in line for line in passed)
+
+
+def copy_packages(folder: Path) -> None:
+    """What a clone has, as far as it matters here; compiled modules too, which are as old as their sources."""
+    for name in COPIED:
+        shutil.copytree(ROOT / name, folder / name)
+    for name in LINKED:
+        (folder / name).symlink_to(ROOT / name)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+
+
+def blocks_of(name: str) -> list[Block]:
+    """Of a page."""
+    return blocks(DOCS / "extending" / f"{name}.md")
+
+
+def commands_of(name: str) -> list[list[str]]:
+    """The commands of a page, in words."""
+    return [shlex.split(line) for block in blocks_of(name) if block.language == "sh" for line in commands(block.text)]
+
+
+def write(block: Block, folder: Path) -> str:
+    """Write the file that the page names last before the block, as `path.py` and a colon; its name."""
+    above = "\n".join(block.page.read_text().splitlines()[: block.line - 1])
+    name = str(re.findall(r"`([\w/-]+\.py)`:", above)[-1])
+    assert not (folder / name).exists(), f"{block.place}: {name} is there already"
+    (folder / name).write_text(block.text)
+    return name
+
+
+def enter(block: Block, folder: Path) -> str:
+    """Change a file by a diff without line numbers, each of whose places must be there once; the file's name."""
+    header, *hunks = re.split(r"^@@.*\n", block.text, flags=re.MULTILINE)
+    name = re.search(r"^\+\+\+ b/(.*)$", header, flags=re.MULTILINE)
+    assert name, f"{block.place}: no file is named"
+    file = folder / name[1]
+    text = file.read_text()
+    for hunk in hunks:
+        lines = [line or " " for line in hunk.splitlines()]
+        old, new = ("".join(f"{line[1:]}\n" for line in lines if line[0] != sign) for sign in "+-")
+        assert text.count(old) == 1, f"{block.place}: {name[1]} has this {text.count(old)} times:\n{old}"
+        text = text.replace(old, new)
+    file.write_text(text)
+    return name[1]
+
+
+def in_copy(folder: Path, *words: str) -> str:
+    """What Python prints there, with the packages that are there; it ends well."""
+    done = subprocess.run(
+        [sys.executable, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+    )
+    assert done.returncode == 0, f"{words}:\n{done.stdout}{done.stderr}"
+    return done.stdout
