@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-MOST_OWN_NOISE = 64.0
-OWN_NOISE_ACCURACY = 1e-9
+# Factors on the devices' own noise: up to which one is looked for, and how exactly.
+MOST_OWN_NOISE, OWN_NOISE_ACCURACY = 64.0, 1e-9
+# Standard deviation on an entry that single precision carries.
 LARGEST_NOISE = 1e20
 # Of the formulas: below them they have no digits left.
 SMALLEST_EPSILON, SMALLEST_DELTA = 1e-10, 1e-100
@@ -192,10 +193,10 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
     if memory.spent is not None or memory.mean_rate is not None:
         energy = link.at_bound().devices.energy
         memory = memory.after(devices, rates(cell, devices, knowledge), energy, settings.selection.window)
-    heard = (
-        broadcast(settings, radio, cell.dimension, knowledge, cell.bound.mask_bits) if settings.grid.downlink else None
-    )
-    return Opening(devices, knowledge, link, memory, heard, terms.own_noise)
+    downlink = None
+    if settings.grid.downlink:
+        downlink = broadcast(settings, radio, cell.dimension, knowledge, cell.bound.mask_bits)
+    return Opening(devices, knowledge, link, memory, downlink, terms.own_noise)
 
 
 def _filled(cell: Cell, terms: Terms, target: float) -> Terms:
