@@ -137,9 +137,8 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
     )
     clip_norm = settings.local.update_bound if cell.recipe.local.clips_update else math.inf
 
-    slabs: Sequence[slice | None] = [None]
-    if encoder.by_entry and link.by_entry and not state.parameters.is_cuda:
-        slabs = slabs_of(len(state.parameters))
+    by_entry = encoder.by_entry and link.by_entry and not state.parameters.is_cuda
+    slabs = slabs_of(len(state.parameters)) if by_entry else [None]
     reference = torch.zeros_like(state.parameters)
     update_norms, non_finite = np.zeros(len(devices)), np.zeros(len(devices), dtype=np.bool_)
     for chunk in chunks_of(len(devices), world.trainer.chunk):
@@ -153,8 +152,9 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
         update_norms[chunk] = (norms * clipped).cpu().numpy()
 
         for slab in slabs:
-            part = updates if slab is None else updates[:, slab]
-            add_weighted(reference if slab is None else reference[slab], part, weight * clipped)
+            entries = slice(None) if slab is None else slab
+            part = updates[:, entries]
+            add_weighted(reference[entries], part, weight * clipped)
             message = encoder.encode(Batch(part, torch.ones_like(norms), norms, chunk, part=slab))
             link.send(message.scaled(weight), chunk)
     reception = link.close()
