@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from channels.digital import LARGEST_COUNT
+from channels.digital.orthogonal import check_count
 from channels.grid import OfdmaGrid
 
 
@@ -44,8 +44,7 @@ def broadcast_cost(bits: int, worst_snr: float, grid: OfdmaGrid, element_energy:
         raise ValueError(f"an energy of {element_energy:g} a resource element: it must be finite and not negative")
     rate = math.log1p(worst_snr) / math.log(2.0)
     wanted = float(np.ceil(bits / max(rate, sys.float_info.min)))
-    if wanted > LARGEST_COUNT:
-        raise OverflowError(f"{wanted:.2g} resource elements would be needed, more than can be counted")
+    check_count(wanted)
     use = grid.occupy(int(wanted))
     return Broadcast(
         bits=bits,

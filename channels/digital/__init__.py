@@ -5,14 +5,13 @@ from channels.digital.allocation import ALLOCATIONS, Allocation
 from channels.digital.error_models import ERROR_MODELS, ErrorModel
 from channels.digital.mcs import mcs_rate
 from channels.digital.nr_tables import nr_block_error_rate
-from channels.digital.orthogonal import LARGEST_COUNT, OrthogonalCost, capacity_cost
+from channels.digital.orthogonal import OrthogonalCost, capacity_cost
 from channels.digital.send import check_digital, send
 from channels.digital.task import DigitalOutcome, DigitalParameters, DigitalTask
 
 __all__ = [
     "ALLOCATIONS",
     "ERROR_MODELS",
-    "LARGEST_COUNT",
     "Allocation",
     "DigitalOutcome",
     "DigitalParameters",
