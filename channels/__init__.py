@@ -1,4 +1,5 @@
-"""The physics of the uplink: fading, topology, OFDMA grid, channel knowledge, power, antennas, superposition, noise.
+"""The physics of the uplink: fading, topology, OFDMA grid, channel knowledge, power, antennas, superposition, noise,
+digital links, the waveform in time; and what a broadcast downlink takes.
 
 This package knows numpy, scipy, torch and Sionna (imported only where they are used), and never imports `airfl`. A
 channel is [devices, antennas, blocks, subcarriers] everywhere, with axes of length 1 where nothing changes.
