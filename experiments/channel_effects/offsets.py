@@ -42,7 +42,8 @@ def _beyond_prefix(axis: Axes) -> list[str]:
     axis.plot(smooth * 1e6, law, label="loss and leakage, by quadrature", **line(0))
     axis.plot(late * 1e6, found, label="one subcarrier", **dots(0))
     label(axis, "latest arrival (µs)", ERROR, legend="upper left", ylim=(-0.004, 0.14))
-    return [quote(f"prefix {1e6 * PREFIX_S:.2f} µs, no ramp: error", found, {2: "4 µs", 5: "10 µs", 10: "20 µs"})]
+    told = np.round(found, 12)  # within the prefix there is rounding only
+    return [quote(f"prefix {1e6 * PREFIX_S:.2f} µs, no ramp: error", told, {2: "4 µs", 5: "10 µs", 10: "20 µs"})]
 
 
 def timing_error(latest_s: float, frequencies_hz: Array) -> float:
