@@ -6,7 +6,7 @@ Settings are checked with these before torch is imported.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +61,7 @@ class LocalWork(Protocol):
 class LocalSgd:
     """Delta_i = theta_i - theta after local SGD with momentum (PFELS algorithm 2, lines 6 to 11)."""
 
-    clips_update: bool = True
+    clips_update: ClassVar[bool] = True
 
     def kept(self, dimension: int, samples: int) -> tuple[Kept, ...]:
         """Nothing."""
@@ -87,7 +87,7 @@ class PerturbedSgd:
     kept_entries: int
     noise_multiplier: float
     coordinate_clip: float | None
-    clips_update: bool = False
+    clips_update: ClassVar[bool] = False
 
     def kept(self, dimension: int, samples: int) -> tuple[Kept, ...]:
         """Nothing."""
@@ -114,7 +114,7 @@ class GradientEstimate:
     clip: Literal["sample", "batch"] = "sample"
     refresh: float = 0.0
     noise_std: float = 0.0
-    clips_update: bool = False
+    clips_update: ClassVar[bool] = False
 
     def kept(self, dimension: int, samples: int) -> tuple[Kept, ...]:
         """SVRG: the snapshot and its gradient; SAGA: a gradient for every sample, and their mean."""
