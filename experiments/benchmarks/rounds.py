@@ -19,12 +19,13 @@ import airfl
 from airfl.config import Settings
 from airfl.local.batches import BatchRule, plan_batches
 from airfl.local.sgd import normalise
-from airfl.round import World, run_round
-from airfl.simulation import State, build_world
+from airfl.round import State, World, run_round
+from airfl.simulation import build_world
 from airfl.store import Store
 
 DEMO = Path(__file__).resolve().parents[1] / "configs" / "demo.toml"
 TURNS = 7
+CPU = torch.device("cpu")
 
 
 def plain_loop(world: World) -> None:
@@ -109,8 +110,6 @@ def main() -> None:
         )
         print(f"  {name:26s} {statistics.median(whole_rounds(settings, 30) for _ in range(TURNS)):8.1f} rounds/s")
 
-
-CPU = torch.device("cpu")
 
 if __name__ == "__main__":
     main()
