@@ -59,7 +59,8 @@ def align(gains: Array, energy_limits: Array, rms_norms: Array, privacy_bound: f
 
     gains: |hhat_i|; energy_limits: of the round; rms_norms: sqrt(E||m_i||^2) bound of device i's message, C sqrt(k/d)
     for a rand-k message of an update clipped to C; all [devices]. privacy_bound: eps/C_2, inf where there is none.
-    With no device at all beta is the privacy bound.
+    With no device at all beta is the privacy bound. This is the paper's flat channel by itself: rounds ask the policy
+    `pfels`, which gives the same there.
     """
     power_bound = float(np.min(gains * np.sqrt(energy_limits) / rms_norms, initial=np.inf))
     coefficient = min(power_bound, privacy_bound)
