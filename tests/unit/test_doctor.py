@@ -180,7 +180,7 @@ def test_a_broken_base_is_told_in_one_line_and_ends_with_1(
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
+    (tmp_path / "file").touch(0o755)
     assert places.writable(tmp_path / "new" / "deep")
     assert not places.writable(tmp_path / "file")
     assert not places.writable(tmp_path / "file" / "below")
