@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from airfl.report.numbers import figure
+from airfl.report.terminal import two_columns
 from airfl.report.verdict import ADJACENCIES
 
 if TYPE_CHECKING:
@@ -24,15 +25,8 @@ def figures(audit: Audit) -> dict[str, Any]:
 
 def audit_table(audit: Audit) -> Table:
     """Two columns, what and how much."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=f"{audit.scheme}: audit", title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("lower bounds found by attack, each with its own confidence")
-    table.add_column("", justify="right")
-    for name, text in [*_game(audit), *_round(audit), *_run(audit)]:
-        table.add_row(name, text)
-    return table
+    heading = "lower bounds found by attack, each with its own confidence"
+    return two_columns(f"{audit.scheme}: audit", heading, [*_game(audit), *_round(audit), *_run(audit)])
 
 
 def verdict(audit: Audit) -> str:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airfl.budget import Budget
-from airfl.report.figures import COLOURS, check_new_figures, save_figure
+from airfl.report.figures import COLOURS, check_new_figures, lighten, write_figure
 from airfl.report.numbers import figure, scientific
+from airfl.report.terminal import AT_BOUND, two_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,15 +23,7 @@ BINS = 40
 
 def budget_table(budget: Budget, delta: float) -> Table:
     """Two columns, what and how much."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=f"{budget.scheme}: {budget.rounds:,} rounds", title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("every update at its bound, nobody trains")
-    table.add_column("", justify="right")
-    for name, text in _lines(budget, delta):
-        table.add_row(name, text)
-    return table
+    return two_columns(f"{budget.scheme}: {budget.rounds:,} rounds", AT_BOUND, _lines(budget, delta))
 
 
 def _lines(budget: Budget, delta: float) -> list[tuple[str, str]]:
@@ -90,14 +83,8 @@ def _in_d(budget: Budget) -> str:
 
 def plot_budget(budget: Budget, out: Path) -> list[Path]:
     """The figure of a budget; writes out/budget.png and out/budget.pdf, which must not be there, and returns them."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     check_new_figures(out, FILES)
-    drawing = Figure(figsize=(10, 3.8), layout="constrained")
-    FigureCanvasAgg(drawing)
-    draw_budget(drawing, budget)
-    return save_figure(drawing, [out / name for name in FILES])
+    return write_figure(lambda drawing: draw_budget(drawing, budget), [out / name for name in FILES], (10, 3.8))
 
 
 def draw_budget(drawing: Figure, budget: Budget) -> None:
@@ -107,8 +94,7 @@ def draw_budget(drawing: Figure, budget: Budget) -> None:
     right.plot(np.arange(1, budget.rounds + 1), np.cumsum(budget.round_energy), color=COLOURS[0])
     right.set(xlabel="round", ylabel=f"energy of all devices so far ({budget.units})", ylim=(0, None), xlim=(0, None))
     for axis in (left, right):
-        axis.grid(alpha=0.3, linewidth=0.5)
-        axis.spines[["top", "right"]].set_visible(False)
+        lighten(axis)
     drawing.suptitle(f"{budget.scheme}, d = {budget.dimension:,}, {budget.rounds:,} rounds", fontsize="medium")
 
 

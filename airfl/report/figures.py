@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,16 +87,10 @@ def plot(groups: Sequence[tuple[str, Sequence[Rounds]]], out: Path) -> list[Path
 
     Mean over seeds, with a band of one standard deviation over rounds. UserError if a file is there already.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     files = [out / name for name in FILES]
     check_new_files(files)
     curves = [curves_of(label, runs) for label, runs in groups]
-    figure = Figure(figsize=(11, 6.2), layout="constrained")
-    FigureCanvasAgg(figure)
-    draw(figure, curves)
-    return save_figure(figure, files)
+    return write_figure(lambda figure: draw(figure, curves), files, (11, 6.2))
 
 
 def check_new_files(files: Sequence[Path]) -> None:
@@ -115,14 +109,29 @@ def check_new_figures(out: Path, names: Sequence[str]) -> None:
         raise UserError(f"{out}: is a file, a folder is wanted for --plot")
 
 
-def save_figure(figure: Figure, files: Sequence[Path]) -> list[Path]:
-    """Write the figure to each file, in the format its suffix says; returns the files."""
+def write_figure(
+    draw: Callable[[Figure], None], files: Sequence[Path], size: tuple[float, float] | None = None
+) -> list[Path]:
+    """Draw a figure and write it to each file, in the format its suffix says; returns the files. size: inches, where
+    `draw` does not set it."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    draw(figure)
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
         # No date in the file: the same numbers give the same figure.
         metadata: dict[str, Any] = {"CreationDate": None} if file.suffix == ".pdf" else {}
         figure.savefig(file, dpi=150, metadata=metadata)
     return list(files)
+
+
+def lighten(axis: Axes) -> None:
+    """A pale grid, and no frame above and on the right."""
+    axis.grid(alpha=0.3, linewidth=0.5)
+    axis.spines[["top", "right"]].set_visible(False)
 
 
 def draw(figure: Figure, curves: Sequence[Curves]) -> None:
@@ -147,8 +156,7 @@ def draw(figure: Figure, curves: Sequence[Curves]) -> None:
     for column, name in enumerate(("round", f"energy of all devices ({units})", "resource elements")):
         axes[1, column].set_xlabel(name)
     for axis in axes.flat:
-        axis.grid(alpha=0.3, linewidth=0.5)
-        axis.spines[["top", "right"]].set_visible(False)
+        lighten(axis)
         axis.xaxis.get_major_formatter().set_powerlimits((-3, 4))
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=min(5, len(labels)), frameon=False)

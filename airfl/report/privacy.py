@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airfl.report.figures import COLOURS, STYLES, check_new_figures, save_figure
+from airfl.report.figures import COLOURS, STYLES, check_new_figures, lighten, write_figure
 from airfl.report.numbers import figure
+from airfl.report.terminal import AT_BOUND, two_columns
 from airfl.report.verdict import ADJACENCIES
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def privacy_table(privacy: RunPrivacy) -> Table:
         ("ε of the run accounted as Poisson", figure(privacy.epsilon_as_poisson)),
         *_what_would_do(privacy),
     ]
-    return _two_columns(title, caption, [line for line in lines if line[1] != "-"])
+    return two_columns(title, AT_BOUND, [line for line in lines if line[1] != "-"], caption)
 
 
 def _what_would_do(privacy: RunPrivacy) -> list[tuple[str, str]]:
@@ -97,31 +98,13 @@ def bare_table(figures: dict[str, Any]) -> Table:
         f"{figures['delta']:g}; accountant: {figures['accountant']}"
     )
     lines = [(text, figure(figures[key])) for key, text in names.items() if key in figures]
-    return _two_columns("bare numbers", caption, lines)
-
-
-def _two_columns(title: str, caption: str, lines: list[tuple[str, str]]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("every update at its bound, nobody trains" if title != "bare numbers" else "")
-    table.add_column("", justify="right")
-    for name, text in lines:
-        table.add_row(name, text)
-    return table
+    return two_columns("bare numbers", "", lines, caption)
 
 
 def plot_privacy(privacy: RunPrivacy, out: Path) -> list[Path]:
     """Claimed against true over the rounds; writes out/privacy.png and out/privacy.pdf, which must not be there."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     check_new_figures(out, FILES)
-    drawing = Figure(figsize=(7.2, 4.6), layout="constrained")
-    FigureCanvasAgg(drawing)
-    draw_privacy(drawing, privacy)
-    return save_figure(drawing, [out / name for name in FILES])
+    return write_figure(lambda drawing: draw_privacy(drawing, privacy), [out / name for name in FILES], (7.2, 4.6))
 
 
 def draw_privacy(drawing: Figure, privacy: RunPrivacy) -> None:
@@ -145,8 +128,7 @@ def draw_privacy(drawing: Figure, privacy: RunPrivacy) -> None:
     for side in (axis.xaxis, axis.yaxis):
         side.set_major_formatter(lambda value, place: f"{value:,g}")
         side.set_minor_formatter(lambda value, place: "")
-    axis.grid(alpha=0.3, linewidth=0.5)
-    axis.spines[["top", "right"]].set_visible(False)
+    lighten(axis)
     axis.legend(frameon=False, fontsize="small")
     about = privacy.statement
     drawing.suptitle(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airfl.report.figures import COLOURS, PRIVACY, STYLES, Rounds, check_new_files, save_figure
+from airfl.report.figures import COLOURS, PRIVACY, STYLES, Rounds, check_new_files, lighten, write_figure
 from airfl.report.numbers import figure, scientific
 from airfl.report.summary import values_of
 from airfl.report.verdict import ADJACENCIES
@@ -82,18 +82,12 @@ def plot(groups: Sequence[tuple[str, Sequence[Rounds]]], out: Path) -> list[Path
     """Draw the runs, (label, runs) a panel; writes out/privacy.png and out/privacy.pdf and returns them, or nothing
     where no run has a finite figure. UserError if a file is there already.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     files = [out / name for name in FILES]
     check_new_files(files)
     rows = [curves_of(label, runs) for label, runs in groups]
     if not any(row.any_finite for row in rows):
         return []
-    drawing = Figure(layout="constrained")
-    FigureCanvasAgg(drawing)
-    draw(drawing, rows)
-    return save_figure(drawing, files)
+    return write_figure(lambda drawing: draw(drawing, rows), files)
 
 
 def draw(drawing: Figure, rows: Sequence[PrivacyCurves]) -> None:
@@ -157,8 +151,7 @@ def _draw_row(axis: Axes, row: PrivacyCurves) -> None:
     if text := off_scale(row):
         place: dict[str, Any] = {"y": 0.04, "va": "bottom"} if row.any_finite else {"y": 0.5, "va": "center"}
         axis.text(x=0.5, s=text, transform=axis.transAxes, fontsize="small", ha="center", **place)
-    axis.grid(alpha=0.3, linewidth=0.5)
-    axis.spines[["top", "right"]].set_visible(False)
+    lighten(axis)
 
 
 def _scale(axis: Axes, rows: Sequence[PrivacyCurves]) -> None:

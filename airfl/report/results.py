@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from airfl.errors import UserError, unknown_name
 from airfl.report.numbers import figure, scientific
 from airfl.report.summary import Summary
-from airfl.report.table import COLUMNS, HEADING_WIDTH, TableRow, cells, mark, notes, shown
+from airfl.report.table import COLUMNS, TableRow, cells, mark, notes, shown
+from airfl.report.terminal import folded, new_table
 from airfl.results.averages import Average, average
-from airfl.results.collect import Group, Results, short
+from airfl.results.collect import Group, Results, plain, short
 from airfl.results.equal_cost import COSTS, compare_at, costs_to, reached
 
 if TYPE_CHECKING:
@@ -50,21 +51,21 @@ def plain_results(
 ) -> dict[str, Any]:
     """For JSON: axes, groups with mean, deviation and interval of every figure, points that failed or are missing;
     accuracy at the budgets, and the costs of a target accuracy, where they are asked for."""
-    plain: dict[str, Any] = {
+    found: dict[str, Any] = {
         "axes": list(results.axes),
         "groups": [_plain_group(group, budgets or {}, target) for group in ordered(results, by)],
         "failed": dict(results.failed),
         "missing": results.missing,
     }
     if budgets:
-        plain["at"] = dict(budgets)
+        found["at"] = dict(budgets)
     if target is not None:
-        plain["target"] = target
-    return plain
+        found["target"] = target
+    return found
 
 
 def _plain_group(group: Group, budgets: Mapping[str, float], target: float | None) -> dict[str, Any]:
-    plain: dict[str, Any] = {
+    found: dict[str, Any] = {
         "name": group.name,
         "label": group.label,
         "values": dict(group.values),
@@ -75,13 +76,13 @@ def _plain_group(group: Group, budgets: Mapping[str, float], target: float | Non
         "figures": {name: plain_average(one) for name, one in averages(group).items()},
     }
     if budgets:
-        plain["accuracy_at"] = {
+        found["accuracy_at"] = {
             cost: plain_average(compare_at([group], cost, budget)[0]) for cost, budget in budgets.items()
         }
     if target is not None:
-        plain["cost_to"] = {cost: plain_average(one) for cost, one in costs_to([group], target)[0].items()}
-        plain["reached"] = reached(group, target)
-    return plain
+        found["cost_to"] = {cost: plain_average(one) for cost, one in costs_to([group], target)[0].items()}
+        found["reached"] = reached(group, target)
+    return found
 
 
 def plain_average(one: Average) -> dict[str, float]:
@@ -94,11 +95,11 @@ def results_table(results: Results, title: str, by: str | None = None) -> Table:
     groups = ordered(results, by)
     rows = [TableRow(group.name, [run.digest.summary for run in group.runs]) for group in groups]
     columns = shown(rows)
-    table = _table(title, _caption(rows))
+    table = new_table(title, _caption(rows))
     for heading in (*_heads(results), "seeds"):
         table.add_column(heading)
     for column in columns:
-        table.add_column(_folded(column.heading), justify="right")
+        table.add_column(folded(column.heading), justify="right")
     for group, row in zip(groups, rows, strict=True):
         texts = cells(row, columns)[1:]
         interval = averages(group)["test_accuracy"]
@@ -111,13 +112,13 @@ def results_table(results: Results, title: str, by: str | None = None) -> Table:
 def equal_table(results: Results, budgets: dict[str, float], by: str | None = None) -> Table:
     """Accuracy of every group at these budgets, cost -> budget."""
     groups = ordered(results, by)
-    table = _table(
+    table = new_table(
         "accuracy % at equal cost", "of the last evaluation that the budget pays for; - where a run says nothing of it"
     )
     for heading in _heads(results):
         table.add_column(heading)
     for cost, budget in budgets.items():
-        table.add_column(_folded(f"{COSTS[cost]} = {_amount(cost, budget)}"), justify="right")
+        table.add_column(folded(f"{COSTS[cost]} = {_amount(cost, budget)}"), justify="right")
     found = [compare_at(groups, cost, budget) for cost, budget in budgets.items()]
     for place, group in enumerate(groups):
         table.add_row(*_who(results, group), *(_accuracy(column[place]) for column in found))
@@ -127,24 +128,17 @@ def equal_table(results: Results, budgets: dict[str, float], by: str | None = No
 def target_table(results: Results, accuracy: float, by: str | None = None) -> Table:
     """What every group has spent when it first shows that accuracy, a share of 1."""
     groups = ordered(results, by)
-    table = _table(
+    table = new_table(
         f"cost to reach an accuracy of {100 * accuracy:g}%", "mean over seeds; - where not all of them reach it"
     )
     for heading in (*_heads(results), "seeds that do"):
         table.add_column(heading)
     for heading in COSTS.values():
-        table.add_column(_folded(heading), justify="right")
+        table.add_column(folded(heading), justify="right")
     for group, costs in zip(groups, costs_to(groups, accuracy), strict=True):
         amounts = ["-" if math.isinf(one.mean) else _amount(cost, one.mean) for cost, one in costs.items()]
         table.add_row(*_who(results, group), f"{reached(group, accuracy)} of {len(group.runs)}", *amounts)
     return table
-
-
-def _table(title: str, caption: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    return Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=box.SIMPLE_HEAD)
 
 
 def _heads(results: Results) -> list[str]:
@@ -154,8 +148,6 @@ def _heads(results: Results) -> list[str]:
 
 
 def _who(results: Results, group: Group) -> list[str]:
-    from airfl.results.collect import plain
-
     labelled = [group.label] if any(run.label for run in results.runs) else []
     who = [*labelled, *(plain(group.values.get(key)) for key in results.axes)] or [group.scheme]
     return [f"{who[0]}{mark([run.digest.summary for run in group.runs])}", *who[1:]]
@@ -164,12 +156,6 @@ def _who(results: Results, group: Group) -> list[str]:
 def _caption(rows: Sequence[TableRow]) -> str:
     text = notes(rows)
     return text.replace("± standard deviation.", "± standard deviation (95% interval of the mean).")
-
-
-def _folded(heading: str) -> str:
-    import textwrap
-
-    return textwrap.fill(heading, HEADING_WIDTH)
 
 
 def _percent(value: float) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import numpy as np
 
 from airfl.report.numbers import figure, scientific
 from airfl.report.summary import Summary
+from airfl.report.terminal import folded, new_table
 from airfl.report.verdict import ADJACENCIES
 from airfl.trace.schema import NORMALISED
 
@@ -111,7 +111,6 @@ STATEMENT: tuple[Callable[[Summary], str], ...] = (
 )
 STATES = {"running": "unfinished"}
 """What a trace's status means to who reads it later."""
-HEADING_WIDTH = 10  # of a terminal: longer headings are folded
 
 
 @dataclass(frozen=True)
@@ -163,14 +162,10 @@ def cells(row: TableRow, columns: Sequence[Column] = COLUMNS) -> list[str]:
 
 def terminal_table(rows: Sequence[TableRow], title: str) -> Table:
     """The table for a terminal."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", caption=notes(rows), caption_justify="left", box=box.SIMPLE_HEAD)
-    columns = shown(rows)
+    table, columns = new_table(title, notes(rows)), shown(rows)
     table.add_column("")
     for column in columns:
-        table.add_column(textwrap.fill(column.heading, HEADING_WIDTH), justify="right")
+        table.add_column(folded(column.heading), justify="right")
     for row in rows:
         table.add_row(*cells(row, columns))
     return table

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airfl.report.results import plain_average
-from airfl.report.table import HEADING_WIDTH
+from airfl.report.terminal import folded, new_table
 from airfl.results.averages import Average
 from airfl.results.collect import plain, short
 from airfl.sweeps.tuning import Chosen
@@ -19,18 +18,15 @@ if TYPE_CHECKING:
 
 def tuned_table(found: Sequence[Chosen], title: str) -> Table:
     """A line a row: chosen values, how many were tried, validation accuracy, test accuracy."""
-    from rich import box
-    from rich.table import Table
-
     caption = (
         "Mean over seeds ± standard deviation (95% interval of the mean). Chosen by validation accuracy; test accuracy "
         "is of the chosen values alone."
     )
-    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left", box=box.SIMPLE_HEAD)
+    table = new_table(title, caption)
     keys = list(found[0].values)
     table.add_column("row")
     for heading in (*(short(key, keys) for key in keys), "settings tried", "validation accuracy %", "test accuracy %"):
-        table.add_column(textwrap.fill(heading, HEADING_WIDTH), justify="right")
+        table.add_column(folded(heading), justify="right")
     for one in found:
         values = [plain(value) for value in one.values.values()]
         table.add_row(one.row.label or "-", *values, str(one.tried), _percent(one.validation), _percent(one.test))
