@@ -8,12 +8,19 @@ from collections.abc import Callable
 from channels.fading.exponential import exponential
 from channels.fading.fixed import fixed
 from channels.fading.gains import flat_gains, keep_within
-from channels.fading.law import FadingLaw, LawParameters, exceedance, inverse_power, threshold_for
+from channels.fading.law import (
+    FadeStatistics,
+    FadingLaw,
+    LawParameters,
+    exceedance,
+    fade_statistics,
+    inverse_power,
+    threshold_for,
+)
 from channels.fading.nakagami import nakagami
 from channels.fading.rayleigh import rayleigh
 from channels.fading.replay import Replay, read_replay
 from channels.fading.rician import rician
-from channels.fading.statistics import FadeStatistics, fade_statistics
 from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_turns
 
 FADING_LAWS: dict[str, Callable[[LawParameters], FadingLaw]] = {

@@ -48,6 +48,28 @@ class FadingLaw:
     closed_inverse_power: Callable[[float], float] | None = None
 
 
+@dataclass(frozen=True)
+class FadeStatistics:
+    """What is known of a law as a whole, for thresholds and for limits on the mean over fades.
+
+    inverse_power(t): E[P/|h|^2; |h|^2 >= t P] with P = E|h|^2; exceedance(t): P(|h|^2 >= t P); threshold_for(share):
+    the t that this share of fades reaches.
+    """
+
+    inverse_power: Callable[[float], float]
+    exceedance: Callable[[float], float]
+    threshold_for: Callable[[float], float]
+
+
+def fade_statistics(law: FadingLaw) -> FadeStatistics:
+    """The three functions of a law that follow, before any bounds on the gain."""
+    return FadeStatistics(
+        inverse_power=inverse_power(law),
+        exceedance=lambda threshold: exceedance(law, threshold),
+        threshold_for=lambda share: threshold_for(law, share),
+    )
+
+
 def exceedance(law: FadingLaw, threshold: float) -> float:
     """P(|h|^2 >= t E|h|^2): the share of devices, or rounds, that a threshold t keeps."""
     gain = np.sqrt(max(threshold, 0.0) * law.mean_square)
