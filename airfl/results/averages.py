@@ -22,6 +22,11 @@ class Average:
     low: float = math.nan
     high: float = math.nan
 
+    @property
+    def half_width(self) -> float:
+        """Of the interval; nan where there is none."""
+        return self.high - self.mean
+
 
 def average(values: Sequence[float]) -> Average:
     """Over seeds. Without any value everything is nan."""

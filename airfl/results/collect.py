@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -159,6 +160,11 @@ def plain(value: Any) -> str:
     return value if isinstance(value, str) else to_json(value).replace('"', "")
 
 
+def number_of(value: Any) -> float:
+    """A setting's value as a number; nan if it is none."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+
+
 def _of_sweep(listing: Listing) -> list[Result]:
     found = []
     for entry in listing.entries:
@@ -172,7 +178,7 @@ def _of_sweep(listing: Listing) -> list[Result]:
 def _check_values(listing: Listing, run: Result) -> None:
     """UserError where the list says of a run what its own trace does not: it would stand in the wrong line."""
     for key, value in run.values.items():
-        ran = _setting(run.digest, key)
+        ran = run.digest.setting(key)
         if value != ran and key not in RESOLVED and value not in (None, "auto"):
             raise UserError(
                 f"{listing.root / SWEEP_NAME}: says {key} = {plain(value)} of {run.folder.name}, whose trace says "
@@ -189,9 +195,4 @@ def _complete(run: Result, axes: Sequence[str]) -> Result:
     """With the values of keys that only other runs were swept over, from its own settings."""
     if all(key in run.values for key in axes):
         return run
-    return replace(run, values={key: run.values.get(key, _setting(run.digest, key)) for key in axes})
-
-
-def _setting(digest: Digest, key: str) -> Any:
-    section, _, name = key.partition(".")
-    return digest.settings.get(section, {}).get(name)
+    return replace(run, values={key: run.values.get(key, run.digest.setting(key)) for key in axes})

@@ -68,6 +68,11 @@ class Digest:
     settings: Mapping[str, Mapping[str, Any]]
     dimension: int
 
+    def setting(self, key: str) -> Any:
+        """The resolved value of a dotted key; None for one that an older version did not have."""
+        section, _, name = key.partition(".")
+        return self.settings.get(section, {}).get(name)
+
 
 def digest_of(folder: Path) -> Digest:
     """The digest of the run in this folder, as kept there or made from its trace; UserError without a readable one."""

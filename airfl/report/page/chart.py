@@ -195,7 +195,7 @@ def limits(averages: Sequence[Average], most: float = math.inf) -> tuple[float, 
 
 def plus_minus(percent: Average) -> str:
     """A mean in % and half of its interval."""
-    half = percent.high - percent.mean
+    half = percent.half_width
     return f"{percent.mean:.1f} ± {half:.1f}" if math.isfinite(half) else f"{percent.mean:.1f}"
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airfl.report.page.markup import Html, join, tag
-from airfl.report.page.view import View, exactly, number_of, with_interval
+from airfl.report.page.view import View, exactly, with_interval
 from airfl.report.table import Column, mark
 from airfl.results.averages import Average
-from airfl.results.collect import Group, plain
+from airfl.results.collect import Group, number_of, plain
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Cell:
     markup: Html | None = None
 
 
-def number(average: Average, column: Column, note: str = "") -> Cell:
+def number(average: Average, column: Column) -> Cell:
     """A mean and its interval, written as in the terminal; the figure in full on hovering."""
     text = with_interval(average, column) if column.scatter else column.write(average.mean)
-    return Cell(text, average.mean, "; ".join(filter(None, [exactly(average), note])))
+    return Cell(text, average.mean, exactly(average))
 
 
 def setting(value: object) -> Cell:

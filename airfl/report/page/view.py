@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from airfl.report.figures import COLOURS
 from airfl.report.table import Column, TableRow
@@ -127,13 +126,8 @@ def look(number: int) -> Look:
 
 def with_interval(average: Average, column: Column) -> str:
     """A mean as the tables write it, with the half of its 95% interval where there is one."""
-    text, half = column.write(average.mean), half_width(average)
+    text, half = column.write(average.mean), average.half_width
     return f"{text} ± {column.write(half)}" if math.isfinite(half) else text
-
-
-def half_width(average: Average) -> float:
-    """Of the 95% interval; nan where there is none."""
-    return average.high - average.mean
 
 
 def exactly(average: Average) -> str:
@@ -145,11 +139,6 @@ def exactly(average: Average) -> str:
     if math.isfinite(average.deviation):
         text += f", deviation {average.deviation:.6g}, 95% interval {average.low:.6g} to {average.high:.6g}"
     return text
-
-
-def number_of(value: Any) -> float:
-    """A swept value as a number; nan if it is none."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
 
 
 def spread(values: Sequence[float]) -> float:

@@ -11,8 +11,8 @@ import numpy as np
 from airfl.config.json_numbers import to_json
 from airfl.report.paper.lines import LABELS, WIDE, Line, draw_panel, is_wide, line_of
 from airfl.report.paper.look import check_lines, legend, set_scale
-from airfl.report.paper.names import group_names, key_of, lacking, number_of, value_text
-from airfl.results.collect import Group, Results
+from airfl.report.paper.names import group_names, key_of, lacking, value_text
+from airfl.results.collect import Group, Results, number_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,8 +11,7 @@ from typing import Any
 from airfl.errors import UserError, unknown_name
 from airfl.report.figures import check_new_files
 from airfl.report.paper.look import COLUMN, PAGE, render
-from airfl.report.paper.names import number_of
-from airfl.results.collect import Results
+from airfl.results.collect import Results, number_of
 
 AGAINST = "accuracy-against-"
 """Followed by any swept key with numbers: accuracy-against-local.learning_rate."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,11 +73,6 @@ def value_text(key: str, values: Mapping[str, Any]) -> str:
     known, value = key_of(key), values.get(key)
     text = scheme_name(value) if key == SCHEME and isinstance(value, str) else plain(value)
     return text if key == SCHEME else f"{known.symbol} = {'∞' if text == 'inf' else text}{known.unit}"
-
-
-def number_of(value: Any) -> float:
-    """A swept value as a number, nan if it is none."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
 
 
 def lacking(needs: str, results: Results, mend: str) -> UserError:

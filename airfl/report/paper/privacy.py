@@ -11,9 +11,9 @@ import numpy as np
 
 from airfl.report.paper.lines import LABELS, line_of
 from airfl.report.paper.look import check_lines, legend, look, set_scale, text
-from airfl.report.paper.names import group_names, lacking, number_of
+from airfl.report.paper.names import group_names, lacking
 from airfl.results.averages import Average, average
-from airfl.results.collect import Group, Results
+from airfl.results.collect import Group, Results, number_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

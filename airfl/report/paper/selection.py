@@ -47,7 +47,4 @@ def select(results: Results, conditions: Mapping[str, Sequence[Any]]) -> Results
 
 def setting(run: Result, key: str) -> Any:
     """A run's swept value of a dotted key, else what its trace says."""
-    if key in run.values:
-        return run.values[key]
-    section, _, name = key.partition(".")
-    return run.digest.settings.get(section, {}).get(name)
+    return run.values[key] if key in run.values else run.digest.setting(key)

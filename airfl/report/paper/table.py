@@ -155,5 +155,5 @@ def _latex_line(cells: list[str]) -> str:
 def _cell(column: Column, values: list[float]) -> str:
     found = average(values)
     text = "-" if math.isnan(found.mean) else column.write(found.mean)
-    half = found.high - found.mean
+    half = found.half_width
     return f"{text} ± {column.write(half)}" if column.interval and math.isfinite(half) else text

@@ -8,7 +8,7 @@ from airfl.report.numbers import scientific
 from airfl.report.page import chart as draw
 from airfl.report.page.markup import Html, join, paragraph, tag
 from airfl.report.page.pareto import front
-from airfl.report.page.view import MANY, View, half_width, look
+from airfl.report.page.view import MANY, View, look
 from airfl.results.averages import Average, average
 
 COSTS = {"energy": "energy", "resource_elements": "resource elements"}
@@ -54,11 +54,8 @@ def _plot(view: View, cost: str, spent: Sequence[Average], best: Sequence[int]) 
     ]
     for number, kind in enumerate(view.kinds):
         places = [place for place, group in enumerate(view.groups) if view.kind(group) == kind]
-        averages, costs, style = (
-            [view.accuracies[place] for place in places],
-            [spent[place] for place in places],
-            look(number),
-        )
+        averages, costs = [view.accuracies[place] for place in places], [spent[place] for place in places]
+        style = look(number)
         texts = [
             f"{view.name(view.groups[place])}\naccuracy: {draw.plus_minus(view.accuracies[place])} %\n"
             f"{title}: {scientific(spent[place].mean)}"
@@ -67,8 +64,8 @@ def _plot(view: View, cost: str, spent: Sequence[Average], best: Sequence[int]) 
         bars = {}
         if len(view.groups) <= MANY:
             bars = {
-                "error_x": draw.whiskers([half_width(one) for one in costs], style),
-                "error_y": draw.whiskers([half_width(one) for one in averages], style),
+                "error_x": draw.whiskers([one.half_width for one in costs], style),
+                "error_y": draw.whiskers([one.half_width for one in averages], style),
             }
         traces.append(
             draw.points(str(number), [one.mean for one in costs], [one.mean for one in averages], texts, style, **bars)

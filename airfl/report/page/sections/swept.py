@@ -7,8 +7,8 @@ import math
 from airfl.report.numbers import figure
 from airfl.report.page import chart as draw
 from airfl.report.page.markup import Html, join, paragraph, tag
-from airfl.report.page.view import View, half_width, look, number_of, or_least
-from airfl.results.collect import plain
+from airfl.report.page.view import View, look, or_least
+from airfl.results.collect import number_of, plain
 
 LINES = 14  # of a plot: those that reach the highest accuracy
 
@@ -68,4 +68,4 @@ def _line(view: View, key: str, name: str, places: list[int], number: int) -> dr
         for value, one in zip(values, averages, strict=True)
     ]
     trace = draw.curve(str(number), values, [one.mean for one in averages], texts, style)
-    return {**trace, "mode": "lines+markers", "error_y": draw.whiskers([half_width(one) for one in averages], style)}
+    return {**trace, "mode": "lines+markers", "error_y": draw.whiskers([one.half_width for one in averages], style)}
