@@ -21,10 +21,10 @@ COSTS = {
 """What is spent, by its name in a course, and its heading."""
 
 
-def check_cost(name: str, option: str = "--at") -> None:
+def check_cost(name: str) -> None:
     """UserError for something that is no cost."""
     if name not in COSTS:
-        raise UserError(unknown_name(option, name, COSTS))
+        raise UserError(unknown_name("--at", name, COSTS))
 
 
 def check_units(groups: Sequence[Group], cost: str) -> None:
@@ -41,7 +41,8 @@ def common_budget(groups: Sequence[Group], cost: str) -> float:
     digital links alone where there are such: the ideal link costs orders of magnitude more."""
     check_cost(cost)
     real = [group for group in groups if group.link != "ideal"] or list(groups)
-    spent = [float(run.digest.course[cost][-1]) for group in real for run in group.runs if len(_rounds(run))]
+    courses = [run.digest.course[cost] for group in real for run in group.runs]
+    spent = [float(course[-1]) for course in courses if len(course)]
     if not spent:
         raise UserError(f"--at {cost}: no run was evaluated")
     least = min(spent)
@@ -86,7 +87,3 @@ def costs_to(groups: Sequence[Group], accuracy: float) -> list[dict[str, Average
 def reached(group: Group, accuracy: float) -> int:
     """How many of its runs reach that accuracy."""
     return sum(math.isfinite(cost_to(run, "rounds", accuracy)) for run in group.runs)
-
-
-def _rounds(run: Result) -> np.ndarray:
-    return run.digest.course["rounds"]
