@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from airfl.errors import UserError
-from airfl.output import ROWS_NAME, check_new, replace_text
+from airfl.output import ROWS_NAME, check_new, name_of_label, replace_text
 
 
 def row_folders(labels: Sequence[str]) -> list[str]:
     """A folder name for each label; UserError if two labels give the same."""
-    names = [re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-.") or "row" for label in labels]
+    names = [name_of_label(label) or "row" for label in labels]
     for name, label in zip(names, labels, strict=True):
         if names.count(name) > 1:
             raise UserError(f"[[compare]]: the label {label!r} is there twice, or as good as; give each row its own")

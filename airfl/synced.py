@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from airfl.output import replacing
+
 
 def sync(file: BinaryIO | Any) -> None:
     """Have what was written to an open file on disk."""
@@ -25,13 +27,7 @@ def sync_path(path: Path) -> None:
 
 def write_synced(path: Path, write: Callable[[BinaryIO], Any]) -> None:
     """write(file), then put it in its place: a kill or a power cut at any moment leaves the old file or the new one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            write(file)
-            sync(file)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        write(file)
+        sync(file)
     sync_path(path.parent)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airfl.errors import UserError, unknown_name
-from airfl.output import TRACE_NAME
+from airfl.output import TRACE_NAME, check_can_be_folder
 
 if TYPE_CHECKING:
     import xarray
@@ -85,11 +85,7 @@ def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None
 
 
 def _check_target(folder: Path, form: Format) -> None:
-    for part in (folder, *folder.parents):
-        if part.exists():
-            if not part.is_dir():
-                raise UserError(f"{part}: is a file, an output folder is wanted")
-            break
+    check_can_be_folder(folder)
     for name in form.files:
         if (folder / name).exists():
             raise UserError(f"{folder / name}: is there already; choose another --out, or delete it")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airfl.config.json_numbers import to_json
 from airfl.errors import UserError
+from airfl.output import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,9 +63,8 @@ def write(results: Results, out: Path, replace: bool = False) -> list[Path]:
     table = frame(results)
     out.mkdir(parents=True, exist_ok=True)
     for file, save in zip(files, (table.to_parquet, table.to_csv), strict=True):
-        temporary = file.with_name(f".{file.name}")
-        save(temporary, index=False)
-        temporary.replace(file)
+        with replacing(file) as temporary:
+            save(temporary, index=False)
     return files
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from airfl.config import Settings, differences, to_json
 from airfl.errors import UserError
 from airfl.lock import locked
-from airfl.output import SWEEP_NAME, TRACE_NAME, is_a_name, replace_text
+from airfl.output import SWEEP_NAME, TRACE_NAME, check_can_be_folder, is_a_name, replace_text
 from airfl.synced import sync_path
 
 SCHEMA = "airfl-sweep/1"
@@ -86,11 +86,7 @@ def open_folder(root: Path) -> Listing:
     """The sweep to go on with, or an empty one; UserError for a folder that holds something else."""
     if (root / SWEEP_NAME).exists():
         return read_listing(root)
-    for part in (root, *root.parents):
-        if part.exists():
-            if not part.is_dir():
-                raise UserError(f"{part}: is a file, an output folder is wanted")
-            break
+    check_can_be_folder(root)
     if root.exists() and any(file.name != LOCK_NAME for file in root.iterdir()):
         raise UserError(f"{root}: holds files of something else and no {SWEEP_NAME}; choose another --out")
     return Listing(root)

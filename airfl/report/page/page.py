@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from airfl.errors import UserError
+from airfl.output import replacing
 from airfl.report.page.markup import Html, join, tag
 from airfl.report.page.sections import SECTIONS
 from airfl.report.page.view import View
@@ -36,13 +36,9 @@ def write_page(
     check_target(target)
     page = html_page(View(read_some_results(places), tuple(places), tuple(notes)))
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
+    with replacing(target) as temporary:
         # A path on disk may hold bytes that are no text.
         temporary.write_bytes(page.encode("utf-8", "replace"))
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
     return target
 
 

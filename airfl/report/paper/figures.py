@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from airfl.errors import UserError, unknown_name
+from airfl.output import replacing
 from airfl.report.figures import check_new_files
 from airfl.report.paper.look import COLUMN, PAGE, render
 from airfl.results.collect import Results, number_of
@@ -157,9 +158,8 @@ def draw_figures(
             left_out(line)
     folder.mkdir(parents=True, exist_ok=True)
     for file, content in made.items():
-        temporary = file.with_name(f".{file.name}")
-        temporary.write_bytes(content)
-        temporary.replace(file)
+        with replacing(file) as temporary:
+            temporary.write_bytes(content)
     return list(made)
 
 
