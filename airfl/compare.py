@@ -12,12 +12,14 @@ from airfl.errors import DivergedError
 from airfl.record import Record
 from airfl.report.summary import Summary, summary_of
 from airfl.rows import check_comparison, row_folders, write_rows
+from airfl.run_files import Progress
 from airfl.simulation import failure_of, is_complete, run
 from airfl.streams import Streams
 from airfl.tasks.datasets import data_folders, load_dataset
 from airfl.tasks.task import build_task
 
-Progress = Callable[[str, int, int, Record], None]
+LabelledProgress = Callable[[str, int, int, Record], None]
+"""As `Progress` of a run, with its label first."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ def compare(
     seeds: int,
     out: Path,
     device: str = "cpu",
-    progress: Progress | None = None,
+    progress: LabelledProgress | None = None,
     data_dir: str | Path | None = None,
     *,
     resume: bool = False,
@@ -90,7 +92,7 @@ def check_tasks(rows: Sequence[Row], folders: Sequence[Path]) -> None:
             build_task(row.settings, load_dataset(row.settings.task.dataset, folders), Streams(row.settings.run.seed))
 
 
-def _tell(progress: Progress | None, what: str) -> Callable[[int, int, Record], None] | None:
+def _tell(progress: LabelledProgress | None, what: str) -> Progress | None:
     if progress is None:
         return None
     return lambda done, rounds, record: progress(what, done, rounds, record)

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airfl.errors import UserError
+from airfl.output import name_of_label
 
 if TYPE_CHECKING:
+    from airfl.compare import LabelledProgress
     from airfl.record import Record
-
-    Progress = Callable[[int, int, Record], None]
-    LabelledProgress = Callable[[str, int, int, Record], None]
+    from airfl.run_files import Progress
 
 FOLDER = "tensorboard"
 EVENTS = "events.out.tfevents.{}.airfl"
@@ -89,7 +88,7 @@ def live_rows(out: str | Path | None, also: LabelledProgress | None = None) -> I
         def report(label: str, done: int, rounds: int, record: Record) -> None:
             if out is not None:
                 if label not in boards:
-                    boards[label] = _Board(Path(out) / FOLDER / _folder_name(label))
+                    boards[label] = _Board(Path(out) / FOLDER / name_of_label(label))
                     files.callback(boards[label].close)
                 boards[label].write(done, record)
             if also is not None:
@@ -133,7 +132,3 @@ class _Board:
     def close(self) -> None:
         """Whatever was written is on disk."""
         self._file.close()
-
-
-def _folder_name(label: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", label.lower()).strip("-.")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from airfl.checkpoint import LOCK_NAME, Cadence, DamagedError, Keeper, Saved, discard, keeping, kept_records
 from airfl.checkpoint.state import to_arrays
@@ -21,11 +21,8 @@ from airfl.run_trace import open_writer
 from airfl.synced import sync_path
 from airfl.trace import TraceWriter
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Progress = Callable[[int, int, Record], None]
-
+Progress = Callable[[int, int, Record], None]
+"""Told after every round: rounds done, rounds of the run, the round's record."""
 SECONDS_BETWEEN_LOOKS = 1.0
 
 

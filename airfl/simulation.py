@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,10 +26,9 @@ from airfl.local.public import public_update
 from airfl.memory import check_store
 from airfl.output import TRACE_NAME, check_no_run
 from airfl.precision import precision
-from airfl.record import Record
 from airfl.report.summary import Summary, summarise
 from airfl.round import State, World, run_round
-from airfl.run_files import written, written_alone
+from airfl.run_files import Progress, written, written_alone
 from airfl.server import mean_weights
 from airfl.streams import Streams
 from airfl.tasks import build_model
@@ -41,8 +40,6 @@ from airfl.trace.integrity import read_seal
 
 if TYPE_CHECKING:
     import xarray
-
-Progress = Callable[[int, int, Record], None]
 
 
 @dataclass(frozen=True)
