@@ -7,7 +7,7 @@ length d is made, so d = 10^7 and T = 2,000 take seconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -91,11 +91,7 @@ def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budge
     """
     cell = cell_of(settings, data_dir)
     settings = cell.settings
-    rounds, memory = [], cell.memory
-    for index in range(settings.run.rounds):
-        opening = open_round(cell, index, memory)
-        rounds.append(_in_short(cell, opening, index + 1))
-        memory = opening.memory
+    rounds = [_in_short(cell, opening, index + 1) for index, opening in enumerate(opened_rounds(cell))]
     multiplier = min(one.noise_multiplier for one in rounds)
     coefficient = np.array([one.alignment_coefficient for one in rounds])
     binding = np.array([one.privacy_bound_binding for one in rounds])
@@ -131,6 +127,15 @@ def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budge
         privacy_bound_binding=binding,
         round_energy=energy,
     )
+
+
+def opened_rounds(cell: Cell) -> Iterator[Opening]:
+    """All rounds of a run, opened one after another; nobody trains, so that nothing is sent."""
+    memory = cell.memory
+    for index in range(cell.settings.run.rounds):
+        opening = open_round(cell, index, memory)
+        memory = opening.memory
+        yield opening
 
 
 @dataclass(frozen=True)

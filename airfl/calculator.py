@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.budget import cell_of
-from airfl.cell import Cell, build_ledger, noise_multiplier, open_round, release_event
+from airfl.budget import cell_of, opened_rounds
+from airfl.cell import Cell, build_ledger, noise_multiplier, release_event
 from airfl.config import Settings
 from airfl.privacy.accountants import accountant
 from airfl.privacy.accountants.bins import on_lattice
@@ -178,11 +178,10 @@ def unmet(settings: Settings, epsilon: float, data_dir: str | Path | None = None
 
 def rounds_of(cell: Cell) -> Rounds:
     """All rounds with their updates at their bound, and no learning."""
-    claim, memory = cell.recipe.claim, cell.memory
+    claim = cell.recipe.claim
     events, devices, claimed, multipliers = [], [], [], []
-    for index in range(cell.settings.run.rounds):
-        opening = open_round(cell, index, memory)
-        memory, report = opening.memory, opening.link.at_bound()
+    for index, opening in enumerate(opened_rounds(cell)):
+        report = opening.link.at_bound()
         multipliers.append(noise_multiplier(cell, report))
         events.append(release_event(cell, multipliers[-1]))
         devices.append(opening.devices)
