@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.config import to_json
-from airfl.exports.format import SIGNALS, Format, about, with_dimensions
+from airfl.exports.format import Format, about, signals_left_out, with_dimensions
 
 if TYPE_CHECKING:
     import xarray
@@ -36,8 +36,7 @@ def write(trace: xarray.Dataset, folder: Path) -> None:
 
 def left_out(trace: xarray.Dataset) -> str | None:
     """Signals."""
-    signals = [name for name in SIGNALS if name in trace]
-    return f"{', '.join(signals)} are left out of CSV; --to sigmf, mat or npz has them" if signals else None
+    return signals_left_out(trace, "CSV")
 
 
 Columns = list[NDArray[Any]]

@@ -33,6 +33,12 @@ class Format:
     left_out: Callable[[xarray.Dataset], str | None] = nothing
 
 
+def signals_left_out(trace: xarray.Dataset, kind: str) -> str | None:
+    """What a format of this kind, which has no place for signals, says of them."""
+    signals = [name for name in SIGNALS if name in trace]
+    return f"{', '.join(signals)} are left out of {kind}; --to sigmf, mat or npz has them" if signals else None
+
+
 def attributes_of(thing: xarray.Dataset | xarray.DataArray) -> dict[str, Any]:
     """Attributes as plain Python: text and numbers."""
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in thing.attrs.items()}

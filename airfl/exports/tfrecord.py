@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from airfl.config import to_json
 from airfl.errors import UserError
-from airfl.exports.format import SIGNALS, Format, about, with_dimensions
+from airfl.exports.format import Format, about, signals_left_out, with_dimensions
 
 if TYPE_CHECKING:
     import xarray
@@ -33,9 +33,8 @@ def check(trace: xarray.Dataset) -> None:
 
 
 def left_out(trace: xarray.Dataset) -> str | None:
-    """Signals, and what is not of a round."""
-    signals = [name for name in SIGNALS if name in trace]
-    return f"{', '.join(signals)} are left out of TFRecord; --to sigmf, mat or npz has them" if signals else None
+    """Signals."""
+    return signals_left_out(trace, "TFRecord")
 
 
 def write(trace: xarray.Dataset, folder: Path) -> None:
