@@ -18,7 +18,7 @@ SECONDS_BETWEEN_LINES = 5.0
 def text_of(status: Status, seconds: float, since_first: float) -> str:
     """Counts, and the time left as the points so far tell; seconds since the beginning, and since a first point ended,
     which tells little: processes had to start for it."""
-    ran, left = status.done + status.failed, status.points - status.before - status.done - status.failed
+    ran, left = status.done + status.failed, status.points - status.ended
     parts = [f"{status.before + status.done} of {status.points} points"]
     if status.before and not ran:
         parts.append(f"{status.before} finished before")
@@ -43,7 +43,7 @@ def duration(seconds: float) -> str:
 
 def failure(status: Status) -> str | None:
     """The line for a point that has just failed."""
-    return f"failed: {status.last}: {status.cause}" if status.cause is not None else None
+    return " ".join(f"failed: {status.last}: {status.cause}".split()) if status.cause is not None else None
 
 
 @contextmanager
@@ -61,9 +61,8 @@ def sweep_progress() -> Iterator[Report]:
         def report(status: Status) -> None:
             line = failure(status)
             if line:
-                console.print(" ".join(line.split()), markup=False, highlight=False, soft_wrap=True)
-            ended = status.before + status.done + status.failed
-            bar.update(task, total=status.points, completed=ended, text=clock(status).partition(", ")[2])
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
+            bar.update(task, total=status.points, completed=status.ended, text=clock(status).partition(", ")[2])
 
         yield report
 
@@ -91,10 +90,9 @@ class _Lines:
     def show(self, status: Status, text: str) -> None:
         line = failure(status)
         if line:
-            print(" ".join(line.split()), file=sys.stderr, flush=True)
+            print(line, file=sys.stderr, flush=True)
         now = time.monotonic()
-        ended = status.before + status.done + status.failed
-        first_or_last = ended == status.points or not (status.done or status.failed)
+        first_or_last = status.ended == status.points or not (status.done or status.failed)
         if first_or_last or now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
             print(text, file=sys.stderr, flush=True)

@@ -36,6 +36,11 @@ class Status:
     last: str = ""
     cause: str | None = None
 
+    @property
+    def ended(self) -> int:
+        """Points that are finished or have failed, before and since."""
+        return self.before + self.done + self.failed
+
     def after(self, last: str, cause: str | None) -> Status:
         """When one more point has ended."""
         failed = cause is not None

@@ -1,4 +1,4 @@
-"""What a worker does for a point: the run, its digest, one error line."""
+"""What goes to a worker, what runs there, and what comes back."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from airfl.config.load import override_row, read_rows, read_tables, validate, without_rows
+from airfl.config.load import override, override_row, read_rows, read_tables, validate, without_rows
 from airfl.errors import MachineError, UserError
 from airfl.output import replace_text
 from airfl.results.averages import Average, average
@@ -143,8 +143,6 @@ def of_row(groups: Sequence[Group], row: TunedRow, tried: Sequence[Mapping[str, 
 def write_tuned(config: str | Path, overrides: Sequence[str], found: Sequence[Chosen], out: Path) -> Path:
     """A settings file for `airfl run` and `airfl compare`: the given one with the chosen values, a row each."""
     import tomli_w
-
-    from airfl.config.load import override
 
     tables = override(without_rows(read_tables(config)), overrides)
     tables = override_row(tables, {"run.tuned": True})
