@@ -37,9 +37,12 @@ def get(
     data_dir: DataDir = None,
 ) -> None:
     """Download a data set into --data-dir, else AIRFL_DATA, else ./data."""
-    from airfl.tasks.datasets import data_folders
+    from airfl.tasks.datasets import DATASETS, data_folders
     from airfl.tasks.downloads.download import get as download
+    from airfl.tasks.downloads.sources import DOWNLOADS, hosts
 
+    if name in DOWNLOADS:
+        say(f"{name}: from {', '.join(hosts(name))}; licence: {DATASETS[name].licence}")
     with _bytes_progress() as report:
         files = download(name, data_folders(data_dir)[0], report)
     say(f"there now: {', '.join(str(file) for file in files)}")

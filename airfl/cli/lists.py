@@ -48,11 +48,17 @@ def models(as_json: AsJson = False) -> None:
 
 
 def datasets(as_json: AsJson = False) -> None:
-    """The data sets: name, input shape, classes."""
+    """The data sets: name, input shape, classes, licence."""
     from airfl.tasks.datasets import DATASETS
 
     listing = [
-        {"name": name, "input_shape": list(d.input_shape), "classes": d.classes, "text": d.text}
+        {
+            "name": name,
+            "input_shape": list(d.input_shape),
+            "classes": d.classes,
+            "text": d.text,
+            "licence": d.licence,
+        }
         for name, d in DATASETS.items()
     ]
     print_list(listing, as_json)

@@ -75,6 +75,8 @@ def test_get_downloads_into_the_first_folder_with_progress(
     assert told.out == ""
     assert "file.gz: 2.0 MB of 2.0" in told.err
     assert f"there now: {tmp_path / 'chosen' / 'file.gz'}" in told.err
+    assert "mnist: from ossci-datasets.s3.amazonaws.com, " in told.err
+    assert "licence: MNIST: not stated with the files" in told.err
 
 
 @pytest.mark.parametrize("command", ["run", "compare"])

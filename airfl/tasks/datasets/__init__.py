@@ -36,6 +36,7 @@ class DatasetEntry:
     home: the module with its `files` and `load`; folders: where it may lie below a data folder, its own name first;
     input_shape: of one input; training_samples: how many there are for training, for checks before data is read (of
     LEAF's data sets the nine tenths or four fifths of the complete one: a copy may have fewer); kind: what inputs are;
+    licence: the terms of use, as far as whoever publishes it states them;
     writers: what names the writer of each sample, empty where nothing does; cached: decoded arrays are kept.
     """
 
@@ -45,6 +46,7 @@ class DatasetEntry:
     classes: int
     training_samples: int
     text: str
+    licence: str
     writers: str = ""
     kind: Kind = "pixels"
     cached: bool = True
@@ -63,6 +65,7 @@ DATASETS: dict[str, DatasetEntry] = {
         10,
         10_000,
         "10,000 + 2,000 images of Fashion-MNIST, kept with the code",
+        "MIT, Zalando SE",
         cached=False,
     ),
     "fashion-mnist": DatasetEntry(
@@ -72,6 +75,7 @@ DATASETS: dict[str, DatasetEntry] = {
         10,
         60_000,
         "60,000 + 10,000 pictures of clothes, idx files",
+        "MIT, Zalando SE",
     ),
     "mnist": DatasetEntry(
         "mnist",
@@ -80,6 +84,7 @@ DATASETS: dict[str, DatasetEntry] = {
         10,
         60_000,
         "60,000 + 10,000 digits, idx files; by 539 writers with QMNIST's label files",
+        "MNIST: not stated with the files, Y. LeCun and C. Cortes; QMNIST's repository: BSD 3-Clause",
         writers="QMNIST's label files",
     ),
     "cifar10": DatasetEntry(
@@ -95,6 +100,7 @@ DATASETS: dict[str, DatasetEntry] = {
         10,
         50_000,
         "50,000 + 10,000 colour pictures, binary or pickled batches",
+        "not stated; to be cited: A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009",
     ),
     "femnist": DatasetEntry(
         "femnist",
@@ -103,6 +109,7 @@ DATASETS: dict[str, DatasetEntry] = {
         62,
         736_065,
         "characters by writer, LEAF's JSON or a compact npz",
+        "not stated; characters of NIST Special Database 19, prepared by LEAF (BSD 2-Clause)",
         writers="its own files",
     ),
     "svhn": DatasetEntry(
@@ -112,6 +119,7 @@ DATASETS: dict[str, DatasetEntry] = {
         10,
         73_257,
         "73,257 + 26,032 digits of house numbers, .mat files",
+        "non-commercial use only; Y. Netzer and others, Stanford and Google, 2011",
     ),
     "svhn-extra": DatasetEntry(
         "svhn_extra",
@@ -120,6 +128,7 @@ DATASETS: dict[str, DatasetEntry] = {
         10,
         604_388,
         "the same with its 531,131 additional digits, 604,388 + 26,032 (Fed-SMP)",
+        "non-commercial use only; Y. Netzer and others, Stanford and Google, 2011",
     ),
     "a9a-sample": DatasetEntry(
         "a9a_sample",
@@ -128,6 +137,7 @@ DATASETS: dict[str, DatasetEntry] = {
         2,
         2_000,
         "2,000 + 1,000 rows of a9a, kept with the code",
+        "derived from UCI Adult (CC BY 4.0), B. Becker and R. Kohavi",
         kind="features",
         cached=False,
     ),
@@ -138,6 +148,7 @@ DATASETS: dict[str, DatasetEntry] = {
         2,
         32_561,
         "32,561 + 16,281 people by 123 features that are 0 or 1, LIBSVM text",
+        "derived from UCI Adult (CC BY 4.0), B. Becker and R. Kohavi",
         kind="features",
     ),
     "shakespeare": DatasetEntry(
@@ -147,6 +158,7 @@ DATASETS: dict[str, DatasetEntry] = {
         90,
         3_380_926,
         "80 characters and the next one by speaker, LEAF's JSON",
+        "the plays are in the public domain; Project Gutenberg's edition, under its terms; LEAF (BSD 2-Clause)",
         writers="its own files",
         kind="text",
     ),
@@ -157,6 +169,7 @@ DATASETS: dict[str, DatasetEntry] = {
         90,
         652_703,
         "the same from plain texts of the plays, every fifth position",
+        "the plays are in the public domain; Project Gutenberg's edition, under its terms",
         writers="its own files",
         kind="text",
     ),

