@@ -1,0 +1,71 @@
+"""The script that traces gains: where devices walk, what it writes, what it refuses. Tracing wants the extra [rt]."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import h5py
+import numpy as np
+import pytest
+
+from channels.fading.replay import read_replay
+from tests.conftest import ROOT
+
+SCRIPT = ROOT / "experiments" / "ray_traced_gains.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("ray_traced_gains", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def traced(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(SCRIPT), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_it_is_short_enough_to_be_copied() -> None:
+    assert len(SCRIPT.read_text().splitlines()) < 80
+
+
+def test_devices_start_on_the_street_and_walk_along_it(script: ModuleType) -> None:
+    positions = script.walk(rounds=4, devices=50, step_m=0.5, seed=3)
+    np.testing.assert_array_equal(positions, script.walk(4, 50, 0.5, 3))
+    assert not np.array_equal(positions, script.walk(4, 50, 0.5, 4))
+    for axis, (low, high) in enumerate(script.STREET_M):
+        assert low <= positions[0, :, axis].min() < positions[0, :, axis].max() <= high
+    steps = np.diff(positions, axis=0)
+    np.testing.assert_allclose(np.abs(steps[:, :, 0]), 0.5)
+    assert set(np.sign(steps[0, :, 0])) == {-1.0, 1.0}
+    assert not steps[:, :, 1:].any()
+
+
+def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "gains.h5").write_text("mine")
+    done = traced("--out", tmp_path / "gains.h5")
+    assert done.returncode == 1
+    assert done.stderr.strip() == f"{tmp_path / 'gains.h5'}: is there already; give a new file"
+    assert (tmp_path / "gains.h5").read_text() == "mine"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mitsuba") is None, reason="sionna-rt is not installed")
+def test_the_gains_replay(tmp_path: Path) -> None:
+    done = traced("--out", tmp_path / "gains.h5", "--rounds", 2, "--devices", 6)
+    assert done.returncode == 0, done.stderr
+    replay = read_replay(tmp_path / "gains.h5", rounds=2, devices=6)
+    assert np.mean(np.abs(replay.gains) ** 2) == pytest.approx(1)
+    assert not np.allclose(replay.gains[0], replay.gains[1])
+    with h5py.File(tmp_path / "gains.h5") as file:
+        # Free space at the distances of the street: 31 to 99 m, and reflections no stronger than the direct path.
+        wavelength = 299_792_458 / file["gains"].attrs["carrier_hz"]
+        loss = [wavelength / (4 * np.pi * metres) for metres in (20, 500)]
+        assert loss[1] < file["gains"].attrs["scale"] < 2 * loss[0]
