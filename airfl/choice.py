@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +20,26 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-def choose(cell: Cell, round_index: int, memory: Memory) -> tuple[Ids, Knowledge, Ids, Ids]:
-    """Who takes part and what is known of their channels; whose channel was estimated, and which rows of these were
-    taken."""
+class Choice(NamedTuple):
+    """devices: who takes part, [r]; knowledge: of their channels; estimated: whose channel was, [c]; rows: where among
+    these the devices are, [r]."""
+
+    devices: Ids
+    knowledge: Knowledge
+    estimated: Ids
+    rows: Ids
+
+
+def choose(cell: Cell, round_index: int, memory: Memory) -> Choice:
+    """The devices of a round, and their channels as they are known."""
     settings, streams = cell.settings, cell.streams
     run, rule = settings.run, SELECTIONS[settings.selection.kind]
     if rule.among is None:
-        devices = select(settings.selection.kind, streams, round_index, run.devices, run.selected)
-        devices, knowledge = _known(cell, round_index, devices)
-        return devices, knowledge, devices, np.arange(len(devices))
-    drawn = settings.selection.candidates or run.devices
+        drawn = select(settings.selection.kind, streams, round_index, run.devices, run.selected)
+        return _without_hearing(cell, round_index, drawn)
+    count = settings.selection.candidates or run.devices
     ids = np.sort(
-        streams.generator(Purpose.CANDIDATES, round_index).choice(run.devices, drawn, replace=False, shuffle=False)
+        streams.generator(Purpose.CANDIDATES, round_index).choice(run.devices, count, replace=False, shuffle=False)
     )
     everyone = None
     if rule.hears:
@@ -49,11 +57,15 @@ def choose(cell: Cell, round_index: int, memory: Memory) -> tuple[Ids, Knowledge
         Limits(run.selected, settings.selection.min_gain, settings.selection.energy_budget or np.inf),
         streams.generator(Purpose.SELECT, round_index),
     )
-    devices = ids[rows]
     if everyone is None:
-        devices, knowledge = _known(cell, round_index, devices)
-        return devices, knowledge, devices, np.arange(len(devices))
-    return devices, everyone.take(rows), ids, rows
+        return _without_hearing(cell, round_index, ids[rows])
+    return Choice(ids[rows], everyone.take(rows), ids, rows)
+
+
+def _without_hearing(cell: Cell, round_index: int, devices: Ids) -> Choice:
+    """Devices that were taken whatever their channels are: theirs alone are estimated."""
+    devices, knowledge = _known(cell, round_index, devices)
+    return Choice(devices, knowledge, devices, np.arange(len(devices)))
 
 
 def _known(cell: Cell, round_index: int, devices: Ids) -> tuple[Ids, Knowledge]:
