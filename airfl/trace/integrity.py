@@ -163,8 +163,13 @@ class _Checked(io.RawIOBase):
         super().close()
 
 
+def hdf5_locks() -> bool:
+    """Whether HDF5 locks files here: unless it was told not to."""
+    return os.environ.get("HDF5_USE_FILE_LOCKING", "").upper() not in ("FALSE", "0")
+
+
 def _lock(file: int) -> None:
-    if os.environ.get("HDF5_USE_FILE_LOCKING", "").upper() in ("FALSE", "0"):
+    if not hdf5_locks():
         return
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

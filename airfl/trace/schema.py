@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 SCHEMA = "airfl-trace/1"
-NAN, NOBODY, NOT_A_FLAG = float("nan"), -1, -1
+NAN, NOBODY = float("nan"), -1
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,16 @@ class Variable:
 
 
 def _per_round(name: str, units: str, long_name: str, dtype: str = "f8") -> Variable:
-    return Variable(name, ("round",), dtype, NAN if dtype == "f8" else -1, units, long_name)
+    return Variable(name, ("round",), dtype, _fill(dtype), units, long_name)
 
 
 def _per_slot(name: str, dtype: str, units: str, long_name: str) -> Variable:
-    fill = NOBODY if dtype.startswith("i") else NAN
-    return Variable(name, ("round", "slot"), dtype, fill, units, long_name)
+    return Variable(name, ("round", "slot"), dtype, _fill(dtype), units, long_name)
+
+
+def _fill(dtype: str) -> float:
+    """What stands where nothing was written; whole numbers have no nan."""
+    return NOBODY if dtype.startswith("i") else NAN
 
 
 NORMALISED = "normalised"

@@ -13,6 +13,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from airfl.trace.integrity import hdf5_locks
+
 
 class Sink(io.RawIOBase):
     """A new file, locked as HDF5 locks one that it writes. Nothing may interrupt what HDF5 does with it: see
@@ -25,7 +27,7 @@ class Sink(io.RawIOBase):
         self._place = self._end = 0
         self._fault: OSError | None = None
         self._unwritten: list[tuple[int, bytes]] = []
-        if os.environ.get("HDF5_USE_FILE_LOCKING", "").upper() not in ("FALSE", "0"):
+        if hdf5_locks():
             with contextlib.suppress(OSError):  # a file system without locks
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
