@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from airfl.tasks.datasets.a9a import NAMES, load_rows
-from airfl.tasks.datasets.fashion_mnist_sample import SUMS, check_sums
+from airfl.tasks.datasets.formats.sums import SUMS, check_sums
 from airfl.tasks.datasets.raw import RawData
 
 TRAIN, TEST = 2_000, 1_000
