@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airfl.errors import UserError, unknown_name
+from airfl.tasks.datasets import DATASETS
+from airfl.tasks.models import MODELS
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -15,23 +19,16 @@ def build_model(name: str) -> nn.Module:
 
     Raises UserError for a name that is not there.
     """
-    from airfl.errors import UserError, unknown_name
-    from airfl.tasks.models import MODELS
-
     if name not in MODELS:
         raise UserError(unknown_name("model", name, MODELS))
     return MODELS[name].build()
 
 
 def check_fit(settings: Settings) -> None:
-    """UserError if the model does not take the data set's inputs, or its engine not the model.
+    """UserError if the model does not take the data set's inputs, or `local.engine` does not take the model.
 
     Needs neither data nor torch.
     """
-    from airfl.errors import UserError
-    from airfl.tasks.datasets import DATASETS
-    from airfl.tasks.models import MODELS
-
     data, model = DATASETS[settings.task.dataset], MODELS[settings.task.model]
     needed = (data.input_shape, data.classes)
     if (model.input_shape, model.classes) != needed:
@@ -46,9 +43,6 @@ def check_fit(settings: Settings) -> None:
 
 def check_engine(settings: Settings) -> None:
     """UserError if `local.engine` is one that cannot compute the model; needs neither data nor torch."""
-    from airfl.errors import UserError
-    from airfl.tasks.models import MODELS
-
     engine, model = settings.local.engine, settings.task.model
     entry = MODELS[model]
     possible = {"vmap": entry.batched, "compiled": entry.batched or entry.layered, "layers": entry.layered}

@@ -38,8 +38,7 @@ class Task:
     """What is learned.
 
     train holds every training sample, partition says whose each is (held-out ones are nobody's); validation, public and
-    test share no sample with it. mean, std: normalisation of each channel of an input scaled to
-    [0, 1].
+    test share no sample with what devices have. mean, std: normalisation of each channel of an input scaled to [0, 1].
     """
 
     train: Samples

@@ -1,4 +1,4 @@
-"""SVHN with its 531,131 additional pictures in the training part, 604,388 in all (as Fed-SMP section VII-A has it)."""
+"""SVHN with its 531,131 additional pictures in the training part, 604,388 in all (as Fed-SMP section 6.1 has it)."""
 
 from __future__ import annotations
 

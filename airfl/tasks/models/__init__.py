@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class ModelEntry:
     """A model: the module with its `build()`, shape of one input, classes, exact parameter count, one line of text.
 
-    batched: whether torch can compute many devices' copies of it at once (engines vmap, compiled); layered: whether all
-    its layers are in the table of hand-batched ones (engines layers, layers-parallel).
+    batched: whether torch can compute many devices' copies of it at once (engine vmap); layered: whether all its layers
+    are in the table of hand-batched ones (engine layers). The compiled engine takes either.
     """
 
     home: str
