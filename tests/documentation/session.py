@@ -29,6 +29,7 @@ from tests.documentation.blocks import Block, commands
 
 TAKE_SETTINGS = ("run", "compare", "sweep", "tune", "audit", "bench")
 BESIDE = ("experiments", "data", "airfl", "channels", "tests", "Makefile", "pyproject.toml", "constraints.txt")
+ELSEWHERE = re.compile(r"\s[>|&]")  # what only a shell can do
 IMPORT_PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
 
 
@@ -49,12 +50,14 @@ class Session:
     def run(self, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
         """Run one block."""
         if block.how == "file":
+            assert "/" not in block.what, f"{block.place}: {block.what} is not in the folder of the page"
             (self.folder / block.what).write_text(block.text)
         if block.how == "in":
             # A block that another test runs: the test is there, and knows the page.
             assert (ROOT / block.what).is_file(), f"{block.place}: there is no {block.what}"
             return
-        small = block.what.split() if block.how == "with" else SMALL
+        own = block.how == "with" or (block.how == "as" and "run.rounds=" in block.what)
+        small = block.what.split() if block.how == "with" else () if own else SMALL
         text = f"{block.what}\n" if block.how == "as" else block.text
         out, refused = io.StringIO(), None
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
@@ -75,7 +78,7 @@ def run_shell(session: Session, text: str, small: Sequence[str], monkeypatch: py
     del monkeypatch
     for command in commands(text):
         words = shlex.split(command, comments=True)
-        if words[0] == "airfl":
+        if words[0] == "airfl" and not ELSEWHERE.search(command):
             more = small if words[1] in TAKE_SETTINGS else ()
             code = app([*map(shorter, words[1:]), *more], standalone_mode=False)
             assert not code, f"{command}: {code}"
