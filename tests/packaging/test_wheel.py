@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 import tarfile
 import zipfile
 from email.parser import Parser
@@ -15,7 +16,8 @@ import pytest
 from airfl.shipped import configurations
 from airfl.version import __version__
 from tests.conftest import ROOT
-from tests.packaging.environments import Built, Environment
+from tests.packaging.environments import Built, Environment, command
+from tests.packaging.scale import FULL
 
 SAMPLES = ("fashion-mnist-sample", "a9a-sample")
 
@@ -94,3 +96,12 @@ def test_it_is_the_installed_one_in_python_too(installed: Environment, tmp_path:
     assert Path(file).is_relative_to(installed.folder)
     assert of_wheel == version == __version__
     assert scheme == "pfels"
+
+
+@pytest.mark.skipif(not FULL, reason="types of the whole package: AIRFL_PACKAGING=1")
+def test_a_type_checker_finds_its_types(installed: Environment, tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "theirs.py").write_text('import airfl\n\nreveal_type(airfl.load_settings("demo").run.rounds)\n')
+    done = command([sys.executable, "-m", "mypy", "--python-executable", installed.python, "theirs.py"], tmp_path)
+    assert 'Revealed type is "int"' in done.stdout, done.stdout
+    assert done.returncode == 0
