@@ -34,7 +34,7 @@ soak: $(TESTING)
 	@AIRFL_SOAK=1 $(BIN)/python -m pytest tests/reliability
 	@$(BIN)/python experiments/soak.py
 
-# Every extra in a fresh environment, from the package index: a quarter of an hour.
+# Every extra in a fresh environment, from the package index: about twenty minutes.
 packages: $(TESTING)
 	@AIRFL_PACKAGING=1 $(BIN)/python -m pytest tests/packaging -rP --durations=0
 
