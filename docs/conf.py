@@ -1,7 +1,10 @@
 """The documentation site: make docs. Markdown pages, docstrings, nothing fetched when it is opened."""
 
+import re
 import sys
 from pathlib import Path
+
+from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).parent / "_site"))
 
@@ -43,3 +46,14 @@ autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 # Kept out of what is imported to read docstrings.
 autodoc_default_options = {"members": True, "undoc-members": False}
+
+ROOT_FILE = re.compile(r"\]\(\.\./((?:\.\./)*)(CONTRIBUTING|CHANGELOG)\.md")
+
+
+def setup(app: Sphinx) -> None:
+    """Pages link to the files at the root as they are on a code host; the site has pages of them."""
+
+    def to_pages(app: Sphinx, name: str, source: list[str]) -> None:
+        source[0] = ROOT_FILE.sub(lambda link: f"]({link[1]}{link[2].lower()}.md", source[0])
+
+    app.connect("source-read", to_pages)

@@ -76,16 +76,21 @@ def config(
     path: MaybeConfig = None,
     overrides: Overrides = None,
     *,
+    as_toml: Annotated[bool, typer.Option("--toml", help="as a settings file to be edited, its rows included")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="the JSON schema of all settings")] = False,
 ) -> None:
     """Check settings and print them with defaults, or their schema."""
     from airfl.config import Settings, load_settings, to_json
+    from airfl.config.load import settings_file
 
     if schema:
         typer.echo(to_json(Settings.model_json_schema(), indent=2))
         return
     if path is None:
         raise UserError("config: a settings file or --schema is wanted")
+    if as_toml:
+        typer.echo(settings_file(path, overrides or []), nl=False)
+        return
     typer.echo(to_json(load_settings(path, overrides or []).model_dump(), indent=2))
 
 

@@ -34,6 +34,16 @@ def load_settings(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
     return validate(override(without_rows(read_tables(path)), overrides), source=str(path))
 
 
+def settings_file(path: str | Path, overrides: Sequence[str] = ()) -> str:
+    """The same as TOML: every setting but those that are none, then the file's [[compare]] rows."""
+    import tomli_w
+
+    dumped = load_settings(path, overrides).model_dump()
+    tables = {name: {key: value for key, value in table.items() if value is not None} for name, table in dumped.items()}
+    rows = read_tables(path).get("compare", [])
+    return tomli_w.dumps({**tables, "compare": rows} if rows else tables)
+
+
 def load_rows(path: str | Path, overrides: Sequence[str] = (), schemes: Sequence[str] = ()) -> list[Row]:
     """The rows of `airfl compare`: one for each of `schemes`, else one for each [[compare]] of the file.
 

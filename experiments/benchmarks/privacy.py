@@ -1,6 +1,6 @@
 """Seconds, memory and sharpness of the privacy accountants: 2,000 rounds of different noise, and 2,000 equal ones.
 
-    make bench        (or: python experiments/benchmarks/privacy.py)
+    make bench        (or: python experiments/benchmarks/privacy.py [--rounds 2000] [--only pld ...])
 
 Every line is of a fresh process with an empty cache; its imports are left out of the time, not of the memory, and that
 of dp-accounting is shown by itself. upper/lower: the figure that is reported over one that the accountant's own figure,
@@ -9,6 +9,7 @@ round by round, is not below.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -62,11 +63,15 @@ def printed(script: str, *arguments: str) -> list[float]:
 
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description="Seconds, memory and sharpness of the privacy accountants.")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of a run (default 2,000)")
+    parser.add_argument("--only", nargs="+", choices=sorted({name for name, _ in ACCOUNTANTS}), metavar="NAME")
+    given = parser.parse_args()
     print(f"import of dp-accounting, scipy's with it: {printed(IMPORT)[0]:.2f} s")
-    print(f"{ROUNDS:,} rounds, r = 32 of 1,000, delta = 0.001; noise multipliers uniform between")
-    for name, adjacency in ACCOUNTANTS:
+    print(f"{given.rounds:,} rounds, r = 32 of 1,000, delta = 0.001; noise multipliers uniform between")
+    for name, adjacency in ((name, one) for name, one in ACCOUNTANTS if name in (given.only or [name])):
         for low, high in (*RANGES, (1.0, 1.0)):
-            numbers = printed(FIGURES, name, adjacency, str(ROUNDS), str(low), str(high))
+            numbers = printed(FIGURES, name, adjacency, str(given.rounds), str(low), str(high))
             seconds, memory, upper, ratio = numbers
             between = f"{low:g}, equal" if low == high else f"{low:g} and {high:g}"
             cost = f"{seconds:6.2f} s {memory:5.0f} MB"

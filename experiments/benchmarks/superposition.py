@@ -1,6 +1,7 @@
 """Superposition against the machine's copy bandwidth, in one run; and a round of 10,000 devices x 10^7 entries.
 
     make bench BENCH=experiments/benchmarks/superposition.py        (or: python experiments/benchmarks/superposition.py)
+    python experiments/benchmarks/superposition.py --smaller 100        # entries divided by that: a first look
 
 Bytes a second that copying moves (reads and writes) against bytes of messages a second that the channel takes in,
 medians over turns that alternate. The large round sends one chunk of messages over and over, as other devices each
@@ -9,6 +10,7 @@ time. A way that measures energies reads the messages twice; a run knows their n
 
 from __future__ import annotations
 
+import argparse
 import resource
 import statistics
 import sys
@@ -76,9 +78,9 @@ def compare(devices: int, entries: int) -> None:
         print(f"  {name:34s} {rate / 1e9:6.1f} GB/s of messages, {100 * rate / copied:4.0f}% of copy bandwidth")
 
 
-def large_round() -> None:
-    """10,000 devices x 10^7 entries in chunks."""
-    messages = torch.randn(CHUNK, ENTRIES)
+def large_round(entries: int) -> None:
+    """10,000 devices in chunks."""
+    messages = torch.randn(CHUNK, entries)
     norms, scale, channel = messages.norm(dim=1), np.ones(CHUNK), flat_channel(DEVICES)
 
     def whole() -> None:
@@ -87,10 +89,18 @@ def large_round() -> None:
 
     taken = seconds(whole)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    print(f"\n{DEVICES:,} devices x {ENTRIES:,} entries in chunks of {CHUNK}: {taken:.1f} s, peak {peak / 1e9:.2f} GB")
+    print(f"\n{DEVICES:,} devices x {entries:,} entries in chunks of {CHUNK}: {taken:.1f} s, peak {peak / 1e9:.2f} GB")
+
+
+def main() -> None:
+    """The large round, then the shapes."""
+    parser = argparse.ArgumentParser(description="Superposition against the machine's copy bandwidth.")
+    parser.add_argument("--smaller", type=int, default=1, metavar="N", help="divide the entries by N, for a first look")
+    smaller = parser.parse_args().smaller
+    large_round(ENTRIES // smaller)
+    for devices, entries in SHAPES:
+        compare(devices, entries // smaller)
 
 
 if __name__ == "__main__":
-    large_round()
-    for shape in SHAPES:
-        compare(*shape)
+    main()

@@ -13,6 +13,7 @@ from pathlib import Path
 import h5py
 import pytest
 
+from airfl.config import load_rows, load_settings
 from tests.conftest import DEMO, ROOT, SMALL
 
 
@@ -89,8 +90,6 @@ def test_an_interrupt_ends_with_130_and_a_trace_of_the_rounds_that_were_done(tmp
 
 
 def test_rows_of_the_demo_are_the_five_of_the_figure() -> None:
-    from airfl.config import load_rows
-
     rows = load_rows(DEMO)
     assert [row.settings.scheme.name for row in rows] == ["fedavg", "pfels", "wfl-p", "wfl-pdp", "wfl-pdp"]
     assert rows[-1].settings.server.learning_rate == rows[1].settings.scheme.ratio == 0.3
@@ -110,6 +109,13 @@ def test_config_prints_settings_and_schema() -> None:
     assert settings["privacy"]["epsilon"] == "inf"
     assert settings["grid"]["subcarriers"] == 3300
     assert "properties" in json.loads(airfl("config", "--schema").stdout)
+
+
+def test_settings_are_printed_as_a_file_that_gives_them_again(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(airfl("config", "demo", "privacy.epsilon=inf", "power.max_snr_db=[2, 15]", "--toml").stdout)
+    assert load_settings(file) == load_settings(DEMO, ["privacy.epsilon=inf", "power.max_snr_db=[2, 15]"])
+    assert [row.label for row in load_rows(file)] == [row.label for row in load_rows(DEMO)]
 
 
 @pytest.mark.parametrize(
