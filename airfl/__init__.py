@@ -1,7 +1,7 @@
 """airfl: federated learning whose uplink is a radio channel.
 
     import airfl
-    settings = airfl.load_settings("experiments/configs/demo.toml", ["scheme.name=pfels"])
+    settings = airfl.load_settings("demo", ["scheme.name=pfels"])
     run = airfl.run(settings)
     print(run.summary())
 

@@ -19,7 +19,7 @@ from tests.conftest import DEMO, ROOT, SMALL
 
 def test_the_ten_lines_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def smaller(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
-        return load_settings(ROOT / path, [*overrides, *SMALL])
+        return load_settings(path, [*overrides, *SMALL])
 
     monkeypatch.setattr(airfl, "load_settings", smaller)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
