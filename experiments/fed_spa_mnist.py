@@ -1,6 +1,6 @@
 """Table 1 of the Fed-SPA paper once more: MNIST, best accuracy over 45 rounds, the paper's figures beside ours.
 
-python experiments/fed_spa_mnist.py --out DIR [--data DIR] [--processes 2] [--table FILE]
+python experiments/fed_spa_mnist.py --out DIR [--data DIR] [--jobs 2] [--table FILE] [section.key=value ...]
 
 The rows are those of experiments/configs/papers/fed-spa-mnist.toml; a run that is finished in DIR is not run again, and
 all of them take two cores an hour. docs/schemes/fed-spa.md shows the table and says what differs and why.
@@ -12,13 +12,9 @@ import argparse
 from pathlib import Path
 
 import xarray
-from finished_runs import finished
 
-from airfl.compare import row_folders
-from airfl.config import load_rows
-
-HERE = Path(__file__).resolve().parent
-CONFIG = HERE / "configs" / "papers" / "fed-spa-mnist.toml"
+import airfl
+from airfl.sweeps.progress import sweep_progress
 
 # Accuracy in percent, cost in MB, epsilon: as printed in table 1.
 PRINTED = {
@@ -38,18 +34,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fed-SPA's table 1 on MNIST, paper beside measured.")
     parser.add_argument("--out", type=Path, required=True, help="folder for the runs")
     parser.add_argument("--data", type=Path, help="folder with MNIST (default: as in airfl run)")
-    parser.add_argument("--processes", type=int, default=2, help="runs at a time")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     parser.add_argument("--table", type=Path, help="file for the table")
-    arguments = parser.parse_args()
-    rows = load_rows(CONFIG)
-    names = dict(zip((row.label for row in rows), row_folders([row.label for row in rows]), strict=True))
-    traces = finished(
-        {names[row.label]: row.settings for row in rows}, arguments.out, arguments.processes, arguments.data
-    )
-    text = table({label: traces[names[label]] for label in PRINTED})
+    parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="for all rows")
+    given = parser.parse_args()
+    try:
+        with sweep_progress() as report:
+            results = airfl.sweep(
+                "fed-spa-mnist",
+                rows=True,
+                overrides=given.overrides,
+                out=given.out,
+                jobs=given.jobs,
+                data_dir=given.data,
+                report=report,
+            )
+    except airfl.UserError as error:
+        raise SystemExit(str(error)) from None
+    if results.failed:
+        raise SystemExit("\n".join(f"{point}: {cause}" for point, cause in results.failed.items()))
+    folders = {group.label: group.runs[0].folder for group in results.groups}
+    text = table({label: airfl.open_trace(folders[label]) for label in PRINTED})
     print(text)
-    if arguments.table:
-        arguments.table.write_text(text + "\n")
+    if given.table:
+        given.table.write_text(text + "\n")
 
 
 def table(traces: dict[str, xarray.Dataset]) -> str:
