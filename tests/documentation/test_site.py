@@ -87,6 +87,8 @@ def test_every_link_leads_to_a_page_and_an_anchor_of_it(site: Path) -> None:
 def test_formulas_are_drawn_without_a_script(site: Path) -> None:
     text = (site / "glossary.html").read_text()
     assert text.count("<math") > 20
+    # ||x||^2: bars that grow with what they hold, and the square at all of it.
+    assert re.search(r'<msup><mrow><mo [^>]*form="prefix">&#x02016;</mo>.*?form="postfix">&#x02016;</mo></mrow>', text)
     assert not re.search(r"mathjax|katex", text, flags=re.IGNORECASE)
 
 
