@@ -7,6 +7,7 @@ Other readers pass over the seal. It goes with every copy; whoever opens the fil
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import hashlib
 import io
@@ -15,6 +16,7 @@ import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
     import h5py
@@ -97,10 +99,22 @@ def open_checked(path: str | Path) -> h5py.File:
         checked.close()
         return h5py.File(path)
     try:
-        return h5py.File(checked)
+        file = h5py.File(checked)
     except OSError:
         checked.complain()
         raise
+    _opened[id(file)] = file
+    return file
+
+
+_opened: WeakValueDictionary[int, h5py.File] = WeakValueDictionary()
+
+
+@atexit.register
+def _close_opened() -> None:
+    """HDF5 closes what is open when the process ends, and would call `_Checked` when there is no Python any more."""
+    for file in list(_opened.values()):
+        file.close()
 
 
 class _Checked(io.RawIOBase):

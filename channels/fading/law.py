@@ -102,7 +102,7 @@ def _integrated_inverse_power(law: FadingLaw, threshold: float) -> float:
     from scipy.integrate import quad
 
     if threshold <= 0:
-        return float("inf")
+        return _integrated_from_0(law)
 
     def distribution(power: float) -> float:
         return float(law.cdf(np.sqrt(np.float64(power * law.mean_square))))
@@ -119,3 +119,17 @@ def _integrated_inverse_power(law: FadingLaw, threshold: float) -> float:
         for start, end in pairwise(edges)
     )
     return float(sum(pieces) + (1 - below) * np.exp(-edges[-1]))
+
+
+def _integrated_from_0(law: FadingLaw) -> float:
+    """Small powers have F(y) ~ y^a: the integral is finite if a > 1, and what lies below y is F(y) / (y (a - 1))."""
+    low, high = law.quantile(np.array([1e-15, 1e-12])) ** 2 / law.mean_square
+    if low <= 0:
+        return float("inf")
+    if high == low:  # nothing is smaller
+        return _integrated_inverse_power(law, np.nextafter(high, 0.0))
+    exponent = np.log(1e3) / np.log(high / low)
+    if exponent <= 1 + 1e-3:
+        return float("inf")
+    # What is above `high`: (F(y) - F(high)) / y^2 is integrated there, so that F(high) / high is still missing.
+    return float(_integrated_inverse_power(law, high) + 1e-12 / high * (1 + 1 / (exponent - 1)))

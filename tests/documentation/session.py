@@ -28,6 +28,7 @@ from tests.conftest import DEMO, ROOT, SMALL
 from tests.documentation.blocks import Block, commands
 
 TAKE_SETTINGS = ("run", "compare", "sweep", "tune", "audit", "bench")
+FEW_ROUNDS = ("run.rounds=5",)
 BESIDE = ("experiments", "data", "airfl", "channels", "tests", "Makefile", "pyproject.toml", "constraints.txt")
 ELSEWHERE = re.compile(r"\s[>|&]")  # what only a shell can do
 IMPORT_PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
@@ -79,7 +80,7 @@ def run_shell(session: Session, text: str, small: Sequence[str], monkeypatch: py
     for command in commands(text):
         words = shlex.split(command, comments=True)
         if words[0] == "airfl" and not ELSEWHERE.search(command):
-            more = small if words[1] in TAKE_SETTINGS else ()
+            more = small if words[1] in TAKE_SETTINGS else FEW_ROUNDS if is_of_settings(words) else ()
             code = app([*map(shorter, words[1:]), *more], standalone_mode=False)
             assert not code, f"{command}: {code}"
         else:
@@ -94,6 +95,11 @@ def run_shell(session: Session, text: str, small: Sequence[str], monkeypatch: py
             )
             print(done.stdout, done.stderr)
             assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+
+
+def is_of_settings(words: Sequence[str]) -> bool:
+    """Whether a budget or a privacy calculation is of settings, and not of bare numbers."""
+    return words[1] in ("budget", "privacy") and not words[2].startswith("-")
 
 
 def shorter(word: str) -> str:

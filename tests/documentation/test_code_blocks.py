@@ -16,6 +16,7 @@ PAGES = [page for page in pages() if any(block.language in CODE for block in blo
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AIRFL_DATA", raising=False)
     for block in blocks(page):
         if block.language in CODE:
             try:

@@ -15,6 +15,8 @@ from airfl.config import Row, Settings, load_rows, load_settings
 from airfl.report.summary import Summary
 from airfl.simulation import run
 from tests.conftest import DEMO, ROOT, SMALL
+from tests.documentation.blocks import Block
+from tests.documentation.session import Session
 
 
 def test_the_ten_lines_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,6 +29,18 @@ def test_the_ten_lines_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert len(blocks[0].strip().splitlines()) <= 12
     exec(compile(blocks[0], "README.md", "exec"), {})
     assert len(capsys.readouterr().out.splitlines()) == 6
+
+
+def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those without a placeholder in capitals and without a download, one after another, made small."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AIRFL_DATA", raising=False)
+    session = Session(tmp_path)
+    lines = re.findall(r"(?m)^    (airfl .*)$", (ROOT / "README.md").read_text())
+    runnable = [line for line in lines if not re.search(r"\b[A-Z]{3,}\b|\[|\|", line.partition(" #")[0])]
+    assert len(runnable) > 15
+    for line in (line for line in runnable if not line.startswith("airfl data get")):
+        session.run(Block(ROOT / "README.md", 0, "sh", f"{line}\n"), monkeypatch)
 
 
 def test_every_file_that_the_readme_names_is_there() -> None:

@@ -319,8 +319,21 @@ def test_mean_inverse_power_from_the_distribution_is_the_closed_form(name: str) 
     integrated = inverse_power(FadingLaw(law.cdf, law.quantile, law.mean_square, law.source))
     for threshold in THRESHOLDS:
         assert integrated(threshold) == pytest.approx(inverse_power(law)(threshold), rel=1e-9)
-    assert integrated(0.0) == np.inf
+    assert integrated(0.0) == pytest.approx(inverse_power(law)(0.0), rel=1e-9)
     assert integrated(1e6) == 0
+
+
+@pytest.mark.parametrize("m", [0.7, 1.0, 1.05, 2.0, 10.0])
+def test_without_a_threshold_it_is_infinite_only_where_it_is(m: float) -> None:
+    """From the distribution alone: m/(m - 1) for Nakagami above 1, exp(4 s^2) for lognormal gains, 1 for fixed ones."""
+    law = FADING_LAWS["nakagami"](LawParameters(nakagami_m=m))
+    integrated = inverse_power(FadingLaw(law.cdf, law.quantile, law.mean_square, law.source))
+    assert integrated(0.0) == pytest.approx(m / (m - 1) if m > 1 else np.inf, rel=1e-9)
+    lognormal = stats.lognorm(0.46, scale=np.exp(-(0.46**2) / 2))
+    of_it = FadingLaw(lognormal.cdf, lognormal.ppf, np.exp(0.46**2), "no table")
+    assert inverse_power(of_it)(0.0) == pytest.approx(np.exp(4 * 0.46**2), rel=1e-9)
+    fixed = FADING_LAWS["fixed"](LawParameters())
+    assert inverse_power(FadingLaw(fixed.cdf, fixed.quantile, 1.0, fixed.source))(0.0) == pytest.approx(1.0)
 
 
 def test_mean_inverse_power_of_known_laws() -> None:

@@ -193,6 +193,15 @@ def test_a_closed_trace_lets_go_of_its_file(finished: Run) -> None:
     h5py.File(finished.path, "a").close()
 
 
+def test_a_trace_that_is_left_open_ends_no_process_badly(finished: Run) -> None:
+    """HDF5 closes files after Python has gone; it must not call Python for that."""
+    script = "import sys, airfl; trace = airfl.open_trace(sys.argv[1]); print(float(trace['test_loss'][-1]))"
+    command = [sys.executable, "-c", script, str(finished.path)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert float(ended.stdout) > 0
+
+
 def test_a_trace_goes_to_another_process(finished: Run) -> None:
     with open_trace(finished.path) as trace:
         assert pickle.loads(pickle.dumps(trace)).identical(trace)
