@@ -44,8 +44,9 @@ class RunInterruptedError(Exception):
 
 def nearest(given: str, allowed: Iterable[str]) -> str:
     """'; did you mean X?' for the closest allowed name, else nothing."""
-    close = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]}?" if close else ""
+    names = {name.casefold(): name for name in allowed}
+    close = difflib.get_close_matches(given.casefold(), list(names), n=1, cutoff=0.5)
+    return f"; did you mean {names[close[0]]}?" if close else ""
 
 
 def unknown_name(what: str, given: str, allowed: Iterable[str]) -> str:

@@ -101,6 +101,9 @@ def main() -> None:
         sys.exit(1)
     except Exception as error:
         usage = getattr(error, "format_message", None)
+        if usage and type(error).__name__ == "NoArgsIsHelpError":  # `airfl` alone
+            typer.echo(usage(), err=True)
+            sys.exit(2)
         if usage:
             _end(f"{usage()}{how_to_call(error)}", getattr(error, "exit_code", 2))
         if os.environ.get("AIRFL_TRACEBACK"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -99,20 +100,56 @@ def print_list(listing: list[dict[str, Any]], as_json: bool) -> None:
     for heading in listing[0]:
         table.add_column(heading, overflow="fold")
     for entry in listing:
-        table.add_row(*(str(value) for value in entry.values()))
+        table.add_row(*(", ".join(value) if isinstance(value, list) else str(value) for value in entry.values()))
     print_table(table)
 
 
 def print_table(table: Any) -> None:
-    """A table on standard output."""
+    """A table on standard output; in a narrow terminal in parts, one below the other, so that no number is cut."""
+    from rich.console import Console
+
+    console = Console()
+    needed = _width(table)
+    if not console.is_terminal:
+        # In a file or a pipe no cell is folded; the notes below are, as wide as the table.
+        Console(width=max(WIDTH_OF_PLAIN_OUTPUT, needed)).print(table)
+    elif needed <= console.width:
+        console.print(table)
+    else:
+        for part in (table.title, *_parts(table, console.width), table.caption):
+            if part:
+                console.print(part, highlight=False)
+
+
+def _width(table: Any) -> int:
+    """Of its columns where nothing is folded."""
     from rich.console import Console
     from rich.measure import Measurement
 
-    console = Console()
-    if not console.is_terminal:
-        # In a file or a pipe no cell is folded; the notes below are, as wide as the table.
-        title, caption, table.title, table.caption = table.title, table.caption, None, None
-        widest = Measurement.get(Console(width=WIDEST), Console(width=WIDEST).options, table).maximum
-        table.title, table.caption = title, caption
-        console = Console(width=max(WIDTH_OF_PLAIN_OUTPUT, widest))
-    console.print(table)
+    title, caption, table.title, table.caption = table.title, table.caption, None, None
+    wide = Console(width=WIDEST, file=io.StringIO())  # a terminal might have a width of its own
+    needed = Measurement.get(wide, wide.options, table).maximum
+    table.title, table.caption = title, caption
+    return needed
+
+
+def _parts(table: Any, width: int) -> list[Any]:
+    """Tables of as many columns as fit, each with the first one, which says what a row is."""
+    label, *columns = table.columns
+    parts: list[list[Any]] = []
+    for column in columns:
+        if not parts or _width(_with_columns(table, [label, *parts[-1], column])) > width:
+            parts.append([])
+        parts[-1].append(column)
+    return [_with_columns(table, [label, *part]) for part in parts]
+
+
+def _with_columns(table: Any, columns: list[Any]) -> Any:
+    from rich.table import Table
+
+    part = Table(box=table.box, pad_edge=table.pad_edge)
+    for column in columns:
+        part.add_column(column.header, justify=column.justify, overflow="fold")
+    for cells in zip(*(list(column.cells) for column in columns), strict=True):
+        part.add_row(*cells)
+    return part

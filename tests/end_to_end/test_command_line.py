@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import h5py
@@ -179,3 +182,44 @@ def test_a_typo_is_found_before_torch_is_loaded(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, DEMO], capture_output=True, check=False, cwd=ROOT)
     assert done.returncode == 2
     assert airfl("--help").returncode == 0
+
+
+def in_terminal(columns: int, *arguments: object) -> str:
+    """What a command prints in a terminal of that many columns."""
+    pid, screen = pty.fork()
+    if pid == 0:
+        environment = {**os.environ, "TERM": "dumb", "COLUMNS": str(columns)}
+        os.execve(sys.executable, [sys.executable, "-m", "airfl", *map(str, arguments)], environment)
+    printed = b""
+    with contextlib.suppress(OSError), os.fdopen(screen, "rb") as file:  # its end is an error on Linux
+        for line in file:
+            printed += line
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    return printed.decode()
+
+
+def test_in_a_narrow_terminal_a_table_comes_in_parts_and_no_number_is_cut(tmp_path: Path) -> None:
+    airfl("run", DEMO, *SMALL, "--out", tmp_path / "a")
+    (whole,) = rows_of(airfl("results", tmp_path / "a").stdout)
+    assert len(whole) > 10
+    for columns in (80, 50):
+        narrow = in_terminal(columns, "results", tmp_path / "a")
+        assert "…" not in narrow
+        assert all(len(line) <= columns for line in narrow.splitlines())
+        parts = rows_of(narrow)
+        assert len(parts) > 1
+        assert {part[0] for part in parts} == {whole[0]}  # each says what the row is
+        assert [word for part in parts for word in part[1:]] == whole[1:]
+
+
+def rows_of(printed: str) -> list[list[str]]:
+    """The words of the first row of each table."""
+    lines = printed.splitlines()
+    return [below.split() for line, below in pairwise(lines) if line.strip().startswith("──")]
+
+
+def test_the_name_alone_prints_the_help() -> None:
+    ended = airfl()
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("Usage: ")
+    assert len(ended.stderr.splitlines()) > 20
