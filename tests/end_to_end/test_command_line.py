@@ -7,6 +7,7 @@ import csv
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -188,14 +189,14 @@ def in_terminal(columns: int, *arguments: object) -> str:
     """What a command prints in a terminal of that many columns."""
     pid, screen = pty.fork()
     if pid == 0:
-        environment = {**os.environ, "TERM": "dumb", "COLUMNS": str(columns)}
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": str(columns)}
         os.execve(sys.executable, [sys.executable, "-m", "airfl", *map(str, arguments)], environment)
     printed = b""
     with contextlib.suppress(OSError), os.fdopen(screen, "rb") as file:  # its end is an error on Linux
         for line in file:
             printed += line
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    return printed.decode()
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed.decode())
 
 
 def test_in_a_narrow_terminal_a_table_comes_in_parts_and_no_number_is_cut(tmp_path: Path) -> None:
