@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,9 @@ from airfl.cli import completion
 from airfl.cli.help import Commands
 from airfl.device import KINDS
 from airfl.version import __version__
+
+if TYPE_CHECKING:
+    from airfl.config import Settings
 
 app = typer.Typer(
     name="airfl",
@@ -87,6 +91,14 @@ def say(message: str | None) -> None:
     """One line on standard error."""
     if message:
         typer.echo(" ".join(message.split()), err=True)
+
+
+def say_without_effect(overrides: Sequence[str] | None, rows: Sequence[Settings]) -> None:
+    """A line for each override that changes nothing."""
+    from airfl.config.without_effect import without_effect
+
+    for sentence in without_effect(overrides or [], rows):
+        say(sentence)
 
 
 def print_list(listing: list[dict[str, Any]], as_json: bool) -> None:

@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from airfl.cli.app import AsJson, Config, DataDir, Device, Folders, Out, Overrides, Schemes, print_table, say
+from airfl.cli.app import (
+    AsJson,
+    Config,
+    DataDir,
+    Device,
+    Folders,
+    Out,
+    Overrides,
+    Schemes,
+    print_table,
+    say,
+    say_without_effect,
+)
 from airfl.device import check_kind
 from airfl.errors import DivergedError
 
@@ -40,6 +52,7 @@ def run(
         check_live(out, resume)
     check_fit(settings)
     check_recipe(settings)
+    say_without_effect(overrides, [settings])
 
     from airfl.calculator import unmet
     from airfl.progress import round_progress
@@ -94,6 +107,7 @@ def compare(
     for row in rows:
         check_fit(row.settings)
         check_recipe(row.settings)
+    say_without_effect(overrides, [row.settings for row in rows])
 
     from airfl.calculator import unmet
     from airfl.compare import compare as compare_rows
@@ -136,6 +150,8 @@ def budget(
     settings = load_settings(config, overrides or [])
     if plot:
         check_new_figures(plot, FILES)
+
+    say_without_effect(overrides, [settings])
 
     from airfl.budget import link_budget
 

@@ -1,4 +1,7 @@
-"""Pages of reference, made from what the program itself knows: settings, commands, the trace, the Python names."""
+"""Pages of reference, made from what the program itself knows: settings, commands, the trace, the Python names.
+
+They are kept in git, to be read without a build; a test finds out when they are of yesterday.
+"""
 
 from __future__ import annotations
 

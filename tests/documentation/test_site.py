@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -107,6 +108,14 @@ def test_the_reference_has_every_setting_command_and_variable(site: Path) -> Non
     python = (site / "reference" / "python.html").read_text()
     assert "airfl.load_settings" in python
     assert "Run the settings" in python
+
+
+def test_the_pages_of_reference_in_git_are_those_that_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make docs` writes them."""
+    monkeypatch.syspath_prepend(str(DOCS / "_site"))
+    reference = importlib.import_module("reference")
+    for name, make in reference.PAGES.items():
+        assert (DOCS / "reference" / f"{name}.md").read_text() == make(), f"{name}.md is of yesterday: run make docs"
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(DOCS).as_posix())

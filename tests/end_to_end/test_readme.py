@@ -48,6 +48,13 @@ def test_every_file_that_the_readme_names_is_there() -> None:
         assert (ROOT / target).exists(), target
 
 
+def test_the_table_of_the_demo_is_the_one_that_make_figure_writes() -> None:
+    written = [line for line in (ROOT / "docs" / "comparison.md").read_text().splitlines() if " ± " in line]
+    shown = (ROOT / "README.md").read_text().splitlines()
+    assert len(written) >= 5
+    assert all(line in shown for line in written if line.startswith("|"))
+
+
 def test_the_table_of_budgets_is_what_its_command_prints() -> None:
     table = (ROOT / "README.md").read_text().split("## The paper's scale")[1].split("## Data")[0]
     rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in table.splitlines() if " ± " in line]

@@ -6,6 +6,8 @@ import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from airfl.errors import UserError
 from airfl.report.figures import COLOURS, STYLES
 from airfl.results.collect import Results, plain
@@ -55,7 +57,7 @@ LOOK: dict[str, Any] = {
     "figure.constrained_layout.w_pad": 0.03,
     "savefig.facecolor": "white",
 }
-LETTER, HANDLE = 0.043, 0.5  # inches in a legend: of a letter, of what stands before and after the text
+HANDLE, BETWEEN = 0.38, 0.14  # inches in a legend: before a text, between columns
 
 
 def render(draw: Callable[[Figure], None], width: float, suffixes: Sequence[str]) -> list[bytes]:
@@ -95,10 +97,28 @@ def check_lines(count: int, results: Results) -> None:
 def legend(figure: Figure, axis: Axes) -> None:
     """The legend of this panel above all panels, in as many columns as there is room for."""
     handles, labels = axis.get_legend_handles_labels()
-    columns = max(1, min(len(labels), int(figure.get_figwidth() / (HANDLE + LETTER * max(map(len, labels))))))
-    lines = -(-len(labels) // columns)
+    lines = -(-len(labels) // _columns(labels, figure.get_figwidth()))
     figure.set_figheight(figure.get_figheight() + 0.15 * lines)
     figure.legend(handles, labels, loc="outside upper center", ncols=-(-len(labels) // lines))
+
+
+def _columns(labels: Sequence[str], room: float) -> int:
+    """The most that fit into so many inches; matplotlib fills one after the other."""
+    for columns in range(len(labels), 1, -1):
+        widths = [max(map(_width, part)) for part in np.array_split(labels, columns)]
+        if sum(widths) + columns * HANDLE + (columns - 1) * BETWEEN <= room:
+            return columns
+    return 1
+
+
+def _width(label: str) -> float:
+    """Of a label in a legend, in inches."""
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    points = FontProperties(family=rcParams["font.family"], size=rcParams["legend.fontsize"])
+    return float(TextPath((0, 0), label, prop=points).get_extents().x1) / 72
 
 
 def text(label: str) -> str:
