@@ -113,7 +113,9 @@ def equal_table(results: Results, budgets: dict[str, float], by: str | None = No
     """Accuracy of every group at these budgets, cost -> budget."""
     groups = ordered(results, by)
     table = new_table(
-        "accuracy % at equal cost", "of the last evaluation that the budget pays for; - where a run says nothing of it"
+        "accuracy % at equal cost",
+        "of the last evaluation that the budget pays for; - where there is none: take a larger one (--at COST=VALUE), "
+        "or a smaller run.evaluate_every",
     )
     for heading in _heads(results):
         table.add_column(heading)

@@ -272,6 +272,7 @@ def test_failed_and_missing_points_are_told(swept: Page, page: Page) -> None:
     assert "not yet run" not in page.text
     assert "nothing was tuned" in page.text
     assert page.text.count("Not tuned:") == 1
+    assert "as the papers do (<code>airfl tune</code>)." in page.source
     assert page.text.index("Not tuned:") < page.text.index("accuracy %")
     assert "Not tuned:" not in swept.text  # one scheme is compared with itself
 

@@ -30,6 +30,11 @@ def join(*content: str) -> Html:
     return Html("".join(piece if isinstance(piece, Html) else html.escape(piece) for piece in content))
 
 
+def prose(text: str) -> Html:
+    """A sentence; what stands in backticks is code."""
+    return join(*(tag("code", piece) if odd % 2 else piece for odd, piece in enumerate(text.split("`"))))
+
+
 def paragraph(*content: str, **attributes: Any) -> Html:
     """A paragraph."""
     return tag("p", *content, **attributes)

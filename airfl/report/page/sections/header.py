@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 
-from airfl.report.page.markup import Html, bullets, join, paragraph, tag
+from airfl.report.page.markup import Html, bullets, join, paragraph, prose, tag
 from airfl.report.page.view import View
 from airfl.report.table import untuned
 from airfl.version import __version__
@@ -18,7 +18,7 @@ def header(view: View) -> Html:
     return join(
         tag("h1", f"airfl report: {', '.join(str(folder) for folder in view.folders)}"),
         paragraph(_what_was_run(view), class_="lead"),
-        *(paragraph(note, class_="note") for note in (*view.notes, *_warnings(view))),
+        *(paragraph(prose(note), class_="note") for note in (*view.notes, *_warnings(view))),
         _failed(view),
         paragraph(f"Written by airfl {__version__} from the traces. The same as text, as figures, as data:"),
         tag("pre", tag("code", "\n".join(_commands(view)))),
