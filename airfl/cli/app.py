@@ -112,7 +112,7 @@ def print_list(listing: list[dict[str, Any]], as_json: bool) -> None:
     for heading in listing[0]:
         table.add_column(heading, overflow="fold")
     for entry in listing:
-        table.add_row(*(", ".join(value) if isinstance(value, list) else str(value) for value in entry.values()))
+        table.add_row(*(", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in entry.values()))
     print_table(table)
 
 

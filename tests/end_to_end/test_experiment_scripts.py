@@ -65,7 +65,7 @@ def test_bad_input_is_one_line(name: str, tmp_path: Path) -> None:
 
 def test_the_sweep_of_the_docs_runs(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "experiments.md").read_text()
-    (block,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    block, _of_a_cluster = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     code = block.replace("runs/from-python", str(tmp_path / "sweep")).replace("[20]", "[2]")
     assert code != block
     (tmp_path / "sweep.py").write_text(code)
