@@ -112,8 +112,12 @@ def print_list(listing: list[dict[str, Any]], as_json: bool) -> None:
     for heading in listing[0]:
         table.add_column(heading, overflow="fold")
     for entry in listing:
-        table.add_row(*(", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in entry.values()))
+        table.add_row(*map(_in_words, entry.values()))
     print_table(table)
+
+
+def _in_words(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def print_table(table: Any) -> None:
