@@ -27,6 +27,7 @@ def test_the_second_is_refused(parent: Parent, tmp_path: Path) -> None:
     """A fresh run and one that goes on with what it takes for interrupted; of a fresh first and of a resumed one."""
     out = tmp_path / "out"
     first = begun(parent, out, *LONG)
+    first.send(signal.SIGSTOP)  # it shall not be done before the others ask
     fresh, resumed = parent.run(out, *LONG), parent.run(out, *LONG, "--resume")
     assert f"{out}: holds a run that is not finished" in fresh.refused(2)
     assert f"{out}: another process is writing its run; wait for it" in resumed.refused(2)
@@ -34,7 +35,9 @@ def test_the_second_is_refused(parent: Parent, tmp_path: Path) -> None:
     first.wait()
     again = parent.run(out, *LONG, "--resume")
     again.until(lambda: "round 1/" in again.stderr)
+    again.send(signal.SIGSTOP)
     assert f"{out}: another process is writing its run" in parent.run(out, *LONG, "--resume").refused(2)
+    again.send(signal.SIGCONT)
     assert again.wait() == 0, again.stderr
     assert is_complete(out)
     finish(out, *LONG)
