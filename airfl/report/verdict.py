@@ -35,6 +35,8 @@ class Claimed(Protocol):
     def adjacency(self) -> str: ...
     @property
     def csi_error(self) -> str: ...
+    @property
+    def beta_tells(self) -> str: ...
 
 
 def claim_holds(run: Claimed) -> bool:
@@ -47,6 +49,8 @@ def claim_holds(run: Claimed) -> bool:
 def claim_refuted(run: Claimed) -> bool:
     """Whether what is claimed of a round, or of the run, is less than what it costs for certain."""
     least = run.epsilon_round if run.claim_scope == "round" else run.epsilon_at_least
+    if run.claim_scope == "round" and run.beta_tells == "granted":
+        return False  # a round's figure may grant the observer more than it sees
     # Figures for a bound on the channel error are bounds from above, all of them.
     return run.csi_error == "realised" and least > run.epsilon_paper * (1 + 1e-9)
 
