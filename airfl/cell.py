@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from airfl.choice import check_energy_budget, choose, rates, round_costs
 from airfl.config import Settings
 from airfl.downlink import broadcast
-from airfl.errors import UserError
+from airfl.errors import AlignmentError, UserError
 from airfl.privacy.accountants import accountant_of_settings
 from airfl.privacy.events import Event
 from airfl.privacy.ledger import PrivacyLedger
@@ -46,6 +46,8 @@ MOST_OWN_NOISE, OWN_NOISE_ACCURACY = 64.0, 1e-9
 LARGEST_NOISE = 1e20
 # Rounds by which ways of settling beta are compared.
 ROUNDS_TO_COMPARE = 8
+# By how much the next way, which takes more knowledge of the channels, has to be better.
+WORTH_IT = 1.1
 # Of the population's channels, coefficients up to which they are computed in every round to tell what beta discloses;
 # beyond, the observer is granted who was selected.
 MOST_COEFFICIENTS = 200_000
@@ -211,9 +213,9 @@ def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: i
     for alignment in ("schedule", "population"):
         try:
             other = aligned(alignment)
-        except UserError:
+        except AlignmentError:
             continue  # this scheme, policy or radio has no such beta
-        if _signal_over_noise(other) > _signal_over_noise(best):
+        if _signal_over_noise(other) > _signal_over_noise(best) + np.log(WORTH_IT):
             best = other
     return best
 

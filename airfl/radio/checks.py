@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from airfl.config import Settings
-from airfl.errors import UserError
+from airfl.errors import AlignmentError, UserError
 from airfl.memory import machine_bytes
 from airfl.radio.parts import (
     base_height_m,
@@ -193,17 +193,17 @@ def _check_alignment(settings: Settings, one_gain: bool) -> None:
         return
     if not POLICIES[power.policy].announces:
         able = ", ".join(name for name, entry in POLICIES.items() if entry.announces)
-        raise UserError(
+        raise AlignmentError(
             f"power.alignment: policy {power.policy!r} takes beta from the devices that send (given: "
             f"{power.alignment!r}); take sample, or power.policy = {able}"
         )
     if power.alignment == "population" and power.coefficient is not None:
-        raise UserError(
+        raise AlignmentError(
             f"power.coefficient: power.alignment = 'population' takes beta from the channels (given: "
             f"{power.coefficient:g}); take schedule, or leave the coefficient out"
         )
     if power.alignment == "population" and not one_gain:
-        raise UserError(
+        raise AlignmentError(
             "power.alignment: combined antennas have another gain for every set of devices (given: antennas.count = "
             f'{settings.antennas.count}); take schedule, antennas.combining = "first", or one antenna'
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from airfl.config.settings import Settings
-from airfl.errors import UserError
+from airfl.errors import AlignmentError
 from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of, policy_parameters, settings_of, waveform_of
 from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink
 from airfl.uplinks.control import PowerControl
@@ -19,7 +19,7 @@ def analog_uplink(settings: Settings, privacy_bound: float = math.inf) -> Analog
     noise_std = noise_std_of(settings)
     scheduled = math.inf if power.coefficient is None else power.coefficient
     if power.alignment == "schedule" and math.isinf(min(scheduled, privacy_bound)):
-        raise UserError(
+        raise AlignmentError(
             f"power.alignment: a schedule of scheme {settings.scheme.name!r} has no beta to announce, as there is no "
             "privacy bound; give power.coefficient, or take sample or population"
         )
