@@ -19,9 +19,10 @@ from airfl.cell import Cell, build_ledger, noise_multiplier, release_event
 from airfl.config import Settings
 from airfl.privacy.accountants import accountant
 from airfl.privacy.accountants.bins import on_lattice
+from airfl.privacy.accountants.loss_distributions import Attained
 from airfl.privacy.bounds import bounds
 from airfl.privacy.calibration import WouldDo, what_would_do
-from airfl.privacy.events import Adjacency, Composed, Event, as_poisson, composed, has_binomial, opposite_pair, scaled
+from airfl.privacy.events import Adjacency, Composed, Event, as_poisson, composed, has_binomial, scaled
 from airfl.privacy.ledger import Participation
 from airfl.privacy.statement import Statement
 from airfl.report.numbers import figure
@@ -29,7 +30,7 @@ from airfl.report.verdict import broken_claim
 from airfl.schemes.calibrated import participations_of
 
 Array = NDArray[np.float64]
-# Rounds of a run at which the curves of a figure are computed, and the share that their noise is rounded down by.
+# Rounds of a run at which the curves of a figure are computed, and the share that their noise is rounded by.
 POINTS = 40
 LATTICE_OF_CURVES = 0.02
 # A run has ended where it was to if it is above by no more than this share.
@@ -50,10 +51,11 @@ class RunPrivacy:
     """The figures of a run side by side.
 
     epsilon_paper: the largest of a round, or of the run (claim_scope); epsilon_paper_tables: what the paper's tables
-    print, where that is by another formula; epsilon_round: exact, of the worst round; epsilon, epsilon_lower: of the
-    run by `accountant`, an upper bound that is reported and the same accountant's figure from below;
-    epsilon_as_poisson: by the literature's convention; epsilon_rdp: by Renyi divergences, a looser upper bound;
-    epsilon_at_least: what a pair of neighbours really pays. would_do: to end the run at `wanted` = privacy.epsilon;
+    print, where that is by another formula; epsilon_round: exact, of the worst round; epsilon: of the run by
+    `accountant`, a proven upper bound; epsilon_lower: a proven lower bound on the epsilon of these noise multipliers,
+    nan where none is known; epsilon_as_poisson: by the literature's convention; epsilon_rdp: by Renyi divergences, a
+    looser upper bound; epsilon_at_least: epsilon_lower where a pair of neighbours is known that really pays it, else
+    nan. would_do: to end the run at `wanted` = privacy.epsilon;
     alignment_coefficient: the largest beta that does, nan where there is none. nan for what does not exist.
     """
 
@@ -136,6 +138,10 @@ def privacy_of(settings: Settings, data_dir: str | Path | None = None) -> RunPri
     own = released(statement, rounds)
     delta, binomial = statement.delta_of_noise, has_binomial(worst)
     found = bounds(own, statement.adjacency, delta, statement.accountant)
+    as_poisson, by_rdp = math.nan, math.nan
+    if not binomial:
+        as_poisson = bounds(conventional(statement, rounds), "add_remove", delta, lower=False).upper
+        by_rdp = bounds(own, statement.adjacency, delta, "rdp", lower=False).upper
     return RunPrivacy(
         scheme=settings.scheme.name,
         rounds=settings.run.rounds,
@@ -152,9 +158,9 @@ def privacy_of(settings: Settings, data_dir: str | Path | None = None) -> RunPri
         epsilon_round=ledger.of_one_round(worst),
         epsilon=found.upper,
         epsilon_lower=found.lower,
-        epsilon_as_poisson=math.nan if binomial else bounds(conventional(statement, rounds), "add_remove", delta).upper,
-        epsilon_rdp=bounds(own, statement.adjacency, delta, "rdp").upper if not binomial else math.nan,
-        epsilon_at_least=_at_least(own, statement) if not binomial else math.nan,
+        epsilon_as_poisson=as_poisson,
+        epsilon_rdp=by_rdp,
+        epsilon_at_least=found.lower if statement.attained else math.nan,
         wanted=settings.privacy.epsilon,
         **_answers(cell, statement, least),
         released=rounds,
@@ -219,7 +225,7 @@ def curves(privacy: RunPrivacy) -> Curves:
     figures["epsilon_rdp"] = _curve(statement, rounds, at, "rdp", statement.adjacency)
     figures["epsilon_as_poisson"] = _curve_as_poisson(statement, rounds, at)
     if statement.adjacency == "replace_one" and statement.attained:
-        figures["epsilon_at_least"] = _curve(statement, rounds, at, "auto", "add_remove", opposite_pair)
+        figures["epsilon_at_least"] = _curve(statement, rounds, at, None, statement.adjacency)
     return Curves(at, figures)
 
 
@@ -227,16 +233,18 @@ def _curve(
     statement: Statement,
     rounds: Rounds,
     at: NDArray[np.int64],
-    name: str,
+    name: str | None,
     adjacency: Adjacency,
     change: Callable[[Event], Event] = lambda event: event,
 ) -> Array:
-    """An accountant's figure after so many rounds of what the observer sees of the device that pays most."""
-    going_on, own, start, values = accountant(name, adjacency), Participation(statement.devices), 0, []
+    """An accountant's figure after so many rounds of what the observer sees of the device that pays most; name: None
+    for a lower bound."""
+    going_on = Attained(adjacency) if name is None else accountant(name, adjacency)
+    own, start, values = Participation(statement.devices), 0, []
     for end in at.tolist():
         part = rounds.events[start:end]
         if statement.hidden:
-            rounded = on_lattice(part, LATTICE_OF_CURVES).parts
+            rounded = on_lattice(part, LATTICE_OF_CURVES, upwards=name is None).parts
             new = Composed(tuple((statement.of_round(event), times) for event, times in rounded))
         else:
             for event, devices in zip(part, rounds.devices[start:end], strict=True):
@@ -254,13 +262,6 @@ def _curve_as_poisson(statement: Statement, rounds: Rounds, at: NDArray[np.int64
         return _curve(statement, rounds, at, "auto", "add_remove", as_poisson)
     poisson = replace(statement, sampling="poisson", observer="third_party")
     return _curve(poisson, rounds, at, "auto", "add_remove")
-
-
-def _at_least(own: Event, statement: Statement) -> float:
-    if not statement.attained:
-        return math.nan
-    pair = opposite_pair(own) if statement.adjacency == "replace_one" else own
-    return bounds(pair, "add_remove", statement.delta_of_noise).lower
 
 
 def _answers(cell: Cell, statement: Statement, multiplier: float) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from airfl.privacy.accountants import accountant
 from airfl.privacy.accountants.bins import binned, on_lattice
-from airfl.privacy.bounds import epsilon
+from airfl.privacy.bounds import epsilon, least
 from airfl.privacy.events import (
     NOTHING,
     Adjacency,
@@ -27,7 +27,6 @@ from airfl.privacy.events import (
     composed,
     has_binomial,
     inverse_square,
-    opposite_pair,
     releases,
 )
 from airfl.privacy.statement import Statement
@@ -136,15 +135,12 @@ class PrivacyLedger:
         return on_lattice([event], LATTICE) if self._many else event
 
     def _at_least(self, own: float) -> float:
-        """What a pair of neighbours really pays."""
+        """What a pair of neighbours pays for certain."""
         if self._binomial or not self.statement.attained:
             return math.nan
         if math.isinf(own):
             return own
-        event: Event = self.released
-        if self.statement.adjacency == "replace_one":
-            event = opposite_pair(event)
-        return min(own, self._figure(event, "add_remove"))
+        return least(self.released, self.statement.adjacency, self._delta)
 
     def _figure(self, event: Event, adjacency: Adjacency) -> float:
         return epsilon(event, adjacency, self._delta)
