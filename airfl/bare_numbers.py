@@ -17,7 +17,6 @@ from airfl.privacy.events import (
     Gaussian,
     PoissonSampled,
     as_poisson,
-    opposite_pair,
     repeated,
 )
 
@@ -72,8 +71,8 @@ class Checked:
 
 def bare_figures(given: BareNumbers) -> dict[str, Any]:
     """What `airfl privacy --json` prints for bare numbers: epsilon_round, exact; epsilon of all rounds by the
-    accountant, as an upper and a lower figure; for samples of fixed size what a pair of neighbours pays, and the figure
-    as Poisson.
+    accountant, an upper bound, and epsilon_lower, a lower one; for samples of fixed size the latter once more by the
+    name it has for a run, for a pair of neighbours pays it, and the figure as Poisson.
 
     UserError for what cannot be used, or for an event that the accountant has no bound for.
     """
@@ -83,8 +82,8 @@ def bare_figures(given: BareNumbers) -> dict[str, Any]:
     def run(multiplier: float) -> Event:
         return repeated(_round(given.sampling_rate, checked.sampling, multiplier), given.rounds)
 
-    def of_run(multiplier: float) -> Bounds:
-        return bounds(run(multiplier), adjacency, delta, given.accountant)
+    def of_run(multiplier: float, lower: bool = False) -> Bounds:
+        return bounds(run(multiplier), adjacency, delta, given.accountant, lower=lower)
 
     multiplier = given.noise_multiplier
     if multiplier is None:
@@ -93,7 +92,7 @@ def bare_figures(given: BareNumbers) -> dict[str, Any]:
         if multiplier is None:
             raise UserError(f"--epsilon: {given.epsilon:g} is out of reach of any noise; ask for more, or fewer rounds")
     of_one = epsilon(_round(given.sampling_rate, checked.sampling, multiplier), adjacency, delta, "closed-form")
-    found = of_run(multiplier)
+    found = of_run(multiplier, lower=True)
     figures = {
         "noise_multiplier": multiplier,
         "sampling_rate": given.sampling_rate,
@@ -107,8 +106,8 @@ def bare_figures(given: BareNumbers) -> dict[str, Any]:
         "epsilon_lower": found.lower,
     }
     if checked.sampling == "without_replacement":
-        figures["epsilon_at_least"] = bounds(opposite_pair(run(multiplier)), "add_remove", delta).lower
-        figures["epsilon_as_poisson"] = bounds(as_poisson(run(multiplier)), "add_remove", delta).upper
+        figures["epsilon_at_least"] = found.lower
+        figures["epsilon_as_poisson"] = bounds(as_poisson(run(multiplier)), "add_remove", delta, lower=False).upper
     return figures
 
 

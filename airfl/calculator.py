@@ -6,7 +6,7 @@ It is the radio side of a run with the same seed, round for round, as in a link 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from airfl.cell import Cell, build_ledger, noise_multiplier, release_event, wors
 from airfl.config import Settings
 from airfl.privacy.accountants import accountant
 from airfl.privacy.accountants.bins import on_lattice
+from airfl.privacy.accountants.loss_distributions import Attained
 from airfl.privacy.bounds import bounds
 from airfl.privacy.calibration import WouldDo, what_would_do
-from airfl.privacy.events import Adjacency, Event, as_poisson, composed, has_binomial, opposite_pair, scaled
+from airfl.privacy.events import Adjacency, Composed, Event, as_poisson, composed, has_binomial, scaled
 from airfl.privacy.ledger import View
 from airfl.privacy.statement import Statement
 from airfl.report.numbers import figure
@@ -30,7 +31,7 @@ from airfl.schemes.calibrated import participations_of
 from airfl.uplinks.disclosure import Disclosure
 
 Array = NDArray[np.float64]
-# Rounds of a run at which the curves of a figure are computed, and the share that their noise is rounded down by.
+# Rounds of a run at which the curves of a figure are computed, and the share that their noise is rounded by.
 POINTS = 40
 LATTICE_OF_CURVES = 0.02
 # A run has ended where it was to if it is above by no more than this share.
@@ -51,12 +52,13 @@ class RunPrivacy:
     """The figures of a run side by side.
 
     epsilon_paper: the largest of a round, or of the run (claim_scope); epsilon_paper_tables: what the paper's tables
-    print, where that is by another formula; epsilon_round: exact, of the worst round; epsilon, epsilon_lower: of the
-    run by `accountant`, an upper bound that is reported and the same accountant's figure from below;
-    epsilon_as_poisson: by the literature's convention; epsilon_rdp: by Renyi divergences, a looser upper bound;
-    epsilon_at_least: what a pair of neighbours really pays; beta_tells: of who was selected, see `BetaTells`.
-    would_do: to end the run at `wanted` = privacy.epsilon, with a beta that tells nothing; alignment_coefficient: the
-    largest beta that does, nan where there is none. nan for what does not exist.
+    print, where that is by another formula; epsilon_round: exact, of the worst round; epsilon: of the run by
+    `accountant`, a proven upper bound; epsilon_lower: a proven lower bound on the epsilon of these noise multipliers,
+    nan where none is known; epsilon_as_poisson: by the literature's convention; epsilon_rdp: by Renyi divergences, a
+    looser upper bound; epsilon_at_least: epsilon_lower where a pair of neighbours is known that really pays it, else
+    nan; beta_tells: of who was selected, see `BetaTells`. would_do: to end the run at `wanted` = privacy.epsilon, with
+    a beta that tells nothing; alignment_coefficient: the largest beta that does, nan where there is none. nan for what
+    does not exist.
     """
 
     scheme: str
@@ -140,7 +142,13 @@ def privacy_of(settings: Settings, data_dir: str | Path | None = None) -> RunPri
     view = viewed(statement, rounds)
     own = view.more()
     delta, binomial = statement.delta_of_noise, has_binomial(worst)
-    found = bounds(own, statement.adjacency, delta, statement.accountant)
+    discloses = any(told is not None for told in rounds.told)
+    found = bounds(own, statement.adjacency, delta, statement.accountant, lower=not discloses)
+    lower = view.at_least(own, delta) if discloses and not binomial else found.lower
+    as_poisson, by_rdp = math.nan, math.nan
+    if not binomial:
+        as_poisson = bounds(conventional(statement, rounds), "add_remove", delta, lower=False).upper
+        by_rdp = bounds(own, statement.adjacency, delta, "rdp", lower=False).upper
     return RunPrivacy(
         scheme=settings.scheme.name,
         rounds=settings.run.rounds,
@@ -157,10 +165,10 @@ def privacy_of(settings: Settings, data_dir: str | Path | None = None) -> RunPri
         epsilon_paper_tables=claim.in_tables(settings.run.rounds) if claim and claim.in_tables else math.nan,
         epsilon_round=worst_round_epsilon(cell, ledger, zip(rounds.multipliers.tolist(), rounds.told, strict=True)),
         epsilon=found.upper,
-        epsilon_lower=found.lower,
-        epsilon_as_poisson=math.nan if binomial else bounds(conventional(statement, rounds), "add_remove", delta).upper,
-        epsilon_rdp=bounds(own, statement.adjacency, delta, "rdp").upper if not binomial else math.nan,
-        epsilon_at_least=_at_least(view.pairs(own), statement) if not binomial else math.nan,
+        epsilon_lower=lower,
+        epsilon_as_poisson=as_poisson,
+        epsilon_rdp=by_rdp,
+        epsilon_at_least=lower if statement.attained else math.nan,
         wanted=settings.privacy.epsilon,
         **_answers(cell, statement, least),
         released=rounds,
@@ -224,7 +232,7 @@ def curves(privacy: RunPrivacy) -> Curves:
     figures["epsilon_rdp"] = _curve(statement, rounds, at, "rdp", statement.adjacency)
     figures["epsilon_as_poisson"] = _curve_as_poisson(statement, rounds, at)
     if statement.adjacency == "replace_one" and statement.attained:
-        figures["epsilon_at_least"] = _curve(statement, rounds, at, "auto", "add_remove", opposite_pair)
+        figures["epsilon_at_least"] = _curve_at_least(statement, rounds, at)
     return Curves(at, figures)
 
 
@@ -232,26 +240,29 @@ def _curve(
     statement: Statement,
     rounds: Rounds,
     at: NDArray[np.int64],
-    name: str,
+    name: str | None,
     adjacency: Adjacency,
     change: Callable[[Event], Event] = lambda event: event,
 ) -> Array:
-    """An accountant's figure after so many rounds of what the observer sees of the device that pays most."""
-    going_on, values = accountant(name, adjacency), []
-    for new, _ in _seen(statement, rounds, at):
+    """An accountant's figure after so many rounds of what the observer sees of the device that pays most; name: None
+    for a lower bound."""
+    going_on, values = Attained(adjacency) if name is None else accountant(name, adjacency), []
+    for new, _ in _seen(statement, rounds, at, upwards=name is None):
         going_on.compose(change(new))
         values.append(going_on.epsilon(statement.delta_of_noise))
     return np.array(values)
 
 
-def _seen(statement: Statement, rounds: Rounds, at: NDArray[np.int64]) -> Iterator[tuple[Event, View]]:
-    """What has come since the point before, and all that the observer has seen."""
+def _seen(
+    statement: Statement, rounds: Rounds, at: NDArray[np.int64], upwards: bool = False
+) -> Iterator[tuple[Event, View]]:
+    """What has come since the point before, and all that the observer has seen; upwards: for a lower bound."""
     view, start = View(statement), 0
     for end in at.tolist():
         for index in range(start, end):
             view.enter(rounds.events[index], rounds.devices[index], rounds.told[index])
         new: Event = view.more()
-        yield on_lattice([new], LATTICE_OF_CURVES) if statement.hidden else new, view
+        yield on_lattice([new], LATTICE_OF_CURVES, upwards=upwards) if statement.hidden else new, view
         start = end
 
 
@@ -263,13 +274,16 @@ def _curve_as_poisson(statement: Statement, rounds: Rounds, at: NDArray[np.int64
     return _curve(poisson, replace(rounds, told=(None,) * len(rounds.events)), at, "auto", "add_remove")
 
 
-def _at_least(pairs: Sequence[Event], statement: Statement) -> float:
-    if not statement.attained:
-        return math.nan
-    if statement.adjacency == "replace_one":
-        pairs = [opposite_pair(pair) for pair in pairs]
-    found = (bounds(pair, "add_remove", statement.delta_of_noise).lower for pair in pairs)
-    return max(found, default=math.nan)
+def _curve_at_least(statement: Statement, rounds: Rounds, at: NDArray[np.int64]) -> Array:
+    """A lower bound after so many rounds; where beta tells of the devices, of one of them as it was by then."""
+    if all(told is None for told in rounds.told):
+        return _curve(statement, rounds, at, None, statement.adjacency)
+    so_far: list[tuple[Event, int]] = []
+    values = []
+    for new, view in _seen(statement, rounds, at, upwards=True):
+        so_far.append((new, 1))
+        values.append(view.at_least(Composed(tuple(so_far)), statement.delta_of_noise))
+    return np.fmax.accumulate(np.array(values))
 
 
 def _answers(cell: Cell, statement: Statement, multiplier: float) -> dict[str, Any]:

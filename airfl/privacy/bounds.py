@@ -1,12 +1,14 @@
-"""Epsilon of an event as an upper and a lower figure that are close to each other, kept on disk."""
+"""Epsilon of an event as an upper and a lower bound, kept on disk."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from airfl.privacy.accountants import ACCOUNTANTS, accountant
 from airfl.privacy.accountants.bins import binned, distinct
-from airfl.privacy.events import Adjacency, Event
+from airfl.privacy.accountants.loss_distributions import Attained
+from airfl.privacy.events import Adjacency, Composed, Event
 from airfl.privacy.figures_on_disk import kept_figures
 
 # Up to so many different releases none are put together.
@@ -19,33 +21,48 @@ TRIES = 6
 
 @dataclass(frozen=True)
 class Bounds:
-    """upper: what holds, and is reported; lower: the same accountant's figure, round by round, is not below it."""
+    """upper: what holds, and is reported; lower: what a pair of neighbours pays for certain (`Attained`), whatever the
+    accountant; nan where no such pair is known. The event's exact epsilon lies between."""
 
     lower: float
     upper: float
 
 
 def bounds(
-    event: Event, adjacency: Adjacency, delta: float, name: str = "auto", tolerance: float = TOLERANCE
+    event: Event,
+    adjacency: Adjacency,
+    delta: float,
+    name: str = "auto",
+    tolerance: float = TOLERANCE,
+    lower: bool = True,
 ) -> Bounds:
-    """Epsilon of an event by the accountant of that name.
+    """Epsilon of an event, its upper bound by the accountant of that name. lower: whether that is wanted, too.
 
-    Many different rounds are put into bins, which are narrowed until both figures are within `tolerance` of each other;
-    with few different rounds the figures are equal. UnsupportedEventError (a UserError) for an event that the
-    accountant has no bound for.
+    Many different rounds are put into bins, with the least noise of any in it for the upper and the most for the lower
+    bound, which are narrowed until that moves the accountant's figure by no more than `tolerance`.
+    UnsupportedEventError (a UserError) for an event that the accountant has no bound for.
     """
     fresh = accountant(name, adjacency)
     fresh.compose(event)  # what it refuses, it refuses before anything is looked up
 
     def compute() -> tuple[float, float]:
         if distinct(event) <= FEW:
-            figure = epsilon(event, adjacency, delta, name)
-            return figure, figure
-        return _narrowed(event, adjacency, delta, name, tolerance)
+            upper, quieter = epsilon(event, adjacency, delta, name), event
+        else:
+            upper, quieter = _narrowed(event, adjacency, delta, name, tolerance)
+        return least(quieter, adjacency, delta) if lower else math.nan, upper
 
     if not ACCOUNTANTS[name].slow:
         return Bounds(*compute())
-    return Bounds(*kept_figures(fresh.name, adjacency, delta, tolerance, event, compute))
+    kept = fresh.name if lower else f"{fresh.name}, upper bound alone"
+    return Bounds(*kept_figures(kept, adjacency, delta, tolerance, event, compute))
+
+
+def least(event: Event, adjacency: Adjacency, delta: float) -> float:
+    """What a pair of neighbours pays for certain, a lower bound on epsilon; nan where no such pair is known."""
+    attained = Attained(adjacency)
+    attained.compose(event)
+    return attained.epsilon(delta)
 
 
 def epsilon(event: Event, adjacency: Adjacency, delta: float, name: str = "auto") -> float:
@@ -55,13 +72,15 @@ def epsilon(event: Event, adjacency: Adjacency, delta: float, name: str = "auto"
     return fresh.epsilon(delta)
 
 
-def _narrowed(event: Event, adjacency: Adjacency, delta: float, name: str, tolerance: float) -> tuple[float, float]:
+def _narrowed(event: Event, adjacency: Adjacency, delta: float, name: str, tolerance: float) -> tuple[float, Composed]:
+    """The accountant's figure of an event in bins, and the event in the same bins with no less noise than there was."""
     width = FIRST_WIDTH
     for _ in range(TRIES):
+        quieter = binned(event, width, upwards=True)
         upper = epsilon(binned(event, width), adjacency, delta, name)
-        lower = min(epsilon(binned(event, width, upwards=True), adjacency, delta, name), upper)
-        if upper <= lower * (1 + tolerance):
+        other = min(epsilon(quieter, adjacency, delta, name), upper)
+        if upper <= other * (1 + tolerance):
             break
-        gap = upper / lower - 1 if lower else 1.0
+        gap = upper / other - 1 if other else 1.0
         width *= min(MARGIN * tolerance / gap, 0.5)
-    return lower, upper
+    return upper, quieter

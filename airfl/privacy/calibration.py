@@ -37,7 +37,7 @@ def run_event(statement: Statement, event: Event, rounds: int, participations: i
 def run_epsilon(statement: Statement, event: Event, rounds: int, participations: int) -> float:
     """Upper bound on epsilon of such a run."""
     released = run_event(statement, event, rounds, participations)
-    return bounds(released, statement.adjacency, statement.delta_of_noise, statement.accountant).upper
+    return bounds(released, statement.adjacency, statement.delta_of_noise, statement.accountant, lower=False).upper
 
 
 def smallest_noise(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -13,7 +14,7 @@ from airfl.privacy.events import Adjacency, Event, releases
 
 FILE_NAME = "privacy.sqlite"
 # Part of the address: raise it when what is computed of the same event changes.
-FORMAT = 1
+FORMAT = 2
 SECONDS_TO_WAIT = 2.0
 
 Figures = tuple[float, float]
@@ -49,7 +50,7 @@ def _read(address: str) -> Figures | None:
             row = table.execute("select lower, upper, sum from sums where address = ?", (address,)).fetchone()
         if row is None:
             return None
-        found = float(row[0]), float(row[1])
+        found = _number(row[0]), _number(row[1])
         return found if row[2] == _checksum(address, found) else None
     except (sqlite3.Error, OSError, TypeError, ValueError):
         return None
@@ -62,6 +63,11 @@ def _write(address: str, figures: Figures) -> None:
             table.execute("insert or replace into sums values (?, ?, ?, ?)", row)
     except (sqlite3.Error, OSError, ValueError):
         return
+
+
+def _number(kept: object) -> float:
+    """A figure; the table has nothing in the place of nan."""
+    return math.nan if kept is None else float(str(kept))
 
 
 def _checksum(address: str, figures: Figures) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from airfl.privacy.accountants import accountant
 from airfl.privacy.accountants.bins import binned, on_lattice
-from airfl.privacy.bounds import epsilon
+from airfl.privacy.bounds import epsilon, least
 from airfl.privacy.events import (
     NOTHING,
     Adjacency,
@@ -31,7 +31,6 @@ from airfl.privacy.events import (
     has_binomial,
     inverse_square,
     noise_of,
-    opposite_pair,
     releases,
 )
 from airfl.privacy.statement import Statement
@@ -160,15 +159,12 @@ class PrivacyLedger:
         return on_lattice([event], LATTICE) if self._many else event
 
     def _at_least(self, own: float) -> float:
-        """What a pair of neighbours really pays."""
+        """What a pair of neighbours pays for certain."""
         if self._binomial or not self.statement.attained:
             return math.nan
         if math.isinf(own):
             return own
-        pairs = self._view.pairs(self.released)
-        if self.statement.adjacency == "replace_one":
-            pairs = [opposite_pair(pair) for pair in pairs]
-        return min(own, max((self._figure(pair, "add_remove") for pair in pairs), default=math.nan))
+        return self._view.at_least(self.released, self._delta)
 
     def _figure(self, event: Event, adjacency: Adjacency) -> float:
         return epsilon(event, adjacency, self._delta)
@@ -216,6 +212,11 @@ class View:
             return [released]
         likely = [max(paid, key=_weight, default={}) for paid in (self._paid, self._named.values())]
         return [Composed(tuple(paid.items())) for paid in likely if paid]
+
+    def at_least(self, released: Event, delta: float) -> float:
+        """What a pair of neighbours pays for certain, a lower bound on epsilon; nan where no such pair is known."""
+        found = [least(pair, self._statement.adjacency, delta) for pair in self.pairs(released)]
+        return max(found, default=math.nan)
 
     def _follow(self, event: Event, disclosure: Disclosure) -> None:
         """Some devices, and whoever is named: of these what they paid by name, which is no more than all they did."""

@@ -94,7 +94,7 @@ def bare_table(figures: dict[str, Any]) -> Table:
         "noise_multiplier": "noise multiplier, σ/C",
         "epsilon_round": "ε of one round, exact",
         "epsilon": f"ε of {figures['rounds']:,} rounds",
-        "epsilon_lower": "the same, from below",
+        "epsilon_lower": "a proven lower bound",
         "epsilon_at_least": "ε at least, for a pair of neighbours",
         "epsilon_as_poisson": "ε accounted as Poisson",
     }

@@ -47,12 +47,15 @@ def claim_holds(run: Claimed) -> bool:
 
 
 def claim_refuted(run: Claimed) -> bool:
-    """Whether what is claimed of a round, or of the run, is less than what it costs for certain."""
+    """Whether what is claimed of a round, or of the run, is less than what a pair of neighbours pays for certain."""
+    # Figures for a bound on the channel error are bounds from above, all of them; so is that of a round where no pair
+    # is known that pays for the run.
+    if run.csi_error != "realised" or math.isnan(run.epsilon_at_least):
+        return False
     least = run.epsilon_round if run.claim_scope == "round" else run.epsilon_at_least
     if run.claim_scope == "round" and run.beta_tells == "granted":
         return False  # a round's figure may grant the observer more than it sees
-    # Figures for a bound on the channel error are bounds from above, all of them.
-    return run.csi_error == "realised" and least > run.epsilon_paper * (1 + 1e-9)
+    return least > run.epsilon_paper * (1 + 1e-9)
 
 
 def broken_claim(run: Claimed) -> str | None:

@@ -66,9 +66,10 @@ def test_the_second_time_nothing_is_computed(folder: Path) -> None:
 
 def test_bounds_are_computed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = bounds(EVENT, "add_remove", DELTA, "pld")
-    monkeypatch.setattr("airfl.privacy.bounds.epsilon", lambda *_: pytest.fail("computed again"))
+    for name in ("epsilon", "least"):
+        monkeypatch.setattr(f"airfl.privacy.bounds.{name}", lambda *_: pytest.fail("computed again"))
     assert bounds(EVENT, "add_remove", DELTA, "pld") == first
-    assert first.lower == first.upper > 0
+    assert first.upper * 0.99 < first.lower < first.upper
 
 
 def test_what_is_quick_is_not_kept(folder: Path) -> None:
@@ -83,9 +84,16 @@ def test_figures_come_back_to_the_bit(folder: Path, figures: Figures) -> None:
     assert compute.times == 1
 
 
-def test_what_is_not_a_number_is_computed_again(folder: Path) -> None:
+def test_a_bound_that_is_not_known_is_kept_too(folder: Path) -> None:
     kept(Computing((math.nan, 1.0)))
-    assert kept(Computing()) == (1.0, 2.0)
+    lower, upper = kept(Computing())
+    assert math.isnan(lower)
+    assert upper == 1.0
+
+
+def test_an_upper_bound_alone_is_not_taken_for_both(folder: Path) -> None:
+    assert math.isnan(bounds(EVENT, "add_remove", DELTA, "pld", lower=False).lower)
+    assert bounds(EVENT, "add_remove", DELTA, "pld").lower > 0
 
 
 def test_the_order_of_events_does_not_matter(folder: Path) -> None:

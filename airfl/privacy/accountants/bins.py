@@ -40,20 +40,20 @@ def binned(event: Event, width: float, upwards: bool = False) -> Composed:
     return Composed(tuple((_counted_as(members, upwards), sum(members.values())) for members in bins.values()))
 
 
-def on_lattice(events: Iterable[Event], width: float) -> Composed:
-    """Releases with their noise rounded down to one of fixed values, a factor e^width apart, but for those that come
-    more than once (to eight digits).
+def on_lattice(events: Iterable[Event], width: float, upwards: bool = False) -> Composed:
+    """Releases with their noise rounded down (upwards: up) to one of fixed values, a factor e^width apart, but for
+    those that come more than once (to eight digits).
 
     Rounds that come in small groups then share their values with other groups, and what is computed of them.
     """
     counts: dict[Release, int] = {}
     for event in events:
         for release, count in releases(event):
-            shortened = _rounded_down(release, DIGITS)
+            shortened = _rounded(release, DIGITS, upwards)
             counts[shortened] = counts.get(shortened, 0) + count
     rounded: dict[Release, int] = {}
     for release, count in counts.items():
-        placed = release if count > 1 else _rounded_down(release, width)
+        placed = release if count > 1 else _rounded(release, width, upwards)
         rounded[placed] = rounded.get(placed, 0) + count
     return Composed(tuple(rounded.items()))
 
@@ -70,8 +70,10 @@ def _counted_as(members: dict[Release, int], upwards: bool) -> Release:
     return (max if upwards else min)(members, key=lambda release: noise_of(release).noise_multiplier)
 
 
-def _rounded_down(release: Release, width: float) -> Release:
+def _rounded(release: Release, width: float, upwards: bool) -> Release:
     if isinstance(without_sample(release), Binomial | NonPrivate):
         return release
     multiplier = noise_of(release).noise_multiplier
+    if upwards:
+        return with_noise(release, max(math.exp(math.ceil(math.log(multiplier) / width) * width), multiplier))
     return with_noise(release, min(math.exp(math.floor(math.log(multiplier) / width) * width), multiplier))

@@ -1,7 +1,8 @@
-"""Privacy loss distributions by dp-accounting, composed on a grid.
+"""Privacy loss distributions, composed by Fourier transforms: an upper bound on epsilon, and a lower one.
 
-`pld`: Poisson samples under add/remove, exact to the grid. `dominating_pair`: samples of fixed size under replace-one,
-a proven upper bound that is far below that of RDP.
+`pld`: Poisson samples under add/remove, exact but for what is added for the numerics. `dominating_pair`: samples of
+fixed size under replace-one, a proven upper bound that is far below that of RDP. `attained`: what a pair of neighbours
+pays for certain, under either relation.
 """
 
 from __future__ import annotations
@@ -9,14 +10,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import log_ndtr
 
 from airfl.privacy.accountants.accountant import LARGEST_MULTIPLIER, unsupported
 from airfl.privacy.accountants.closed_form import SENSITIVITY, IgnoringSampling, amplified, release_epsilon
+from airfl.privacy.accountants.fourier import Composition, Counted, planned
+from airfl.privacy.accountants.lattice import Side
+from airfl.privacy.accountants.pairs import Direction, Pair
 from airfl.privacy.events import (
     Adjacency,
     Event,
@@ -29,46 +28,23 @@ from airfl.privacy.events import (
     noise_of,
     releases,
 )
-from airfl.privacy.gaussian import amplified_loss
 
-# The grid follows the epsilon of a single release: fine where epsilon is small, coarse where it is large.
-FINEST_GRID = 1e-3
-GRID_SHARE = 2e-3
-# Where losses are large but rare, epsilon may be small: no release takes more of the grid than this.
-MOST_POINTS = 20_000
-# e^grid is a number.
-COARSEST_GRID = 500.0
-# A release that loses much more than those before it has all of them composed anew on its coarser grid.
-COARSENING = 4.0
-# Connecting the dots, the sharper way to a grid, takes exponentials of the loss and of the grid: beyond these they
-# overflow.
-LARGEST_MU_TO_CONNECT = 30.0
-COARSEST_GRID_TO_CONNECT = 100.0
-# Of epsilons that dp-accounting finds by itself: near 709 it divides by what has no digits left.
-LARGEST_DIRECT = 600.0
-# Far beyond any meaning the distributions cannot be built at all, and sampling is left out of account.
-LARGEST_MU = 1e4
-# Two of so few points are composed as dictionaries.
-FEW_POINTS = 31
-# Beyond so many standard deviations of the loss it counts as infinite: probability 1e-19.
-TAIL = 9.0
-
-
-Build = Callable[[Any, float], Any]
-"""(release, grid) -> its privacy loss distribution."""
+# Far beyond any meaning sampling is left out of account, or noise counted as no less than this, whichever is safe.
+LARGEST_MU = 1e6
+# Figures of one release are by a closed form, solved for to so many digits.
+SOLVED = 1e-9
 
 
 class LossDistributions:
-    """Composition on a grid, by what a single release becomes there."""
+    """Composition of a pair of distributions for every release, on one side of its truth."""
 
-    def __init__(self, name: str, adjacency: Adjacency, kinds: Mapping[type, Build]) -> None:
-        """kinds: the releases that there is a loss distribution for."""
+    def __init__(self, name: str, adjacency: Adjacency, kinds: Mapping[type, tuple[Direction, ...]]) -> None:
+        """kinds: the releases that there is a pair for, and its directions, the same number for all that have any."""
         self.name, self._adjacency, self._kinds = name, adjacency, kinds
         self._plain = IgnoringSampling(adjacency)
         self._releases: dict[Release, int] = {}
-        self._new: dict[Release, int] = {}
-        self._composed: Any = None
-        self._grid = 0.0
+        directions = max(map(len, kinds.values()))
+        self._composed = [_Growing("above", functools.partial(self._pair, index)) for index in range(directions)]
 
     def compose(self, event: Event, times: int = 1) -> None:
         """See `Accountant`."""
@@ -78,36 +54,23 @@ class LossDistributions:
                 raise unsupported(self.name, release, self._adjacency)
             self._plain.compose(release, count)
             self._releases[release] = self._releases.get(release, 0) + count
-            self._new[release] = self._new.get(release, 0) + count
+            for composed in self._composed:
+                composed.enter(release, count)
 
     def epsilon(self, delta: float) -> float:
-        """See `Accountant`; delta must be the same every time, for the grid follows it. A closed form where there is
-        one."""
+        """See `Accountant`. A closed form where there is one, and never more than without the sample."""
         plain = self._plain.epsilon(delta)
         if sum(self._releases.values()) == 1:
             return release_epsilon(next(iter(self._releases)), self._adjacency, delta)
         sampled = any(not isinstance(release, Gaussian) for release in self._releases)
         if not sampled or not all(map(self._representable, self._releases)):
             return plain
-        if self._new:
-            new, self._new = self._new, {}
-            self._add(new, delta)
-        return min(plain, _epsilon_of(self._composed, delta, self._grid))
+        return min(plain, max(composed.epsilon(delta) for composed in self._composed))
 
-    def _add(self, new: dict[Release, int], delta: float) -> None:
-        grid = max(self._grid_for(release, delta) for release in new)
-        if grid > COARSENING * self._grid:
-            self._grid, self._composed, new = grid, None, self._releases
-        for release, count in new.items():
-            distribution = self._kinds[type(release)](release, self._grid).self_compose(count)
-            self._composed = distribution if self._composed is None else self._composed.compose(distribution)
-
-    def _grid_for(self, release: Release, delta: float) -> float:
-        mu = SENSITIVITY[self._adjacency] / noise_of(release).noise_multiplier
-        rate = release.rate if isinstance(release, Sampled) else 1.0
-        widest = amplified_loss(mu * mu / 2 + TAIL * mu, rate) / MOST_POINTS
-        share = GRID_SHARE * release_epsilon(release, self._adjacency, delta)
-        return min(max(FINEST_GRID, share, widest), COARSEST_GRID)
+    def _pair(self, index: int, release: Release) -> Pair:
+        mu = SENSITIVITY[self._adjacency] / min(noise_of(release).noise_multiplier, LARGEST_MULTIPLIER)
+        directions = self._kinds[type(release)]
+        return _pair(directions[min(index, len(directions) - 1)], mu, release)
 
     def _representable(self, release: Release) -> bool:
         if isinstance(release, NonPrivate):
@@ -115,28 +78,114 @@ class LossDistributions:
         return SENSITIVITY[self._adjacency] / noise_of(release).noise_multiplier < LARGEST_MU
 
 
-def _epsilon_of(losses: Any, delta: float, grid: float) -> float:
-    """Of a composed distribution; where e^-epsilon has left the floating-point numbers, by bisection on delta."""
-    with np.errstate(over="ignore"):
-        direct = float(losses.get_epsilon_for_delta(delta))
-    if direct < LARGEST_DIRECT:
-        return direct
-    low, high = 0.0, LARGEST_DIRECT
-    while losses.get_delta_for_epsilon(high) > delta:
-        low, high = high, 2 * high
-        if math.isinf(high):
+class Attained:
+    """A lower bound on epsilon: what one pair of neighbours pays, and never more than that.
+
+    Under add/remove, somebody who contributes C to sums of Poisson samples, and leaves. Under replace-one, somebody
+    among others who all contribute -C, and whose own contribution is C, or -C: their sum over a sample of fixed size is
+    2C larger with probability r/N, and otherwise the same. nan for a release of which no such pair is known.
+    """
+
+    def __init__(self, adjacency: Adjacency) -> None:
+        self._adjacency = adjacency
+        self._known, self._bare = True, False
+        self._releases: dict[Release, int] = {}
+        self._mu_squared = 0.0
+        self._composed = _Growing("below", self._pair)
+        self._least = 0.0
+
+    def compose(self, event: Event, times: int = 1) -> None:
+        """Enter an event."""
+        for release, count in releases(event, times):
+            if isinstance(release, NonPrivate):
+                self._bare = True
+            elif not (isinstance(release, Gaussian) or amplified(release, self._adjacency)):
+                self._known = False
+            else:
+                self._releases[release] = self._releases.get(release, 0) + count
+                self._composed.enter(release, count)
+
+    def epsilon(self, delta: float) -> float:
+        """A lower bound on epsilon of everything so far; delta must be the same every time."""
+        if self._bare:
             return math.inf
-    while high - low > grid / 4:
-        middle = (low + high) / 2
-        low, high = (middle, high) if losses.get_delta_for_epsilon(middle) > delta else (low, middle)
-    return high
+        if not self._known:
+            return math.nan
+        if self._releases:
+            self._least = max(self._least, self._figure(delta))
+        return self._least
+
+    def _figure(self, delta: float) -> float:
+        alone = sum(self._releases.values()) == 1
+        if not alone and any(isinstance(release, Sampled) for release in self._releases):
+            return self._composed.epsilon(delta)
+        mu = math.sqrt(sum(count * self._mu(release) ** 2 for release, count in self._releases.items()))
+        if math.isinf(mu * mu):
+            return math.inf  # as near as numbers go
+        if mu > LARGEST_MU:
+            # Of a Gaussian, delta(eps) >= 1/2 (1 - e^(eps - loss)) for whatever loss half of it is above.
+            rate = min(release.rate if isinstance(release, Sampled) else 1.0 for release in self._releases)
+            return max(0.0, (mu * mu / 2 - 10 * mu + math.log(rate)) * (1 - SOLVED)) if 2 * delta < rate else 0.0
+        if alone:
+            return release_epsilon(next(iter(self._releases)), self._adjacency, delta) * (1 - SOLVED)
+        return release_epsilon(Gaussian(1 / mu), "add_remove", delta) * (1 - SOLVED)
+
+    def _mu(self, release: Release) -> float:
+        return SENSITIVITY[self._adjacency] / noise_of(release).noise_multiplier
+
+    def _pair(self, release: Release) -> Pair | None:
+        """None for noise so large that nothing is lost by leaving it out."""
+        mu = min(self._mu(release), LARGEST_MU)
+        return None if mu < 1 / LARGEST_MULTIPLIER / 100 else _pair("removed", mu, release)
+
+
+class _Growing:
+    """A composition that releases are entered into, and that is planned anew where what was planned does not do."""
+
+    def __init__(self, side: Side, pair_of: Callable[[Release], Pair | None]) -> None:
+        self._side: Side = side
+        self._pair_of = pair_of
+        self._all: dict[Pair, int] = {}
+        self._new: dict[Pair, int] = {}
+        self._composed: Composition | None = None
+        self._delta = math.nan
+
+    def enter(self, release: Release, count: int) -> None:
+        """Enter a release so many times."""
+        if isinstance(release, NonPrivate):
+            return
+        pair = self._pair_of(release)
+        if pair is not None:
+            self._all[pair] = self._all.get(pair, 0) + count
+            self._new[pair] = self._new.get(pair, 0) + count
+
+    def epsilon(self, delta: float) -> float:
+        """The bound."""
+        new: list[Counted] = list(self._new.items())
+        self._new = {}
+        if not self._all:
+            return 0.0
+        if self._composed is None or delta != self._delta or not self._composed.has_room_for(new):
+            new = list(self._all.items())
+            self._composed, self._delta = Composition(planned(new, delta, self._side), self._side), delta
+        self._composed.add(new)
+        found = self._composed.epsilon(delta)
+        if self._side == "above":  # no loss is larger than the largest
+            return min(found, math.fsum(count * pair.most for pair, count in self._all.items()) * (1 + SOLVED))
+        return found
+
+
+def _pair(direction: Direction, mu: float, release: Release) -> Pair:
+    if isinstance(release, Sampled):
+        return Pair(direction, mu, release.rate)
+    return Pair("removed", mu, 1.0)
 
 
 def pld(adjacency: Adjacency) -> LossDistributions:
-    """As dp-accounting has it, which knows no sample of fixed size."""
-    kinds: dict[type, Build] = {Gaussian: functools.partial(gaussian_losses, SENSITIVITY[adjacency])}
+    """Of Gaussian releases, and on Poisson samples under add/remove: the exact pairs, in both directions."""
+    kinds: dict[type, tuple[Direction, ...]] = {Gaussian: ("removed",)}
     if adjacency == "add_remove":
-        kinds[PoissonSampled] = poisson_losses
+        kinds[PoissonSampled] = ("removed", "added")
     return LossDistributions("PLD", adjacency, kinds)
 
 
@@ -147,65 +196,7 @@ def dominating_pair(adjacency: Adjacency) -> LossDistributions:
     Gaboardi 2018), which gives its hockey-stick divergence at every order; a pair with that very profile dominates the
     release, and dominating pairs compose (theorem 10).
     """
-    kinds: dict[type, Build] = {Gaussian: functools.partial(gaussian_losses, SENSITIVITY[adjacency])}
+    kinds: dict[type, tuple[Direction, ...]] = {Gaussian: ("removed",)}
     if adjacency == "replace_one":
-        kinds[FixedSizeSampled] = fixed_size_losses
+        kinds[FixedSizeSampled] = ("envelope",)
     return LossDistributions("dominating pair", adjacency, kinds)
-
-
-@functools.lru_cache(maxsize=1024)
-def gaussian_losses(sensitivity: float, release: Gaussian, grid: float) -> Any:
-    """Of a release without sampling."""
-    return _from_gaussian(release.noise_multiplier / sensitivity, 1.0, grid)
-
-
-@functools.lru_cache(maxsize=1024)
-def poisson_losses(release: PoissonSampled, grid: float) -> Any:
-    """Of a Poisson sample under add/remove, in both directions; kept, for the rows of a comparison share rounds."""
-    return _from_gaussian(noise_of(release).noise_multiplier, release.rate, grid)
-
-
-def _from_gaussian(multiplier: float, rate: float, grid: float) -> Any:
-    from dp_accounting.pld import privacy_loss_distribution
-
-    return _as_arrays(
-        privacy_loss_distribution.from_gaussian_mechanism(
-            min(multiplier, LARGEST_MULTIPLIER),
-            sampling_prob=rate,
-            value_discretization_interval=grid,
-            use_connect_dots=1 / multiplier < LARGEST_MU_TO_CONNECT and grid < COARSEST_GRID_TO_CONNECT,
-        )
-    )
-
-
-def _as_arrays(losses: Any) -> Any:
-    """The same with its probabilities in arrays: in dictionaries, as dp-accounting has up to 1,000 of them, they take
-    ten times the memory, and are made arrays wherever they are composed."""
-    parts = [losses._pmf_remove] if losses._symmetric else [losses._pmf_remove, losses._pmf_add]
-    return type(losses)(*(part.to_dense_pmf() if part.size > FEW_POINTS else part for part in parts))
-
-
-@functools.lru_cache(maxsize=1024)
-def fixed_size_losses(release: FixedSizeSampled, grid: float) -> Any:
-    """The pair that dominates a sample of fixed size, on the grid; the same in both directions."""
-    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
-
-    mu = SENSITIVITY["replace_one"] / min(noise_of(release).noise_multiplier, LARGEST_MULTIPLIER)
-    largest = amplified_loss(mu * mu / 2 + TAIL * mu, release.rate)
-    steps = max(math.ceil(largest / grid), 1)
-    epsilon = np.asarray(grid * np.arange(1, steps + 1), dtype=np.float64)
-    positive = _fixed_size_delta(epsilon, mu, release.rate)
-    at_zero = _fixed_size_delta(np.zeros(1), mu, release.rate)
-    # H_a(P || Q) = 1 - a + a H_(1/a)(Q || P), and the two are bounded alike.
-    negative = -np.expm1(-epsilon) + np.exp(-epsilon) * positive
-    deltas = np.concatenate([negative[::-1], at_zero, positive])
-    losses = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(grid, -steps, steps, deltas)
-    return _as_arrays(privacy_loss_distribution.PrivacyLossDistribution(losses))
-
-
-def _fixed_size_delta(epsilon: NDArray[np.float64], mu: float, rate: float) -> NDArray[np.float64]:
-    """q delta_0(log((e^eps - 1 + q)/q)) with delta_0 of the Gaussian mechanism, for epsilon >= 0."""
-    inner = epsilon + np.log((-np.expm1(-epsilon) + rate * np.exp(-epsilon)) / rate)
-    first = log_ndtr(mu / 2 - inner / mu)
-    second = inner + log_ndtr(-mu / 2 - inner / mu)
-    return np.asarray(-rate * np.exp(first) * np.expm1(np.minimum(second - first, 0.0)))

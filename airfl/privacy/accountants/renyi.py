@@ -116,6 +116,8 @@ def divergence(release: Release, adjacency: Adjacency, order: float) -> float:
     accountant = rdp.RdpAccountant((order,), neighboring_relation=_relation(adjacency))
     # dp-accounting's Gaussian has sensitivity 1; whoever is replaced moves the release by two contributions.
     multiplier = min(noise_of(release).noise_multiplier, LARGEST_MULTIPLIER) / SENSITIVITY[adjacency]
+    if multiplier * multiplier == 0:
+        return math.inf
     gaussian: Any = dp_accounting.GaussianDpEvent(multiplier)
     if isinstance(release, PoissonSampled):
         gaussian = dp_accounting.PoissonSampledDpEvent(release.rate, gaussian)
