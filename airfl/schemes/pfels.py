@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from airfl.schemes.error_feedback import with_feedback
+from airfl.schemes.keys import LOCAL_SGD, PRIVACY, of_scheme
 from airfl.schemes.pfels_parts import PAPER, privacy_bound, theorem_3_claim
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
@@ -37,4 +38,11 @@ def build(problem: Problem) -> Recipe:
     )
 
 
-SCHEME = Scheme(name="pfels", title="PFELS", paper=PAPER, links=("analog",), build=build)
+SCHEME = Scheme(
+    name="pfels",
+    title="PFELS",
+    paper=PAPER,
+    links=("analog",),
+    build=build,
+    keys=LOCAL_SGD | PRIVACY | of_scheme("ratio", "rescale", "error_feedback"),
+)
