@@ -13,7 +13,7 @@ from airfl.report.summary import Summary
 from airfl.report.table import COLUMNS, TableRow, cells, mark, notes, shown
 from airfl.report.terminal import folded, new_table
 from airfl.results.averages import Average, average
-from airfl.results.collect import Group, Results, plain, short
+from airfl.results.collect import Group, Results, cell, short
 from airfl.results.equal_cost import COSTS, compare_at, costs_to, reached
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _heads(results: Results) -> list[str]:
 
 def _who(results: Results, group: Group) -> list[str]:
     labelled = [group.label] if any(run.label for run in results.runs) else []
-    who = [*labelled, *(plain(group.values.get(key)) for key in results.axes)] or [group.scheme]
+    who = [*labelled, *(cell(group.values.get(key)) for key in results.axes)] or [group.scheme]
     return [f"{who[0]}{mark([run.digest.summary for run in group.runs])}", *who[1:]]
 
 
@@ -181,4 +181,4 @@ def _sortable(value: Any) -> tuple[int, float, str]:
     """Numbers first, by size; then everything else by its text."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return (0, float(value), "")
-    return (1, 0.0, str(value))
+    return (1, 0.0, cell(value))

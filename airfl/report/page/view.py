@@ -13,9 +13,9 @@ from airfl.report.table import Column, TableRow
 from airfl.results.averages import Average, average
 from airfl.results.collect import Group, Results, plain, short
 from airfl.results.equal_cost import COSTS
+from airfl.results.pool import SCHEME
 
 MANY, BEST = 30, 20  # with more groups than MANY, curves are drawn of the BEST only
-SCHEME = "scheme.name"
 DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot")
 SYMBOLS = {
     "circle": "●",
@@ -65,12 +65,21 @@ class View:
         return short(key, self.results.axes)
 
     def kind(self, group: Group) -> str:
-        """The group without its swept values: its label, else its scheme."""
+        """The group without its swept values: its label, else its scheme; both where schemes of several folders are
+        seen together and the label does not name its own."""
+        if self._schemes_pooled and group.scheme.casefold() not in group.label.casefold():
+            return ", ".join(filter(None, [group.label, group.scheme]))
         return group.label or group.scheme
+
+    @cached_property
+    def _schemes_pooled(self) -> bool:
+        return self.results.pooled and len({group.scheme for group in self.groups}) > 1
 
     def where(self, group: Group) -> str:
         """The group's swept values."""
-        return ", ".join(f"{self.short(key)} = {plain(group.values.get(key))}" for key in self.axes)
+        told = group.scheme in self.kind(group)
+        known = [key for key in self.axes if group.values.get(key) is not None and not (told and key == SCHEME)]
+        return ", ".join(f"{self.short(key)} = {plain(group.values[key])}" for key in known)
 
     def name(self, group: Group) -> str:
         """Kind and swept values."""

@@ -53,7 +53,8 @@ def _lines(view: View, key: str) -> dict[str, list[int]]:
     places = [place for place, group in enumerate(view.groups) if math.isfinite(number_of(group.values.get(key)))]
     for place in sorted(places, key=lambda place: number_of(view.groups[place].values[key])):
         group = view.groups[place]
-        rest = [f"{view.short(axis)} = {plain(group.values.get(axis))}" for axis in view.axes if axis != key]
+        others = [axis for axis in view.axes if axis != key and group.values.get(axis) is not None]
+        rest = [f"{view.short(axis)} = {plain(group.values[axis])}" for axis in others]
         lines.setdefault(", ".join([view.kind(group), *rest]), []).append(place)
     asked = {place: number for number, place in enumerate(places)}
     return dict(sorted(lines.items(), key=lambda line: min(asked[place] for place in line[1])))
