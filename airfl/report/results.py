@@ -12,7 +12,7 @@ from airfl.report.numbers import figure, scientific
 from airfl.report.summary import Summary
 from airfl.report.table import COLUMNS, TableRow, cells, mark, notes, shown
 from airfl.report.terminal import folded, new_table
-from airfl.results.averages import Average, average
+from airfl.results.averages import Average, average, bounds_of
 from airfl.results.collect import Group, Results, cell, short
 from airfl.results.equal_cost import COSTS, compare_at, costs_to, reached
 
@@ -27,7 +27,9 @@ BEST_FIRST = ("test_accuracy",)
 def averages(group: Group) -> dict[str, Average]:
     """Every figure of the summary over the group's seeds."""
     summaries = [run.digest.summary for run in group.runs]
-    return {name: average([float(getattr(summary, name)) for summary in summaries]) for name in FIGURES}
+    return {
+        name: average([float(getattr(summary, name)) for summary in summaries], bounds_of(name)) for name in FIGURES
+    }
 
 
 def ordered(results: Results, by: str | None) -> list[Group]:
@@ -85,9 +87,10 @@ def _plain_group(group: Group, budgets: Mapping[str, float], target: float | Non
     return found
 
 
-def plain_average(one: Average) -> dict[str, float]:
+def plain_average(one: Average) -> dict[str, float | list[float]]:
     """For JSON."""
-    return {"mean": one.mean, "deviation": one.deviation, "low": one.low, "high": one.high}
+    ends = {"mean": one.mean, "deviation": one.deviation, "low": one.low, "high": one.high}
+    return {**ends, "values": list(one.values)}
 
 
 def results_table(results: Results, title: str, by: str | None = None) -> Table:
@@ -156,8 +159,7 @@ def _who(results: Results, group: Group) -> list[str]:
 
 
 def _caption(rows: Sequence[TableRow]) -> str:
-    text = notes(rows)
-    return text.replace("± standard deviation.", "± standard deviation (95% interval of the mean).")
+    return notes(rows).replace("± standard deviation", "± standard deviation (95% interval of the mean)")
 
 
 def _percent(value: float) -> str:
@@ -167,7 +169,9 @@ def _percent(value: float) -> str:
 def _accuracy(one: Average) -> str:
     if math.isnan(one.mean):
         return "-"
-    return _percent(one.mean) + (f" ± {_percent(one.deviation)}" if not math.isnan(one.deviation) else "")
+    if one.points or math.isnan(one.deviation):
+        return one.written(_percent)
+    return f"{_percent(one.mean)} ± {_percent(one.deviation)}"
 
 
 def _amount(cost: str, value: float) -> str:

@@ -15,6 +15,7 @@ from airfl.report.numbers import figure, scientific
 from airfl.report.summary import Summary
 from airfl.report.terminal import folded, new_table
 from airfl.report.verdict import ADJACENCIES
+from airfl.results.averages import FEWEST
 from airfl.trace.schema import NORMALISED
 
 if TYPE_CHECKING:
@@ -156,7 +157,11 @@ def cells(row: TableRow, columns: Sequence[Column] = COLUMNS) -> list[str]:
     for column in columns:
         mean, deviation = mean_and_deviation(row, column)
         text = column.write(mean)
-        texts.append(f"{text} ± {column.write(deviation)}" if column.scatter and not math.isnan(deviation) else text)
+        if column.scatter and 1 < len(row.runs) < FEWEST:  # two numbers say more than a deviation made of them
+            text = "; ".join(column.write(column.value(run)) for run in row.runs)
+        elif column.scatter and not math.isnan(deviation):
+            text += f" ± {column.write(deviation)}"
+        texts.append(text)
     return texts
 
 
@@ -198,7 +203,8 @@ def csv_table(rows: Sequence[TableRow]) -> str:
 def notes(rows: Sequence[TableRow]) -> str:
     """What the columns mean, and what the privacy figures are for."""
     seeds = len(rows[0].runs)
-    averaged = f"Mean over {seeds} seeds, ± standard deviation. " if seeds > 1 else ""
+    scatter = "of the accuracy both values" if seeds < FEWEST else "± standard deviation"
+    averaged = f"Mean over {seeds} seeds, {scatter}. " if seeds > 1 else ""
     units = {run.energy_units for row in rows for run in row.runs}
     energy = " or ".join(ENERGY_NOTES[unit] for unit in sorted(units, reverse=True))
     meanings = "; ".join(column.note for column in shown(rows) if column.note)

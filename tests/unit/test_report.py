@@ -65,10 +65,14 @@ OF_RUN = replace(
 )
 
 
-def test_a_row_of_one_seed_and_of_two() -> None:
+def test_a_row_of_one_seed_of_two_and_of_three() -> None:
     assert cells(TableRow("PFELS", [PRIVATE]))[:5] == ["PFELS", "78.0", "6.28e9", "1,145,250", "0.032"]
     two = TableRow("PFELS", [PRIVATE, replace(PRIVATE, test_accuracy=0.80)])
-    assert cells(two)[1] == "79.0 ± 1.4"  # sample standard deviation
+    assert cells(two)[1] == "78.0; 80.0"  # two numbers are no deviation
+    three = TableRow("PFELS", [*two.runs, replace(PRIVATE, test_accuracy=0.82)])
+    assert cells(three)[1] == "80.0 ± 2.0"  # sample standard deviation
+    assert notes([two]).startswith("Mean over 2 seeds, of the accuracy both values. energy")
+    assert notes([three]).startswith("Mean over 3 seeds, ± standard deviation. energy")
 
 
 def test_csv_keeps_full_precision_and_infinity() -> None:

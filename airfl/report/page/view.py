@@ -10,7 +10,7 @@ from pathlib import Path
 
 from airfl.report.figures import COLOURS
 from airfl.report.table import Column, TableRow
-from airfl.results.averages import Average, average
+from airfl.results.averages import PERCENT, Average, average
 from airfl.results.collect import Group, Results, plain, short
 from airfl.results.equal_cost import COSTS
 from airfl.results.pool import SCHEME
@@ -93,7 +93,9 @@ class View:
     @cached_property
     def accuracies(self) -> list[Average]:
         """Test accuracy (%) at the end of each group's runs."""
-        return [average([100 * run.digest.summary.test_accuracy for run in group.runs]) for group in self.groups]
+        return [
+            average([100 * run.digest.summary.test_accuracy for run in group.runs], PERCENT) for group in self.groups
+        ]
 
     @cached_property
     def best(self) -> list[int]:
@@ -134,9 +136,8 @@ def look(number: int) -> Look:
 
 
 def with_interval(average: Average, column: Column) -> str:
-    """A mean as the tables write it, with the half of its 95% interval where there is one."""
-    text, half = column.write(average.mean), average.half_width
-    return f"{text} ± {column.write(half)}" if math.isfinite(half) else text
+    """A mean as the tables write it, with its 95% interval where there is one, or the two values that it is of."""
+    return average.written(column.write)
 
 
 def exactly(average: Average) -> str:
@@ -145,7 +146,9 @@ def exactly(average: Average) -> str:
     if average.count < 2:
         return text
     text += f", mean of {average.count} seeds"
-    if math.isfinite(average.deviation):
+    if average.points:
+        text += f": {average.points[0]!r} and {average.points[1]!r}"
+    elif math.isfinite(average.deviation):
         text += f", deviation {average.deviation:.6g}, 95% interval {average.low:.6g} to {average.high:.6g}"
     return text
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airfl.config.json_numbers import to_json
-from airfl.report.paper.lines import LABELS, line_of
+from airfl.report.paper.lines import LABELS, THIN
 from airfl.report.paper.look import check_lines, legend, look, set_scale, text
 from airfl.report.paper.names import group_names, lacking
-from airfl.results.averages import Average, average
+from airfl.results.averages import NOT_NEGATIVE, PERCENT, Average, average
 from airfl.results.collect import Group, Results, number_of
 
 if TYPE_CHECKING:
@@ -93,13 +93,10 @@ def _moving(axes: Sequence[str], family: Sequence[Group]) -> str:
 
 def _point(group: Group) -> Point:
     summaries = [run.digest.summary for run in group.runs]
-    accuracy = line_of("", np.empty(0), [[one.test_accuracy for one in summaries]], percent=True)
     return Point(
-        accuracy=Average(
-            len(summaries), float(accuracy.mean[0]), low=float(accuracy.low[0]), high=float(accuracy.high[0])
-        ),
-        epsilon=average([one.epsilon for one in summaries]).mean,
-        claimed=average([one.epsilon_paper for one in summaries]).mean,
+        accuracy=average([100 * one.test_accuracy for one in summaries], PERCENT),
+        epsilon=average([one.epsilon for one in summaries], NOT_NEGATIVE).mean,
+        claimed=average([one.epsilon_paper for one in summaries], NOT_NEGATIVE).mean,
         scope=summaries[0].claim_scope,
     )
 
@@ -122,6 +119,9 @@ def _draw_series(axis: Axes, number: int, name: str, points: Sequence[Point]) ->
     axis.plot(*zip(*whole, strict=True), label=text(name), **style)
     xs, means = [point.epsilon for point in exact], np.array([point.accuracy.mean for point in exact])
     low, high = (np.array([getattr(point.accuracy, end) for point in exact]) for end in ("low", "high"))
+    for point in exact:
+        at = [point.epsilon] * len(point.accuracy.points)
+        axis.plot(at, point.accuracy.points, color=style["color"], marker=style["marker"], **THIN)
     if np.isfinite(low).any():
         axis.errorbar(
             xs, means, yerr=[means - low, high - means], fmt="none", ecolor=style["color"], elinewidth=0.6, capsize=1.5
