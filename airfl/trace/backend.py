@@ -58,8 +58,8 @@ class TraceBackend(BackendEntrypoint):
 class _LazyArray(BackendArray):
     """A variable that is read from the file when its values are asked for."""
 
-    def __init__(self, manager: Any, path: str, described: Described) -> None:
-        self._manager, self._path, self._name = manager, path, described.name
+    def __init__(self, manager: Any, path: str, size: int, described: Described) -> None:
+        self._manager, self._path, self._size, self._name = manager, path, size, described.name
         self.shape, self.dtype = described.shape, described.dtype
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
@@ -68,7 +68,7 @@ class _LazyArray(BackendArray):
 
     def _read(self, key: tuple[Any, ...]) -> Any:
         """Values; UserError where they are damaged, or more than the file or this machine has room for."""
-        check_room(self._path, self._name, self.dtype.itemsize * math.prod(map(_count, key, self.shape)))
+        check_room(self._path, self._name, self.dtype.itemsize * math.prod(map(_count, key, self.shape)), self._size)
         try:
             return self._manager.acquire().read(self._name, key)
         except (OSError, RuntimeError, KeyError, IsolatedError) as error:  # what is said of a damaged or lost chunk
@@ -86,11 +86,11 @@ def one_line(error: BaseException) -> str:
     return (lines[0] if lines else type(error).__name__)[:200]
 
 
-def check_room(path: str | Path, name: str, needed: int) -> None:
-    """UserError before more is read of a variable than this machine's memory, or than the file can hold: a few bytes
-    may say that they stand for gigabytes."""
+def check_room(path: str | Path, name: str, needed: int, size: int) -> None:
+    """UserError before more is read of a variable than this machine's memory, or than a file of that size can hold: a
+    few bytes may say that they stand for gigabytes."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    held = DEFLATED * os.stat(path).st_size + ROOM_BYTES
+    held = DEFLATED * size + ROOM_BYTES
     if needed > min(memory, held):
         what = f"this machine has {memory / 1e9:.3g} GB" if memory < held else f"its file can hold {held / 1e9:.3g} GB"
         raise UserError(
@@ -105,7 +105,8 @@ def _count(key: Any, size: int) -> int:
 
 def _dataset(manager: Any, path: str) -> xarray.Dataset:
     contents: Contents = manager.acquire().contents
-    variables = {one.name: _variable(manager, path, one) for one in contents.variables}
+    size = os.stat(path).st_size
+    variables = {one.name: _variable(manager, path, size, one) for one in contents.variables}
     dataset = xarray.Dataset(variables, attrs=dict(contents.attributes))
     said = [contents.attributes, *(one.attributes for one in contents.variables)]
     if not all(DECODED.isdisjoint(attributes) for attributes in said):
@@ -114,7 +115,7 @@ def _dataset(manager: Any, path: str) -> xarray.Dataset:
     return dataset
 
 
-def _variable(manager: Any, path: str, described: Described) -> xarray.Variable:
+def _variable(manager: Any, path: str, size: int, described: Described) -> xarray.Variable:
     """Values, attributes and encoding as the h5netcdf engine gives them."""
     encoding = {
         "dtype": described.dtype,
@@ -128,5 +129,5 @@ def _variable(manager: Any, path: str, described: Described) -> xarray.Variable:
         encoding["preferred_chunks"] = dict(zip(described.dimensions, described.chunks, strict=True))
     if described.packed is not None:
         encoding["complevel"] = described.packed
-    data = indexing.LazilyIndexedArray(_LazyArray(manager, path, described))
+    data = indexing.LazilyIndexedArray(_LazyArray(manager, path, size, described))
     return xarray.Variable(described.dimensions, data, dict(described.attributes), encoding)

@@ -41,6 +41,7 @@ SCOPES = ("round", "run", "none")
 LEVELS = ("client", "record")
 ADJACENCIES = ("replace_one", "add_remove")
 SAMPLINGS = ("without_replacement", "poisson", "by_channel")
+ENERGY_UNITS = ("normalised", "J")
 OBSERVERS = ("third_party", "server")
 TEXTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("", "status", STATUSES),
@@ -52,7 +53,7 @@ TEXTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("epsilon", "sampling", SAMPLINGS),
     ("epsilon", "observer", OBSERVERS),
     ("epsilon", "accountant", ()),
-    ("energy_j", "units", ("normalised", "J")),
+    ("energy_j", "units", ENERGY_UNITS),
 )
 """(variable or "" for the file, attribute, its values or () for any text)."""
 NUMBERS = (("", "seed"), ("", "paper_cost_mb"), ("epsilon", "delta"))
