@@ -102,8 +102,14 @@ def digest(trace: xarray.Dataset) -> Digest:
         course=course_of(trace),
         link=str(trace.attrs.get("link", "")),
         settings=settings,
-        dimension=int(trace.attrs.get("dimension") or MODELS[str(settings["task"]["model"])].parameters),
+        dimension=int(trace.attrs.get("dimension", 0)) or _parameters(settings),
     )
+
+
+def _parameters(settings: Mapping[str, Mapping[str, Any]]) -> int:
+    """Of the model, for a trace of a version that did not write it; 0 where it is not known."""
+    model = MODELS.get(str(settings.get("task", {}).get("model")))
+    return model.parameters if model else 0
 
 
 def course_of(trace: xarray.Dataset) -> Course:

@@ -57,6 +57,8 @@ TEXTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 """(variable or "" for the file, attribute, its values or () for any text)."""
 NUMBERS = (("", "seed"), ("", "paper_cost_mb"), ("epsilon", "delta"))
+WHOLE = (("", "seed"), ("", "dimension"))
+"""Numbers that are whole, where they are there."""
 LARGEST_RATIO, ROOM_BYTES = 8, 1 << 24
 """Bytes of all values but signals, a byte of the file and besides."""
 
@@ -111,6 +113,12 @@ def _check_attributes(file: Path, contents: Contents) -> None:
         found = attributes[variable].get(name)
         if not isinstance(found, np.integer | np.floating):
             raise UserError(f"{file}: not a trace: {_where(variable, name)} is {_short(found)}, a number is wanted")
+    for variable, name in WHOLE:
+        found = attributes[variable].get(name, np.int64(0))
+        if not isinstance(found, np.integer):
+            raise UserError(
+                f"{file}: not a trace: {_where(variable, name)} is {_short(found)}, a whole number is wanted"
+            )
     for variable, several in attributes.items():
         for name, value in several.items():
             if isinstance(value, Odd) or not _is_text(name) or (isinstance(value, str) and not _is_text(value)):
