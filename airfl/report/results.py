@@ -51,13 +51,14 @@ def ordered(results: Results, by: str | None) -> list[Group]:
 def plain_results(
     results: Results, by: str | None = None, budgets: Mapping[str, float] | None = None, target: float | None = None
 ) -> dict[str, Any]:
-    """For JSON: axes, groups with mean, deviation and interval of every figure, points that failed or are missing;
-    accuracy at the budgets, and the costs of a target accuracy, where they are asked for."""
+    """For JSON: axes, groups with mean, deviation and interval of every figure, points that failed or are missing, runs
+    that cannot be read; accuracy at the budgets, and the costs of a target accuracy, where they are asked for."""
     found: dict[str, Any] = {
         "axes": list(results.axes),
         "groups": [_plain_group(group, budgets or {}, target) for group in ordered(results, by)],
         "failed": dict(results.failed),
         "missing": results.missing,
+        "unreadable": dict(results.unreadable),
     }
     if budgets:
         found["at"] = dict(budgets)

@@ -63,12 +63,14 @@ class Group:
 @dataclass(frozen=True)
 class Results:
     """runs in the order of the sweep or comparison; axes: the swept keys, and of several folders whatever else differs;
-    failed: point's folder -> cause; missing: points that are neither finished nor failed."""
+    failed: point's folder -> cause; missing: points that are neither finished nor failed; unreadable: run's folder ->
+    why it is left out of `runs`."""
 
     runs: tuple[Result, ...]
     axes: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     missing: int = 0
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -118,7 +120,7 @@ class Results:
 
 
 def read_results(folders: str | Path | Sequence[str | Path]) -> Results:
-    """The runs in these folders: sweeps, comparisons, single runs. UserError where there is none.
+    """The runs in these folders: sweeps, comparisons, single runs. UserError where there is none that can be read.
 
     A folder that is named twice counts once. Runs of several folders are told apart by everything in which they differ
     (see `airfl.results.pool.pool`); where two folders have the very same run, labels name the folders.
@@ -126,18 +128,21 @@ def read_results(folders: str | Path | Sequence[str | Path]) -> Results:
     several = [folders] if isinstance(folders, str | Path) else list(folders)
     found: list[Result] = []
     failed: dict[str, str] = {}
+    unreadable: dict[str, str] = {}
     missing = 0
     for folder in {folder.resolve(): folder for folder in map(Path, several)}.values():
         if (folder / SWEEP_NAME).exists():
             listing = read_listing(folder)
-            found += [replace(run, source=folder) for run in _of_sweep(listing)]
+            found += [replace(run, source=folder) for run in _of_sweep(listing, unreadable)]
             failed |= {str(folder / name): cause for name, cause in listing.failed.items()}
             missing += sum(not listing.finished(one) and one.folder not in listing.failed for one in listing.entries)
         else:
             for label, places in find_runs([folder]):
-                found += [replace(_result(place, label, {}), source=folder) for place in places]
+                found += [replace(run, source=folder) for at in places for run in _result(at, label, {}, unreadable)]
     runs, axes = pool(found, tuple(dict.fromkeys(key for run in found for key in run.asked)))
-    return Results(runs, axes, failed, missing)
+    if unreadable and not runs:
+        raise UserError(next(iter(unreadable.values())))
+    return Results(runs, axes, failed, missing, unreadable)
 
 
 def read_some_results(folders: str | Path | Sequence[str | Path]) -> Results:
@@ -170,13 +175,13 @@ def number_of(value: Any) -> float:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
 
 
-def _of_sweep(listing: Listing) -> list[Result]:
+def _of_sweep(listing: Listing, unreadable: dict[str, str]) -> list[Result]:
     found = []
     for entry in listing.entries:
         if listing.finished(entry):
-            run = _result(listing.root / entry.folder, entry.label, entry.values)
-            _check_values(listing, run)
-            found.append(run)
+            for run in _result(listing.root / entry.folder, entry.label, entry.values, unreadable):
+                _check_values(listing, run)
+                found.append(run)
     return found
 
 
@@ -191,6 +196,11 @@ def _check_values(listing: Listing, run: Result) -> None:
             )
 
 
-def _result(folder: Path, label: str, values: Mapping[str, Any]) -> Result:
-    digest = digest_of(folder)
-    return Result(folder, label, values, digest.summary.seed, digest, asked=values)
+def _result(folder: Path, label: str, values: Mapping[str, Any], unreadable: dict[str, str]) -> list[Result]:
+    """The run; none where it cannot be read, which is entered in `unreadable` and is no fault of the others."""
+    try:
+        digest = digest_of(folder)
+    except UserError as error:
+        unreadable[str(folder)] = str(error)
+        return []
+    return [Result(folder, label, values, digest.summary.seed, digest, asked=values)]

@@ -15,7 +15,7 @@ import numpy as np
 
 from airfl.errors import UserError
 from airfl.interrupt import undisturbed
-from airfl.trace.integrity import seal
+from airfl.trace.integrity import seal_own
 from airfl.trace.schema import SCHEMA, Variable
 from airfl.trace.sink import Sink
 
@@ -132,7 +132,7 @@ class TraceWriter:
         finally:
             self.abandon()
         if status != "running":
-            seal(self._path)
+            seal_own(self._path)
 
     def move_to(self, path: Path) -> None:
         """Put the file, as it is written on, in the place of what is there."""
