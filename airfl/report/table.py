@@ -192,11 +192,12 @@ def csv_table(rows: Sequence[TableRow]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     keys = [key for column in COLUMNS for key in (column.key, f"{column.key}_std")]
-    writer.writerow(["label", "scheme", "seeds", *keys, "not_complete"])
+    writer.writerow(["label", "scheme", "seeds", *keys, "not_complete", "energy_units"])
     for row in rows:
         numbers = [repr(number) for column in COLUMNS for number in mean_and_deviation(row, column)]
         broken = sum(run.status != "complete" for run in row.runs)
-        writer.writerow([row.label, row.runs[0].scheme, len(row.runs), *numbers, broken])
+        units = row.runs[0].energy_units
+        writer.writerow([row.label, row.runs[0].scheme, len(row.runs), *numbers, broken, units])
     return text.getvalue()
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from airfl.errors import UserError
 from airfl.trace.file import Odd
-from airfl.trace.schema import PER_DEVICE, PER_PLACED_DEVICE, PER_ROUND, PER_SLOT, Variable, signal_variables
+from airfl.trace.schema import PER_DEVICE, PER_PLACED_DEVICE, PER_ROUND, PER_SLOT, ROUND, Variable, signal_variables
 
 if TYPE_CHECKING:
     from airfl.trace.file import Contents, Described
@@ -20,7 +20,7 @@ STATUSES = ("running", "complete", "failed")
 SIGNALS = frozenset(variable.name for variable in signal_variables("iq"))
 KNOWN: Mapping[str, Variable] = {
     variable.name: variable
-    for variable in (*PER_ROUND, *PER_SLOT, *PER_DEVICE, *PER_PLACED_DEVICE, *signal_variables("iq"))
+    for variable in (ROUND, *PER_ROUND, *PER_SLOT, *PER_DEVICE, *PER_PLACED_DEVICE, *signal_variables("iq"))
 }
 NEEDED = (
     "test_accuracy",

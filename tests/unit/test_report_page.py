@@ -230,7 +230,7 @@ def test_claimed_against_true(comparison: Path, page: Page) -> None:
     assert points[PDP]["y"] == pytest.approx([true[PDP]], rel=1e-5)
     assert "client level" in points[PDP]["hovertext"][0]
     assert "0 of these claims hold, 2 do not" in page.text
-    assert "pfels: epsilon 1.5 is claimed for a round, which does not hold" in page.text
+    assert "pfels, seed 0: epsilon 1.5 is claimed for a round, which does not hold" in page.text
 
 
 def test_swept_numbers_against_accuracy(sweep: Path, swept: Page) -> None:

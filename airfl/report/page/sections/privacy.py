@@ -140,20 +140,20 @@ def _verdict(view: View) -> str:
     return (
         f"The scheme's paper claims an ε for {len(claims)} of {len(first)} groups: {holding} of these claims hold, "
         f"{refuted} do not{f', {unproven} are not proven' if unproven else ''}. Counts and sentences are those of each "
-        "group's first seed."
+        "group's first seed, which a sentence names."
     )
 
 
 def _sentences(view: View) -> list[str]:
     """One a claim that does not hold, with the group where its name says more than the scheme's."""
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
     for group in view.groups:
         sentence = _first(group).broken_claim()
         if sentence:
-            found.setdefault(sentence, []).append(view.name(group))
+            found.setdefault((sentence, group.scheme), []).append(view.name(group))
     return [
-        f"{sentence}." if names == [sentence.partition(":")[0]] else f"{sentence}. In: {_first_of(names)}."
-        for sentence, names in found.items()
+        f"{sentence}." if names == [scheme] else f"{sentence}. In: {_first_of(names)}."
+        for (sentence, scheme), names in found.items()
     ]
 
 
