@@ -106,7 +106,8 @@ def _draw_series(axis: Axes, number: int, name: str, points: Sequence[Point]) ->
     exact = [point for point in points if _drawable(point.epsilon)]
     if not exact:  # no privacy: the level that is reached without
         (best,) = sorted(points, key=lambda point: -point.accuracy.mean)[:1]
-        axis.axhline(best.accuracy.mean, label=text(f"{name}, ε = ∞"), **{**style, "marker": "none"})
+        several = f" (best of {len(points)})" if len(points) > 1 else ""
+        axis.axhline(best.accuracy.mean, label=text(f"{name}, ε = ∞{several}"), **{**style, "marker": "none"})
         return
     for point in exact:
         if _drawable(point.claimed):  # from what is claimed to what holds
