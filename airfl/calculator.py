@@ -62,6 +62,7 @@ class RunPrivacy:
     """
 
     scheme: str
+    seed: int
     rounds: int
     selected: int
     devices: int
@@ -151,6 +152,7 @@ def privacy_of(settings: Settings, data_dir: str | Path | None = None) -> RunPri
         by_rdp = bounds(own, statement.adjacency, delta, "rdp", lower=False).upper
     return RunPrivacy(
         scheme=settings.scheme.name,
+        seed=settings.run.seed,
         rounds=settings.run.rounds,
         selected=settings.run.selected,
         devices=settings.run.devices,
@@ -182,7 +184,9 @@ def unmet(settings: Settings, epsilon: float, data_dir: str | Path | None = None
     if settings.privacy.bound != "accountant" or math.isnan(epsilon) or epsilon <= wanted * (1 + MET):
         return None
     found = privacy_of(settings, data_dir)
-    start = f"{found.scheme}: epsilon {wanted:g} was asked of the run, which ends at {figure(epsilon)}"
+    start = (
+        f"{found.scheme}, seed {found.seed}: epsilon {wanted:g} was asked of the run, which ends at {figure(epsilon)}"
+    )
     if found.would_do is None and found.noise_multiplier_min > 0:
         return f"{start}; how much of this scheme's noise would do is not known to the accountant: give it more"
     if found.would_do is None:

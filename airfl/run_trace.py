@@ -27,14 +27,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
     """The trace of a run, with everything in it that is known before the first round. created_utc: now, if None."""
     cell = world.cell
     settings, entry = cell.settings, scheme(cell.settings.scheme.name)
-    slots = most_selected(
-        settings.selection.kind,
-        cell.streams,
-        settings.run.rounds,
-        settings.run.devices,
-        settings.run.selected,
-    )
-    dimensions = {"slot": max(slots, 1), "population": settings.run.devices}
+    dimensions = {"slot": slots_of(cell), "population": settings.run.devices}
     variables = in_units([*PER_ROUND, *PER_SLOT, *PER_DEVICE], "J" if cell.radio.physical else NORMALISED)
     placed = cell.radio.drop
     if placed is not None:
@@ -84,6 +77,12 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
         writer.write_population("device_distance_m", placed.distance_m)
         writer.write_population("device_path_loss_db", placed.path_loss_db)
     return writer
+
+
+def slots_of(cell: Cell) -> int:
+    """Size of the dimension `slot`."""
+    run = cell.settings.run
+    return max(most_selected(cell.settings.selection.kind, cell.streams, run.rounds, run.devices, run.selected), 1)
 
 
 def signal_dimensions(cell: Cell) -> dict[str, int]:

@@ -15,7 +15,17 @@ import torch
 
 from airfl.allocation import keep_freed_memory
 from airfl.cell import build_cell, build_ledger
-from airfl.checkpoint import Saved, about_run, check_asked, check_data, check_same, discard, has_begun, read_saved
+from airfl.checkpoint import (
+    Saved,
+    about_run,
+    check_asked,
+    check_data,
+    check_fits,
+    check_same,
+    discard,
+    has_begun,
+    read_saved,
+)
 from airfl.checkpoint.state import from_arrays
 from airfl.config import Settings
 from airfl.device import find_device
@@ -109,6 +119,7 @@ def run(
             resolved = resolve(world)
             if saved:
                 check_data(saved.about, folder, settings, raw)
+                check_fits(world, saved, folder)
             else:
                 saved = Saved(about_run(settings, resolved, torch_device, raw))
             # A folder is made when nothing more can be wrong with what was given.

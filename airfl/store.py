@@ -21,10 +21,16 @@ FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class Kept:
-    """What one device keeps under a name: numbers of float32."""
+    """What one device keeps under a name: numbers of float32, in one vector, or in so many rows."""
 
     name: str
     numbers: int
+    rows: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the tensor."""
+        return (self.numbers,) if self.rows is None else (self.rows, self.numbers // max(self.rows, 1))
 
     @property
     def nbytes(self) -> int:

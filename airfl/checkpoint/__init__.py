@@ -7,6 +7,7 @@ OUT/checkpoint/state-00000042    after 42 rounds: parameters, what selection, de
 """
 
 from airfl.checkpoint.about import About, about_run, check_asked, check_data, check_same
+from airfl.checkpoint.fits import check_fits
 from airfl.checkpoint.folder import LOCK_NAME, Saved, discard, has_begun, has_state, read_saved
 from airfl.checkpoint.keeper import Cadence, Keeper, keeping, kept_records
 from airfl.checkpoint.pack import DamagedError
@@ -21,6 +22,7 @@ __all__ = [
     "about_run",
     "check_asked",
     "check_data",
+    "check_fits",
     "check_same",
     "discard",
     "has_begun",

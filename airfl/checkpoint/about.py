@@ -16,12 +16,18 @@ import torch
 from airfl.config import Settings, differences, to_json
 from airfl.config.differences import AUTOMATIC
 from airfl.errors import UserError
+from airfl.output import CHECKPOINT_NAME
 from airfl.schemes import fitted
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
 
 OF_NO_EFFECT = ("run.checkpoint_s", "run.checkpoint_every")
 """Settings that a continuation may have otherwise."""
+
+
+CHOSEN = ("run.threads", "run.chunk", "local.engine")
+"""Automatic settings that a continuation takes over."""
+LONGEST_TIME = 64
 
 
 @dataclass(frozen=True)
@@ -40,9 +46,27 @@ class About:
         """For JSON."""
         return asdict(self)
 
+    def is_one(self) -> bool:
+        """Whether every field is of its kind, as far as that can be said without the run."""
+        texts = [self.settings, self.device, self.created_utc, *self.versions, *_values(self.versions)]
+        tables = isinstance(self.chosen, Mapping) and all(isinstance(one, Mapping) for one in self.chosen.values())
+        whole = isinstance(self.data, int) and not isinstance(self.data, bool)
+        return tables and whole and all(isinstance(one, str) for one in texts) and len(self.created_utc) < LONGEST_TIME
+
     def choices(self, settings: Settings) -> Settings:
-        """The settings with what was automatic as it was."""
-        return settings.resolved(**{section: dict(values) for section, values in self.chosen.items()})
+        """The settings with what was automatic as it was; ValueError where that cannot have been chosen."""
+        for section, values in self.chosen.items():
+            for name, value in values.items():
+                if f"{section}.{name}" not in CHOSEN or value == AUTOMATIC[f"{section}.{name}"]:
+                    raise ValueError(f"{section}.{name} = {value!r}")
+        chosen = settings.resolved(**{section: dict(values) for section, values in self.chosen.items()})
+        if chosen.run.chunk > max(settings.run.devices, settings.run.chunk):
+            raise ValueError(f"run.chunk = {chosen.run.chunk}")
+        return chosen
+
+
+def _values(table: Any) -> list[Any]:
+    return list(table.values()) if isinstance(table, Mapping) else [None]
 
 
 def about_run(given: Settings, resolved: Settings, device: torch.device, raw: RawData) -> About:
@@ -74,7 +98,14 @@ def check_same(about: About, folder: Path, settings: Settings, device: torch.dev
             raise UserError(f"{folder}: its run was begun with {name} {version}, this is {now.get(name)}; {other}")
     if about.device != device.type:
         raise UserError(f"{folder}: its run was begun on {about.device}, this is {device.type}; {other}")
-    before = Settings.model_validate(json.loads(about.settings))
+    try:
+        before = Settings.model_validate(json.loads(about.settings))
+        about.choices(settings)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UserError(
+            f"{folder / CHECKPOINT_NAME}: does not say how its run was begun ({str(error).splitlines()[0][:100]}); "
+            "choose another --out and begin anew"
+        ) from None
     for key, then, given in differences(before, settings):
         if key not in OF_NO_EFFECT:
             raise UserError(f"{folder}: its run was begun with {key} = {then!r}, here it is {given!r}; {other}")
@@ -84,7 +115,7 @@ def check_asked(config: str, folder: Path, settings: Settings) -> None:
     """UserError, with the difference, where a complete run, with that config in its trace, was of other settings."""
     try:
         before = Settings.model_validate(json.loads(config))
-    except ValueError:
+    except (ValueError, RecursionError):
         return  # of another version, whose trace is complete all the same
     for key, then, given in differences(before, fitted(settings)):
         if key not in OF_NO_EFFECT and AUTOMATIC.get(key, then) != given:

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from airfl.checkpoint.about import About
 from airfl.checkpoint.pack import DamagedError, read_pack, write_pack
-from airfl.checkpoint.records import read_records
+from airfl.checkpoint.records import RECORDS_NAME, read_records
 from airfl.errors import UserError
 from airfl.output import CHECKPOINT_NAME
 from airfl.synced import write_synced
 
 log = logging.getLogger(__name__)
 
-ABOUT_NAME, RECORDS_NAME, STATE_PREFIX, LOCK_NAME = "about", "records", "state-", "lock"
+ABOUT_NAME, STATE_PREFIX, LOCK_NAME = "about", "state-", "lock"
 KEPT = 2
 """States that are kept: an older one for when the newest is damaged."""
 
@@ -124,17 +124,24 @@ def _check_records(folder: Path, saved: Saved) -> None:
 def _read_state(path: Path) -> Saved:
     value, arrays = _read(path)
     try:
-        about, rounds, length = value["about"], int(value["rounds"]), int(value["length"])
+        about, rounds, length = value["about"], value["rounds"], value["length"]
     except (TypeError, KeyError):
         raise DamagedError("is no state of a run") from None
+    if not all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in (rounds, length)):
+        raise DamagedError("is no state of a run")
+    if path.name != f"{STATE_PREFIX}{rounds:08d}":
+        raise DamagedError(f"is the state of round {rounds}")
     return Saved(_about(about), rounds, arrays, length)
 
 
 def _about(value: Any) -> About:
     try:
-        return About(**value)
+        about = About(**value)
     except TypeError:
         raise DamagedError("does not say what its run is") from None
+    if not about.is_one():
+        raise DamagedError("does not say what its run is")
+    return about
 
 
 def _remove(path: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from airfl.checkpoint.folder import RECORDS_NAME, Saved, tidy, write_about, write_state
-from airfl.checkpoint.records import Records, read_records
+from airfl.checkpoint.folder import Saved, tidy, write_about, write_state
+from airfl.checkpoint.records import RECORDS_NAME, Records, read_records
 from airfl.output import CHECKPOINT_NAME
 from airfl.record import Record
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 MAGIC = b"airfl-checkpoint/1\n"
 LENGTHS = 16
 DIGEST = hashlib.sha256().digest_size
+LARGEST, LONGEST_KIND = 1 << 40, 8
+"""Of an axis; of the text of a dtype."""
 KINDS = "biufc"
 """Of dtypes: booleans and numbers."""
 
@@ -46,6 +49,10 @@ def write_pack(file: BinaryIO, value: Any, arrays: Arrays) -> int:
     return total
 
 
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def read_pack(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]], int]:
     """Value, arrays and length of the pack that begins here and ends within `room` bytes; DamagedError.
 
@@ -58,16 +65,38 @@ def read_pack(file: BinaryIO, room: int) -> tuple[Any, dict[str, NDArray[Any]], 
     total = int.from_bytes(start[-LENGTHS:-8], "little")
     if not before + DIGEST <= total <= room:
         raise DamagedError("is cut off, or damaged")
+    if total > _memory():
+        raise DamagedError(f"takes {total / 1e9:.3g} GB, more than this machine has")
     rest = file.read(total - before)
     digest = hashlib.sha256(start)
     digest.update(memoryview(rest)[:-DIGEST])
     if len(rest) < total - before or digest.digest() != rest[-DIGEST:]:
         raise DamagedError("is damaged: its checksum is another")
     place = int.from_bytes(start[-8:], "little")
+    try:
+        value, arrays, place = _unpacked(rest, place)
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):  # a checksum can be computed by anybody
+        place = -1
+    if place != len(rest) - DIGEST:
+        raise DamagedError("is damaged: what it says of itself is not what it holds")
+    return value, arrays, total
+
+
+def _unpacked(rest: bytes, place: int) -> tuple[Any, dict[str, NDArray[Any]], int]:
+    """Value, arrays, where they end; ValueError, or another, for what is no header, or not that of these bytes."""
+    if place > len(rest) - DIGEST:
+        raise ValueError
     header = json.loads(rest[:place])
-    arrays = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for name, kind, shape in header["arrays"]:
+        if not isinstance(name, str) or name in arrays or not isinstance(kind, str) or len(kind) > LONGEST_KIND:
+            raise ValueError
+        if not all(type(one) is int and 0 <= one <= LARGEST for one in shape):
+            raise ValueError
         dtype, size = np.dtype(kind), math.prod(shape)
-        arrays[name] = np.frombuffer(rest, dtype, size, place).reshape(shape)
-        place += size * dtype.itemsize
-    return header["value"], arrays, total
+        end = place + size * dtype.itemsize
+        if dtype.kind not in KINDS or end > len(rest) - DIGEST:
+            raise ValueError
+        arrays[name] = np.frombuffer(rest, dtype, size, place).reshape(shape) if size else np.empty(shape, dtype)
+        place = end
+    return header["value"], arrays, place

@@ -13,6 +13,8 @@ from airfl.checkpoint.pack import read_pack, write_pack
 from airfl.record import Record
 from airfl.synced import sync
 
+RECORDS_NAME = "records"
+
 
 class Records:
     """Open for appending, from a length on; what was behind it is gone."""

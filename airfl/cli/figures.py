@@ -39,6 +39,9 @@ def figures(
 
     from airfl.results import read_some_results
 
-    found = select(read_some_results(folders), conditions)
+    read = read_some_results(folders)
+    for line in read.unreadable.values():
+        say(f"left out: {line}")
+    found = select(read, conditions)
     files = draw_figures(found, out, names, lambda line: say(f"left out: {line}"))
     say("written: " + ", ".join(str(file) for file in files))

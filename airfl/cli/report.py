@@ -20,4 +20,4 @@ def report(
     """One HTML page: tables, plots, fronts, privacy."""
     from airfl.report.page import write_page
 
-    say(f"written: {write_page(folders, out)}")
+    say(f"written: {write_page(folders, out, say=say)}")

@@ -174,6 +174,9 @@ def plot(
     from airfl.report.comparison import write_figures
     from airfl.results import read_some_results
 
-    groups = read_some_results(folders).groups
-    files = write_figures([(group.name, [run.folder for run in group.runs]) for group in groups], out)
+    results = read_some_results(folders)
+    for line in results.unreadable.values():
+        say(f"left out: {line}")
+    groups = [(group.name, [run.folder for run in group.runs]) for group in results.groups]
+    files = write_figures(groups, out, lambda line: say(f"left out: {line}"))
     say("written: " + ", ".join(str(file) for file in files))

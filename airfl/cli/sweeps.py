@@ -77,6 +77,8 @@ def sweep(
         files = write(results, out, replace=True)
         print_table(results_table(results, str(out)))
         say("written: " + ", ".join(str(file) for file in files))
+    for line in results.unreadable.values():
+        say(f"left out: {line}")
     failed = sum(str(out / point.folder) in results.failed for point in points)
     if failed:
         raise MachineError(f"{out}: {failed} of {len(points)} points failed; the same command tries them again")
@@ -125,6 +127,8 @@ def results(
             print_table(equal_table(found, budgets, sort))
         if target is not None:
             print_table(target_table(found, target, sort))
+    for line in found.unreadable.values():
+        say(f"left out: {line}")
     for folder, cause in found.failed.items():
         say(f"failed: {folder}: {cause}")
     if found.missing:

@@ -70,7 +70,7 @@ def tune(
 
     def run(points: Sequence[Point]) -> Sequence[Group]:
         with sweep_progress() as report:
-            return run_points(points, out, where, report).groups
+            return run_points(points, out, where, report).points
 
     try:
         if trials is None:

@@ -35,7 +35,7 @@ class RunSettings(Section):
     devices: Count = Field(1000, description="N, the population")
     selected: Count = Field(32, description="r, devices a round")
     evaluate_every: Count = Field(10, description="rounds between evaluations; the last round is always evaluated")
-    threads: int = Field(0, ge=0, description="CPU threads; 0 = as many as torch takes")
+    threads: int = Field(0, ge=0, le=1024, description="CPU threads; 0 = as many as torch takes")
     chunk: int = Field(0, ge=0, description="devices trained in one batched computation; 0 = the fastest that fits")
     checkpoint_s: NotNegative = Field(
         30.0, description="seconds of work that a killed run may lose; 0 = by run.checkpoint_every alone"

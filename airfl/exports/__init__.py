@@ -63,6 +63,7 @@ def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None
     `path`. say(message) is told what is left out, and of runs that are not complete. Raises UserError for what cannot
     be exported and for files that are there already: then nothing is written.
     """
+    from airfl.exports.format import under_true_names
     from airfl.trace import open_trace
 
     check_format(to)
@@ -80,7 +81,7 @@ def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None
     written = []
     for file, folder in traces:
         with open_trace(file, cache=False) as trace:
-            written += _write(form, trace, folder)
+            written += _write(form, under_true_names(trace), folder)
     return written
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from airfl.trace.schema import true_name
+
 if TYPE_CHECKING:
     import xarray
 
@@ -57,6 +59,13 @@ def about(trace: xarray.Dataset) -> dict[str, Any]:
             for name, array in trace.data_vars.items()
         },
     }
+
+
+def under_true_names(trace: xarray.Dataset) -> xarray.Dataset:
+    """The trace without names that end in joules of what is in none: energy_j is energy_normalised then."""
+    names = {str(name): true_name(str(name), str(array.attrs.get("units"))) for name, array in trace.data_vars.items()}
+    twice = [name for name, true in names.items() if name != true and true in trace]
+    return trace.drop_vars(twice).rename({n: t for n, t in names.items() if n != t and n not in twice})
 
 
 def with_dimensions(trace: xarray.Dataset, *dimensions: str) -> list[str]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.exports.format import Format, attributes_of
+from airfl.trace.schema import NORMALISED, true_name
 from airfl.version import __version__
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _received(signals: _Signals) -> Iterator[Piece]:
                 "core:comment": f"Superposition of {int(at['heard'])} devices, and noise",
                 "airfl:round": index,
                 "airfl:heard": int(at["heard"]),
-                **_numbers(at, "alignment_coefficient", "receive_snr_db", "energy_j"),
+                **_numbers(at, "alignment_coefficient", "receive_snr_db", _energy(at, "energy")),
             },
         )
 
@@ -114,10 +115,15 @@ def _transmitted(signals: _Signals) -> Iterator[Piece]:
                     "airfl:slot": slot,
                     "airfl:device_id": int(device),
                     "airfl:active": int(of_device["active"]),
-                    **_numbers(of_device, "transmit_energy_j", "transmit_scale", "snr_db"),
+                    **_numbers(of_device, _energy(at, "transmit_energy"), "transmit_scale", "snr_db"),
                     **({"airfl:channel_gain": [gain.real, gain.imag]} if np.isfinite(gain) else {}),
                 },
             )
+
+
+def _energy(trace: xarray.Dataset, of: str) -> str:
+    """The name that this energy has, by its units."""
+    return next(name for name in (f"{of}_j", true_name(f"{of}_j", NORMALISED)) if name in trace)
 
 
 def _numbers(at: xarray.Dataset, *names: str) -> dict[str, float]:
@@ -158,7 +164,7 @@ def _about_the_run(signals: _Signals) -> dict[str, Any]:
         "airfl:seed": attributes["seed"],
         "airfl:status": attributes["status"],
         "airfl:units": signals.settings["channel"]["units"],
-        "airfl:energy_units": signals.trace["energy_j"].attrs["units"],
+        "airfl:energy_units": signals.trace[_energy(signals.trace, "energy")].attrs["units"],
         "airfl:packing": grid["packing"],
         "airfl:subcarriers": int(signals.trace["subcarriers"][signals.rounds[0]]),
         "airfl:spacing_hz": grid["spacing_hz"],

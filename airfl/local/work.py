@@ -121,7 +121,7 @@ class GradientEstimate:
         if self.estimator == "svrg":
             return (Kept("snapshot", dimension), Kept("snapshot_gradient", dimension))
         if self.estimator == "saga":
-            return (Kept("saga_table", samples * dimension), Kept("saga_mean", dimension))
+            return (Kept("saga_table", samples * dimension, samples), Kept("saga_mean", dimension))
         return ()
 
     def build(self, settings: Settings, task: Task, streams: Streams, device: device) -> Trainer:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airfl.errors import UserError
 from airfl.output import replace_text
 from airfl.report import figures, privacy_figure
 from airfl.report.table import TableRow, csv_table, markdown_table
@@ -40,13 +41,33 @@ def _runs(result: RowResult) -> list[tuple[Path, Summary]]:
     return list(zip(result.folders, result.summaries, strict=True))
 
 
-def write_figures(groups: Sequence[tuple[str, Sequence[Path]]], out: Path) -> list[Path]:
+def write_figures(
+    groups: Sequence[tuple[str, Sequence[Path]]], out: Path, left_out: Callable[[str], None] | None = None
+) -> list[Path]:
     """Learning, and privacy where there is a figure of it, of (label, run folders); returns the files.
 
-    UserError for a folder without a trace, or if one of the files is there already, before any is written.
+    UserError for a folder without a readable trace, or if one of the files is there already, before any is written.
+    left_out(line) is told of each such folder instead, as long as there are others.
     """
     figures.check_new_files([out / name for name in FIGURES])
-    runs = [(label, [figures.read_rounds(folder) for folder in folders]) for label, folders in groups]
+    runs: list[tuple[str, list[figures.Rounds]]] = []
+    unreadable: list[UserError] = []
+    for label, folders in groups:
+        read = []
+        for folder in folders:
+            try:
+                read.append(figures.read_rounds(folder))
+            except UserError as error:
+                if left_out is None:
+                    raise
+                unreadable.append(error)
+        if read:
+            runs.append((label, read))
+    if unreadable and not runs:
+        raise unreadable[0]
+    for one in unreadable:
+        assert left_out is not None
+        left_out(str(one))
     return [*figures.plot(runs, out), *privacy_figure.plot(runs, out)]
 
 

@@ -12,8 +12,8 @@ from airfl.report.numbers import figure, scientific
 from airfl.report.summary import Summary
 from airfl.report.table import COLUMNS, TableRow, cells, mark, notes, shown
 from airfl.report.terminal import folded, new_table
-from airfl.results.averages import Average, average
-from airfl.results.collect import Group, Results, plain, short
+from airfl.results.averages import Average, average, bounds_of
+from airfl.results.collect import Group, Results, cell, short
 from airfl.results.equal_cost import COSTS, compare_at, costs_to, reached
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ BEST_FIRST = ("test_accuracy",)
 def averages(group: Group) -> dict[str, Average]:
     """Every figure of the summary over the group's seeds."""
     summaries = [run.digest.summary for run in group.runs]
-    return {name: average([float(getattr(summary, name)) for summary in summaries]) for name in FIGURES}
+    return {
+        name: average([float(getattr(summary, name)) for summary in summaries], bounds_of(name)) for name in FIGURES
+    }
 
 
 def ordered(results: Results, by: str | None) -> list[Group]:
@@ -49,13 +51,14 @@ def ordered(results: Results, by: str | None) -> list[Group]:
 def plain_results(
     results: Results, by: str | None = None, budgets: Mapping[str, float] | None = None, target: float | None = None
 ) -> dict[str, Any]:
-    """For JSON: axes, groups with mean, deviation and interval of every figure, points that failed or are missing;
-    accuracy at the budgets, and the costs of a target accuracy, where they are asked for."""
+    """For JSON: axes, groups with mean, deviation and interval of every figure, points that failed or are missing, runs
+    that cannot be read; accuracy at the budgets, and the costs of a target accuracy, where they are asked for."""
     found: dict[str, Any] = {
         "axes": list(results.axes),
         "groups": [_plain_group(group, budgets or {}, target) for group in ordered(results, by)],
         "failed": dict(results.failed),
         "missing": results.missing,
+        "unreadable": dict(results.unreadable),
     }
     if budgets:
         found["at"] = dict(budgets)
@@ -85,9 +88,10 @@ def _plain_group(group: Group, budgets: Mapping[str, float], target: float | Non
     return found
 
 
-def plain_average(one: Average) -> dict[str, float]:
+def plain_average(one: Average) -> dict[str, float | list[float]]:
     """For JSON."""
-    return {"mean": one.mean, "deviation": one.deviation, "low": one.low, "high": one.high}
+    ends = {"mean": one.mean, "deviation": one.deviation, "low": one.low, "high": one.high}
+    return {**ends, "values": list(one.values)}
 
 
 def results_table(results: Results, title: str, by: str | None = None) -> Table:
@@ -151,13 +155,12 @@ def _heads(results: Results) -> list[str]:
 
 def _who(results: Results, group: Group) -> list[str]:
     labelled = [group.label] if any(run.label for run in results.runs) else []
-    who = [*labelled, *(plain(group.values.get(key)) for key in results.axes)] or [group.scheme]
+    who = [*labelled, *(cell(group.values.get(key)) for key in results.axes)] or [group.scheme]
     return [f"{who[0]}{mark([run.digest.summary for run in group.runs])}", *who[1:]]
 
 
 def _caption(rows: Sequence[TableRow]) -> str:
-    text = notes(rows)
-    return text.replace("± standard deviation.", "± standard deviation (95% interval of the mean).")
+    return notes(rows).replace("± standard deviation", "± standard deviation (95% interval of the mean)")
 
 
 def _percent(value: float) -> str:
@@ -167,7 +170,9 @@ def _percent(value: float) -> str:
 def _accuracy(one: Average) -> str:
     if math.isnan(one.mean):
         return "-"
-    return _percent(one.mean) + (f" ± {_percent(one.deviation)}" if not math.isnan(one.deviation) else "")
+    if one.points or math.isnan(one.deviation):
+        return one.written(_percent)
+    return f"{_percent(one.mean)} ± {_percent(one.deviation)}"
 
 
 def _amount(cost: str, value: float) -> str:
@@ -181,4 +186,4 @@ def _sortable(value: Any) -> tuple[int, float, str]:
     """Numbers first, by size; then everything else by its text."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return (0, float(value), "")
-    return (1, 0.0, str(value))
+    return (1, 0.0, cell(value))

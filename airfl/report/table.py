@@ -15,6 +15,7 @@ from airfl.report.numbers import figure, scientific
 from airfl.report.summary import Summary
 from airfl.report.terminal import folded, new_table
 from airfl.report.verdict import ADJACENCIES
+from airfl.results.averages import FEWEST
 from airfl.trace.schema import NORMALISED
 
 if TYPE_CHECKING:
@@ -162,7 +163,11 @@ def cells(row: TableRow, columns: Sequence[Column] = COLUMNS) -> list[str]:
     for column in columns:
         mean, deviation = mean_and_deviation(row, column)
         text = column.write(mean)
-        texts.append(f"{text} ± {column.write(deviation)}" if column.scatter and not math.isnan(deviation) else text)
+        if column.scatter and 1 < len(row.runs) < FEWEST:  # two numbers say more than a deviation made of them
+            text = "; ".join(column.write(column.value(run)) for run in row.runs)
+        elif column.scatter and not math.isnan(deviation):
+            text += f" ± {column.write(deviation)}"
+        texts.append(text)
     return texts
 
 
@@ -193,18 +198,20 @@ def csv_table(rows: Sequence[TableRow]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     keys = [key for column in COLUMNS for key in (column.key, f"{column.key}_std")]
-    writer.writerow(["label", "scheme", "seeds", *keys, "not_complete"])
+    writer.writerow(["label", "scheme", "seeds", *keys, "not_complete", "energy_units"])
     for row in rows:
         numbers = [repr(number) for column in COLUMNS for number in mean_and_deviation(row, column)]
         broken = sum(run.status != "complete" for run in row.runs)
-        writer.writerow([row.label, row.runs[0].scheme, len(row.runs), *numbers, broken])
+        units = row.runs[0].energy_units
+        writer.writerow([row.label, row.runs[0].scheme, len(row.runs), *numbers, broken, units])
     return text.getvalue()
 
 
 def notes(rows: Sequence[TableRow]) -> str:
     """What the columns mean, and what the privacy figures are for."""
     seeds = len(rows[0].runs)
-    averaged = f"Mean over {seeds} seeds, ± standard deviation. " if seeds > 1 else ""
+    scatter = "of the accuracy both values" if seeds < FEWEST else "± standard deviation"
+    averaged = f"Mean over {seeds} seeds, {scatter}. " if seeds > 1 else ""
     units = {run.energy_units for row in rows for run in row.runs}
     energy = " or ".join(ENERGY_NOTES[unit] for unit in sorted(units, reverse=True))
     meanings = "; ".join(column.note for column in shown(rows) if column.note)

@@ -59,7 +59,6 @@ def plain_tuning(found: Sequence[Chosen]) -> list[dict[str, Any]]:
 
 
 def _percent(one: Average) -> str:
-    text = f"{100 * one.mean:.1f}"
-    if math.isnan(one.deviation):
-        return text
-    return f"{text} ± {100 * one.deviation:.1f} ({100 * one.low:.1f} to {100 * one.high:.1f})"
+    if math.isnan(one.low):
+        return one.written(lambda share: f"{100 * share:.1f}")
+    return f"{100 * one.mean:.1f} ± {100 * one.deviation:.1f} ({100 * one.low:.1f} to {100 * one.high:.1f})"

@@ -16,6 +16,8 @@ class Claimed(Protocol):
     @property
     def scheme(self) -> str: ...
     @property
+    def seed(self) -> int: ...
+    @property
     def claim_scope(self) -> str: ...
     @property
     def epsilon_paper(self) -> float: ...
@@ -59,7 +61,8 @@ def claim_refuted(run: Claimed) -> bool:
 
 
 def broken_claim(run: Claimed) -> str | None:
-    """One sentence with the true figures, if the claim does not hold or is not proven."""
+    """One sentence with the true figures and the seed that they are of, if the claim does not hold or is not
+    proven."""
     if claim_holds(run):
         return None
     refuted, of_a_round = claim_refuted(run), run.claim_scope == "round"
@@ -69,8 +72,8 @@ def broken_claim(run: Claimed) -> str | None:
     whose, verdict = "a round" if of_a_round else "the run", "does not hold" if refuted else "is not proven"
     poisson = f"; accounted as Poisson the run is {figure(run.epsilon_as_poisson)}"
     return (
-        f"{run.scheme}: epsilon {figure(run.epsilon_paper)} is claimed for {whose}, which {verdict}: {true} "
-        f"(delta {run.delta:g}, {run.level} level, {ADJACENCIES[run.adjacency]}"
+        f"{run.scheme}, seed {run.seed}: epsilon {figure(run.epsilon_paper)} is claimed for {whose}, which {verdict}: "
+        f"{true} (delta {run.delta:g}, {run.level} level, {ADJACENCIES[run.adjacency]}"
         f"{'' if math.isnan(run.epsilon_as_poisson) else poisson})"
     )
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,15 @@ from airfl.output import TRACE_NAME, replace_text
 from airfl.report.summary import Summary, settings_of, summarise, values_of
 from airfl.tasks.models import MODELS
 from airfl.trace import open_trace
+from airfl.trace.contents import (
+    ADJACENCIES,
+    ENERGY_UNITS,
+    LEVELS,
+    OBSERVERS,
+    SAMPLINGS,
+    SCOPES,
+    STATUSES,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -29,6 +38,8 @@ if TYPE_CHECKING:
 DIGEST_NAME = "digest.json"
 VERSION = 2
 IDENTITY_BYTES = 1 << 16
+MOST_BYTES = 1 << 26
+"""Of a digest: a thousand evaluations take a fifth of a megabyte."""
 
 FOUND = (
     "test_accuracy",
@@ -91,8 +102,14 @@ def digest(trace: xarray.Dataset) -> Digest:
         course=course_of(trace),
         link=str(trace.attrs.get("link", "")),
         settings=settings,
-        dimension=int(trace.attrs.get("dimension") or MODELS[str(settings["task"]["model"])].parameters),
+        dimension=int(trace.attrs.get("dimension", 0)) or _parameters(settings),
     )
+
+
+def _parameters(settings: Mapping[str, Mapping[str, Any]]) -> int:
+    """Of the model, for a trace of a version that did not write it; 0 where it is not known."""
+    model = MODELS.get(str(settings.get("task", {}).get("model")))
+    return model.parameters if model else 0
 
 
 def course_of(trace: xarray.Dataset) -> Course:
@@ -125,18 +142,45 @@ def keep(folder: Path) -> Digest:
 
 
 def _kept(folder: Path) -> Digest | None:
-    """What is kept there of this very trace, None if nothing is, or nothing of use."""
+    """What is kept there of this very trace, None if nothing is, or nothing of use. Its checksum finds damage; whoever
+    wrote it may have computed that too, so nothing is taken for what it should be."""
+    path = folder / DIGEST_NAME
     try:
-        found = json.loads((folder / DIGEST_NAME).read_text())
+        if not path.is_file() or path.stat().st_size > MOST_BYTES:
+            return None
+        found = json.loads(path.read_text())
         if found.pop("sha256") != _checksum(found) or found["version"] != VERSION:
             return None
         if found["trace"] != _identity(folder / TRACE_NAME):
             return None
         course = {str(name): np.array([float(value) for value in values]) for name, values in found["course"].items()}
-        summary = Summary(**{name: from_plain(value) for name, value in found["summary"].items()})
-        return Digest(summary, course, str(found["link"]), found["settings"], int(found["dimension"]))
+        summary = {name: from_plain(value) for name, value in found["summary"].items()}
+        kept = Digest(Summary(**summary), course, str(found["link"]), found["settings"], int(found["dimension"]))
+        return kept if _is_one(kept) else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
+
+
+def _is_one(found: Digest) -> bool:
+    """Whether everything is of its kind: values that a trace might have had."""
+    summary, course = found.summary, found.course
+    kinds: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (float, int), "bool": (bool,)}
+    for one in fields(Summary):
+        value = getattr(summary, one.name)
+        if not isinstance(value, kinds[str(one.type)]) or (isinstance(value, bool) and one.type != "bool"):
+            return False
+    named = (
+        summary.status in STATUSES
+        and summary.energy_units in ENERGY_UNITS
+        and summary.claim_scope in SCOPES
+        and summary.level in LEVELS
+        and summary.adjacency in ADJACENCIES
+        and summary.sampling in SAMPLINGS
+        and summary.observer in OBSERVERS
+    )
+    lengths = {len(values) for values in course.values()}
+    tables = isinstance(found.settings, dict) and all(isinstance(table, dict) for table in found.settings.values())
+    return named and set(course) == {"rounds", *FOUND, *SPENT} and len(lengths) == 1 and tables
 
 
 def _checksum(kept: Mapping[str, Any]) -> str:
@@ -146,6 +190,8 @@ def _checksum(kept: Mapping[str, Any]) -> str:
 
 def _identity(trace: Path) -> list[int]:
     """Size and checksum of both ends of the file: the trace that a digest was made from, wherever it was copied."""
+    if not trace.is_file():
+        raise OSError(f"{trace} is no file")
     size = trace.stat().st_size
     with trace.open("rb") as file:
         ends = file.read(IDENTITY_BYTES)

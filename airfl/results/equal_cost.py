@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from airfl.errors import UserError, unknown_name
-from airfl.results.averages import Average, average
+from airfl.results.averages import NOT_NEGATIVE, SHARE, Average, average
 from airfl.results.collect import Group, Result
 
 COSTS = {
@@ -68,7 +68,7 @@ def accuracy_at(run: Result, cost: str, budget: float) -> float:
 
 def compare_at(groups: Sequence[Group], cost: str, budget: float) -> list[Average]:
     """Accuracy of every group at this budget; nan where a run of it says nothing of that."""
-    return [average([accuracy_at(run, cost, budget) for run in group.runs]) for group in groups]
+    return [average([accuracy_at(run, cost, budget) for run in group.runs], SHARE) for group in groups]
 
 
 def cost_to(run: Result, cost: str, accuracy: float) -> float:
@@ -81,7 +81,10 @@ def cost_to(run: Result, cost: str, accuracy: float) -> float:
 
 def costs_to(groups: Sequence[Group], accuracy: float) -> list[dict[str, Average]]:
     """For every group and cost: over its seeds; inf unless all of them reach that accuracy."""
-    return [{cost: average([cost_to(run, cost, accuracy) for run in group.runs]) for cost in COSTS} for group in groups]
+    return [
+        {cost: average([cost_to(run, cost, accuracy) for run in group.runs], NOT_NEGATIVE) for cost in COSTS}
+        for group in groups
+    ]
 
 
 def reached(group: Group, accuracy: float) -> int:

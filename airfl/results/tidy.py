@@ -21,13 +21,14 @@ FILES = ("results.parquet", "results.csv")
 def frame(results: Results) -> pd.DataFrame:
     """One line a run: group, label, link, every swept key, then the figures of `airfl.report.summary.Summary`.
 
-    A swept value that is no number or text (a list, say) stands as JSON. No timings: equal runs give equal tables.
+    A swept value that is no number or text (a list, say) stands as JSON, one that the run's scheme does not have is
+    empty. No timings: equal runs give equal tables.
     """
     import pandas as pd
 
     lines: list[dict[str, Any]] = []
     for group in results.groups:
-        for run in group.runs:
+        for run in (*group.runs, *group.repeats):
             swept = {key: _cell(run.values.get(key)) for key in results.axes}
             lines.append(
                 {
@@ -43,8 +44,9 @@ def frame(results: Results) -> pd.DataFrame:
     if table.empty:
         return table
     for key in results.axes:
-        if len({type(value) for value in table[key]} - {int, float}) > 0 and table[key].dtype == object:
-            table[key] = table[key].map(str)
+        known = [value for value in (line[key] for line in lines) if value is not None]
+        if {type(value) for value in known} - {int, float} and table[key].dtype == object:
+            table[key] = pd.Series([None if line[key] is None else str(line[key]) for line in lines], dtype=object)
     # Sums of bits may pass 64 bits; a table of numbers is read by everything.
     for name in ("uplink_bits", "resource_elements", "gradients"):
         if table[name].dtype == object:

@@ -1,6 +1,7 @@
 """A-DSGD: sparsify, project, superpose, recover (in the manner of Amiri and Gunduz 2020)."""
 
 from airfl.privacy.release import ClientRelease
+from airfl.schemes.keys import LOCAL_SGD, of_scheme
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, ErrorFeedback, OwnTopK, kept_entries
@@ -34,4 +35,5 @@ SCHEME = Scheme(
     "(2020)",
     links=("analog",),
     build=build,
+    keys=LOCAL_SGD | of_scheme("ratio", "sparsity", "iterations"),
 )

@@ -1,5 +1,6 @@
 """Broadband analog aggregation with truncated channel inversion (Zhu, Wang, Huang 2020)."""
 
+from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip
@@ -21,6 +22,7 @@ SCHEME = Scheme(
     paper="Zhu, Wang, Huang: Broadband analog aggregation for low-latency federated edge learning (2020)",
     links=("analog",),
     build=build,
+    keys=LOCAL_SGD,
     policy="truncated-inversion",
     threshold=0.1,
 )

@@ -1,5 +1,6 @@
 """COTAF: the whole update over the air, precoded to a common level that follows the updates' bound."""
 
+from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip
@@ -21,5 +22,6 @@ SCHEME = Scheme(
     paper="Sery, Shlezinger, Cohen, Eldar: Over-the-air federated learning from heterogeneous data (2021)",
     links=("analog",),
     build=build,
+    keys=LOCAL_SGD,
     policy="cotaf",
 )

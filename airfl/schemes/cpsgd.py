@@ -7,6 +7,7 @@ import math
 from airfl.errors import UserError
 from airfl.privacy.binomial import Quantised, cpsgd_epsilon, cpsgd_smallest_trials, rotated_bound
 from airfl.privacy.binomial_release import BinomialRelease
+from airfl.schemes.keys import LOCAL_SGD, of_scheme
 from airfl.schemes.recipe import Claim, Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, Stage
@@ -70,4 +71,5 @@ SCHEME = Scheme(
     "SGD (2018)",
     links=("digital", "ideal"),
     build=build,
+    keys=LOCAL_SGD | of_scheme("levels", "trials", "rotation", "quantiser_bound"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airfl.schemes.fed_spa_parts import PAPER, perturbed_sgd, record_release, theorem_1_claim
+from airfl.schemes.keys import LOCAL_STEPS, PRIVACY, of_scheme
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 
@@ -19,4 +20,11 @@ def build(problem: Problem) -> Recipe:
     )
 
 
-SCHEME = Scheme(name="dp-fed", title="DP-Fed", paper=PAPER, links=("digital", "ideal"), build=build)
+SCHEME = Scheme(
+    name="dp-fed",
+    title="DP-Fed",
+    paper=PAPER,
+    links=("digital", "ideal"),
+    build=build,
+    keys=LOCAL_STEPS | PRIVACY | of_scheme("noise_multiplier", "coordinate_clip"),
+)

@@ -6,6 +6,7 @@ Over an analog link the receiver's noise comes on top of the devices', and the p
 from __future__ import annotations
 
 from airfl.schemes.fed_smp_parts import noise_std, noise_target, theorem_1_claim
+from airfl.schemes.keys import LOCAL_SGD, PRIVACY, of_scheme
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, GaussianNoise
@@ -34,4 +35,5 @@ SCHEME = Scheme(
     "algorithm 1 of PFELS and of Fed-SMP",
     links=("digital", "ideal", "analog"),
     build=build,
+    keys=LOCAL_SGD | PRIVACY | of_scheme("noise_multiplier"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airfl.schemes.fed_smp_parts import PAPER, noise_std, noise_target, theorem_1_claim
+from airfl.schemes.keys import LOCAL_SGD, PRIVACY, of_scheme
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, GaussianNoise, RandK, kept_entries
@@ -32,4 +33,5 @@ SCHEME = Scheme(
     paper=PAPER,
     links=("digital", "ideal", "analog"),
     build=build,
+    keys=LOCAL_SGD | PRIVACY | of_scheme("ratio", "noise_multiplier"),
 )

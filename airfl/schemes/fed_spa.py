@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airfl.schemes.fed_spa_parts import PAPER, perturbed_sgd, record_release, theorem_1_claim
+from airfl.schemes.keys import ADAPTIVE, LOCAL_STEPS, PRIVACY, of_scheme
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Adaptive
 from airfl.stages import OwnRandK, kept_entries
@@ -25,4 +26,11 @@ def build(problem: Problem) -> Recipe:
     )
 
 
-SCHEME = Scheme(name="fed-spa", title="Fed-SPA", paper=PAPER, links=("digital", "ideal"), build=build)
+SCHEME = Scheme(
+    name="fed-spa",
+    title="Fed-SPA",
+    paper=PAPER,
+    links=("digital", "ideal"),
+    build=build,
+    keys=LOCAL_STEPS | PRIVACY | ADAPTIVE | of_scheme("ratio", "noise_multiplier", "coordinate_clip"),
+)

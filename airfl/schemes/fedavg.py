@@ -4,6 +4,7 @@ The updates are clipped to the same C as everybody else's, so that a difference 
 privacy's doing. The link is free of errors, not of charge: see `IdealUplink`.
 """
 
+from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip
@@ -25,4 +26,5 @@ SCHEME = Scheme(
     paper="McMahan, Moore, Ramage, Hampson, Aguera y Arcas: Communication-efficient learning of deep networks (2017)",
     links=("ideal", "digital", "analog"),
     build=build,
+    keys=LOCAL_SGD,
 )

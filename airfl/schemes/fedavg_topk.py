@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airfl.schemes.error_feedback import with_feedback
 from airfl.schemes.fed_smp_parts import PAPER
+from airfl.schemes.keys import LOCAL_SGD, of_scheme
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, OwnTopK, kept_entries
@@ -26,4 +27,5 @@ SCHEME = Scheme(
     paper=PAPER,
     links=("digital", "ideal"),
     build=build,
+    keys=LOCAL_SGD | of_scheme("ratio", "error_feedback"),
 )

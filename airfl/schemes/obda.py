@@ -1,6 +1,7 @@
 """One-bit over-the-air aggregation with majority vote (Zhu, Du, Gunduz, Huang 2021)."""
 
 from airfl.privacy.release import ClientRelease
+from airfl.schemes.keys import LOCAL_SGD, of_scheme
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
 from airfl.stages.sign import SignMajority
@@ -27,6 +28,7 @@ SCHEME = Scheme(
     "learning: design and convergence analysis (2021)",
     links=("analog",),
     build=build,
+    keys=LOCAL_SGD | of_scheme("sign_step"),
     policy="truncated-inversion",
     threshold=0.1,
 )

@@ -6,6 +6,7 @@ import math
 
 from airfl.schemes.calibrated import is_calibrated
 from airfl.schemes.error_feedback import with_feedback
+from airfl.schemes.keys import LOCAL_SGD, PRIVACY, of_scheme
 from airfl.schemes.pfels_parts import PAPER, privacy_bound, theorem_3_claim
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
@@ -39,4 +40,11 @@ def build(problem: Problem) -> Recipe:
     )
 
 
-SCHEME = Scheme(name="pfels", title="PFELS", paper=PAPER, links=("analog",), build=build)
+SCHEME = Scheme(
+    name="pfels",
+    title="PFELS",
+    paper=PAPER,
+    links=("analog",),
+    build=build,
+    keys=LOCAL_SGD | PRIVACY | of_scheme("ratio", "rescale", "error_feedback"),
+)

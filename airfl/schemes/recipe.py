@@ -84,7 +84,8 @@ class Scheme:
     """An entry of the table of schemes.
 
     links: those that can carry it, the usual one first; policy: of its own for analog power control, where it has one,
-    threshold: the usual one of that policy.
+    threshold: the usual one of that policy; keys: of the settings that not every scheme has (`keys.OWN`), those that
+    this one has, None for all of them.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Scheme:
     build: Callable[[Problem], Recipe]
     policy: str | None = None
     threshold: float = 0.0
+    keys: frozenset[str] | None = None
 
     @property
     def link(self) -> LinkKind:

@@ -13,6 +13,7 @@ from airfl.privacy.release import RecordRelease
 from airfl.privacy.soteriafl import noise_std as theorem_2_noise_std
 from airfl.privacy.soteriafl import theorem_2_epsilon
 from airfl.schemes.calibrated import is_calibrated, run_noise_multiplier
+from airfl.schemes.keys import PRIVACY, STEP, of_scheme
 from airfl.schemes.recipe import Claim, Problem, Recipe, Scheme
 from airfl.server import Descent
 from airfl.stages import OwnRandK, ShiftedCompression, Stage, kept_entries, shift_step
@@ -153,8 +154,17 @@ def theorem_2_claim(problem: Problem, estimator: Estimator) -> Claim:
 
 def scheme(name: str, title: str, estimator: Estimator, compression: str) -> Scheme:
     """An entry of the table."""
+    own = ["gradient_clip", "clip", "noise_multiplier", "noise_constant"]
+    own += ["ratio"] if compression != "none" else []
+    own += ["gamma"] if compression == "shifted" else []
+    own += ["refresh"] if estimator == "svrg" else []
     return Scheme(
-        name=name, title=title, paper=PAPER, links=("digital", "ideal"), build=build_with(estimator, compression)
+        name=name,
+        title=title,
+        paper=PAPER,
+        links=("digital", "ideal"),
+        build=build_with(estimator, compression),
+        keys=STEP | PRIVACY | of_scheme(*own),
     )
 
 

@@ -1,5 +1,6 @@
 """WFL-P: wireless federated learning without sparsification and without privacy (PFELS section 8.1, eq. 37)."""
 
+from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.pfels_parts import PAPER
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
@@ -12,4 +13,4 @@ def build(problem: Problem) -> Recipe:
     return Recipe(stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings))
 
 
-SCHEME = Scheme(name="wfl-p", title="WFL-P", paper=PAPER, links=("analog",), build=build)
+SCHEME = Scheme(name="wfl-p", title="WFL-P", paper=PAPER, links=("analog",), build=build, keys=LOCAL_SGD)

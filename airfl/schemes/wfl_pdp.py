@@ -1,6 +1,7 @@
 """WFL-PDP: wireless federated learning without sparsification, with the privacy bound (PFELS section 8.1, eq. 38)."""
 
 from airfl.schemes.calibrated import is_calibrated
+from airfl.schemes.keys import LOCAL_SGD, PRIVACY
 from airfl.schemes.pfels_parts import PAPER, privacy_bound, theorem_3_claim
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
@@ -20,4 +21,4 @@ def build(problem: Problem) -> Recipe:
     )
 
 
-SCHEME = Scheme(name="wfl-pdp", title="WFL-PDP", paper=PAPER, links=("analog",), build=build)
+SCHEME = Scheme(name="wfl-pdp", title="WFL-PDP", paper=PAPER, links=("analog",), build=build, keys=LOCAL_SGD | PRIVACY)

@@ -11,7 +11,7 @@ from typing import Any
 from airfl.config.load import override, override_row, read_rows, read_tables, validate, without_rows
 from airfl.errors import MachineError, UserError
 from airfl.output import replace_text
-from airfl.results.averages import Average, average
+from airfl.results.averages import SHARE, Average, average
 from airfl.results.collect import Group
 from airfl.sweeps.points import Plan, Point, build_points
 from airfl.sweeps.values import Interval
@@ -78,7 +78,7 @@ def points_of(
 
 def validation_of(group: Group) -> Average:
     """The last evaluated validation accuracy over seeds; nothing else of a run is looked at to choose."""
-    return average([float(run.digest.course["validation_accuracy"][-1]) for run in group.runs])
+    return average([float(run.digest.course["validation_accuracy"][-1]) for run in group.runs], SHARE)
 
 
 def best(groups: Sequence[Group], seeds: int) -> Group | None:
@@ -94,7 +94,7 @@ def chosen(row: TunedRow, groups: Sequence[Group], axes: Mapping[str, Sequence[A
     group = best(groups, seeds)
     if group is None:
         raise MachineError(f"{row.label or 'tuning'}: no point has come through; `airfl results DIR` says why")
-    test = average([run.digest.summary.test_accuracy for run in group.runs])
+    test = average([run.digest.summary.test_accuracy for run in group.runs], SHARE)
     values = {key: group.values[key] for key in axes}
     return Chosen(row, values, validation_of(group), test, len(groups), _edges(values, axes))
 

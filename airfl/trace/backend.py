@@ -12,40 +12,40 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import xarray
-from h5py.h5r import get_name
 from xarray.backends import BackendArray, BackendEntrypoint, CachingFileManager
 from xarray.core import indexing
 
 from airfl.errors import UserError
-from airfl.trace.integrity import open_checked
+from airfl.trace.contents import ROOM_BYTES, check_contents
+from airfl.trace.file import Contents, Described
+from airfl.trace.isolated import open_file
+from channels.isolated.child import IsolatedError
 
-OF_DIMENSIONS = frozenset(("CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST", "_Netcdf4Coordinates", "_Netcdf4Dimid"))
-"""Attributes by which HDF5 and netCDF-4 tie dimensions to variables; nobody's to read."""
 DECODED = frozenset(
     ("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned", "calendar", "coordinates")
 )
-"""Attributes by which xarray decodes values, and those of other writers. A trace has none of them."""
+"""Attributes by which xarray decodes values. A trace has none of them before other tools have written it again."""
 
 
-class UnusualError(Exception):
-    """The file is not as `TraceWriter` leaves it: xarray's own engine has to read it."""
+DEFLATED = 1032
+"""Bytes that one byte can stand for where gzip has packed as well as it can."""
 
 
 class TraceBackend(BackendEntrypoint):
-    """Opens what `TraceWriter` wrote: `xarray.open_dataset(file, engine=TraceBackend)`."""
+    """Opens traces: `xarray.open_dataset(file, engine=TraceBackend)`."""
 
     description = "Open traces of airfl"
 
     def open_dataset(
         self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
     ) -> xarray.Dataset:
-        """The lazy dataset, which keeps the file open until it is closed. UnusualError: it is for another engine."""
+        """The lazy dataset, which keeps the file open until it is closed. UserError for what is no trace."""
         path = str(Path(filename_or_obj).absolute())
-        manager = CachingFileManager(open_checked, path)
+        manager = CachingFileManager(open_file, path)
         try:
+            check_contents(Path(filename_or_obj), manager.acquire().contents)
             dataset = _dataset(manager, path)
         except BaseException:
             manager.close()
@@ -58,20 +58,20 @@ class TraceBackend(BackendEntrypoint):
 class _LazyArray(BackendArray):
     """A variable that is read from the file when its values are asked for."""
 
-    def __init__(self, manager: Any, path: str, name: str, dataset: h5py.Dataset) -> None:
-        self._manager, self._path, self._name = manager, path, name
-        self.shape, self.dtype = dataset.shape, dataset.dtype
+    def __init__(self, manager: Any, path: str, size: int, described: Described) -> None:
+        self._manager, self._path, self._size, self._name = manager, path, size, described.name
+        self.shape, self.dtype = described.shape, described.dtype
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         kinds = indexing.IndexingSupport.OUTER_1VECTOR
         return indexing.explicit_indexing_adapter(key, self.shape, kinds, self._read)
 
     def _read(self, key: tuple[Any, ...]) -> Any:
-        """Values; UserError where they are damaged, or more than this machine has room for."""
-        check_room(self._path, self._name, self.dtype.itemsize * math.prod(map(_count, key, self.shape)))
+        """Values; UserError where they are damaged, or more than the file or this machine has room for."""
+        check_room(self._path, self._name, self.dtype.itemsize * math.prod(map(_count, key, self.shape)), self._size)
         try:
-            return self._manager.acquire()[self._name][key]
-        except (OSError, RuntimeError, KeyError) as error:  # what HDF5 says of a damaged chunk, or of a lost one
+            return self._manager.acquire().read(self._name, key)
+        except (OSError, RuntimeError, KeyError, IsolatedError) as error:  # what is said of a damaged or lost chunk
             raise UserError(damaged(self._path, f"{self._name}: {one_line(error)}")) from None
 
 
@@ -86,13 +86,15 @@ def one_line(error: BaseException) -> str:
     return (lines[0] if lines else type(error).__name__)[:200]
 
 
-def check_room(path: str | Path, name: str, needed: int) -> None:
-    """UserError before more is read of a variable than this machine's memory."""
+def check_room(path: str | Path, name: str, needed: int, size: int) -> None:
+    """UserError before more is read of a variable than this machine's memory, or than a file of that size can hold: a
+    few bytes may say that they stand for gigabytes."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > memory:
+    held = DEFLATED * size + ROOM_BYTES
+    if needed > min(memory, held):
+        what = f"this machine has {memory / 1e9:.3g} GB" if memory < held else f"its file can hold {held / 1e9:.3g} GB"
         raise UserError(
-            f"{path}: {needed / 1e9:.3g} GB of {name} are asked for, this machine has {memory / 1e9:.3g} GB; ask for "
-            "fewer rounds at a time"
+            f"{path}: {needed / 1e9:.3g} GB of {name} are asked for, {what}; ask for fewer rounds at a time"
         )
 
 
@@ -102,58 +104,30 @@ def _count(key: Any, size: int) -> int:
 
 
 def _dataset(manager: Any, path: str) -> xarray.Dataset:
-    file = manager.acquire()
-    items = dict(file.items())
-    if not all(isinstance(item, h5py.Dataset) for item in items.values()):
-        raise UnusualError
-    scales = {name: item for name, item in items.items() if item.attrs.get("CLASS") == b"DIMENSION_SCALE"}
-    sizes = {name: item.shape[0] for name, item in scales.items()}
-    variables = {
-        name: _variable(manager, path, name, item, sizes) for name, item in items.items() if name not in scales
-    }
-    attributes = _attributes(file)
-    if not DECODED.isdisjoint(attributes):
-        raise UnusualError
-    dataset = xarray.Dataset(variables, attrs=attributes)
-    unlimited = {name for name, item in scales.items() if item.maxshape == (None,)}
-    dataset.encoding = {"unlimited_dims": unlimited, "source": path}
+    contents: Contents = manager.acquire().contents
+    size = os.stat(path).st_size
+    variables = {one.name: _variable(manager, path, size, one) for one in contents.variables}
+    dataset = xarray.Dataset(variables, attrs=dict(contents.attributes))
+    said = [contents.attributes, *(one.attributes for one in contents.variables)]
+    if not all(DECODED.isdisjoint(attributes) for attributes in said):
+        dataset = xarray.decode_cf(dataset)
+    dataset.encoding = {"unlimited_dims": set(contents.unlimited), "source": path}
     return dataset
 
 
-def _variable(manager: Any, path: str, name: str, item: h5py.Dataset, sizes: dict[str, int]) -> xarray.Variable:
+def _variable(manager: Any, path: str, size: int, described: Described) -> xarray.Variable:
     """Values, attributes and encoding as the h5netcdf engine gives them."""
-    attributes = _attributes(item)
-    dimensions = tuple(_name_of(references, item.file) for references in item.attrs.get("DIMENSION_LIST", ()))
-    if item.shape != tuple(sizes.get(one) for one in dimensions) or item.dtype.kind not in "iufc":
-        raise UnusualError  # a kill in the middle of a flush may leave variables of different lengths
-    if not DECODED.isdisjoint(attributes):
-        raise UnusualError
     encoding = {
-        "dtype": item.dtype,
-        "contiguous": item.chunks is None,
-        "chunksizes": item.chunks,
-        "zlib": item.compression == "gzip",
+        "dtype": described.dtype,
+        "contiguous": described.chunks is None,
+        "chunksizes": described.chunks,
+        "zlib": described.packed is not None,
         "source": path,
-        "original_shape": item.shape,
+        "original_shape": described.shape,
     }
-    if item.chunks is not None:
-        encoding["preferred_chunks"] = dict(zip(dimensions, item.chunks, strict=True))
-    if item.compression == "gzip":
-        encoding["complevel"] = item.compression_opts
-    data = indexing.LazilyIndexedArray(_LazyArray(manager, path, name, item))
-    return xarray.Variable(dimensions, data, attributes, encoding)
-
-
-def _name_of(references: np.ndarray, file: h5py.File) -> str:
-    """Of the one dimension an axis is tied to."""
-    if len(references) != 1:
-        raise UnusualError
-    name: bytes = get_name(references[0], file.id)
-    return name.decode().removeprefix("/")
-
-
-def _attributes(item: h5py.Group | h5py.Dataset) -> dict[str, Any]:
-    attributes = {name: value for name, value in item.attrs.items() if name not in OF_DIMENSIONS}
-    if not all(isinstance(value, str | np.generic) for value in attributes.values()):
-        raise UnusualError
-    return attributes
+    if described.chunks is not None:
+        encoding["preferred_chunks"] = dict(zip(described.dimensions, described.chunks, strict=True))
+    if described.packed is not None:
+        encoding["complevel"] = described.packed
+    data = indexing.LazilyIndexedArray(_LazyArray(manager, path, size, described))
+    return xarray.Variable(described.dimensions, data, dict(described.attributes), encoding)

@@ -1,5 +1,7 @@
 """The seal of a trace whose run has ended: checksums of every 64 KiB of the file, behind what HDF5 reads of it.
 
+It finds damage, not forgery: whoever changes a file can compute another seal for it.
+
 HDF5 checks nothing by default: a byte that flips in a number is another number, and one that flips in an index can end
 the process. What a sealed file holds reaches HDF5 only after it was found right, block by block, as far as it is read.
 Other readers pass over the seal. It goes with every copy; whoever opens the file to write, or repacks it, takes it off.
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 1 << 16
 SUM_BYTES = 8
+BEING_WRITTEN = "unable to lock file"
+"""What HDF5 says of a file that another process is writing."""
 MAGIC = b"airfl trace seal, version 1\n"
 FOOTER = struct.Struct(f"<Q{hashlib.sha256().digest_size}s{len(MAGIC)}s")
 """The end of the file: bytes that are sealed, SHA-256 of their number and of the blocks' checksums, MAGIC."""
@@ -35,10 +39,11 @@ class DamagedError(OSError):
 @dataclass(frozen=True)
 class Seal:
     """length: bytes that are sealed, from the start of the file; sums: SUM_BYTES of every block's SHA-256, one after
-    another; right: blocks that were found right."""
+    another; total: SHA-256 of both; right: blocks that were found right."""
 
     length: int
     sums: bytes
+    total: bytes = b""
     right: set[int] = field(default_factory=set)
 
     def check(self, file: int, start: int, end: int) -> None:
@@ -97,7 +102,34 @@ def open_checked(path: str | Path) -> h5py.File:
     checked = _Checked(Path(path))
     if checked.seal is None:
         checked.close()
-        return h5py.File(path)
+        return h5py.File(path, "r")
+    return _opened_by(checked)
+
+
+def seal_own(path: Path) -> None:
+    """Seal a file that this process has written and closed, and remember what was sealed."""
+    seal(path)
+    found = read_seal(path)
+    if found is not None:
+        _own.add(found.total)
+
+
+def open_own(path: str | Path) -> h5py.File | None:
+    """A file that this process has sealed by `seal_own`, or a copy of one, as `open_checked` opens it; else None. What
+    HDF5 gets to see of it is what was sealed then, block by block, wherever it came from."""
+    checked = _Checked(Path(path))
+    if checked.seal is None or checked.seal.total not in _own:
+        checked.close()
+        return None
+    return _opened_by(checked)
+
+
+_own: set[bytes] = set()
+
+
+def _opened_by(checked: _Checked) -> h5py.File:
+    import h5py
+
     try:
         file = h5py.File(checked)
     except OSError:
@@ -188,7 +220,7 @@ def _lock(file: int) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise OSError("unable to lock file") from None  # in HDF5's words
+        raise OSError(BEING_WRITTEN) from None  # in HDF5's words
     except OSError:
         return  # a file system without locks
 
@@ -205,7 +237,7 @@ def _read_seal(file: int) -> Seal | None:
     sums = _read(file, length, blocks * SUM_BYTES)
     if _total(length, sums) != total:
         raise DamagedError("its seal is damaged")
-    return Seal(length, sums)
+    return Seal(length, sums, total)
 
 
 def _read(file: int, at: int, count: int) -> bytes:

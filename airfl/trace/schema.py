@@ -37,6 +37,9 @@ def _fill(dtype: str) -> float:
 NORMALISED = "normalised"
 """Units of an energy in the papers' normalised units; `in_units` puts J in its place."""
 
+ROUND = Variable("round", ("round",), "i8", NOBODY, "1", "communication round, counted from 0")
+"""The coordinate of the dimension, which the writer counts itself."""
+
 PER_ROUND = (
     _per_round("test_accuracy", "1", "share of the test set classified rightly; nan where not evaluated"),
     _per_round("test_loss", "1", "mean cross-entropy on the test set; nan where not evaluated"),
@@ -146,8 +149,21 @@ PER_PLACED_DEVICE = (
 
 
 def in_units(variables: Sequence[Variable], energy: str) -> list[Variable]:
-    """The variables with energies in these units."""
-    return [replace(one, units=energy) if one.units == NORMALISED else one for one in variables]
+    """The variables with energies in these units; of those whose name ends in joules and that are in none, the
+    description says so."""
+    if energy != NORMALISED:
+        return [replace(one, units=energy) if one.units == NORMALISED else one for one in variables]
+    return [
+        replace(one, long_name=f"{one.long_name}; normalised, no joules: {name} is the same under a true name")
+        if (name := true_name(one.name, one.units)) != one.name
+        else one
+        for one in variables
+    ]
+
+
+def true_name(name: str, units: str) -> str:
+    """Of a variable in these units: energy_normalised for an energy_j that is in no joules, else its own."""
+    return f"{name.removesuffix('_j')}_{NORMALISED}" if name.endswith("_j") and units == NORMALISED else name
 
 
 def signal_variables(packing: str) -> tuple[Variable, ...]:

@@ -15,8 +15,8 @@ import numpy as np
 
 from airfl.errors import UserError
 from airfl.interrupt import undisturbed
-from airfl.trace.integrity import seal
-from airfl.trace.schema import SCHEMA, Variable
+from airfl.trace.integrity import seal_own
+from airfl.trace.schema import ROUND, SCHEMA, Variable, true_name
 from airfl.trace.sink import Sink
 
 NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable. %9d"
@@ -78,13 +78,26 @@ class TraceWriter:
 
     def _create_all(self, variables: Sequence[Variable], epsilon_attributes: Mapping[str, Any]) -> None:
         for number, (name, size) in enumerate(self._dimensions.items()):
-            scale = self._file.create_dataset(
-                name, shape=(size or 0,), maxshape=(size,), dtype=">f4", chunks=size is None or None
-            )
-            scale.make_scale(NO_VARIABLE % (size or 0))
+            if name == ROUND.name:
+                scale = self._file.create_dataset(
+                    name,
+                    shape=(0,),
+                    maxshape=(None,),
+                    dtype=ROUND.dtype,
+                    fillvalue=np.dtype(ROUND.dtype).type(ROUND.fill),
+                    chunks=_chunks((None,), self._expected),
+                )
+                scale.make_scale(name)  # a variable of its dimension's name is its coordinate
+                scale.attrs.update({"units": ROUND.units, "long_name": ROUND.long_name})
+            else:
+                scale = self._file.create_dataset(name, shape=(size,), maxshape=(size,), dtype=">f4")
+                scale.make_scale(NO_VARIABLE % size)
             scale.attrs["_Netcdf4Dimid"] = np.int32(number)
         for variable in variables:
             self._create(variable)
+            other = true_name(variable.name, variable.units)
+            if other != variable.name:
+                self._file[other] = self._file[variable.name]  # a second name of the same values
         for name in ("epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson"):
             self._file[name].attrs.update(epsilon_attributes)
 
@@ -113,7 +126,9 @@ class TraceWriter:
         end = self._rounds + len(self._buffer)
         with self._whole():
             if self._buffer:
-                self._file["round"].resize(end, axis=0)
+                rounds = self._file[ROUND.name]
+                rounds.resize(end, axis=0)
+                rounds[self._rounds : end] = np.arange(self._rounds, end)
                 for name, dataset in self._growing.items():
                     self._write_block(self._variables[name], dataset, end)
             self._rounds, self._buffer = end, []
@@ -132,7 +147,7 @@ class TraceWriter:
         finally:
             self.abandon()
         if status != "running":
-            seal(self._path)
+            seal_own(self._path)
 
     def move_to(self, path: Path) -> None:
         """Put the file, as it is written on, in the place of what is there."""

@@ -27,15 +27,13 @@ class IsolatedError(Exception):
 
 def call(module: str, *arguments: str) -> bytes:
     """What `python -m module arguments` writes to its standard output. IsolatedError where it does not end well."""
-    paths = [ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", module, *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=SECONDS,
-            env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(paths)},
+            env=environment(),
             check=False,
         )
     except subprocess.TimeoutExpired:
@@ -50,18 +48,25 @@ def call(module: str, *arguments: str) -> bytes:
     return done.stdout
 
 
+def environment() -> dict[str, str]:
+    """Of such a process: it finds this package, and takes one thread."""
+    paths = [ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    return {**os.environ, **threads, "PYTHONPATH": os.pathsep.join(paths)}
+
+
 def answer(main: Callable[..., bytes], library: str) -> None:
     """The child's side: limits itself, writes what `main(*arguments)` returns, or what it raised as one line. library:
     what it reads with, whose own memory is not limited."""
     import_module(library)
-    _limit(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_CORE, 0)
     size = 0
     with suppress(OSError):
         size = Path(sys.argv[1]).stat().st_size
-    _limit(resource.RLIMIT_CPU, CPU_SECONDS + size // BYTES_A_SECOND)
+    limit(resource.RLIMIT_CPU, CPU_SECONDS + size // BYTES_A_SECOND)
     with suppress(OSError), open("/proc/self/statm") as statm:
         taken = int(statm.read().split()[0]) * resource.getpagesize()
-        _limit(resource.RLIMIT_AS, taken + MOST_BYTES + 128 * size)
+        limit(resource.RLIMIT_AS, taken + MOST_BYTES + 128 * size)
     try:
         written = main(*sys.argv[1:])
     except Exception as error:  # a damaged file can raise anything
@@ -71,8 +76,8 @@ def answer(main: Callable[..., bytes], library: str) -> None:
     sys.stdout.buffer.write(written)
 
 
-def _limit(what: int, most: int) -> None:
-    """Nothing that is limited already is let loose."""
+def limit(what: int, most: int) -> None:
+    """For good; nothing that is limited already is let loose."""
     _, hard = resource.getrlimit(what)
     with suppress(ValueError):
         resource.setrlimit(what, (most, hard))

@@ -134,10 +134,14 @@ def trace_page() -> str:
         f"The variables of `trace.h5`, schema `{schema.SCHEMA}`. Rounds, slots and devices are counted from 0; a slot "
         "is a place among the devices selected in a round. How to read it: [traces and exports](../exports.md).",
         "",
+        "Energies in no joules are there under a second name: a run in normalised units has `energy_j` as "
+        f"`{schema.true_name('energy_j', schema.NORMALISED)}` too, and so on; a run in physical units has J "
+        "and one name.",
+        "",
         "| variable | dimensions | type | unit | |",
         "| :--- | :--- | :--- | :--- | :--- |",
     ]
-    for variable in dict.fromkeys(one for table in tables.values() for one in table):
+    for variable in (schema.ROUND, *dict.fromkeys(one for table in tables.values() for one in table)):
         dimensions = ", ".join(variable.dimensions)
         lines.append(
             f"| `{variable.name}` | {dimensions} | {variable.dtype} | {variable.units} | {cell(variable.long_name)} |"

@@ -45,7 +45,7 @@ def test_a_comparison_is_exported_run_by_run(compared: Path, tmp_path: Path) -> 
         "pfels/seed-0/trace.npz",
     ]
     with open_trace(compared / "pfels" / "seed-0") as trace, np.load(files[1]) as arrays:
-        np.testing.assert_array_equal(arrays["energy_j"], trace["energy_j"].values)
+        np.testing.assert_array_equal(arrays["energy_normalised"], trace["energy_j"].values)
     assert done.stdout == ""
     assert done.stderr.startswith("written: ")
     again = refused(airfl("export", compared, "--to", "npz", "--out", tmp_path / "x"))

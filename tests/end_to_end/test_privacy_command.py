@@ -188,7 +188,7 @@ def test_a_run_that_cannot_keep_to_its_epsilon_says_what_would_do(tmp_path: Path
     asked = ("privacy.bound=accountant", "privacy.epsilon=2.0")
     done = airfl("run", DEMO, *SMALL, *asked, "scheme.name=wfl-p", "--out", tmp_path / "a")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("wfl-p: epsilon 2 was asked of the run, which ends at ") == 1
+    assert done.stderr.count("wfl-p, seed 0: epsilon 2 was asked of the run, which ends at ") == 1
     assert "what would do: a received power " in done.stderr
     both = airfl("compare", DEMO, *SMALL, *asked, "--schemes", "pfels,wfl-p", "--out", tmp_path / "b")
     assert both.returncode == 0, both.stderr

@@ -4,6 +4,7 @@ long or takes memory is seen.
     python -m tests.reliability.reads trace|replay OUT FILE...
 """
 
+import io
 import json
 import resource
 import sys
@@ -12,24 +13,45 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+from rich.console import Console
+
 from airfl.errors import UserError
 
 FORMATS = ("csv", "npz", "mat", "sigmf", "channel")
 
 
 def trace(file: Path, out: Path) -> str:
-    """Everything that is read of traces: all values, the digest that tables are made of, figures, exports."""
+    """Everything that is read of traces: all values, tables, the report, figures, exports."""
+    from airfl.config import to_json
     from airfl.exports import export
     from airfl.report.figures import Rounds, curves_of
+    from airfl.report.page.page import html_page
+    from airfl.report.page.view import View
+    from airfl.report.results import equal_table, plain_results, results_table, target_table
+    from airfl.report.table import TableRow, csv_table, markdown_table, terminal_table
+    from airfl.results.collect import Result, Results
     from airfl.results.digest import digest
+    from airfl.results.equal_cost import COSTS
     from airfl.trace import open_trace
+
+    def tabled() -> None:
+        found = digest(opened)
+        results = Results((Result(file.parent, "", {}, found.summary.seed, found),))
+        rows = [TableRow("", [found.summary])]
+        shown = [results_table(results, ""), target_table(results, 0.5), terminal_table(rows, "")]
+        shown.append(equal_table(results, dict.fromkeys(COSTS, 1.0)))
+        for table in shown:
+            Console(file=io.StringIO(), width=200).print(table)
+        found.summary.broken_claim()
+        assert csv_table(rows) + markdown_table(rows) + to_json(plain_results(results))
+        assert html_page(View(results, (file.parent,)))
 
     with open_trace(file) as opened:
         faults = []
         opened_rounds = Rounds(file, opened)
         for name in opened.data_vars:
             faults.append(told(lambda name=name: opened[name].values))
-        faults.append(told(lambda: digest(opened)))
+        faults.append(told(tabled))
         faults.append(told(lambda: curves_of("", [opened_rounds])))
     for form in FORMATS:
         faults.append(told(lambda form=form: export(file, form, out / form)))

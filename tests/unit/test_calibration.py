@@ -285,7 +285,7 @@ def test_a_scheme_without_noise_of_its_own_says_what_would_do() -> None:
     epsilon = run(settings).summary().epsilon
     sentence = unmet(settings, epsilon)
     assert sentence is not None
-    assert sentence.startswith("wfl-p: epsilon 2 was asked of the run, which ends at ")
+    assert sentence.startswith("wfl-p, seed 0: epsilon 2 was asked of the run, which ends at ")
     assert "dB lower" in sentence
     assert "devices" in sentence
     assert unmet(settings, 2.0) is None

@@ -108,7 +108,8 @@ def without(results: Results, name: str) -> Results:
 
 
 def lines(axis: Axes) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    found = {str(line.get_label()): line for line in axis.lines}
+    """Those with a name; single runs have none."""
+    found = {str(line.get_label()): line for line in axis.lines if not str(line.get_label()).startswith("_")}
     return {label: (np.asarray(line.get_xdata()), np.asarray(line.get_ydata())) for label, line in found.items()}
 
 
@@ -159,8 +160,10 @@ def test_accuracy_against_epsilon(tmp_path: Path) -> None:
     assert found["WFL-P"][1][0] == pytest.approx(percents(root, 3)[:, -1].mean())
     assert [list(found[name][0]) for name in ("PFELS, ε = ∞", "WFL-P")] == [[0, 1]] * 2
     assert axis.get_xscale() == "log"
-    _, low, high = of_seeds(np.stack([percents(root, place)[:, -1] for place in (0, 1)], axis=1))
-    check_band(bands(axis)[0], [0.05, 1.0], np.maximum(low, 0), np.minimum(high, 100))
+    assert not axis.collections  # two seeds are drawn themselves
+    runs = [line for line in axis.lines if len(line.get_xdata()) == 2 and list(line.get_xdata()) == [0.05, 1.0]]
+    each = np.stack([percents(root, place)[:, -1] for place in (0, 1)], axis=1)
+    np.testing.assert_allclose([line.get_ydata() for line in runs], [each.mean(axis=0), *each])
 
 
 def test_accuracy_against_the_snr_and_any_number_one_seed(tmp_path: Path) -> None:
@@ -195,8 +198,16 @@ def test_learning(name: str, rows: Path) -> None:
             np.testing.assert_allclose(found[label][0], x)
             np.testing.assert_allclose(found[label][1], values.mean(axis=0))
     if name == "learning-rounds":
-        _, low, high = of_seeds([trace["train_loss"] for trace in traces(rows, 1)])
-        check_band(bands(panels[0])[1], [1, 2], low, high)
+        assert not panels[0].collections
+        each = [list(line.get_ydata()) for line in panels[0].lines]
+        for trace in traces(rows, 1):
+            assert list(trace["train_loss"]) in each  # two seeds are drawn themselves
+
+
+def test_the_band_of_three_seeds(ratios: Path) -> None:
+    panels = drawn("learning-rounds", read_results(ratios))
+    _, low, high = of_seeds([trace["train_loss"] for trace in traces(ratios, 0)])
+    check_band(bands(panels[0])[0], [1, 2], np.maximum(low, 0), high)
 
 
 def test_energy(rows: Path) -> None:
@@ -211,10 +222,16 @@ def test_energy(rows: Path) -> None:
     assert [label.get_text() for label in right.get_yticklabels()] == ["Air", "Bits", "More bits"]
     means = [spent[label][:, -1].mean() for label in ("Air", "Bits", "More bits")]
     np.testing.assert_allclose([bar.get_width() for bar in right.patches], means)
-    _, low, high = of_seeds(spent["Bits"][:, -1])
-    error = [one for one in right.containers if type(one).__name__ == "ErrorbarContainer"][1]
-    np.testing.assert_allclose(error.lines[2][0].get_segments()[0][:, 0], [low, high])
+    assert not [one for one in right.containers if type(one).__name__ == "ErrorbarContainer"]
+    assert sorted(right.lines[1].get_xdata()) == pytest.approx(sorted(spent["Bits"][:, -1]))  # both seeds
     assert left.get_xlabel() == "energy of all devices (normalised)"
+
+
+def test_energy_over_three_seeds(ratios: Path) -> None:
+    _, right = drawn("energy", read_results(ratios))
+    _, low, high = of_seeds([trace["energy_j"].sum() for trace in traces(ratios, 0)])
+    error = next(one for one in right.containers if type(one).__name__ == "ErrorbarContainer")
+    np.testing.assert_allclose(error.lines[2][0].get_segments()[0][:, 0], [max(low, 0), high])
 
 
 def test_accuracy_against_bits(rows: Path) -> None:
@@ -242,7 +259,8 @@ def test_utility(rows: Path) -> None:
 
 
 def test_accuracy_against_privacy(ratios: Path, rows: Path) -> None:
-    """Filled where the epsilon of the run is, hollow at the claim, ordered by the epsilon; without privacy a level."""
+    """Filled where the epsilon of the run is, hollow at the claim, in the order of the ratio; without privacy a
+    level."""
     (axis,) = drawn("privacy-accuracy", read_results(ratios))
     known = {
         place: (
@@ -252,7 +270,7 @@ def test_accuracy_against_privacy(ratios: Path, rows: Path) -> None:
         )
         for place in (0, 1)
     }
-    points = sorted(known.values())
+    points = [known[place] for place in (1, 0)]  # ratios 0.2, 0.6
     x, y = lines(axis)["PFELS"]
     np.testing.assert_allclose(x, [point[0] for point in points])
     np.testing.assert_allclose(y, [point[2] for point in points])
@@ -278,7 +296,10 @@ def test_the_table(ratios: Path) -> None:
     mean, _, high = of_seeds(percents(ratios, 1)[:, -1])
     energy, _, most = of_seeds([trace["energy_j"].sum() for trace in found])
     assert cells[:3] == ["PFELS, p = 0.2", f"{mean:.2f} ± {high - mean:.2f}", f"{2 * 5090 / 25450:.4g}"]
-    assert [float(part) for part in cells[3].split(" ± ")] == pytest.approx([energy, most - energy], rel=5e-3)
+    assert cells[3].endswith(")")  # an end of the interval is cut at 0
+    parts = re.split(r" \(| to |\)", cells[3])[:3]
+    assert [float(part) for part in parts] == pytest.approx([energy, 0, most], rel=5e-3)
+    assert "its ends where one is cut to what is possible" in text
     assert cells[4] == "10,180"  # k = 5,090 of each round
     assert float(cells[5]) == pytest.approx(sum(found[0]["latency_s"]), rel=1e-3)
     assert [float(cell.replace(",", "")) for cell in cells[6:]] == pytest.approx(
@@ -288,7 +309,7 @@ def test_the_table(ratios: Path) -> None:
     assert "delta 0.001" in text
     tex = (ratios.parent / "table" / "table.tex").read_text()
     assert rf"PFELS, p = 0.2 & {mean:.2f} $\pm$ {high - mean:.2f} & 0.4 & " in tex
-    assert re.search(r"\\toprule\n.*\\\\\n\\midrule\n(.*\\\\\n){4}\\bottomrule", tex)
+    assert re.search(r"\\toprule\n.*\\\\\n\\midrule\n(.*\\\\\n){3}\\bottomrule", tex)
     assert r"test accuracy (\%)" in tex
 
 
@@ -298,17 +319,24 @@ def test_latex_escapes() -> None:
     )
     assert escape("ε < 1") == r"$\varepsilon$ $<$ 1"
     assert latex_number("2.55e11 ± 3.00e9") == r"$2.55 \times 10^{11}$ $\pm$ $3.00 \times 10^{9}$"
+    assert latex_number("2.55e11 (0.00e0 to inf)") == (r"$2.55 \times 10^{11}$ ($0.00 \times 10^{0}$ to $\infty$)")
+    assert latex_number("2.55e11; 3.1e9") == r"$2.55 \times 10^{11}$; $3.1 \times 10^{9}$"
     assert latex_number("inf") == r"$\infty$"
     assert latex_number("-") == "--"
     assert latex_number("1,145,250") == "1,145,250"
 
 
 def test_an_interval_ends_where_shares_do() -> None:
-    """Of two seeds it is 12.7 times as wide as they are apart, halved."""
-    line = line_of("", np.array([1.0, 2.0]), [[0.5, 0.98], [0.5, 0.52]], percent=True)
-    np.testing.assert_allclose(line.mean, [74, 51])
-    np.testing.assert_allclose([line.low, line.high], [[0, 51 - 12.7062], [100, 51 + 12.7062]], rtol=1e-5)
-    assert line_of("", np.array([1.0]), [[-5.0, 5.0]], percent=False).low[0] == pytest.approx(-63.531, rel=1e-5)
+    """Of three seeds it is 4.3027 standard errors to either side; of two there is none, but they themselves."""
+    line = line_of("", np.array([1.0, 2.0]), [[0.5, 0.98, 0.98], [0.5, 0.51, 0.52]], percent=True)
+    np.testing.assert_allclose(line.mean, [82, 51])
+    half = 4.302653 / math.sqrt(3)
+    np.testing.assert_allclose([line.low, line.high], [[82 - 16 * 4.302653, 51 - half], [100, 51 + half]], rtol=1e-5)
+    assert not line.runs.size
+    assert line_of("", np.array([1.0]), [[0.0, 5.0, 1.0]], percent=False).low[0] == 0
+    two = line_of("", np.array([1.0, 2.0]), [[0.5, 0.98], [0.5, 0.52]], percent=True)
+    np.testing.assert_allclose(two.runs, [[50, 50], [98, 52]])
+    assert np.isnan([two.low, two.high]).all()
 
 
 def test_scheme_names() -> None:

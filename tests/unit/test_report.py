@@ -65,16 +65,21 @@ OF_RUN = replace(
 )
 
 
-def test_a_row_of_one_seed_and_of_two() -> None:
+def test_a_row_of_one_seed_of_two_and_of_three() -> None:
     assert cells(TableRow("PFELS", [PRIVATE]))[:5] == ["PFELS", "78.0", "6.28e9", "1,145,250", "0.032"]
     two = TableRow("PFELS", [PRIVATE, replace(PRIVATE, test_accuracy=0.80)])
-    assert cells(two)[1] == "79.0 ± 1.4"  # sample standard deviation
+    assert cells(two)[1] == "78.0; 80.0"  # two numbers are no deviation
+    three = TableRow("PFELS", [*two.runs, replace(PRIVATE, test_accuracy=0.82)])
+    assert cells(three)[1] == "80.0 ± 2.0"  # sample standard deviation
+    assert notes([two]).startswith("Mean over 2 seeds, of the accuracy both values. energy")
+    assert notes([three]).startswith("Mean over 3 seeds, ± standard deviation. energy")
 
 
 def test_csv_keeps_full_precision_and_infinity() -> None:
     rows = list(csv.DictReader(csv_table([TableRow("a", [PRIVATE]), TableRow("b", [IDEAL])]).splitlines()))
     assert float(rows[0]["energy"]) == PRIVATE.energy
     assert (rows[1]["epsilon"], rows[1]["epsilon_paper"]) == ("inf", "nan")
+    assert [row["energy_units"] for row in rows] == ["normalised"] * 2
 
 
 def test_markdown_has_a_line_a_row_and_its_notes() -> None:
@@ -143,16 +148,17 @@ def test_rows_of_one_scheme_that_differ_are_named_by_their_labels() -> None:
 
 def test_a_broken_claim_is_one_sentence_with_the_true_figures() -> None:
     assert PRIVATE.broken_claim() == (
-        "pfels: epsilon 1.5 is claimed for a round, which does not hold: one round really costs 176.7 and the run "
-        "between 1,402 and 10,111 (delta 0.001, client level, replace-one; accounted as Poisson the run is 240.8)"
+        "pfels, seed 0: epsilon 1.5 is claimed for a round, which does not hold: one round really costs 176.7 and the "
+        "run between 1,402 and 10,111 (delta 0.001, client level, replace-one; accounted as Poisson the run is 240.8)"
     )
     assert IDEAL.broken_claim() is None  # nothing claimed
     assert replace(PRIVATE, epsilon_round=1.4).broken_claim() is None
+    assert str(replace(PRIVATE, seed=17).broken_claim()).startswith("pfels, seed 17: epsilon 1.5 is claimed")
 
 
 def test_a_claim_for_the_run_is_refuted_from_below_or_is_not_proven() -> None:
-    refuted = "fed-smp-randk: epsilon 1.5 is claimed for the run, which does not hold: it really costs "
-    unproven = "fed-smp-randk: epsilon 1.5 is claimed for the run, which is not proven: it costs "
+    refuted = "fed-smp-randk, seed 0: epsilon 1.5 is claimed for the run, which does not hold: it really costs "
+    unproven = "fed-smp-randk, seed 0: epsilon 1.5 is claimed for the run, which is not proven: it costs "
 
     def sentence(**changes: float) -> str:
         return str(replace(OF_RUN, **changes).broken_claim()).split(" (delta")[0]

@@ -63,20 +63,55 @@ def of_traces(folder: Path, variable: str) -> np.ndarray:
     return np.array(rows)
 
 
-def half_interval(values: np.ndarray) -> float:
-    return float(scipy.stats.t.ppf(0.975, len(values) - 1) * scipy.stats.sem(values))
+def interval(values: np.ndarray) -> tuple[float, float]:
+    """Student's, of an accuracy in %, cut to what one can be."""
+    half = float(scipy.stats.t.ppf(0.975, len(values) - 1) * scipy.stats.sem(values))
+    return max(values.mean() - half, 0.0), min(values.mean() + half, 100.0)
 
 
 # The comparison's numbers
 
 
-def test_accuracies_are_the_traces_means_with_their_95_percent_interval(comparison: Path, page: Page) -> None:
+def test_accuracies_of_two_seeds_are_both_and_their_mean_sorts_them(comparison: Path, page: Page) -> None:
     found = page.column("comparison-table", "accuracy %")
     for cell, values in zip(found, of_traces(comparison, "test_accuracy")[:, :, -1], strict=True):
         assert float(cell.value or "") == pytest.approx(values.mean(), rel=1e-14)
-        assert cell.text == f"{100 * values.mean():.1f} ± {100 * half_interval(values):.1f}"
-        assert cell.title is not None
-        assert cell.title.startswith(f"{float(values.mean())!r}, mean of 2 seeds, deviation {values.std(ddof=1):.6g}")
+        assert cell.text == f"{100 * values[0]:.1f}; {100 * values[1]:.1f}"
+        assert cell.title == f"{float(values.mean())!r}, mean of 2 seeds: {float(values[0])!r} and {float(values[1])!r}"
+    assert "of two seeds both values" in page.text
+
+
+def test_three_seeds_have_an_interval_that_ends_where_shares_do(comparison: Path) -> None:
+    """Invented accuracies of one row: near one end, near the other, in the middle."""
+    found = read_results(comparison)
+    runs = [run for run in found.runs if run.label == LABELS[PFELS]][:1] * 3
+    tried = {"low": (0.0, 0.02, 0.2), "high": (0.7, 0.99, 1.0), "middle": (0.5, 0.52, 0.55)}
+    made = [
+        replace(
+            run,
+            label=name,
+            seed=seed,
+            digest=replace(run.digest, summary=replace(run.digest.summary, test_accuracy=value)),
+        )
+        for name, values in tried.items()
+        for seed, (run, value) in enumerate(zip(runs, values, strict=True))
+    ]
+    few = Page(html_page(View(Results(tuple(made)), (comparison,))))
+    cells = few.column("comparison-table", "accuracy %")
+    points = {
+        text.split("<br>")[0]: point
+        for point in few.figure("plot-front-energy")["data"][1:]
+        for text in point["hovertext"]
+    }
+    for (name, values), cell in zip(tried.items(), cells, strict=True):
+        percents = 100 * np.array(values)
+        low, high = interval(percents)
+        wanted = f"{percents.mean():.1f} ({low:.1f} to {high:.1f})"
+        assert cell.text == (f"{percents.mean():.1f} ± {high - percents.mean():.1f}" if name == "middle" else wanted)
+        bars = points[name]["error_y"]
+        assert not bars["symmetric"]
+        assert bars["array"] == pytest.approx([high - percents.mean()], rel=1e-4)
+        assert bars["arrayminus"] == pytest.approx([percents.mean() - low], rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -130,10 +165,10 @@ def test_learning_curves_are_the_traces(comparison: Path, page: Page) -> None:
         assert curve["y"] == pytest.approx(loss[row].mean(axis=0), rel=1e-5)
 
 
-def test_the_area_is_one_deviation_over_the_seeds(comparison: Path, page: Page) -> None:
+def test_the_area_of_two_seeds_is_what_lies_between_them(comparison: Path, page: Page) -> None:
     values = 100 * of_traces(comparison, "test_accuracy")[PFELS]
     area = page.figure("plot-accuracy")["data"][2 * PFELS]
-    low, high = (values.mean(axis=0) + side * values.std(axis=0, ddof=1) for side in (-1, 1))
+    low, high = values.min(axis=0), values.max(axis=0)
     assert area["fill"] == "toself"
     assert area["x"] == [1, 2, 3, 4, 4, 3, 2, 1]
     assert area["y"] == pytest.approx([*low, *high[::-1]], rel=1e-5)
@@ -161,7 +196,18 @@ def test_a_group_without_bits_is_nowhere_on_their_axis(page: Page) -> None:
 def test_points_of_the_fronts_and_the_line_through_the_best(comparison: Path, page: Page) -> None:
     energy = of_traces(comparison, "energy_j").sum(axis=2).mean(axis=1)
     accuracy = 100 * of_traces(comparison, "test_accuracy")[:, :, -1].mean(axis=1)
-    line, *points = page.figure("plot-front-energy")["data"]
+    line, *every = page.figure("plot-front-energy")["data"]
+    points = [point for point in every if point.get("hovertext")]
+    single = [point for point in every if not point.get("hovertext")]
+    for point, x, y in zip(
+        single,
+        of_traces(comparison, "energy_j").sum(axis=2),
+        of_traces(comparison, "test_accuracy")[:, :, -1],
+        strict=True,
+    ):
+        assert point["x"] == pytest.approx(list(x), rel=1e-5)  # two seeds: two points
+        assert point["y"] == pytest.approx(list(100 * y), rel=1e-5)
+    assert not any(any(point["error_y"]["array"]) for point in points)
     assert [point["x"][0] for point in points] == pytest.approx(list(energy), rel=1e-5)
     assert [point["y"][0] for point in points] == pytest.approx(list(accuracy), rel=1e-5)
     best = [
@@ -184,7 +230,7 @@ def test_claimed_against_true(comparison: Path, page: Page) -> None:
     assert points[PDP]["y"] == pytest.approx([true[PDP]], rel=1e-5)
     assert "client level" in points[PDP]["hovertext"][0]
     assert "0 of these claims hold, 2 do not" in page.text
-    assert "pfels: epsilon 1.5 is claimed for a round, which does not hold" in page.text
+    assert "pfels, seed 0: epsilon 1.5 is claimed for a round, which does not hold" in page.text
 
 
 def test_swept_numbers_against_accuracy(sweep: Path, swept: Page) -> None:

@@ -10,15 +10,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import airfl
 from airfl.errors import UserError
-from airfl.report.results import ordered, plain_results
+from airfl.report.results import FIGURES, ordered, plain_results
 from airfl.report.summary import summarise
 from airfl.results import read_results, read_some_results
-from airfl.results.averages import average
+from airfl.results.averages import NOT_NEGATIVE, PERCENT, SHARE, average, bounds_of
 from airfl.results.collect import Results
-from airfl.results.digest import DIGEST_NAME, digest_of, keep
+from airfl.results.digest import DIGEST_NAME, FOUND, SPENT, digest_of, keep
 from airfl.results.equal_cost import accuracy_at, check_units, common_budget, compare_at, cost_to, reached
 from airfl.results.tidy import write
 from airfl.sweeps.folder import Entry, Listing, write_listing
@@ -58,6 +60,56 @@ def test_averages_are_students() -> None:
     assert one.mean - one.low == pytest.approx(one.high - one.mean)
 
 
+def test_two_values_are_shown_and_have_no_interval() -> None:
+    """Student's of 0.5 and 0.74 as accuracies would go from -0.9 to 2.1."""
+    two = average([0.5, 0.74], SHARE)
+    assert (two.count, two.mean, two.points) == (2, pytest.approx(0.62), (0.5, 0.74))
+    assert math.isnan(two.low)
+    assert math.isnan(two.high)
+    assert two.written("{:.2f}".format) == "0.50; 0.74"
+
+
+def test_the_interval_of_a_bounded_figure_lies_within_its_bounds() -> None:
+    shares = [0.97, 0.99, 0.6]
+    cut, free = average(shares, SHARE), average(shares)
+    assert free.high > 1
+    assert (cut.low, cut.high) == (free.low, 1.0)
+    assert cut.written("{:.2f}".format) == f"0.85 ({free.low:.2f} to 1.00)"
+    assert average([0.0, 1.0, 0.0], SHARE).low == 0
+    costs = average([1.0, 2.0, 40.0], NOT_NEGATIVE)
+    assert costs.low == 0
+    assert costs.high == average([1.0, 2.0, 40.0]).high
+    assert average([5.0, 5.1, 5.2], NOT_NEGATIVE).written("{:.1f}".format) == "5.1 ± 0.2"
+
+
+@given(
+    st.lists(st.floats(0, 1), min_size=1, max_size=6),
+    st.sampled_from([SHARE, NOT_NEGATIVE, PERCENT]),
+)
+def test_no_interval_leaves_its_bounds_or_its_mean(values: list[float], within: tuple[float, float]) -> None:
+    one = average(values, within)
+    if len(values) < 3:
+        assert math.isnan(one.low)
+        assert math.isnan(one.high)
+    else:
+        assert within[0] <= one.low <= one.mean * (1 + 1e-12)
+        assert one.mean * (1 - 1e-12) <= one.high <= within[1]
+
+
+def test_every_figure_of_a_run_has_its_bounds() -> None:
+    shares = {name for name in (*FIGURES, *FOUND) if bounds_of(name) == SHARE}
+    assert shares == {"test_accuracy", "validation_accuracy"}
+    assert all(bounds_of(name) in (SHARE, NOT_NEGATIVE) for name in (*FIGURES, *FOUND, *SPENT))
+
+
+def test_intervals_cut_to_shares_cover_the_mean_as_often() -> None:
+    """Of Beta(0.5, 0.1), whose mean lies near 1: cutting takes nothing of the interval that could be the mean."""
+    draws = np.random.default_rng(3).beta(0.5, 0.1, size=(2000, 4))
+    for values in draws:
+        cut, free = average(values.tolist(), SHARE), average(values.tolist())
+        assert (cut.low <= 5 / 6 <= cut.high) == (free.low <= 5 / 6 <= free.high)
+
+
 def test_the_interval_covers_the_truth_95_times_in_100() -> None:
     draws = np.random.default_rng(7).normal(3.0, 2.0, size=(4000, 5))
     covered = np.mean([found.low <= 3.0 <= found.high for found in map(average, draws)])
@@ -67,6 +119,7 @@ def test_the_interval_covers_the_truth_95_times_in_100() -> None:
 def test_one_value_and_infinite_values_have_no_deviation() -> None:
     assert average([2.0]).mean == 2.0
     assert math.isnan(average([2.0]).deviation)
+    assert (average([2.0]).points, average([2.0]).written(str)) == ((), "2.0")
     assert average([math.inf, math.inf]).mean == math.inf
     assert math.isnan(average([math.inf, math.inf]).low)
 
@@ -76,7 +129,7 @@ def test_groups_are_runs_that_differ_in_their_seed(results: Results) -> None:
     assert [group.name for group in results.groups] == [
         "scheme.name = pfels, ratio = 0.1",
         "scheme.name = pfels, ratio = 1.0",
-        "scheme.name = fedavg, ratio = 1.0",
+        "scheme.name = fedavg",  # which has no ratio
     ]
     assert [[run.seed for run in group.runs] for group in results.groups] == [[0, 1]] * 3
 
@@ -165,7 +218,9 @@ def test_the_tidy_table_has_a_line_a_run(results: Results, tmp_path: Path) -> No
     files = write(results, tmp_path / "tables")
     parquet, csv = pd.read_parquet(files[0]), pd.read_csv(files[1])
     assert len(parquet) == len(csv) == 6
-    assert parquet["scheme.ratio"].tolist() == [0.1, 0.1, 1.0, 1.0, 1.0, 1.0]
+    assert parquet["scheme.ratio"].tolist()[:4] == [0.1, 0.1, 1.0, 1.0]
+    assert parquet["scheme.ratio"].isna().tolist() == [False] * 4 + [True] * 2  # FedAvg has none
+    assert files[1].read_text().splitlines()[-1].split(",")[3:6] == ["ideal", "fedavg", ""]
     for column in ("test_accuracy", "energy", "resource_elements", "epsilon", "seed"):
         expected = [getattr(run.digest.summary, column) for group in results.groups for run in group.runs]
         np.testing.assert_array_equal(parquet[column], expected)
@@ -181,7 +236,7 @@ def test_sorted_by_a_key_or_a_figure(results: Results) -> None:
     assert accuracies == sorted(accuracies, reverse=True)
     energies = [np.mean([run.digest.summary.energy for run in group.runs]) for group in ordered(results, "energy")]
     assert energies == sorted(energies)
-    assert [group.values["scheme.ratio"] for group in ordered(results, "ratio")] == [0.1, 1.0, 1.0]
+    assert [group.values["scheme.ratio"] for group in ordered(results, "ratio")] == [0.1, 1.0, None]
     with pytest.raises(UserError, match="--sort: there is no 'acuracy'"):
         ordered(results, "acuracy")
 
@@ -193,6 +248,8 @@ def test_plain_results_are_the_means_of_the_traces(swept: Path, results: Results
         with airfl.open_trace(swept / f"pfels-0.1-{seed}") as trace:
             accuracies.append(trace["test_accuracy"].values)
     group = plain["groups"][0]
+    assert group["figures"]["test_accuracy"]["values"] == [one[-1] for one in accuracies]
+    assert math.isnan(group["figures"]["test_accuracy"]["low"])  # of two seeds
     assert group["figures"]["test_accuracy"]["mean"] == pytest.approx(np.mean([one[-1] for one in accuracies]))
     assert group["accuracy_at"]["rounds"]["mean"] == pytest.approx(np.mean([one[2] for one in accuracies]))
     assert group["cost_to"]["rounds"]["mean"] == 1.0
@@ -251,9 +308,9 @@ def test_runs_of_two_folders_that_are_alike_are_told_apart_by_the_folder(swept: 
     write_listing(Listing(other, (Entry("pfels-0.1-0", "", {"scheme.name": "pfels", "scheme.ratio": 0.1}, 0),)))
     groups = read_results([swept, other]).groups
     assert [len(group.runs) for group in groups] == [2, 2, 2, 1]
-    assert groups[0].name == f"{swept}, scheme.name = pfels, ratio = 0.1"
-    assert groups[3].name == f"{other}, scheme.name = pfels, ratio = 0.1"
-    assert groups[1].label == ""
+    assert groups[0].name == f"{swept}, scheme.name = pfels, link = analog, ratio = 0.1"
+    assert groups[3].name == f"{other}, scheme.name = pfels, link = analog, ratio = 0.1"
+    assert groups[1].label == str(swept)  # a series has one name
 
 
 def test_single_runs_of_one_name_are_told_apart_by_their_folders(swept: Path, tmp_path: Path) -> None:

@@ -14,9 +14,11 @@ import pytest
 import xarray
 
 from airfl.errors import UserError
+from airfl.report.summary import summarise
 from airfl.simulation import Run, run
 from airfl.trace import open_trace
 from airfl.trace.schema import PER_DEVICE, PER_ROUND, PER_SLOT
+from airfl.trace.writer import NO_VARIABLE
 from tests.conftest import small_settings
 
 
@@ -33,7 +35,10 @@ ONES = {"symbol": 1, "subcarrier": 1, "antenna": 1}  # of a flat channel
 def test_xarray_sees_named_dimensions_units_and_names(finished: Run) -> None:
     with open_trace(finished.path) as trace:
         assert trace.sizes == {"round": 3, "slot": 8, "population": 100, "coordinate": 254, **ONES}
-        assert not trace.coords
+        assert list(trace.coords) == ["round"]
+        assert trace["round"].values.tolist() == [0, 1, 2]
+        assert (trace["round"].dtype, trace["round"].attrs["units"]) == (np.int64, "1")
+        assert float(trace["energy_j"].sel(round=2)) == float(trace["energy_j"][2])
         for variable in (*PER_ROUND, *PER_SLOT, *PER_DEVICE):
             assert trace[variable.name].dims == variable.dimensions
             assert trace[variable.name].attrs["units"] == variable.units
@@ -79,8 +84,69 @@ def test_signals_of_one_round_take_the_room_of_one_round(finished: Run) -> None:
 def test_plain_hdf5_with_scales(finished: Run) -> None:
     with h5py.File(finished.path) as file:
         assert file["energy_j"].dims[0].keys() == ["round"] or file["energy_j"].dims[0][0].name == "/round"
-        assert bytes(file["round"].attrs["NAME"]).startswith(b"This is a netCDF dimension but not a netCDF variable")
+        assert bytes(file["round"].attrs["NAME"]).rstrip(b"\0") == b"round"
+        assert file["round"][:].tolist() == [0, 1, 2]
+        assert bytes(file["slot"].attrs["NAME"]).startswith(b"This is a netCDF dimension but not a netCDF variable")
         assert file["round"].maxshape == (None,)
+
+
+def test_a_trace_without_a_coordinate_opens_as_it_was(finished: Run, tmp_path: Path) -> None:
+    """As earlier versions left them: a dimension that is no variable, energies under one name."""
+    older = tmp_path / "trace.h5"
+    older.write_bytes(finished.path.read_bytes())
+    with h5py.File(older, "a") as file:
+        del file["round"].attrs["NAME"]
+        file["round"].attrs["NAME"] = np.bytes_(f"{NO_VARIABLE % 3}")
+        for name in [name for name in file if name.endswith("_normalised")]:
+            del file[name]
+    with open_trace(tmp_path) as trace, xarray.open_dataset(older, engine="h5netcdf") as plain:
+        assert not trace.coords
+        assert trace.identical(plain)
+        assert trace.sizes["round"] == 3
+        assert summarise(trace).energy == pytest.approx(float(trace["energy_j"].sum()))
+
+
+def test_rounds_are_counted_while_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a kill would leave, copied after every round; and what a failure leaves."""
+    monkeypatch.setattr("airfl.trace.writer.SECONDS_BETWEEN_FLUSHES", -1.0)
+    copies = []
+
+    def copy(done: int, _rounds: int, _record: object) -> None:
+        copies.append(tmp_path / f"{done}.h5")
+        copies[-1].write_bytes((tmp_path / "a" / "trace.h5").read_bytes())
+        if done == 3:
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        run(small_settings("run.rounds=5"), tmp_path / "a", progress=copy)
+    rounds = []
+    for file in (*copies, tmp_path / "a" / "trace.h5"):
+        with open_trace(file) as trace, xarray.open_dataset(file, engine="h5netcdf") as plain:
+            rounds.append(trace["round"].values.tolist())
+            assert plain["round"].values.tolist() == rounds[-1]
+            assert not np.isnan(trace["energy_j"].values).any()
+    assert rounds[-1] == [0, 1, 2]
+    assert all(found == list(range(len(found))) for found in rounds)
+    assert any(rounds[:-1])
+
+
+def test_energies_in_no_joules_have_a_name_that_says_so(finished: Run) -> None:
+    """The name in joules stays for those who read it, with a description that says what it is."""
+    physical = run(small_settings("channel.units=physical", "channel.mean_gain=1e-5", "channel.max_gain=1e-4"))
+    with open_trace(finished.path) as trace, physical.trace() as joules:
+        for name in ("energy", "downlink_energy", "transmit_energy"):
+            np.testing.assert_array_equal(trace[f"{name}_normalised"].values, trace[f"{name}_j"].values)
+            assert trace[f"{name}_normalised"].attrs["units"] == "normalised"
+            assert f"normalised, no joules: {name}_normalised is the same" in trace[f"{name}_j"].attrs["long_name"]
+            assert joules[f"{name}_j"].attrs["units"] == "J"
+            assert f"{name}_normalised" not in joules
+        assert "compute_energy_normalised" not in trace  # which is in joules
+        wrong = [
+            n for n in trace if trace[n].attrs["units"] == "normalised" and "joules" not in trace[n].attrs["long_name"]
+        ]
+        assert not [name for name in wrong if str(name).endswith("_j")]
+    with h5py.File(finished.path) as file:  # two names, one set of values
+        assert file["energy_normalised"] == file["energy_j"]
 
 
 def test_unused_slots_hold_minus_one() -> None:
@@ -178,7 +244,8 @@ def test_values_are_read_when_they_are_asked_for_and_kept(finished: Run, monkeyp
     for cache, expected in ((True, ["energy_j"]), (False, ["energy_j", "energy_j"])):
         asked.clear()
         with open_trace(finished.path, cache=cache) as trace:
-            assert not asked
+            assert asked == ["round"]  # by which rounds are found
+            asked.clear()
             for _ in range(2):
                 _ = trace["energy_j"].values
             assert asked == expected

@@ -150,10 +150,32 @@ def points(series: str, x: Any, y: Any, texts: Sequence[str], look: Look, **more
     }
 
 
-def whiskers(halves: Any, look: Look) -> dict[str, Any]:
-    """Error bars of these half widths; none where they are not known."""
-    kept = [half if half is not None else 0 for half in listed(halves)]
-    return {"type": "data", "array": kept, "color": transparent(look.colour, 0.6), "thickness": 1.2, "width": 3}
+def whiskers(averages: Sequence[Average], look: Look) -> dict[str, Any]:
+    """Error bars: the intervals; none where they are not known."""
+    above, below = ([end or 0 for end in listed([getattr(one, to) for one in averages])] for to in ("above", "below"))
+    ends = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
+    return {**ends, "color": transparent(look.colour, 0.6), "thickness": 1.2, "width": 3}
+
+
+def single_runs(series: str, x: Sequence[Any], y: Sequence[Average], look: Look) -> list[Trace]:
+    """The runs of groups that have too few for an interval, as small points; nothing where there are none. x: numbers,
+    or averages over the same seeds."""
+    places = [place for place, one in enumerate(y) if one.points]
+    if not places:
+        return []
+    xs = [end for at in places for end in (x[at].values if isinstance(x[at], Average) else [x[at]] * len(y[at].values))]
+    marker = {"color": transparent(look.colour, 0.6), "symbol": look.symbol, "size": 5}
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "legendgroup": series,
+            "x": listed(xs),
+            "y": listed([end for at in places for end in y[at].points]),
+            "hoverinfo": "skip",
+            "marker": marker,
+        }
+    ]
 
 
 def legend(entries: Sequence[tuple[str, str, Look]], lines: bool) -> Html:
@@ -194,9 +216,8 @@ def limits(averages: Sequence[Average], most: float = math.inf) -> tuple[float, 
 
 
 def plus_minus(percent: Average) -> str:
-    """A mean in % and half of its interval."""
-    half = percent.half_width
-    return f"{percent.mean:.1f} ± {half:.1f}" if math.isfinite(half) else f"{percent.mean:.1f}"
+    """A mean in % and its interval, or the two values that it is of."""
+    return percent.written("{:.1f}".format)
 
 
 def plotly_text(text: str) -> str:

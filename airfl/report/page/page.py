@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -22,19 +22,26 @@ HEAD_BYTES = 4096  # of a file: the generator stands near its beginning
 
 
 def write_page(
-    folders: str | Path | Sequence[str | Path], out: str | Path | None = None, notes: Sequence[str] = ()
+    folders: str | Path | Sequence[str | Path],
+    out: str | Path | None = None,
+    notes: Sequence[str] = (),
+    say: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """The report of the runs in these folders, as one HTML file; out: by default report.html in the first of them.
 
-    notes: sentences for the top of the page. An earlier report is replaced, whole. UserError for folders without runs
-    and where something else is in the way, before anything is read.
+    notes: sentences for the top of the page. say(line) is told of each run that cannot be read and is left out. An
+    earlier report is replaced, whole. UserError for folders without runs and where something else is in the way, before
+    anything is read.
     """
     places = [Path(folder) for folder in ([folders] if isinstance(folders, str | Path) else folders)]
     target = Path(out) if out is not None else places[0] / NAME
     if out is None and not places[0].is_dir():
         raise UserError(f"{places[0]}: no such folder")
     check_target(target)
-    page = html_page(View(read_some_results(places), tuple(places), tuple(notes)))
+    results = read_some_results(places)
+    for line in results.unreadable.values():
+        say(f"left out: {line}")
+    page = html_page(View(results, tuple(places), tuple(notes)))
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as temporary:
         # A path on disk may hold bytes that are no text.

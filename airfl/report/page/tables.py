@@ -9,7 +9,7 @@ from airfl.report.page.markup import Html, join, tag
 from airfl.report.page.view import View, exactly, with_interval
 from airfl.report.table import Column, mark
 from airfl.results.averages import Average
-from airfl.results.collect import Group, number_of, plain
+from airfl.results.collect import Group, cell, number_of
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ def number(average: Average, column: Column) -> Cell:
 
 
 def setting(value: object) -> Cell:
-    """A swept value."""
-    text, found = plain(value), number_of(value)
-    return Cell(text, found if found == found else text)
+    """A swept value; empty, and sorted as what is not known, where the group has none."""
+    text, found = cell(value), number_of(value)
+    return Cell(text, found if found == found or value is None else text)
 
 
 def name_of(view: View, group: Group) -> Cell:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from airfl.report.figures import COLOURS
 from airfl.report.table import Column, TableRow
-from airfl.results.averages import Average, average
+from airfl.results.averages import PERCENT, Average, average
 from airfl.results.collect import Group, Results, plain, short
 from airfl.results.equal_cost import COSTS
+from airfl.results.pool import SCHEME
 
 MANY, BEST = 30, 20  # with more groups than MANY, curves are drawn of the BEST only
-SCHEME = "scheme.name"
 DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot")
 SYMBOLS = {
     "circle": "●",
@@ -65,12 +65,21 @@ class View:
         return short(key, self.results.axes)
 
     def kind(self, group: Group) -> str:
-        """The group without its swept values: its label, else its scheme."""
+        """The group without its swept values: its label, else its scheme; both where schemes of several folders are
+        seen together and the label does not name its own."""
+        if self._schemes_pooled and group.scheme.casefold() not in group.label.casefold():
+            return ", ".join(filter(None, [group.label, group.scheme]))
         return group.label or group.scheme
+
+    @cached_property
+    def _schemes_pooled(self) -> bool:
+        return self.results.pooled and len({group.scheme for group in self.groups}) > 1
 
     def where(self, group: Group) -> str:
         """The group's swept values."""
-        return ", ".join(f"{self.short(key)} = {plain(group.values.get(key))}" for key in self.axes)
+        told = group.scheme in self.kind(group)
+        known = [key for key in self.axes if group.values.get(key) is not None and not (told and key == SCHEME)]
+        return ", ".join(f"{self.short(key)} = {plain(group.values[key])}" for key in known)
 
     def name(self, group: Group) -> str:
         """Kind and swept values."""
@@ -84,7 +93,9 @@ class View:
     @cached_property
     def accuracies(self) -> list[Average]:
         """Test accuracy (%) at the end of each group's runs."""
-        return [average([100 * run.digest.summary.test_accuracy for run in group.runs]) for group in self.groups]
+        return [
+            average([100 * run.digest.summary.test_accuracy for run in group.runs], PERCENT) for group in self.groups
+        ]
 
     @cached_property
     def best(self) -> list[int]:
@@ -125,9 +136,8 @@ def look(number: int) -> Look:
 
 
 def with_interval(average: Average, column: Column) -> str:
-    """A mean as the tables write it, with the half of its 95% interval where there is one."""
-    text, half = column.write(average.mean), average.half_width
-    return f"{text} ± {column.write(half)}" if math.isfinite(half) else text
+    """A mean as the tables write it, with its 95% interval where there is one, or the two values that it is of."""
+    return average.written(column.write)
 
 
 def exactly(average: Average) -> str:
@@ -136,7 +146,9 @@ def exactly(average: Average) -> str:
     if average.count < 2:
         return text
     text += f", mean of {average.count} seeds"
-    if math.isfinite(average.deviation):
+    if average.points:
+        text += f": {average.points[0]!r} and {average.points[1]!r}"
+    elif math.isfinite(average.deviation):
         text += f", deviation {average.deviation:.6g}, 95% interval {average.low:.6g} to {average.high:.6g}"
     return text
 

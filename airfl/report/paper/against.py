@@ -50,7 +50,8 @@ def lines_against(results: Results, key: str) -> list[Line]:
             lines.append(_level(name, next(iter(points.values()))))
         for group in family:
             if group not in points.values():  # no bound, no number
-                lines.append(_level(f"{name}, {value_text(key, group.values)}", group))
+                text = "" if group.values.get(key) is None else f", {value_text(key, group.values)}"
+                lines.append(_level(f"{name}{text}", group))
     return lines
 
 

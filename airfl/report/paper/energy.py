@@ -12,7 +12,7 @@ from airfl.report.paper.learning import learning_lines
 from airfl.report.paper.lines import LABELS, draw_panel, is_wide, off_scale, scale_costs
 from airfl.report.paper.look import HATCHES, check_lines, legend, set_scale, text
 from airfl.report.paper.names import group_names, lacking
-from airfl.results.averages import Average, average
+from airfl.results.averages import NOT_NEGATIVE, Average, average
 from airfl.results.collect import Results
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def energy_bars(results: Results) -> list[tuple[int, str, Average]]:
     """(place among the groups, name, energy of the whole run over the seeds), without groups that are off scale."""
     names = group_names(results.groups, results.axes)
     return [
-        (place, name, average([run.digest.summary.energy for run in group.runs]))
+        (place, name, average([run.digest.summary.energy for run in group.runs], NOT_NEGATIVE))
         for place, (name, group, off) in enumerate(zip(names, results.groups, off_scale(results.groups), strict=True))
         if not off
     ]
@@ -66,9 +66,10 @@ def _draw_bars(axis: Axes, bars: Sequence[tuple[int, str, Average]]) -> None:
             edgecolor="black",
             linewidth=0.5,
             hatch=HATCHES[(place + place // len(COLOURS)) % len(HATCHES)],
-            xerr=[[bar.mean - bar.low], [bar.high - bar.mean]] if known else None,
+            xerr=[[bar.below], [bar.above]] if known else None,
             error_kw={"elinewidth": 0.8, "capsize": 2, "capthick": 0.8},
         )
+        axis.plot(bar.points, [row] * len(bar.points), color="black", linestyle="none", marker="|", markersize=4)
     axis.set_yticks(range(len(bars)), [text(name) for _, name, _ in bars])
     axis.invert_yaxis()
     axis.grid(visible=False, axis="y")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.report.paper.look import look, set_scale, text
-from airfl.results.averages import average
+from airfl.results.averages import NOT_NEGATIVE, average
+from airfl.results.averages import PERCENT as PERCENTS
 from airfl.results.collect import Group
 
 if TYPE_CHECKING:
@@ -36,17 +37,21 @@ LABELS = {
 WIDE_LOSSES = {LABELS["train_loss"]: 30.0, LABELS["gradient_norm_squared"]: 10.0}
 PERCENT = ("test_accuracy",)
 FINAL = " (final level)"
+THIN: dict[str, Any] = {"linewidth": 0.5, "alpha": 0.5, "markersize": 1.8}
+"""A single run beside the mean of two."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """x; mean over the seeds; ends of its 95% interval, nan where there is none. A level has no x, and one mean."""
+    """x; mean over the seeds; ends of its 95% interval, nan where there is none; runs: the values of two seeds, which
+    are too few for one, [2, x]. A level has no x, and one mean."""
 
     name: str
     x: Numbers
     mean: Numbers
     low: Numbers
     high: Numbers
+    runs: Numbers = field(default_factory=lambda: np.empty((0, 0)))
 
     @property
     def is_level(self) -> bool:
@@ -57,11 +62,12 @@ class Line:
 def line_of(name: str, x: Numbers, values: Sequence[Sequence[float]], percent: bool) -> Line:
     """values: of each x (or of the level alone), those of the seeds; percent: shares of 1 become percents."""
     scale = 100.0 if percent else 1.0
-    found = [average([scale * value for value in seeds]) for seeds in values]
+    within = PERCENTS if percent else NOT_NEGATIVE
+    found = [average([scale * value for value in seeds], within) for seeds in values]
     low, high = np.array([one.low for one in found]), np.array([one.high for one in found])
-    if percent:  # no share lies beyond
-        low, high = np.maximum(low, 0.0), np.minimum(high, 100.0)
-    return Line(name, x, np.array([one.mean for one in found]), low, high)
+    few = [one.points or (math.nan, math.nan) for one in found]
+    runs = np.array(few).T if any(one.points for one in found) else np.empty((0, 0))
+    return Line(name, x, np.array([one.mean for one in found]), low, high, runs)
 
 
 def curve(name: str, group: Group, x: str, y: str) -> Line:
@@ -103,7 +109,7 @@ def draw_panel(axis: Axes, lines: Sequence[Line], x: str, y: str) -> None:
     if is_wide(means, WIDE_LOSSES.get(y, math.inf)):
         set_scale(axis, means.tolist(), "y")
     elif means.size:
-        _frame(axis, means, _known([end for line in lines for end in (line.low, line.high)]))
+        _frame(axis, means, _known([end for line in lines for end in (line.low, line.high, line.runs.ravel())]))
 
 
 def _frame(axis: Axes, means: Numbers, ends: Numbers) -> None:
@@ -120,7 +126,7 @@ def _frame(axis: Axes, means: Numbers, ends: Numbers) -> None:
 
 
 def draw_line(axis: Axes, line: Line, number: int, lines: int) -> None:
-    """Line `number` of so many: the mean with markers, the interval as a thin band."""
+    """Line `number` of so many: the mean with markers, the interval as a thin band, two seeds as thin lines."""
     style = look(number)
     band: dict[str, Any] = {"color": style["color"], "alpha": 0.13, "linewidth": 0}
     known = bool(np.isfinite(line.low).any())
@@ -128,12 +134,16 @@ def draw_line(axis: Axes, line: Line, number: int, lines: int) -> None:
         axis.axhline(line.mean[0], label=text(line.name), **{**style, "marker": "none"})
         if known:
             axis.axhspan(line.low[0], line.high[0], **{**band, "alpha": 0.06})
+        for run in line.runs:
+            axis.axhline(run[0], color=style["color"], **THIN)
         return
     # On a long curve a few markers, beside those of lines that run together with it.
     step = -(-len(line.x) // MARKED)
     axis.plot(line.x, line.mean, label=text(line.name), markevery=(number * step // lines, step), **style)
     if known:
         axis.fill_between(line.x, line.low, line.high, **band)
+    for run in line.runs:
+        axis.plot(line.x, run, color=style["color"], marker=style["marker"] if len(line.x) == 1 else "none", **THIN)
 
 
 def scale_costs(axis: Axes, lines: Sequence[Line]) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 from airfl.errors import UserError
 from airfl.results.collect import Group, Results, plain
+from airfl.results.pool import LINK, SCHEME
 
-SCHEME = "scheme.name"
 # Parts of schemes' names that are not written in capitals.
 WORDS = {
     "fedavg": "FedAvg",
@@ -57,27 +57,44 @@ def scheme_name(name: str) -> str:
 
 
 def group_names(groups: Sequence[Group], axes: Sequence[str]) -> list[str]:
-    """What tells these groups from one another: label, scheme, values of the axes that a label leaves open."""
+    """What tells these groups from one another: label, scheme, values of the axes that a label leaves open. The scheme
+    is named wherever there are several, but for the rows of one comparison, which have names of their own."""
     labels = {group.label for group in groups}
     telling = [key for key in axes if len({(one.label, plain(one.values.get(key))) for one in groups}) > len(labels)]
+    several = len({group.scheme for group in groups}) > 1
+    pooled = len({run.source for group in groups for run in group.runs}) > 1
     names = []
     for group in groups:
-        kind = group.label or (scheme_name(str(group.values[SCHEME])) if SCHEME in telling else "")
-        values = [value_text(key, group.values) for key in telling if key != SCHEME or group.label]
-        names.append(", ".join(filter(None, [kind, *values])) or scheme_name(group.scheme))
+        scheme = scheme_name(group.scheme)
+        if not group.label:
+            kind = [scheme] if several or SCHEME in axes else []
+        elif SCHEME in telling or (several and pooled and not named(group)):
+            kind = [group.label, scheme]
+        else:
+            kind = [group.label]
+        known = [key for key in telling if key != SCHEME and group.values.get(key) is not None]
+        names.append(", ".join([*kind, *(value_text(key, group.values) for key in known)]) or scheme)
     return names
+
+
+def named(group: Group) -> bool:
+    """Whether the group's label has its scheme's name in it."""
+    return any(name.casefold() in group.label.casefold() for name in (group.scheme, scheme_name(group.scheme)))
 
 
 def value_text(key: str, values: Mapping[str, Any]) -> str:
     """A key's value in a legend: p = 0.3."""
     known, value = key_of(key), values.get(key)
     text = scheme_name(value) if key == SCHEME and isinstance(value, str) else plain(value)
+    if key == LINK:
+        return f"{text} link"
     return text if key == SCHEME else f"{known.symbol} = {'∞' if text == 'inf' else text}{known.unit}"
 
 
 def lacking(needs: str, results: Results, mend: str) -> UserError:
     """What a figure needs, what these runs vary, how to mend it."""
-    counts = {key: len({plain(run.values.get(key)) for run in results.runs}) for key in results.axes}
+    runs, axes = results.runs, results.axes
+    counts = {key: len({plain(run.values[key]) for run in runs if run.values.get(key) is not None}) for key in axes}
     swept = [f"{key} ({count} values)" for key, count in counts.items() if count > 1]
     labels = list(dict.fromkeys(group.label for group in results.groups if group.label))
     rows = [f"{len(labels)} rows"] if len(labels) > 1 else []

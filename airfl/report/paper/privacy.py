@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.report.paper.lines import LABELS, line_of
+from airfl.config.json_numbers import to_json
+from airfl.report.paper.lines import LABELS, THIN
 from airfl.report.paper.look import check_lines, legend, look, set_scale, text
 from airfl.report.paper.names import group_names, lacking
-from airfl.results.averages import Average, average
+from airfl.results.averages import NOT_NEGATIVE, PERCENT, Average, average
 from airfl.results.collect import Group, Results, number_of
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ class Point:
 
 
 def draw(figure: Figure, results: Results) -> None:
-    """One panel, epsilon logarithmic; a line through the points of groups that differ in numbers only. UserError where
-    no run has a finite epsilon."""
+    """One panel, epsilon logarithmic; lines as `series_of` has them. UserError where no run has a finite epsilon."""
     series = series_of(results)
     check_lines(len(series), results)
     finite = [e for _, points in series for point in points for e in (point.epsilon, point.claimed) if _drawable(e)]
@@ -55,29 +55,48 @@ def draw(figure: Figure, results: Results) -> None:
 
 
 def series_of(results: Results) -> list[tuple[str, list[Point]]]:
-    """(name, points in the order of their epsilon) of groups that differ in swept numbers only."""
-    words = [key for key in results.axes if any(math.isnan(number_of(run.values.get(key))) for run in results.runs)]
-    together: dict[str, list[Group]] = {}
+    """(name, points in the order of the swept number) of groups that differ in one swept number only."""
+    firsts, series = [], []
+    for family in _families(results):
+        moving = _moving(results.axes, family)
+        lines: dict[str, list[Group]] = {}
+        for group in family:
+            lines.setdefault(to_json([group.values.get(key) for key in results.axes if key != moving]), []).append(
+                group
+            )
+        for line in lines.values():
+            # What changes along a line does not name it.
+            firsts.append(replace(line[0], values={**line[0].values, moving: None} if moving else line[0].values))
+            series.append(sorted(line, key=lambda group: number_of(group.values.get(moving)) if moving else 0.0))
+    names = group_names(firsts, results.axes)
+    return [(name, [_point(group) for group in line]) for name, line in zip(names, series, strict=True)]
+
+
+def _families(results: Results) -> list[list[Group]]:
+    """Groups that have the same settings, and differ in those alone that are numbers."""
+    known = [(key, run.values[key]) for run in results.runs for key in results.axes if run.values.get(key) is not None]
+    words = {key for key, value in known if math.isnan(number_of(value))}
+    found: dict[str, list[Group]] = {}
     for group in results.groups:
-        together.setdefault(str([group.label, [group.values.get(key) for key in words]]), []).append(group)
-    families = list(together.values())
-    names = group_names([family[0] for family in families], words)
-    found = []
-    for name, family in zip(names, families, strict=True):
-        points = [_point(group) for group in family]
-        found.append((name, sorted(points, key=lambda point: (math.isnan(point.epsilon), point.epsilon))))
-    return found
+        values = [(key, group.values.get(key)) for key in results.axes]
+        kind = [value if key in words else value is None for key, value in values]
+        found.setdefault(to_json([group.label, group.scheme, kind]), []).append(group)
+    return list(found.values())
+
+
+def _moving(axes: Sequence[str], family: Sequence[Group]) -> str:
+    """The number of most values among these groups, the first of equals; "" where none changes."""
+    counts = {key: len({to_json(group.values.get(key)) for group in family}) for key in axes}
+    most = max(counts.values(), default=1)
+    return next((key for key, count in counts.items() if count == most), "") if most > 1 else ""
 
 
 def _point(group: Group) -> Point:
     summaries = [run.digest.summary for run in group.runs]
-    accuracy = line_of("", np.empty(0), [[one.test_accuracy for one in summaries]], percent=True)
     return Point(
-        accuracy=Average(
-            len(summaries), float(accuracy.mean[0]), low=float(accuracy.low[0]), high=float(accuracy.high[0])
-        ),
-        epsilon=average([one.epsilon for one in summaries]).mean,
-        claimed=average([one.epsilon_paper for one in summaries]).mean,
+        accuracy=average([100 * one.test_accuracy for one in summaries], PERCENT),
+        epsilon=average([one.epsilon for one in summaries], NOT_NEGATIVE).mean,
+        claimed=average([one.epsilon_paper for one in summaries], NOT_NEGATIVE).mean,
         scope=summaries[0].claim_scope,
     )
 
@@ -87,7 +106,8 @@ def _draw_series(axis: Axes, number: int, name: str, points: Sequence[Point]) ->
     exact = [point for point in points if _drawable(point.epsilon)]
     if not exact:  # no privacy: the level that is reached without
         (best,) = sorted(points, key=lambda point: -point.accuracy.mean)[:1]
-        axis.axhline(best.accuracy.mean, label=text(f"{name}, ε = ∞"), **{**style, "marker": "none"})
+        several = f" (best of {len(points)})" if len(points) > 1 else ""
+        axis.axhline(best.accuracy.mean, label=text(f"{name}, ε = ∞{several}"), **{**style, "marker": "none"})
         return
     for point in exact:
         if _drawable(point.claimed):  # from what is claimed to what holds
@@ -95,9 +115,14 @@ def _draw_series(axis: Axes, number: int, name: str, points: Sequence[Point]) ->
             axis.plot(*both, color=style["color"], linewidth=0.4, linestyle=":")
             hollow = {**style, "linestyle": "none", "markerfacecolor": "white"}
             axis.plot([point.claimed], [point.accuracy.mean], **hollow)
+    # Past a point that has no place here no line goes.
+    whole = [(p.epsilon, p.accuracy.mean) if _drawable(p.epsilon) else (math.nan, math.nan) for p in points]
+    axis.plot(*zip(*whole, strict=True), label=text(name), **style)
     xs, means = [point.epsilon for point in exact], np.array([point.accuracy.mean for point in exact])
     low, high = (np.array([getattr(point.accuracy, end) for point in exact]) for end in ("low", "high"))
-    axis.plot(xs, means, label=text(name), **style)
+    for point in exact:
+        at = [point.epsilon] * len(point.accuracy.points)
+        axis.plot(at, point.accuracy.points, color=style["color"], marker=style["marker"], **THIN)
     if np.isfinite(low).any():
         axis.errorbar(
             xs, means, yerr=[means - low, high - means], fmt="none", ecolor=style["color"], elinewidth=0.6, capsize=1.5

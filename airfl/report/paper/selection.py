@@ -37,7 +37,8 @@ def select(results: Results, conditions: Mapping[str, Sequence[Any]]) -> Results
             raise UserError(f"--where: there is no setting {key!r}{nearest(key, known)}")
         runs = tuple(run for run in results.runs if setting(run, key) in values)
         if not runs:
-            found = list(dict.fromkeys(plain(setting(run, key)) for run in results.runs))
+            there = [value for run in results.runs if (value := setting(run, key)) is not None]
+            found = list(dict.fromkeys(map(plain, there))) or ["none: their schemes do not have it"]
             raise UserError(
                 f"--where {key}={','.join(map(plain, values))}: no run has that; there are {', '.join(found)}"
             )

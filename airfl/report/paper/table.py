@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from airfl.report.numbers import figure, scientific
 from airfl.report.paper.names import group_names, lacking
 from airfl.report.table import ENERGY_NOTES, SCOPES, TableRow, statement
-from airfl.results.averages import average
+from airfl.results.averages import FEWEST, NOT_NEGATIVE, PERCENT, average
 from airfl.results.collect import Result, Results
 
 # In OT1, which LaTeX starts from, < and > are other signs.
@@ -49,16 +49,17 @@ def _number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """Heading, value of one run, how a number is written; interval adds +- half of it over the seeds."""
+    """Heading, value of one run, how a number is written; interval adds that over the seeds; within: its bounds."""
 
     heading: str
     value: Callable[[Result], float]
     write: Callable[[float], str] = _number
     interval: bool = False
+    within: tuple[float, float] = NOT_NEGATIVE
 
 
 COLUMNS = (
-    Column("test accuracy (%)", lambda run: 100 * run.digest.summary.test_accuracy, "{:.2f}".format, interval=True),
+    Column("test accuracy (%)", lambda run: 100 * run.digest.summary.test_accuracy, "{:.2f}".format, True, PERCENT),
     Column("subcarriers (d)", lambda run: entries_over_dimension(run)),
     Column("energy", lambda run: run.digest.summary.energy, scientific, interval=True),
     Column("resource elements", lambda run: float(run.digest.summary.resource_elements)),
@@ -94,7 +95,10 @@ def notes(results: Results) -> str:
     rows = [TableRow(group.name, [run.digest.summary for run in group.runs]) for group in results.groups]
     seeds = sorted({len(group.runs) for group in results.groups})
     over = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
-    averaged = f"Mean over {over} seeds, ± half of the mean's 95% interval. " if seeds[-1] > 1 else ""
+    cut = any(" to " in cell for row in rows_of(results) for cell in row[1:])
+    interval = f"± half of the mean's 95% interval{', its ends where one is cut to what is possible' * cut}"
+    shown = [interval] * (seeds[-1] >= FEWEST) + ["both values of two seeds"] * (2 in seeds)
+    averaged = f"Mean over {over} seeds, {'; '.join(shown)}. " if seeds[-1] > 1 else ""
     units = sorted({run.digest.summary.energy_units for run in results.runs}, reverse=True)
     energy = " or ".join(ENERGY_NOTES.get(unit, unit) for unit in units)
     scopes = sorted({SCOPES.get(run.digest.summary.claim_scope, "") for run in results.runs} - {""})
@@ -137,10 +141,17 @@ def escape(text: str) -> str:
 
 def latex_number(cell: str) -> str:
     """A cell of numbers: 2.55e11 as a power of ten, - as a dash, inf as its sign."""
-    return " ".join(_LATEX.get(part) or _power(part) for part in cell.split(" "))
+    return " ".join(_in_brackets(part) for part in cell.split(" "))
 
 
 _LATEX = {"-": "--", "inf": r"$\infty$", "±": r"$\pm$"}
+
+
+def _in_brackets(part: str) -> str:
+    """With what stands around a number in brackets left as it is."""
+    inner = part.lstrip("(").rstrip(";)")
+    before, _, after = part.partition(inner)
+    return f"{before}{_LATEX.get(inner) or _power(inner)}{after}"
 
 
 def _power(part: str) -> str:
@@ -153,7 +164,7 @@ def _latex_line(cells: list[str]) -> str:
 
 
 def _cell(column: Column, values: list[float]) -> str:
-    found = average(values)
-    text = "-" if math.isnan(found.mean) else column.write(found.mean)
-    half = found.half_width
-    return f"{text} ± {column.write(half)}" if column.interval and math.isfinite(half) else text
+    found = average(values, column.within)
+    if math.isnan(found.mean):
+        return "-"
+    return found.written(column.write) if column.interval else column.write(found.mean)

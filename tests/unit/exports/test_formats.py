@@ -10,17 +10,34 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+import xarray
 from scipy.io import loadmat
 
 import airfl
 from airfl.errors import UserError
 from airfl.exports import FORMATS, export, find_traces, mat, npz
+from airfl.exports.format import under_true_names
 from tests.conftest import small_settings
+
+
+def opened(folder: Path) -> xarray.Dataset:
+    """The trace as it is exported."""
+    return under_true_names(airfl.open_trace(folder))
+
+
+def test_joules_keep_their_names_and_older_traces_get_true_ones(odd: Path) -> None:
+    with airfl.open_trace(odd) as trace:
+        older = trace.drop_vars([name for name in trace if str(name).endswith("_normalised")])
+        assert under_true_names(older)["energy_normalised"].equals(trace["energy_j"])
+        assert [name for name in under_true_names(older) if str(name).endswith("_j")] == ["compute_energy_j"]
+        assert len(under_true_names(trace)) == len(under_true_names(older)) == len(older)
+        joules = older.assign(energy_j=older["energy_j"].assign_attrs(units="J"))
+        assert "energy_j" in under_true_names(joules)
 
 
 def test_npz_holds_every_variable_and_what_is_said_of_it(odd: Path, tmp_path: Path) -> None:
     (file,) = export(odd, "npz", tmp_path)
-    with airfl.open_trace(odd) as trace, np.load(file) as arrays:  # allow_pickle is False
+    with opened(odd) as trace, np.load(file) as arrays:  # allow_pickle is False
         assert set(arrays) == {"about", *trace.data_vars}
         for name, array in trace.data_vars.items():
             assert arrays[name].dtype == array.dtype
@@ -28,7 +45,9 @@ def test_npz_holds_every_variable_and_what_is_said_of_it(odd: Path, tmp_path: Pa
         about = json.loads(str(arrays["about"]))
         assert about["settings"]["run"]["rounds"] == 4
         assert about["attributes"]["status"] == "complete"
-        assert about["variables"]["energy_j"]["units"] == "normalised"
+        assert about["variables"]["energy_normalised"]["units"] == "normalised"
+        assert not {"energy_j", "transmit_energy_j", "downlink_energy_j"} & set(arrays)  # it is in no joules
+        assert about["variables"]["compute_energy_j"]["units"] == "J"
         assert about["variables"]["tx_symbols"]["dimensions"] == ["round", "slot", "coordinate"]
         assert about["variables"]["epsilon"]["delta"] == trace["epsilon"].attrs["delta"]
         assert about["dimensions"] == dict(trace.sizes)
@@ -39,7 +58,7 @@ def test_npz_holds_every_variable_and_what_is_said_of_it(odd: Path, tmp_path: Pa
 def test_mat_holds_every_variable_and_what_is_said_of_it(odd: Path, tmp_path: Path) -> None:
     (file,) = export(odd, "mat", tmp_path)
     found = loadmat(file, simplify_cells=False)
-    with airfl.open_trace(odd) as trace:
+    with opened(odd) as trace:
         for name, array in trace.data_vars.items():
             values = array.values[:, None] if array.ndim == 1 else array.values
             # MATLAB has no trailing dimensions of length 1 beyond the second.
@@ -78,7 +97,7 @@ def test_csv_reads_back_exactly(odd: Path, tmp_path: Path) -> None:
     export(odd, "csv", tmp_path)
     rounds, devices = columns(tmp_path / "rounds.csv"), columns(tmp_path / "devices.csv")
     population = columns(tmp_path / "population.csv")
-    with airfl.open_trace(odd) as trace:
+    with opened(odd) as trace:
         row, slot = np.nonzero(trace["device_id"].values >= 0)
         assert len(row) < trace["device_id"].size
         np.testing.assert_array_equal(rounds["round"], np.arange(4))

@@ -47,7 +47,7 @@ def test_recordings_of_real_payloads_with_unused_slots(odd: Path, tmp_path: Path
         for (index, slot), one in zip(pieces, said, strict=True):
             assert (one["airfl:round"], one["airfl:slot"]) == (index, slot)
             assert one["airfl:device_id"] == ids[index, slot]
-            assert one["airfl:transmit_energy_j"] == float(trace["transmit_energy_j"][index, slot])
+            assert one["airfl:transmit_energy_normalised"] == float(trace["transmit_energy_j"][index, slot])
             assert complex(*one["airfl:channel_gain"]) == complex(trace["channel_gain"][index, slot])
             found = transmitted.read_samples(one["core:sample_start"], one["core:sample_count"])
             np.testing.assert_array_equal(found, trace["tx_symbols"].values[index, slot])

@@ -15,6 +15,7 @@ import pytest
 import airfl
 from airfl.errors import UserError
 from airfl.exports import export
+from airfl.exports.format import under_true_names
 from tests.conftest import ROOT
 
 ROUND_TRIP = """
@@ -48,7 +49,7 @@ def python(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 def test_what_tf_data_reads_is_what_the_trace_holds(odd: Path, tmp_path: Path) -> None:
     done = python(ROUND_TRIP, odd, tmp_path)
     assert done.returncode == 0, done.stderr
-    with airfl.open_trace(odd) as trace, np.load(tmp_path / "back.npz") as back:
+    with under_true_names(airfl.open_trace(odd)) as trace, np.load(tmp_path / "back.npz") as back:
         names = [str(name) for name, array in trace.data_vars.items() if array.dims in (("round",), ("round", "slot"))]
         assert set(back) == {"round", *names}
         np.testing.assert_array_equal(back["round"], np.arange(4))

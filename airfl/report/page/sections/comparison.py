@@ -6,8 +6,12 @@ from airfl.report.page.markup import Html, folded, join, paragraph
 from airfl.report.page.tables import Cell, name_of, number, setting, sortable
 from airfl.report.page.view import View
 from airfl.report.table import TableRow, notes, shown, untuned
-from airfl.results.averages import average
+from airfl.results.averages import average, bounds_of
 
+AVERAGED = (
+    "Mean over the seeds, ± half of the mean's 95% interval, or both ends where one is cut to what is possible; of two "
+    "seeds both values. "
+)
 LONG = 700  # letters: longer notes are folded
 
 
@@ -20,13 +24,16 @@ def comparison(view: View) -> Html:
             name_of(view, group),
             *(setting(group.values.get(key)) for key in view.axes),
             Cell(str(len(group.runs)), float(len(group.runs))),
-            *(number(average([column.value(run) for run in row.runs]), column) for column in columns),
+            *(
+                number(average([column.value(run) for run in row.runs], bounds_of(column.key)), column)
+                for column in columns
+            ),
         ]
         for group, row in zip(view.groups, view.rows, strict=True)
     ]
     said = notes([TableRow(view.name(group), row.runs[:1]) for group, row in zip(view.groups, view.rows, strict=True)])
     said = said.removesuffix(untuned(view.rows))  # it stands at the top of the page
-    averaged = "Mean over the seeds, ± half of the mean's 95% interval. " if len(view.results.runs) > len(lines) else ""
+    averaged = AVERAGED if len(view.results.runs) > len(lines) else ""
     below = paragraph(averaged, said, class_="fine")
     return join(
         paragraph("A click on a heading sorts, another turns the order around. Hovering shows a figure in full."),

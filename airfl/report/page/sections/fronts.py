@@ -9,7 +9,7 @@ from airfl.report.page import chart as draw
 from airfl.report.page.markup import Html, join, paragraph, tag
 from airfl.report.page.pareto import front
 from airfl.report.page.view import MANY, View, look
-from airfl.results.averages import Average, average
+from airfl.results.averages import NOT_NEGATIVE, Average, average
 
 COSTS = {"energy": "energy", "resource_elements": "resource elements"}
 
@@ -21,7 +21,8 @@ def fronts(view: View) -> Html:
         if cost not in view.costs:
             said.append(paragraph("Energies are in different units: they are not compared."))
             continue
-        spent = [average([float(getattr(run.digest.summary, cost)) for run in group.runs]) for group in view.groups]
+        values = [[float(getattr(run.digest.summary, cost)) for run in group.runs] for group in view.groups]
+        spent = [average(of_seeds, NOT_NEGATIVE) for of_seeds in values]
         best = front([one.mean for one in spent], [one.mean for one in view.accuracies])
         plots.append(_plot(view, cost, spent, best))
         names = "; ".join(
@@ -33,7 +34,9 @@ def fronts(view: View) -> Html:
         draw.legend([(str(number), kind, look(number)) for number, kind in enumerate(view.kinds)], lines=False),
         paragraph(
             "The line joins the groups that no other beats in cost and accuracy at once. ",
-            "Bars are 95% intervals of the means, where there are several seeds." if len(view.groups) <= MANY else "",
+            "Bars are 95% intervals of the means, from three seeds on; small points are the runs of two."
+            if len(view.groups) <= MANY
+            else "",
             class_="fine",
         ),
         *said,
@@ -64,12 +67,14 @@ def _plot(view: View, cost: str, spent: Sequence[Average], best: Sequence[int]) 
         bars = {}
         if len(view.groups) <= MANY:
             bars = {
-                "error_x": draw.whiskers([one.half_width for one in costs], style),
-                "error_y": draw.whiskers([one.half_width for one in averages], style),
+                "error_x": draw.whiskers(costs, style),
+                "error_y": draw.whiskers(averages, style),
             }
         traces.append(
             draw.points(str(number), [one.mean for one in costs], [one.mean for one in averages], texts, style, **bars)
         )
+        if len(view.groups) <= MANY:
+            traces += draw.single_runs(str(number), costs, averages, style)
     return draw.chart(
         f"plot-front-{cost.replace('_', '-')}",
         f"test accuracy (%) against {title}",

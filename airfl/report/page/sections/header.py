@@ -14,12 +14,13 @@ COMMANDS = (("results", ""), ("figures", " --out FOLDER"), ("export", " --to csv
 
 
 def header(view: View) -> Html:
-    """Title, counts, notes, failed points with their causes."""
+    """Title, counts, notes, failed points with their causes, runs that cannot be read."""
     return join(
         tag("h1", f"airfl report: {', '.join(str(folder) for folder in view.folders)}"),
         paragraph(_what_was_run(view), class_="lead"),
         *(paragraph(prose(note), class_="note") for note in (*view.notes, *_warnings(view))),
         _failed(view),
+        _unreadable(view),
         paragraph(f"Written by airfl {__version__} from the traces. The same as text, as figures, as data:"),
         tag("pre", tag("code", "\n".join(_commands(view)))),
     )
@@ -59,6 +60,14 @@ def _failed(view: View) -> Html:
         return Html("")
     lines = [join(tag("code", folder), ": ", cause) for folder, cause in failed.items()]
     return tag("div", paragraph(f"{_counted(len(failed), 'point')} failed:"), bullets(lines), class_="failed")
+
+
+def _unreadable(view: View) -> Html:
+    found = view.results.unreadable
+    if not found:
+        return Html("")
+    lines = [tag("span", line) for line in found.values()]
+    return tag("div", paragraph(f"{_counted(len(found), 'run')} left out:"), bullets(lines), class_="failed")
 
 
 def _commands(view: View) -> list[str]:

@@ -14,10 +14,11 @@ from airfl.report.numbers import figure, scientific
 from airfl.report.page import chart as draw
 from airfl.report.page.markup import Html, join, paragraph
 from airfl.report.page.view import View, look, spread
-from airfl.results.averages import Average, average
+from airfl.results.averages import NOT_NEGATIVE, PERCENT, Average, average
 from airfl.results.collect import Group
 
 FAR_APART = 10.0  # totals of groups from which on their costs are drawn on a logarithmic axis
+AREAS = "Lines are means over the seeds, areas their standard deviation around them; of two seeds what lies between. "
 POINTS = 150  # a curve at most: more are not told apart
 
 Array = NDArray[np.float64]
@@ -52,7 +53,7 @@ def learning(view: View) -> Html:
         traces, choices = _traces(drawn, what, costs)
         plots.append(draw.chart(f"plot-{what}", y["title"]["text"], traces, draw.axis(costs["rounds"]), y, choices))
     many = any(len(group.runs) > 1 for group in view.groups)
-    said = "Lines are means over the seeds, areas their standard deviation around them. " if many else ""
+    said = AREAS if many else ""
     return join(
         draw.menu("against", costs),
         draw.pair(*plots),
@@ -76,8 +77,8 @@ def curve_of(name: str, group: Group, costs: Sequence[str] | dict[str, str]) -> 
     return Curve(
         name=name,
         means={cost: stacked(cost).mean(axis=0) for cost in costs},
-        accuracy=[average(values) for values in 100 * stacked("test_accuracy").T],
-        loss=[average(values) for values in stacked("test_loss").T],
+        accuracy=[average(values, PERCENT) for values in 100 * stacked("test_accuracy").T],
+        loss=[average(values, NOT_NEGATIVE) for values in stacked("test_loss").T],
     )
 
 
@@ -89,8 +90,8 @@ def _traces(
     xs: dict[str, list[object]] = {cost: [] for cost in costs}
     for number, curve in enumerate(curves):
         averages: list[Average] = getattr(curve, what)
-        # The intervals over two or three seeds would cover everything: the table and the fronts have them.
-        low, high = (np.array([one.mean + side * one.deviation for one in averages]) for side in (-1, 1))
+        # The intervals over few seeds would cover everything: the table and the fronts have them.
+        low, high = (np.array([_around(one, side) for one in averages]) for side in (-1, 1))
         series, style, known = str(number), look(number), np.isfinite(low) & np.isfinite(high)
         texts = [_said(curve, place, costs) for place in range(len(averages))]
         rounds = curve.means["rounds"]
@@ -115,6 +116,11 @@ def _traces(
     return traces, choices
 
 
+def _around(one: Average, side: int) -> float:
+    """An end of the area: the lower or higher of two values, else a deviation from the mean."""
+    return (max if side > 0 else min)(one.points) if one.points else one.mean + side * one.deviation
+
+
 def _spent(curve: Curve, cost: str) -> list[float | None]:
     """Nowhere on the axis of a cost that a group does not have."""
     values = curve.means[cost]
@@ -124,7 +130,14 @@ def _spent(curve: Curve, cost: str) -> list[float | None]:
 def _said(curve: Curve, place: int, costs: dict[str, str]) -> str:
     accuracy, loss = draw.plus_minus(curve.accuracy[place]), figure(curve.loss[place].mean)
     spent = [f"{text}: {_cost(cost, curve.means[cost][place])}" for cost, text in costs.items()]
-    return "\n".join([curve.name, f"accuracy: {accuracy} % (95% interval)", f"loss: {loss}", *spent])
+    return "\n".join(
+        [
+            curve.name,
+            f"accuracy: {accuracy} %{'' if curve.accuracy[place].points else ' (95% interval)'}",
+            f"loss: {loss}",
+            *spent,
+        ]
+    )
 
 
 def _cost(cost: str, value: float) -> str:

@@ -12,7 +12,7 @@ from airfl.report.page.markup import Html, bullets, join, paragraph, tag
 from airfl.report.page.view import View, look
 from airfl.report.summary import Summary
 from airfl.report.table import SCOPES, STATEMENT
-from airfl.results.averages import average
+from airfl.results.averages import NOT_NEGATIVE, average
 from airfl.results.collect import Group
 
 FIGURES = {
@@ -55,8 +55,10 @@ def pair_of(group: Group) -> Pair:
     """Claimed and true."""
     runs = [run.digest.summary for run in group.runs]
     return Pair(
-        claimed=average([run.epsilon_paper for run in runs]).mean,
-        true=average([run.epsilon_round if run.claim_scope == "round" else run.epsilon for run in runs]).mean,
+        claimed=average([run.epsilon_paper for run in runs], NOT_NEGATIVE).mean,
+        true=average(
+            [run.epsilon_round if run.claim_scope == "round" else run.epsilon for run in runs], NOT_NEGATIVE
+        ).mean,
     )
 
 
@@ -113,8 +115,8 @@ def _before(pairs: Sequence[Pair], drawn: Sequence[int], place: int) -> int:
 def _said(view: View, group: Group) -> str:
     """Of a point: all its figures, and what they are for."""
     runs = [run.digest.summary for run in group.runs]
-    claimed = average([run.epsilon_paper for run in runs]).mean
-    figures = {text: average([getattr(run, name) for run in runs]).mean for name, text in FIGURES.items()}
+    claimed = average([run.epsilon_paper for run in runs], NOT_NEGATIVE).mean
+    figures = {text: average([getattr(run, name) for run in runs], NOT_NEGATIVE).mean for name, text in FIGURES.items()}
     about = [fact(runs[0]) for fact in STATEMENT]
     return "\n".join(
         [
@@ -138,20 +140,20 @@ def _verdict(view: View) -> str:
     return (
         f"The scheme's paper claims an ε for {len(claims)} of {len(first)} groups: {holding} of these claims hold, "
         f"{refuted} do not{f', {unproven} are not proven' if unproven else ''}. Counts and sentences are those of each "
-        "group's first seed."
+        "group's first seed, which a sentence names."
     )
 
 
 def _sentences(view: View) -> list[str]:
     """One a claim that does not hold, with the group where its name says more than the scheme's."""
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
     for group in view.groups:
         sentence = _first(group).broken_claim()
         if sentence:
-            found.setdefault(sentence, []).append(view.name(group))
+            found.setdefault((sentence, group.scheme), []).append(view.name(group))
     return [
-        f"{sentence}." if names == [sentence.partition(":")[0]] else f"{sentence}. In: {_first_of(names)}."
-        for sentence, names in found.items()
+        f"{sentence}." if names == [scheme] else f"{sentence}. In: {_first_of(names)}."
+        for (sentence, scheme), names in found.items()
     ]
 
 

@@ -37,7 +37,7 @@ def _against(view: View, key: str, name: str) -> Html:
         draw.chart(
             name,
             f"test accuracy (%) against {key}",
-            [_line(view, key, line, lines[line], number) for number, line in enumerate(kept)],
+            [one for number, line in enumerate(kept) for one in _line(view, key, line, lines[line], number)],
             draw.fitting(view.short(key), every),
             draw.axis("test accuracy (%)", draw.limits(shown, 100.0)),
         ),
@@ -53,13 +53,14 @@ def _lines(view: View, key: str) -> dict[str, list[int]]:
     places = [place for place, group in enumerate(view.groups) if math.isfinite(number_of(group.values.get(key)))]
     for place in sorted(places, key=lambda place: number_of(view.groups[place].values[key])):
         group = view.groups[place]
-        rest = [f"{view.short(axis)} = {plain(group.values.get(axis))}" for axis in view.axes if axis != key]
+        others = [axis for axis in view.axes if axis != key and group.values.get(axis) is not None]
+        rest = [f"{view.short(axis)} = {plain(group.values[axis])}" for axis in others]
         lines.setdefault(", ".join([view.kind(group), *rest]), []).append(place)
     asked = {place: number for number, place in enumerate(places)}
     return dict(sorted(lines.items(), key=lambda line: min(asked[place] for place in line[1])))
 
 
-def _line(view: View, key: str, name: str, places: list[int], number: int) -> draw.Trace:
+def _line(view: View, key: str, name: str, places: list[int], number: int) -> list[draw.Trace]:
     style = look(number)
     values = [number_of(view.groups[place].values[key]) for place in places]
     averages = [view.accuracies[place] for place in places]
@@ -68,4 +69,5 @@ def _line(view: View, key: str, name: str, places: list[int], number: int) -> dr
         for value, one in zip(values, averages, strict=True)
     ]
     trace = draw.curve(str(number), values, [one.mean for one in averages], texts, style)
-    return {**trace, "mode": "lines+markers", "error_y": draw.whiskers([one.half_width for one in averages], style)}
+    whole: draw.Trace = {**trace, "mode": "lines+markers", "error_y": draw.whiskers(averages, style)}
+    return [whole, *draw.single_runs(str(number), values, averages, style)]

@@ -1,0 +1,118 @@
+"""Whether what was saved is a state, and records, of the run that goes on with it: a checksum says nothing of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.checkpoint.folder import STATE_PREFIX, Saved
+from airfl.checkpoint.keeper import kept_records
+from airfl.checkpoint.pack import DamagedError
+from airfl.checkpoint.records import RECORDS_NAME
+from airfl.checkpoint.state import MEAN_RATE, PARAMETERS, ROW, SERVER, SPENT
+from airfl.errors import UserError
+from airfl.output import CHECKPOINT_NAME
+from airfl.round import World
+from airfl.run_trace import signal_dimensions, slots_of
+from airfl.trace.contents import NEEDED
+from airfl.trace.schema import PER_ROUND, PER_SLOT, signal_variables
+
+Array = NDArray[Any]
+OF_A_ROUND = {variable.name: variable for variable in (*PER_ROUND, *PER_SLOT, *signal_variables("iq"))}
+REPLAYED = ("device_id", "noise_multiplier")
+"""What the ledger goes on from."""
+KINDS = {"i": "biu", "f": "biuf", "c": "biufc"}
+"""Kinds of values that a variable of a kind can hold."""
+
+
+def check_fits(world: World, saved: Saved, folder: Path) -> None:
+    """UserError, which names the file, for a state or records that this run could not have left."""
+    place = folder / CHECKPOINT_NAME
+    name = f"{STATE_PREFIX}{saved.rounds:08d}"
+    try:
+        if saved.arrays is not None:
+            _check_state(world, saved.rounds, saved.arrays)
+        name = RECORDS_NAME
+        for record in kept_records(folder, saved):
+            _check_record(world, record)
+    except DamagedError as error:
+        raise UserError(f"{place / name}: {error}; choose another --out and begin anew") from None
+
+
+def _check_state(world: World, rounds: int, arrays: Mapping[str, Array]) -> None:
+    run, memory = world.cell.settings.run, world.cell.memory
+    if rounds > run.rounds:
+        raise DamagedError(f"is of round {rounds:,}, and the run has {run.rounds:,}")
+    initial = world.model.initial()
+    vector = (np.dtype(str(initial.dtype).removeprefix("torch.")), (len(initial),))
+    wanted: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {PARAMETERS: vector}
+    for name, kept in ((MEAN_RATE, memory.mean_rate), (SPENT, memory.spent)):
+        if kept is not None:
+            wanted[name] = (kept.dtype, kept.shape)
+    lacking = [name for name in wanted if name not in arrays]
+    if lacking:
+        raise DamagedError(f"is no state of this run: {lacking[0]} is missing")
+    holders: dict[str, set[int]] = {}
+    for name, array in arrays.items():
+        if name.startswith(SERVER):
+            expected: tuple[Any, ...] | None = vector
+        elif name.startswith(ROW):
+            expected = _of_a_row(world, name, vector[0], holders)
+        else:
+            expected = wanted.get(name)
+        if expected is None or (array.dtype, array.shape) != expected:
+            raise DamagedError(f"is no state of this run: {name[:60]!r} is {array.dtype} of shape {array.shape}")
+        if array.dtype.kind != "f":
+            raise DamagedError(f"is no state of this run: {name[:60]!r} is no array of real numbers")
+    together = [holders.get(one.name, set()) for one in world.cell.recipe.local.kept(len(initial), 1)]
+    if any(one != together[0] for one in together):
+        raise DamagedError("is no state of this run: some devices have kept only a part of what belongs together")
+
+
+def _of_a_row(
+    world: World, name: str, dtype: np.dtype[Any], holders: dict[str, set[int]]
+) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
+    """What a device keeps there, None where there is no such device or nothing that it keeps; enters it as holder."""
+    kept, _, who = name.removeprefix(ROW).rpartition(":")
+    sizes = world.task.partition.sizes
+    if not (who.isascii() and who.isdecimal() and len(who) < 10 and int(who) < len(sizes)):
+        return None
+    device = int(who)
+    holders.setdefault(kept, set()).add(device)
+    cell = world.cell
+    several = (*cell.recipe.local.kept(cell.dimension, int(sizes[device])), *cell.bound.kept)
+    return next(((dtype, one.shape) for one in several if one.name == kept), None)
+
+
+def _check_record(world: World, record: Mapping[str, Array]) -> None:
+    lacking = [name for name in (*NEEDED, *REPLAYED) if name not in record]
+    if lacking:
+        raise DamagedError(f"holds a record without {lacking[0]}")
+    cell = world.cell
+    sizes = {"slot": slots_of(cell), **(signal_dimensions(cell) if cell.link == "analog" else {})}
+    for name, value in record.items():
+        variable = OF_A_ROUND.get(name)
+        if variable is None:
+            raise DamagedError(f"holds a record with {name[:60]!r}, which no trace has")
+        dtype = np.dtype(variable.dtype)
+        most = [sizes.get(one, 0) for one in variable.dimensions[1:]]
+        fits = value.ndim == len(most) and all(have <= size for have, size in zip(value.shape, most, strict=True))
+        if not fits or value.dtype.kind not in KINDS[dtype.kind] or not _holds(dtype, value):
+            raise DamagedError(f"holds a record whose {name} is {value.dtype} of shape {value.shape}, or too large")
+    devices, multiplier = record["device_id"], float(record["noise_multiplier"])
+    if devices.size and not (devices.min() >= 0 and devices.max() < cell.settings.run.devices):
+        raise DamagedError("holds a record of a device that there is not")
+    if len(set(devices.tolist())) < devices.size or not multiplier >= 0:
+        raise DamagedError("holds a record of a device twice, or of noise below 0")
+
+
+def _holds(dtype: np.dtype[Any], value: Array) -> bool:
+    """Whether whole numbers stay what they are."""
+    if dtype.kind != "i" or not value.size:
+        return True
+    limits = np.iinfo(dtype)
+    return int(value.min()) >= limits.min and int(value.max()) <= limits.max

@@ -1,0 +1,76 @@
+"""The process that reads traces for another one: it opens files, describes them, and hands over values.
+
+`python -m airfl.trace.desk`; see `airfl.trace.isolated`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from airfl.errors import UserError
+from airfl.trace.file import TraceFile
+from airfl.trace.integrity import BEING_WRITTEN, DamagedError, open_checked
+from airfl.trace.isolated import identity, plain_contents
+from channels.isolated.server import Answer, serve
+
+MOST_OPEN = 32
+
+
+class Desk:
+    """Files that are open, the latest last."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[Any, ...], TraceFile] = OrderedDict()
+
+    def answer(self, request: Mapping[str, Any]) -> Answer:
+        """What was asked for."""
+        try:
+            return self._answer(request)
+        except UserError as error:
+            return {"refused": str(error)}, b""
+        except DamagedError as error:
+            return {"damaged": str(error)}, b""
+        except OSError as error:
+            if BEING_WRITTEN in str(error):
+                return {"fault": BEING_WRITTEN}, b""
+            raise
+
+    def _answer(self, request: Mapping[str, Any]) -> Answer:
+        path, which = str(request["path"]), (request["path"], *request["identity"])
+        if request["do"] == "close":
+            found = self._open.pop(which, None)
+            if found is not None:
+                found.close()
+            return {}, b""
+        file = self._file(path, which)
+        if request["do"] == "open":
+            return plain_contents(file.contents), b""
+        values = np.asarray(file.read(request["name"], tuple(_key(one) for one in request["key"])))
+        if values.dtype == object:
+            return {"texts": [str(one) for one in values.ravel().tolist()]}, b""
+        return {}, np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+
+    def _file(self, path: str, which: tuple[Any, ...]) -> TraceFile:
+        if which not in self._open:
+            if (path, *identity(path)) != which:
+                raise UserError(f"{path}: was changed while it was read; open it again")
+            while len(self._open) >= MOST_OPEN:
+                self._open.popitem(last=False)[1].close()
+            self._open[which] = TraceFile(Path(path), open_checked(path))
+        self._open.move_to_end(which)
+        return self._open[which]
+
+
+def _key(plain: Any) -> Any:
+    if isinstance(plain, dict):
+        return slice(*plain["slice"])
+    return np.array(plain, dtype=np.int64) if isinstance(plain, list) else plain
+
+
+if __name__ == "__main__":
+    serve(Desk().answer, "h5py")

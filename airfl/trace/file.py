@@ -1,0 +1,230 @@
+"""The file of a trace, as HDF5 reads it: what is in it, parts of its values. Nothing of it is believed.
+
+Whatever the file says of itself is looked at before a value is read: where variables lie, how they are packed, in what
+chunks. `airfl.trace.isolated` does this in a process of its own for files from outside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from h5py import h5a, h5d, h5z
+from h5py.h5r import get_name
+
+from airfl.errors import UserError
+from airfl.trace.schema import SCHEMA
+
+OF_NETCDF = frozenset(
+    ("CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST", "_NCProperties", "_Netcdf4Coordinates", "_Netcdf4Dimid")
+)
+"""Attributes by which HDF5 and netCDF-4 tie dimensions to variables, or sign; nobody's to read."""
+NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
+LAYOUTS = (h5d.COMPACT, h5d.CONTIGUOUS, h5d.CHUNKED)
+FILTERS = (h5z.FILTER_DEFLATE, h5z.FILTER_SHUFFLE, h5z.FILTER_FLETCHER32)
+"""By which values may be packed; any other is code that hardly anybody has looked at."""
+MOST_FILTERS = 4
+MOST_CHUNK_BYTES = 1 << 24
+"""A chunk is in memory whole. A trace's have half a megabyte at most; other tools' are larger."""
+MOST_ITEMS, MOST_ATTRIBUTES = 1000, 200
+MOST_TEXT = 1 << 20
+"""Characters of an attribute: the settings take some thousand."""
+KINDS = "iufc"
+
+Key = tuple[Any, ...]
+"""Of a part: for every axis an index, a slice with a positive step, or at most once an ascending array."""
+
+
+@dataclass(frozen=True)
+class Odd:
+    """An attribute's value that is neither a text nor a number; what it is."""
+
+    what: str
+
+    def __repr__(self) -> str:
+        return self.what
+
+
+@dataclass(frozen=True)
+class Described:
+    """A variable. dtype: numpy's, "O" for texts; packed: gzip's level, None without; attributes: texts, numbers, Odd;
+    stored: whether any value is."""
+
+    name: str
+    dimensions: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunks: tuple[int, ...] | None
+    packed: int | None
+    attributes: Mapping[str, Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Of all values."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Of a file: attributes, sizes of the dimensions, those that grow, variables that are tied to dimensions."""
+
+    attributes: Mapping[str, Any]
+    sizes: Mapping[str, int]
+    unlimited: Sequence[str]
+    variables: Sequence[Described]
+
+
+class TraceFile:
+    """An open file. UserError where it is no trace, or is made as none should be."""
+
+    def __init__(self, path: Path, raw: h5py.File) -> None:
+        """Takes the HDF5 file over, also where this raises."""
+        self._path, self._raw = path, raw
+        try:
+            self._check_schema()
+            self._items = dict(self._own_items())
+            self.contents = self._look()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._raw.close()
+
+    def read(self, name: str, key: Key) -> Any:
+        """A part of a variable, as an array or one number; its fill value in rounds that it has less than others."""
+        item, shape = self._items[name], self._shapes[name]
+        if h5py.check_string_dtype(item.dtype) is not None:
+            item = item.asstr(errors="replace")
+        if self._items[name].shape == shape:
+            return item[key]
+        rounds, have = np.arange(shape[0])[key[0]], self._items[name].shape[0]
+        values = np.empty(shape[:1] + self._items[name].shape[1:], self._items[name].dtype)
+        values[:] = self._items[name].fillvalue
+        values[:have] = item[...]
+        return values[(rounds, *key[1:])]
+
+    def _check_schema(self) -> None:
+        found = self._attributes(self._raw).get("schema")
+        if isinstance(found, str) and found == SCHEMA:
+            return
+        family = SCHEMA.partition("/")[0]
+        if isinstance(found, str) and found.startswith(f"{family}/"):
+            writer = self._attributes(self._raw).get("airfl_version", "a later one")
+            raise UserError(
+                f"{self._path}: a trace of schema {found[:60]}, and this airfl reads {SCHEMA}; open it with the airfl "
+                f"that wrote it ({str(writer)[:60]})"
+            )
+        what = "without the attribute schema" if found is None else f"of schema {str(found)[:60]!r}"
+        raise UserError(f"{self._path}: not a trace of schema {SCHEMA}, but an HDF5 file {what}")
+
+    def _own_items(self) -> Iterator[tuple[str, h5py.Dataset]]:
+        """UserError for a file that sends its reader to other files, in circles, or through code that few have seen."""
+        if len(self._raw) > MOST_ITEMS:
+            raise UserError(f"{self._path}: damaged: {len(self._raw):,} variables, at most {MOST_ITEMS:,} are read")
+        for name in self._raw:
+            link = self._raw.get(name, getlink=True)
+            item = self._raw.get(name) if isinstance(link, h5py.HardLink) else None
+            layout = item.id.get_create_plist() if isinstance(item, h5py.Dataset) else None
+            outside = layout is not None and (layout.get_layout() not in LAYOUTS or layout.get_external_count() > 0)
+            if item is None or outside:
+                raise UserError(
+                    f"{self._path}: {name[:60]!r} lies in another place or file, which is not followed; copy it into "
+                    "the trace"
+                )
+            if layout is not None and item.shape is not None and self._is_readable(name, item, layout):
+                yield name, item
+
+    def _is_readable(self, name: str, item: h5py.Dataset, layout: Any) -> bool:
+        """Whether it is numbers or texts; UserError for those in too large chunks, or packed otherwise."""
+        try:
+            dtype = item.dtype
+        except TypeError:  # of what numpy has no numbers for
+            return False
+        count = layout.get_nfilters()
+        filters = [layout.get_filter(number)[0] for number in range(min(count, MOST_FILTERS))]
+        if count > MOST_FILTERS or not set(filters) <= set(FILTERS):
+            raise UserError(
+                f"{self._path}: {name[:60]!r} is packed by HDF5's filters {filters}, and only deflate, shuffle and "
+                "fletcher32 are read; repack it: h5repack -f GZIP=1"
+            )
+        if item.chunks is not None and math.prod(item.chunks) * dtype.itemsize > MOST_CHUNK_BYTES:
+            raise UserError(
+                f"{self._path}: {name[:60]!r} has chunks of shape {item.chunks}, more than {MOST_CHUNK_BYTES:,} bytes; "
+                "repack it: h5repack"
+            )
+        return dtype.kind in KINDS or h5py.check_string_dtype(dtype) is not None
+
+    def _look(self) -> Contents:
+        scales = {name: item for name, item in self._items.items() if item.attrs.get("CLASS") == b"DIMENSION_SCALE"}
+        sizes = {name: item.shape[0] for name, item in scales.items() if len(item.shape) == 1}
+        unlimited = [name for name in sizes if scales[name].maxshape == (None,)]
+        dimensions = {}
+        for name, item in self._items.items():
+            if name not in sizes:
+                dimensions[name] = self._dimensions_of(item, sizes)
+            elif not bytes(item.attrs.get("NAME", b"")).startswith(NO_VARIABLE):
+                dimensions[name] = (name,)  # a coordinate
+        for name, tied in dimensions.items():  # a kill in mid-flush leaves variables of different lengths
+            for axis, one in enumerate(tied):
+                if one in unlimited:
+                    sizes[one] = max(sizes[one], self._items[name].shape[axis])
+        variables = []
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        for name, tied in dimensions.items():
+            item, shape = self._items[name], tuple(sizes[one] for one in tied)
+            if item.shape[1:] != shape[1:] or item.shape[:1] > shape[:1] or (item.shape != shape and not shape):
+                continue
+            if item.shape != shape and tied[0] not in unlimited:
+                continue
+            self._shapes[name] = shape
+            packed = item.compression_opts if item.compression == "gzip" else None
+            dtype = item.dtype if item.dtype.kind in KINDS else np.dtype(object)
+            variables.append(Described(name, tied, shape, dtype, item.chunks, packed, self._attributes(item, name)))
+        return Contents(self._attributes(self._raw), sizes, unlimited, variables)
+
+    def _dimensions_of(self, item: h5py.Dataset, sizes: Mapping[str, int]) -> tuple[str, ...]:
+        """Of a variable; none where it is not tied to one on every axis."""
+        tied = item.attrs.get("DIMENSION_LIST", ())
+        names = []
+        for references in tied if len(tied) == len(item.shape) else ():
+            if len(references) != 1:
+                return ()
+            found: bytes = get_name(references[0], item.file.id) or b""
+            names.append(found.decode(errors="replace").removeprefix("/"))
+        return tuple(names) if set(names) <= set(sizes) else ()
+
+    def _attributes(self, item: h5py.Group | h5py.Dataset, of: str = "") -> dict[str, Any]:
+        count = h5a.get_num_attrs(item.id)
+        if count > MOST_ATTRIBUTES:
+            raise UserError(f"{self._path}: damaged: {count:,} attributes of {of or 'the file'}; run it again")
+        return {name: _value(item, name) for name in item.attrs if name not in OF_NETCDF}
+
+
+def _value(item: h5py.Group | h5py.Dataset, name: str) -> Any:
+    """A text or a number, also where it is the only one of an array."""
+    found = h5a.open(item.id, name.encode(errors="surrogateescape"))
+    shape, kind = found.shape, found.get_type()
+    if math.prod(shape) != 1 or len(shape) > 1:
+        return Odd("an array" if shape else "nothing")
+    if kind.get_size() > MOST_TEXT:
+        return Odd("too long")
+    value = item.attrs[name]
+    if isinstance(value, np.ndarray):
+        value = value.reshape(-1)[0]
+    if isinstance(value, bytes):
+        try:
+            value = bytes(value).decode()
+        except UnicodeDecodeError:
+            return Odd(repr(value)[:60])
+    if isinstance(value, str):
+        return str(value) if len(value) <= MOST_TEXT else Odd("too long")
+    if isinstance(value, np.generic) and value.dtype.kind in "iufb":
+        return value
+    return Odd(f"of type {type(value).__name__}")

@@ -1,0 +1,113 @@
+"""Every scheme's list of the settings that it has: those it does not name change nothing, those it names are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from airfl.config.section import Section
+from airfl.schemes import link_of, scheme
+from airfl.schemes.keys import OWN, has_setting
+from airfl.schemes.names import SCHEME_NAMES
+from airfl.simulation import run
+from tests.conftest import small_settings
+
+SHORT = ("scheme.trials=20000", "scheme.levels=16", "scheme.ratio=0.5")
+OTHER: dict[str, Any] = {
+    "scheme.ratio": 0.25,
+    "scheme.rescale": True,
+    "scheme.error_feedback": True,
+    "scheme.noise_multiplier": 2.5,
+    "scheme.coordinate_clip": 0.01,
+    "scheme.gradient_clip": 0.5,
+    "scheme.clip": "batch",
+    "scheme.gamma": 0.3,
+    "scheme.refresh": 0.9,
+    "scheme.noise_constant": 20.0,
+    "scheme.levels": 32,
+    "scheme.trials": 30000,
+    "scheme.rotation": True,
+    "scheme.quantiser_bound": 0.5,
+    "scheme.sparsity": 0.05,
+    "scheme.sign_step": 0.01,
+    "scheme.iterations": 7,
+    "privacy.epsilon": 0.7,
+    "privacy.bound": "accountant",
+    "server.beta1": 0.5,
+    "server.beta2": 0.6,
+    "server.kappa": 0.1,
+    "local.learning_rate": 0.01,
+    "local.schedule": "exponential",
+    "local.decay": 0.5,
+    "local.decay_every": 2,
+    "local.momentum": 0.5,
+    "local.steps": 3,
+    "local.clip_norm": 0.3,
+    "power.policy": "truncated-inversion",
+    "power.threshold": 0.2,
+    "power.coefficient": 0.001,
+    "power.strict": True,
+    "power.peak_db": 3.0,
+    "power.peak": "clip",
+    "digital.error_model": "finite-blocklength",
+    "digital.allocation": "gain",
+    "digital.secure_aggregation": "counted",
+}
+"""A value of each key that is not the small settings'."""
+OR_ELSE = {"local.epochs": "local.steps", "local.gradient_bound": "local.clip_norm"}
+"""Keys that stand in the place of another, of which they share the fate."""
+
+
+def test_every_key_that_not_all_have_is_tried() -> None:
+    assert {*OWN} - {*OTHER} == {*OR_ELSE}
+    for entry in map(scheme, SCHEME_NAMES):
+        assert entry.keys is not None
+        assert entry.keys <= OWN, entry.name
+        assert all((key in entry.keys) == (other in entry.keys) for key, other in OR_ELSE.items()), entry.name
+
+
+@pytest.mark.parametrize("name", list(SCHEME_NAMES))
+def test_what_a_scheme_does_not_have_changes_no_number(name: str) -> None:
+    given = small_settings(f"scheme.name={name}", *SHORT)
+    tables, link = given.model_dump(), link_of(given)
+    without = [key for key in OTHER if not has_setting(tables, key, link)]
+    assert without
+    changed: dict[str, dict[str, Any]] = {}
+    for key in without:
+        section, _, last = key.partition(".")
+        changed.setdefault(section, {})[last] = OTHER[key]
+    with run(given).trace() as one, run(given.resolved(**changed)).trace() as other:
+        for variable in one.data_vars:
+            np.testing.assert_array_equal(one[variable].values, other[variable].values, err_msg=str(variable))
+
+
+@pytest.mark.parametrize("name", list(SCHEME_NAMES))
+def test_what_a_scheme_has_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: set[str] = set()
+    plain = Section.__getattribute__
+
+    def reading(self: Section, attribute: str) -> Any:
+        if attribute in type(self).model_fields:
+            section = type(self).__name__.removesuffix("Settings").lower()
+            read.add(f"{section}.{attribute}")
+        return plain(self, attribute)
+
+    monkeypatch.setattr(Section, "__getattribute__", reading)
+    run(small_settings(f"scheme.name={name}", *SHORT, "local.schedule=exponential", "server.schedule=exponential"))
+    keys = scheme(name).keys or frozenset()
+    assert keys - {"scheme.rescale"} <= read, "which error feedback alone may read"
+
+
+def test_a_link_and_another_setting_may_leave_a_key_without_use() -> None:
+    settings = small_settings("scheme.name=fedavg").model_dump()
+    assert not has_setting(settings, "digital.gap_db", "analog")
+    assert has_setting(settings, "digital.gap_db", "digital")
+    assert has_setting(settings, "power.policy", "analog")
+    assert not has_setting(settings, "power.policy", "ideal")
+    assert not has_setting(settings, "channel.rician_k", "analog")  # fading is exponential
+    settings["channel"]["fading"] = "rician"
+    assert has_setting(settings, "channel.rician_k", "analog")
+    assert has_setting(settings, "run.devices", "analog")
+    assert has_setting({"scheme": {"name": "of tomorrow"}}, "scheme.ratio", "analog")

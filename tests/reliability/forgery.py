@@ -1,0 +1,100 @@
+"""Traces and checkpoints whose every value is replaced, with seals and checksums that fit: parsers are reached."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from airfl.trace.integrity import FOOTER, seal
+
+DEEP: Any = functools.reduce(lambda inner, _: [inner], range(200), [])
+REALS: tuple[float, ...] = (np.nan, np.inf, -np.inf, -1.0, 0.0, 1e308, -1e308, 5e-324, 0.5)
+TEXTS = ("", "x" * 5000, "[/]", "\x1b[31m", "=1+1", "\n", "\u202e", "{", "complete", "0")
+ODD: tuple[Any, ...] = (None, -1, 0, 1, 1e9, 2**63, -(2**63), 0.5, "", "x", "nan", "inf", [], [1], {}, {"a": 1}, True)
+"""Of JSON."""
+
+
+def unsealed(data: bytes) -> bytes:
+    """Without the seal."""
+    return data[: FOOTER.unpack(data[-FOOTER.size :])[0]]
+
+
+def write_sealed(path: Path, data: bytes) -> None:
+    """As anybody can."""
+    path.write_bytes(data)
+    seal(path)
+
+
+def attributes(file: h5py.File) -> list[tuple[str, str]]:
+    """(object, attribute) of all that the schema has."""
+    named = [("/", name) for name in file.attrs]
+    return named + [
+        (variable, name)
+        for variable in file
+        for name in file[variable].attrs
+        if not name.isupper() and not name.startswith("_")
+    ]
+
+
+def replaced_attributes(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name, what to do) with every attribute of a trace."""
+    with h5py.File(path) as file:
+        for where, name in attributes(file):
+            if (where, name) == ("/", "schema"):
+                continue
+            others: list[Any] = [None, *TEXTS]
+            if not isinstance(file[where].attrs[name], str):
+                others += [*REALS, np.int64(-(2**63)), np.uint64(2**64 - 1), np.int8(-1), np.bool_(True), 1 + 1j]
+            for other in others:
+                yield f"{where} {name} = {str(other)[:20]!r}", {"where": where, "name": name, "value": other}
+
+
+def replaced_values(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name, what to do) with every variable of a trace: one value in place of all, or of the last."""
+    with h5py.File(path) as file:
+        for name, item in file.items():
+            if not item.size or item.attrs.get("CLASS") == b"DIMENSION_SCALE":
+                continue
+            limits = np.iinfo(item.dtype) if item.dtype.kind == "i" else None
+            others: tuple[Any, ...] = (limits.min, -1, 0, 1, limits.max) if limits else REALS
+            for other in others:
+                for place in (..., -1):
+                    yield f"{name}[{place}] = {other}", {"where": name, "place": place, "value": other}
+
+
+def replaced_settings(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name, what to do) with every setting of a trace's config, and without it."""
+    with h5py.File(path) as file:
+        config = json.loads(file.attrs["config"])
+    for section, table in config.items():
+        for name in [None, *table]:
+            for other in (*ODD, DEEP):
+                changed = {**config, section: other if name is None else {**table, name: other}}
+                yield f"{section}.{name} = {str(other)[:20]!r}", {"where": "/", "name": "config", "value": changed}
+            changed = {key: value for key, value in config.items() if key != section}
+            if name is not None:
+                changed[section] = {key: value for key, value in table.items() if key != name}
+            yield f"without {section}.{name}", {"where": "/", "name": "config", "value": changed}
+
+
+def forge(path: Path, data: bytes, how: dict[str, Any]) -> None:
+    """Write a trace with something else in it, and a seal."""
+    path.write_bytes(data)
+    with h5py.File(path, "a") as file:
+        item, value = file[how["where"]], how["value"]
+        if "place" in how:
+            with np.errstate(all="ignore"):
+                item[how["place"]] = value
+        else:
+            item.attrs.pop(how["name"], None)
+            if how["name"] == "config":
+                value = json.dumps(value)
+            if value is not None:
+                item.attrs[how["name"]] = value
+    seal(path)

@@ -1,0 +1,441 @@
+"""Every pair of unlike sweeps read together: each line of a table and each point of a plot, against its own run."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from airfl.cli.figures import figures
+from airfl.compare import compare
+from airfl.config import Row
+from airfl.errors import UserError
+from airfl.report.page.markup import join
+from airfl.report.page.sections import SECTIONS
+from airfl.report.page.view import View
+from airfl.report.paper import possible_figures
+from airfl.report.paper.figures import find_figure
+from airfl.report.results import plain_results, results_table
+from airfl.results import Results, read_results
+from airfl.results.digest import keep
+from airfl.results.tidy import write
+from airfl.simulation import run
+from airfl.sweeps.folder import Entry, Listing, write_listing
+from tests.conftest import small_settings
+from tests.report_page import Page
+
+SEEDS = (0, 1)
+BASE = ("run.rounds=2", "run.devices=40", "run.selected=4", "local.steps=1", "privacy.accountant=rdp")
+BASE += ("scheme.ratio=0.3", "power.max_snr_db=10")  # where no sweep changes them
+NAMES = {"pfels": "PFELS", "fedavg": "FedAvg", "fed-smp-randk": "Fed-SMP-randk", "wfl-p": "WFL-P"}
+# What a scheme has of what is swept here, written down by hand.
+HAS = {
+    "scheme.ratio": {"pfels", "fed-smp-randk"},
+    "privacy.epsilon": {"pfels", "fed-smp-randk"},
+    "digital.gap_db": {"fedavg", "fed-smp-randk"},
+}
+SYMBOLS = {"p": "scheme.ratio", "ε": "privacy.epsilon", "SNR": "power.max_snr_db", "η": "local.learning_rate"}
+SYMBOLS |= {"N": "run.devices", "gap db": "digital.gap_db", "scheme.name": "scheme.name", "link": "link"}
+SYMBOLS |= {key.rpartition(".")[2]: key for key in SYMBOLS.values() if "." in key and key != "scheme.name"}
+
+Grid = Sequence[tuple[str, ...]]
+SWEEPS: dict[str, Callable[[Path], Path]] = {}
+
+
+def a_sweep(name: str, fixed: Sequence[str], swept: Mapping[str, Sequence[Any]], seeds: Sequence[int] = SEEDS) -> None:
+    def make(root: Path) -> Path:
+        entries = []
+        for place, values in enumerate(itertools.product(*swept.values())):
+            point = dict(zip(swept, values, strict=True))
+            for seed in seeds:
+                texts = [f"{key}={value}" for key, value in point.items()]
+                run(small_settings(*BASE, *fixed, *texts, f"run.seed={seed}"), root / f"{place}-{seed}")
+                keep(root / f"{place}-{seed}")
+                entries.append(Entry(f"{place}-{seed}", "", point, seed))
+        write_listing(Listing(root, tuple(entries)))
+        return root
+
+    SWEEPS[name] = make
+
+
+a_sweep("pfels", (), {"scheme.ratio": (0.1, 0.3, 1.0), "power.max_snr_db": (0, 10)})
+a_sweep("digital", ("scheme.name=fedavg", "scheme.link=digital"), {"power.max_snr_db": (0.0, 10.0)})
+a_sweep("ideal", ("scheme.name=fedavg",), {"local.learning_rate": (0.02, 0.1)})
+a_sweep("private", ("run.devices=50",), {"privacy.epsilon": (0.5, math.inf)}, (0, 1))
+a_sweep("packets", ("scheme.name=fed-smp-randk",), {"scheme.ratio": (0.1, 0.3), "digital.gap_db": (0.0, 3.0)}, (5,))
+a_sweep("schemes", (), {"scheme.name": ("wfl-p", "pfels"), "scheme.ratio": (0.2, 0.5)}, (0, 1))
+
+
+def rows(root: Path) -> Path:
+    settings = (("Air", ()), ("Bits", ("scheme.name=fed-smp-randk", "local.learning_rate=0.02")))
+    compare([Row(label, small_settings(*BASE, *overrides)) for label, overrides in settings], 2, root)
+    return root
+
+
+def single(root: Path) -> Path:
+    return run(small_settings(*BASE, "scheme.name=wfl-p", "run.seed=7"), root).path.parent
+
+
+SWEEPS |= {"rows": rows, "single": single}
+PAIRS = list(itertools.combinations(SWEEPS, 2))
+
+
+class Truth:
+    """A run by its own trace: scheme, link, settings, accuracy (%) and loss of each round."""
+
+    def __init__(self, file: Path) -> None:
+        self.folder = file.parent
+        with h5py.File(file) as trace:
+            self.config = json.loads(trace.attrs["config"])
+            self.link = str(trace.attrs["link"])
+            self.accuracy = 100 * trace["test_accuracy"][:]
+            self.loss, self.epsilon = trace["test_loss"][:], float(trace["epsilon"][-1])
+        self.scheme = str(self.config["scheme"]["name"])
+
+    def get(self, key: str) -> Any:
+        """The value of a dotted key, None where the scheme has no such thing."""
+        if key in ("link", "scheme.link"):
+            return self.link
+        if key in HAS and (self.scheme not in HAS[key] or (key.startswith("digital") and self.link != "digital")):
+            return None
+        section, _, name = key.partition(".")
+        value = self.config[section][name]
+        return {"inf": math.inf}.get(value, value) if isinstance(value, str) else value
+
+    def says(self, wanted: Mapping[str, str]) -> bool:
+        """Whether it has all of these values, as texts."""
+        return all(text == str(self.get(key)) or number(text) == self.get(key) for key, text in wanted.items())
+
+    def same(self, other: Truth) -> bool:
+        """Whether they differ in their seed only, as far as they have the settings."""
+        keys = ("scheme.name", "link", "power.max_snr_db", "local.learning_rate", "run.devices", *HAS)
+        return all(self.get(key) == other.get(key) for key in keys)
+
+
+def number(text: str) -> float:
+    try:
+        return math.inf if text == "∞" else float(text)
+    except ValueError:
+        return math.nan
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("pooled")
+    return {name: make(root / name) for name, make in SWEEPS.items()}
+
+
+@pytest.fixture(scope="module", params=PAIRS, ids=["+".join(pair) for pair in PAIRS])
+def pair(request: pytest.FixtureRequest, folders: dict[str, Path]) -> tuple[Results, list[Truth]]:
+    both = [folders[name] for name in request.param]
+    files = [file for folder in both for file in sorted(folder.rglob("trace.h5"))]
+    return read_results(both), [Truth(file) for file in files]
+
+
+def settings_in(text: str) -> dict[str, str]:
+    """The settings that a label names: `p = 0.3`, `SNR = 10 dB`, `analog link`, the scheme's name, a row's."""
+    found: dict[str, str] = {}
+    for part in text.split(", "):
+        name, equals, value = part.partition(" = ")
+        if equals:
+            found[SYMBOLS[name]] = value.removesuffix(" dB")
+        elif part.endswith(" link"):
+            found["link"] = part.removesuffix(" link")
+        else:
+            schemes = [scheme for scheme, written in NAMES.items() if part in (scheme, written)]
+            found |= {"scheme.name": schemes[0]} if schemes else {"row": part}
+    return found
+
+
+ROWS = {"Air": "pfels", "Bits": "fed-smp-randk", "single": "wfl-p"}
+
+
+def named(text: str, truths: Sequence[Truth], several: bool) -> list[Truth]:
+    """The runs that a label is for; the scheme is among what it says where several are there."""
+    wanted = settings_in(text)
+    row = wanted.pop("row", None)
+    if several:
+        assert "scheme.name" in wanted, text
+    found = [truth for truth in truths if truth.says(wanted)]
+    if row is not None:
+        assert wanted.get("scheme.name", ROWS[row]) == ROWS[row], text
+        found = [truth for truth in found if truth.scheme == ROWS[row] and in_rows(truth, row)]
+    elif any(in_rows(truth, name) for truth in truths for name in ROWS):
+        found = [truth for truth in found if not any(in_rows(truth, name) for name in ROWS)]
+    assert found, text
+    return found
+
+
+def in_rows(truth: Truth, row: str) -> bool:
+    return truth.folder.name == row if row == "single" else truth.folder.parent.name.lower() == row.lower()
+
+
+def by_settings(truths: Sequence[Truth]) -> list[list[Truth]]:
+    """Runs that differ in their seed only, a seed once."""
+    groups: list[list[Truth]] = []
+    for truth in truths:
+        for group in groups:
+            if group[0].same(truth):
+                if all(one.config["run"]["seed"] != truth.config["run"]["seed"] for one in group):
+                    group.append(truth)
+                break
+        else:
+            groups.append([truth])
+    return groups
+
+
+def several(truths: Sequence[Truth]) -> bool:
+    return len({truth.scheme for truth in truths}) > 1
+
+
+def last(group: Sequence[Truth]) -> float:
+    return float(np.mean([truth.accuracy[-1] for truth in group]))
+
+
+# The tables
+
+
+def test_every_run_is_in_one_group_of_its_like(pair: tuple[Results, list[Truth]]) -> None:
+    results, truths = pair
+    of = {truth.folder: truth for truth in truths}
+    inside = [run.folder for group in results.groups for run in (*group.runs, *group.repeats)]
+    assert sorted(inside) == sorted(of)
+    for group in results.groups:
+        first, *rest = (of[run.folder] for run in (*group.runs, *group.repeats))
+        assert all(first.same(other) for other in rest), group.name
+        seeds = [run.seed for run in group.runs]
+        assert len(set(seeds)) == len(seeds), group.name
+    assert len({group.name for group in results.groups}) == len(results.groups)
+    # Of a series that no row names, no point stands apart under another name.
+    assert {group.label for group in results.groups} <= {"", *ROWS}
+
+
+def test_what_differs_is_a_column_and_what_is_not_there_is_empty(
+    pair: tuple[Results, list[Truth]], tmp_path: Path
+) -> None:
+    results, truths = pair
+    of = {truth.folder: truth for truth in truths}
+    parquet, csv = write(results, tmp_path / "tables")
+    for table in (pd.read_parquet(parquet), pd.read_csv(csv)):
+        assert len(table) == len(truths)
+        runs = [run for group in results.groups for run in (*group.runs, *group.repeats)]
+        for line, run_of_line in zip(table.to_dict("records"), runs, strict=True):
+            truth = of[run_of_line.folder]
+            assert (line["scheme"], line["link"]) == (truth.scheme, truth.link)
+            assert 100 * line["test_accuracy"] == pytest.approx(truth.accuracy[-1])
+            for key in results.axes:
+                check_cell(line[key], truth.get(key))
+    for what in ("scheme.name", "scheme.link"):
+        assert (what in results.axes) == (len({truth.get(what) for truth in truths}) > 1)
+    for found in plain_results(results)["groups"]:
+        (group,) = [group for group in results.groups if group.name == found["name"]]
+        truth = of[group.runs[0].folder]
+        for key, value in found["values"].items():
+            check_cell(value, truth.get(key))
+        accuracies = [of[run.folder].accuracy[-1] / 100 for run in group.runs]
+        assert found["figures"]["test_accuracy"]["mean"] == pytest.approx(np.mean(accuracies))
+
+
+def check_cell(found: Any, wanted: Any) -> None:
+    if wanted is None:
+        assert found is None or found != found  # empty, or nan
+    else:
+        assert found == wanted or float(found) == float(wanted)
+
+
+def test_the_terminal_says_scheme_and_link_and_leaves_empty_what_is_not_there(
+    pair: tuple[Results, list[Truth]],
+) -> None:
+    results, truths = pair
+    table = results_table(results, "")
+    columns = {str(column.header): [str(cell) for cell in column.cells] for column in table.columns}
+    for place, group in enumerate(results.groups):
+        truth = next(truth for truth in truths if truth.folder == group.runs[0].folder)
+        if several(truths):
+            assert columns["scheme.name"][place] == truth.scheme
+        if len({one.link for one in truths}) > 1:
+            assert columns["link"][place] == truth.link
+        if "ratio" in columns:
+            wanted = truth.get("scheme.ratio")
+            assert columns["ratio"][place] == ("" if wanted is None else str(wanted))
+
+
+# The papers' figures
+
+
+def drawn(name: str, results: Results) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
+    """(what stands below, label, x, y) of every line with a label in the figure's panels."""
+    entry = find_figure(name)
+    figure = Figure(figsize=(entry.width, 2))
+    import_module(f"airfl.report.paper.{entry.module}").draw(figure, results, **entry.options)
+    found = []
+    for axis in figure.axes:
+        for line in axis.lines:
+            if not str(line.get_label()).startswith("_"):
+                x, y = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
+                found.append((axis.get_ylabel(), str(line.get_label()), x, y))
+    return found
+
+
+def drawn_or_refused(name: str, results: Results, why: str) -> list[tuple[str, str, np.ndarray, np.ndarray]] | None:
+    """The lines; None where the figure has a reason to be left out."""
+    try:
+        return drawn(name, results)
+    except UserError as error:
+        if not re.search(why, str(error)):
+            raise
+        return None
+
+
+def check_line(label: str, key: str, x: np.ndarray, y: np.ndarray, truths: Sequence[Truth]) -> None:
+    """All points of the series that the label names, and none of another, in the order of the swept value."""
+    found = by_settings(named(label, truths, several(truths)))
+    points = sorted((float(group[0].get(key)), last(group)) for group in found if finite(group[0].get(key)))
+    assert len({x for x, _ in points}) == len(points), f"{label} is for more than one series"
+    np.testing.assert_allclose(x, [point[0] for point in points], err_msg=label)
+    np.testing.assert_allclose(y, [point[1] for point in points], rtol=1e-5, err_msg=label)
+
+
+def finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def test_lines_against_a_number_go_through_the_points_of_one_series(pair: tuple[Results, list[Truth]]) -> None:
+    results, truths = pair
+    tried = 0
+    for name in possible_figures(results):
+        key = find_figure(name).options.get("key")
+        if key is None:
+            continue
+        lines = drawn_or_refused(name, results, "needs runs swept over|lines are too many")
+        if lines is None:
+            continue
+        tried += 1
+        seen = []
+        for _, label, x, y in lines:
+            if list(x) == [0, 1] and len(set(y)) == 1:  # a level
+                found = by_settings(named(label, truths, several(truths)))
+                assert any(last(group) == pytest.approx(y[0]) for group in found), label
+            else:
+                check_line(label, key, x, y, truths)
+                seen += list(zip(x, np.round(y, 6), strict=True))
+        groups = [group for group in by_settings(truths) if finite(group[0].get(key))]
+        moving = [(float(group[0].get(key)), round(last(group), 6)) for group in groups]
+        levels = [round(float(y[0]), 6) for _, _, x, y in lines if list(x) == [0, 1]]
+        assert all(point in seen or point[1] in levels for point in moving), name
+    assert tried or not {key for key in results.axes if len({finite(run.values.get(key)) for run in results.runs}) > 1}
+
+
+def test_learning_curves_are_those_of_the_runs_they_name(pair: tuple[Results, list[Truth]]) -> None:
+    results, truths = pair
+    for what, label, x, y in drawn_or_refused("learning-rounds", results, "lines are too many") or []:
+        (group,) = by_settings(named(label, truths, several(truths)))
+        if "accuracy" in what:
+            np.testing.assert_allclose(x, [1, 2])
+            np.testing.assert_allclose(y, np.mean([truth.accuracy for truth in group], axis=0), err_msg=label)
+
+
+def test_accuracy_against_privacy_joins_a_series_in_the_order_of_what_is_swept(
+    pair: tuple[Results, list[Truth]],
+) -> None:
+    results, truths = pair
+    for _, label, x, y in drawn_or_refused("privacy-accuracy", results, "finite epsilon|lines are too many") or []:
+        if not len(x) or label.startswith(("holds", "claimed")):
+            continue
+        name, infinite, _ = label.partition(", ε = ∞")
+        if infinite and list(x) == [0, 1]:  # a level: the best of a series without privacy
+            found = by_settings(named(name, truths, several(truths)))
+            reached = [last(group) for group in found if not 0 < group[0].epsilon < math.inf]
+            assert y[0] == pytest.approx(max(reached))
+            assert label.endswith(f"(best of {len(reached)})") or len(reached) == 1
+            continue
+        found = by_settings(named(label, truths, several(truths)))
+        keys = [key for key in results.axes if len({str(group[0].get(key)) for group in found}) > 1]
+        assert len(keys) < 2, f"{label} joins what differs in {keys}"
+        found.sort(key=lambda group: float(group[0].get(keys[0])) if keys else 0.0)
+        epsilons = [np.mean([truth.epsilon for truth in group]) for group in found]
+        known = [math.isfinite(epsilon) and epsilon > 0 for epsilon in epsilons]
+        wanted = [
+            (e, last(group)) if fine else (math.nan,) * 2 for e, group, fine in zip(epsilons, found, known, strict=True)
+        ]
+        np.testing.assert_allclose(np.stack([x, y], axis=1), wanted, err_msg=label)
+
+
+# The report's page
+
+
+def test_the_page_draws_each_point_at_its_run(pair: tuple[Results, list[Truth]]) -> None:
+    results, truths = pair
+    folders = tuple({run.source: None for run in results.runs if run.source is not None})
+    view = View(results, folders)
+    page = Page(str(join(*(section.build(view) for section in SECTIONS))))
+    for place, key in enumerate(results.axes):
+        if not any(attributes.get("id") == f"plot-swept-{place}" for _, attributes in page.elements):
+            continue
+        for line in page.figure(f"plot-swept-{place}")["data"]:
+            if not line.get("hovertext"):
+                continue
+            check_line(line["hovertext"][0].split("<br>")[0], key, np.array(line["x"]), np.array(line["y"]), truths)
+    for curve in page.figure("plot-accuracy")["data"]:
+        if curve.get("hovertext"):
+            label = curve["hovertext"][0].split("<br>")[0]
+            (group,) = by_settings(named(label, truths, several(truths)))
+            np.testing.assert_allclose(
+                curve["y"], np.mean([truth.accuracy for truth in group], axis=0), rtol=1e-5, err_msg=label
+            )
+    for point_set in page.figure("plot-front-energy")["data"]:
+        for text, y in zip(point_set.get("hovertext") or [], point_set["y"], strict=False):
+            (group,) = by_settings(named(text.split("<br>")[0], truths, several(truths)))
+            assert y == pytest.approx(last(group), rel=1e-5)
+
+
+# The pair of the report
+
+
+def test_pfels_over_two_settings_with_digital_fedavg_over_one(folders: dict[str, Path], tmp_path: Path) -> None:
+    """PFELS keeps its point at 0.3, though FedAvg's settings file says 0.3 too; FedAvg has no ratio."""
+    results = read_results([folders["pfels"], folders["digital"]])
+    assert results.axes == ("scheme.name", "scheme.link", "scheme.ratio", "power.max_snr_db")
+    assert [group.name for group in results.groups[-2:]] == [
+        "scheme.name = fedavg, link = digital, max_snr_db = 0",
+        "scheme.name = fedavg, link = digital, max_snr_db = 10",
+    ]
+    assert {group.label for group in results.groups} == {""}
+    found = {label: x.tolist() for _, label, x, _ in drawn("accuracy-ratio", results)}
+    assert found == {
+        "PFELS, analog link, SNR = 0 dB": [0.1, 0.3, 1.0],
+        "PFELS, analog link, SNR = 10 dB": [0.1, 0.3, 1.0],
+        "FedAvg, digital link, SNR = 0 dB": [0, 1],  # of the axis: a level
+        "FedAvg, digital link, SNR = 10 dB": [0, 1],
+    }
+    figures([folders["pfels"], folders["digital"]], out=tmp_path / "f", only="accuracy-ratio,accuracy-snr")
+    assert (tmp_path / "f" / "accuracy-snr.pdf").exists()
+
+
+def test_the_order_of_folders_changes_no_group(folders: dict[str, Path]) -> None:
+    one, other = (
+        read_results([folders[name] for name in names]) for names in (("pfels", "packets"), ("packets", "pfels"))
+    )
+    seeds = [{frozenset(run.folder for run in group.runs) for group in found.groups} for found in (one, other)]
+    assert seeds[0] == seeds[1]
+
+
+def test_a_settings_value_counts_where_the_seeds_do_not_collide(folders: dict[str, Path], tmp_path: Path) -> None:
+    """Runs of other seeds and other settings are no further seeds of the same thing."""
+    more = tmp_path / "more"
+    run(small_settings(*BASE, "local.learning_rate=0.3", "run.seed=9"), more / "0-9")
+    write_listing(Listing(more, (Entry("0-9", "", {"scheme.ratio": 0.3, "power.max_snr_db": 10}, 9),)))
+    results = read_results([folders["pfels"], more])
+    assert "local.learning_rate" in results.axes
+    assert [len(group.runs) for group in results.groups] == [2] * 6 + [1]
