@@ -34,7 +34,7 @@ from tests.reliability.forgery import (
     write_sealed,
 )
 from tests.reliability.mutations import mutations
-from tests.reliability.scale import cases
+from tests.reliability.scale import FULL, cases
 from tests.reliability.test_traces import check_each, read_each
 
 
@@ -59,7 +59,7 @@ def test_mutated_traces_with_a_seal_never_end_in_a_traceback(
 ) -> None:
     data, files = unsealed(finished.read_bytes()), [tmp_path / "whole.h5"]
     write_sealed(files[0], data)
-    for name, content in itertools.islice(mutations(np.random.default_rng(17), data), cases(10, 300)):
+    for name, content in itertools.islice(mutations(np.random.default_rng(17), data), cases(6, 300)):
         files.append(tmp_path / f"{name.replace(' ', '-')}.h5")
         write_sealed(files[-1], content)
     told = read_each("trace", tmp_path, files)
@@ -73,7 +73,7 @@ def test_every_value_of_a_trace_is_replaced(finished: Path, tmp_path: Path, meas
     plain.write_bytes(data)
     for kind in (replaced_attributes, replaced_values, replaced_settings):
         every = list(kind(plain))
-        for place in np.random.default_rng(18).choice(len(every), cases(5, 250), replace=False):
+        for place in np.random.default_rng(18).choice(len(every), cases(3, 250), replace=False):
             what, how = every[place]
             files.append(tmp_path / f"{len(files)}-{''.join(filter(str.isalnum, what))[:60]}.h5")
             forge(files[-1], data, how)
@@ -268,7 +268,7 @@ def test_a_forged_digest_is_not_taken(finished: Path, tmp_path: Path) -> None:
     changes = [
         ("summary", name, other) for name in kept["summary"] for other in (ODD if name == "rounds" else ODD[:12:5])
     ]
-    changes += [("course", name, other) for name in kept["course"] for other in ([], [1.0], None, "x", [[1.0]])]
+    changes += [("course", name, other) for name in kept["course"] for other in ([1.0], None)]
     changes += [("settings", name, other) for name in ("run", "task") for other in (None, 3, [])]
     for table, name, other in changes:
         forged = {**kept, table: {**kept[table], name: other}}
