@@ -111,8 +111,11 @@ def _check_record(world: World, record: Mapping[str, Array]) -> None:
 
 
 def _holds(dtype: np.dtype[Any], value: Array) -> bool:
-    """Whether whole numbers stay what they are."""
-    if dtype.kind != "i" or not value.size:
+    """Whether numbers stay what they are: those that are not finite may be, others may not become so."""
+    if not value.size:
         return True
-    limits = np.iinfo(dtype)
-    return int(value.min()) >= limits.min and int(value.max()) <= limits.max
+    if dtype.kind == "i":
+        limits = np.iinfo(dtype)
+        return int(value.min()) >= limits.min and int(value.max()) <= limits.max
+    parts = np.stack([value.real, value.imag])
+    return bool((np.abs(parts[np.isfinite(parts)]) <= np.finfo(dtype).max).all())

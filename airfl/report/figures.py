@@ -57,6 +57,7 @@ def read_rounds(folder: Path) -> Rounds:
         return Rounds(folder, dataset[[name for name in (*LEARNING, *PRIVACY) if name in dataset]].load())
 
 
+@np.errstate(all="ignore")  # of sums that are too large
 def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
     """The curves of runs that differ in their seed only; UserError if they were evaluated in different rounds."""
     known: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []

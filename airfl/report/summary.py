@@ -78,6 +78,7 @@ def summary_of(folder: Path) -> Summary:
         return summarise(dataset)
 
 
+@np.errstate(all="ignore")  # sums of what a trace may hold may be too large, or none
 def summarise(dataset: xarray.Dataset) -> Summary:
     """The summary of a trace; accuracy and composed epsilons are those of the last evaluated round.
 

@@ -112,6 +112,7 @@ def _parameters(settings: Mapping[str, Mapping[str, Any]]) -> int:
     return model.parameters if model else 0
 
 
+@np.errstate(all="ignore")
 def course_of(trace: xarray.Dataset) -> Course:
     """The run at its evaluated rounds."""
     evaluated = np.flatnonzero(~np.isnan(trace["test_accuracy"].values))

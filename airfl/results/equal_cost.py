@@ -61,7 +61,7 @@ def accuracy_at(run: Result, cost: str, budget: float) -> float:
     if not paid.size:
         return math.nan
     last = int(paid[-1])
-    if last == len(spent) - 1 and len(spent) > 1 and budget - spent[-1] > spent[-1] - spent[-2]:
+    if last == len(spent) - 1 and len(spent) > 1 and budget - float(spent[-1]) > float(spent[-1]) - float(spent[-2]):
         return math.nan
     return float(course["test_accuracy"][last])
 

@@ -121,8 +121,8 @@ class Server:
             with process:
                 process.wait()
 
-    def _end(self) -> None:
-        """When this process ends."""
+    def close(self) -> None:
+        """End it, gently."""
         process, self._process = self._process, None
         if process is not None:
             assert process.stdin is not None
@@ -150,7 +150,7 @@ _servers: WeakSet[Server] = WeakSet()
 @atexit.register
 def _end_all() -> None:
     for server in list(_servers):
-        server._end()
+        server.close()
 
 
 def _forget_all() -> None:

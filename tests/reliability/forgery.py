@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from airfl.checkpoint.pack import DIGEST, MAGIC
 from airfl.trace.integrity import FOOTER, seal
 
 DEEP: Any = functools.reduce(lambda inner, _: [inner], range(200), [])
@@ -98,3 +100,74 @@ def forge(path: Path, data: bytes, how: dict[str, Any]) -> None:
             if value is not None:
                 item.attrs[how["name"]] = value
     seal(path)
+
+
+def pack(header: bytes, body: bytes) -> bytes:
+    """A pack of a checkpoint, with lengths and a checksum that fit."""
+    total = len(MAGIC) + 16 + len(header) + len(body) + DIGEST
+    whole = MAGIC + total.to_bytes(8, "little") + len(header).to_bytes(8, "little") + header + body
+    return whole + hashlib.sha256(whole).digest()
+
+
+def packs(data: bytes) -> list[tuple[dict[str, Any], bytes]]:
+    """(header, arrays) of each pack in a file of a checkpoint."""
+    found = []
+    while data:
+        total, header = (int.from_bytes(data[len(MAGIC) + at :][:8], "little") for at in (0, 8))
+        start = len(MAGIC) + 16
+        found.append((json.loads(data[start : start + header]), data[start + header : total - DIGEST]))
+        data = data[total:]
+    return found
+
+
+def forged_packs(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Files of a checkpoint in which everything that is said is replaced, one thing at a time, in the last pack."""
+    *before, (header, body) = packs(data)
+    first = b"".join(pack(json.dumps(one).encode(), content) for one, content in before)
+    for name, changed in _replaced(header, "header"):
+        yield name, first + pack(json.dumps(changed).encode(), body)
+    for text in (b"", b"[" * 100_000, b'{"value":' * 50_000, b"1" * 5000, b"\xff\xfe", b"null", b"[]", b"{}", b"3"):
+        yield f"header {text[:10]!r}", first + pack(text, body)
+    for name, content in (
+        ("", b""),
+        ("half", body[: len(body) // 2]),
+        ("zeros", bytes(len(body))),
+        ("longer", body * 2),
+    ):
+        yield f"arrays {name}", first + pack(json.dumps(header).encode(), content)
+    yield "said to be of ones", first + pack(json.dumps(header).encode(), b"\xff" * len(body))
+    place = 0
+    for name, kind, shape in header["arrays"]:
+        dtype = np.dtype(kind)
+        size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+        others: tuple[Any, ...] = REALS if dtype.kind in "fc" else (-1, 0, 1, 100)
+        if dtype.kind == "i":
+            limits = np.iinfo(dtype)
+            others = (*others, limits.min, limits.max)
+        for other in others:
+            with np.errstate(all="ignore"):
+                replaced = np.full(shape, other).astype(dtype).tobytes()
+            changed = body[:place] + replaced + body[place + size :]
+            yield f"{name} = {other}", first + pack(json.dumps(header).encode(), changed)
+        place += size
+
+
+def _replaced(value: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """JSON with one thing in it replaced, or left out."""
+    for other in (*ODD, -0.5, 10**9, 10**30, "threads", "|O", "<f8", "<i8", "<M8[s]", "V8", DEEP):
+        yield f"{where} = {str(other)[:20]!r}", other
+    if isinstance(value, dict):
+        for key in value:
+            yield f"without {where}.{key}", {one: kept for one, kept in value.items() if one != key}
+            for name, changed in _replaced(value[key], f"{where}.{key}"):
+                yield name, {**value, key: changed}
+        yield f"{where} and more", {**value, "more": 1}
+    elif isinstance(value, list):
+        for place, one in enumerate(value):
+            yield f"without {where}[{place}]", value[:place] + value[place + 1 :]
+            for name, changed in _replaced(one, f"{where}[{place}]"):
+                yield name, [*value[:place], changed, *value[place + 1 :]]
+        yield f"{where} twice", value * 2
+    elif isinstance(value, str) and value.startswith("{"):  # settings, as JSON text
+        for name, changed in _replaced(json.loads(value), where):
+            yield name, json.dumps(changed)

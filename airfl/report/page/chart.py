@@ -19,6 +19,7 @@ FONT = 14  # pixels, the least on the page
 HEIGHT = 400
 LOGARITHMIC_FROM = 30.0  # largest over smallest value of an axis
 GREY = "#666666"
+SMALLEST, MOST_DECADES = 1e-300, 300  # of what is drawn
 
 Trace = dict[str, Any]
 
@@ -78,7 +79,7 @@ def logarithmic(title: str, values: Sequence[float], limits: tuple[float, float]
     """A logarithmic axis for these values; limits in its own units."""
     ticks = powers(limits or values)
     drawn = {**axis(title), "type": "log", "tickmode": "array", "tickvals": ticks, "ticktext": tick_texts(ticks)}
-    return drawn if limits is None else {**drawn, "range": [math.log10(end) for end in limits]}
+    return drawn if limits is None else {**drawn, "range": [math.log10(max(end, SMALLEST)) for end in limits]}
 
 
 def fitting(title: str, values: Sequence[float], limits: tuple[float, float] | None = None) -> dict[str, Any]:
@@ -93,7 +94,10 @@ def powers(values: Sequence[float]) -> list[float]:
     known = [value for value in values if math.isfinite(value) and value > 0]
     if not known:
         return []
-    first, last = math.floor(math.log10(min(known))), math.ceil(math.log10(max(known)))
+    first, last = (
+        max(math.floor(math.log10(min(known))), -MOST_DECADES),
+        min(math.ceil(math.log10(max(known))), MOST_DECADES),
+    )
     step = max(1, math.ceil((last - first) / 8))
     within = (1, 2, 5) if last - first <= 3 else (1,)
     return [float(f"{digit}e{power}") for power in range(first, last + 1, step) for digit in within]

@@ -1,0 +1,28 @@
+"""`airfl.trace.desk`, whose library does not survive some files: `python -m tests.reliability.deadly_desk`."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from typing import Any
+
+from airfl.trace.desk import Desk
+from channels.isolated.server import Answer, serve
+
+desk, poisoned = Desk(), False
+
+
+def answer(request: Mapping[str, Any]) -> Answer:
+    """Ends over a path with `deadly` in it, and over any after one with `poison`."""
+    global poisoned
+    if "deadly" in str(request["path"]) or poisoned:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if "endless" in str(request["path"]):
+        os.kill(os.getpid(), signal.SIGXCPU)
+    poisoned = "poison" in str(request["path"])
+    return desk.answer(request)
+
+
+if __name__ == "__main__":
+    serve(answer, "h5py")

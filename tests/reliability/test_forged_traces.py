@@ -1,0 +1,297 @@
+"""Traces with seals that fit, as anybody can compute them: read elsewhere first, and never without bound."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from airfl.cli import app
+from airfl.errors import UserError
+from airfl.results import read_results
+from airfl.results.digest import DIGEST_NAME, _checksum, digest_of, keep
+from airfl.simulation import run
+from airfl.trace import isolated, open_trace
+from airfl.trace.file import NO_VARIABLE
+from airfl.trace.integrity import open_own, seal
+from channels.isolated.server import DEADLY, ENDLESS, Server
+from tests.conftest import small_settings
+from tests.reliability.forgery import (
+    ODD,
+    forge,
+    replaced_attributes,
+    replaced_settings,
+    replaced_values,
+    unsealed,
+    write_sealed,
+)
+from tests.reliability.mutations import mutations
+from tests.reliability.scale import FULL, cases
+from tests.reliability.test_traces import check_each, read_each
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trace with signals."""
+    settings = small_settings("run.rounds=3", "trace.signals=[1]", "scheme.ratio=0.01")
+    return run(settings, tmp_path_factory.mktemp("run") / "a").path
+
+
+@pytest.fixture
+def from_outside(finished: Path, tmp_path: Path) -> Path:
+    """Three runs, none of which this process would read itself."""
+    for name in ("seed-0", "seed-1", "seed-2"):
+        (tmp_path / name).mkdir()
+        forge(tmp_path / name / "trace.h5", unsealed(finished.read_bytes()), {"where": "/", "name": "x", "value": name})
+    return tmp_path
+
+
+def test_mutated_traces_with_a_seal_never_end_in_a_traceback(
+    finished: Path, tmp_path: Path, measured: Callable[[str], None]
+) -> None:
+    data, files = unsealed(finished.read_bytes()), [tmp_path / "whole.h5"]
+    write_sealed(files[0], data)
+    for name, content in itertools.islice(mutations(np.random.default_rng(17), data), cases(6, 300)):
+        files.append(tmp_path / f"{name.replace(' ', '-')}.h5")
+        write_sealed(files[-1], content)
+    told = read_each("trace", tmp_path, files)
+    assert told[0]["ended"] == "read"
+    measured(f"{len(told)} mutated traces, sealed again: {check_each(told, 1)}")
+
+
+def test_every_value_of_a_trace_is_replaced(finished: Path, tmp_path: Path, measured: Callable[[str], None]) -> None:
+    data, files = unsealed(finished.read_bytes()), []
+    plain = tmp_path / "plain.h5"
+    plain.write_bytes(data)
+    for kind in (replaced_attributes, replaced_values, replaced_settings):
+        every = list(kind(plain))
+        for place in np.random.default_rng(18).choice(len(every), cases(3, 250), replace=False):
+            what, how = every[place]
+            files.append(tmp_path / f"{len(files)}-{''.join(filter(str.isalnum, what))[:60]}.h5")
+            forge(files[-1], data, how)
+    told = read_each("trace", tmp_path, files)
+    measured(f"{len(told)} traces of which one value was replaced, sealed again: {check_each(told, 1)}")
+
+
+def packed(name: str, shape: tuple[int, ...], of: Any = 0) -> Callable[[h5py.File], None]:
+    """A variable that takes next to nothing on disk: chunks that are packed a thousandfold, or not there."""
+
+    def change(file: h5py.File) -> None:
+        old = file[name]
+        dimensions = [file[references[0]].name for references in old.attrs["DIMENSION_LIST"]]
+        dtype = old.dtype
+        del file[name]
+        made = file.create_dataset(name, shape, dtype, chunks=True, compression=9, maxshape=[None] * len(shape))
+        if of is not None:
+            made[:1] = of
+        for axis, dimension in enumerate(dimensions):
+            if dimension == "/round":
+                file["round"].resize(shape[axis], axis=0)
+            made.dims[axis].attach_scale(file[dimension])
+
+    return change
+
+
+def chunk_of_gigabytes(file: h5py.File) -> None:
+    del file["rx_symbols"]
+    made = file.create_dataset(
+        "rx_symbols", (3, 254), "f4", chunks=(1 << 14, 1 << 14), maxshape=(None, None), compression=9
+    )
+    for axis, name in enumerate(("round", "coordinate")):
+        made.dims[axis].attach_scale(file[name])
+
+
+def other_filter(file: h5py.File) -> None:
+    del file["energy_j"]
+    made = file.create_dataset("energy_j", (3,), "f8", chunks=(3,), compression="lzf")
+    made.dims[0].attach_scale(file["round"])
+
+
+def wide(file: h5py.File) -> None:
+    del file["energy_j"]
+    made = file.create_dataset("energy_j", (3,), np.longdouble)
+    made.dims[0].attach_scale(file["round"])
+
+
+def many(file: h5py.File) -> None:
+    for number in range(1200):
+        file.create_group(f"g{number}")
+
+
+def long_text(file: h5py.File) -> None:
+    file.attrs["scheme"] = "x" * (1 << 21)
+
+
+BOMBS: dict[str, tuple[Callable[[h5py.File], None], str]] = {
+    "figures of a thousand million rounds": (packed("energy_j", (1 << 29,)), "more than"),
+    "slots of a million rounds": (packed("update_norm", (1 << 26, 8)), "more than"),
+    "a chunk of gigabytes": (chunk_of_gigabytes, "has chunks of shape (16384, 16384)"),
+    "a filter of its own": (other_filter, "only deflate, shuffle and fletcher32 are read"),
+    "numbers of 128 bits": (wide, "float64 of ('round',) is wanted"),
+    "a thousand groups": (many, "at most 1,000 are read"),
+    "a text of megabytes": (long_text, "attribute scheme is too long, a text is wanted"),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_what_a_few_bytes_stand_for_is_looked_at_first(bomb: str, finished: Path, tmp_path: Path) -> None:
+    change, line = BOMBS[bomb]
+    path = tmp_path / "trace.h5"
+    path.write_bytes(unsealed(finished.read_bytes()))
+    with h5py.File(path, "a") as file:
+        change(file)
+    seal(path)
+    with pytest.raises(UserError) as raised:
+        open_trace(path)
+    assert line in str(raised.value)
+
+
+def test_signals_that_no_file_of_that_size_can_hold_are_not_asked_for(finished: Path, tmp_path: Path) -> None:
+    """A gigabyte of rounds without signals, of a file of 300 kB."""
+    path = tmp_path / "trace.h5"
+    path.write_bytes(unsealed(finished.read_bytes()))
+    with h5py.File(path, "a") as file:
+        packed("tx_symbols", (3, 8, 1 << 23), None)(file)
+        packed("coordinates", (3, 1 << 23), None)(file)
+        packed("rx_symbols", (3, 1 << 23), None)(file)
+        del file["coordinate"]
+        file.create_dataset("coordinate", (1 << 23,), ">f4").make_scale(NO_VARIABLE.decode())
+        for name, axis in (("tx_symbols", 2), ("coordinates", 1), ("rx_symbols", 1)):
+            file[name].attrs.pop("DIMENSION_LIST")
+            for number, one in enumerate(("round", "slot", "coordinate") if axis == 2 else ("round", "coordinate")):
+                file[name].dims[number].attach_scale(file[one])
+    seal(path)
+    with open_trace(path) as trace:
+        assert trace["tx_symbols"].nbytes > 1e9
+        with pytest.raises(UserError, match=r"1.61 GB of tx_symbols are asked for, its file can hold 0\.\d+ GB"):
+            _ = trace["tx_symbols"].values
+        assert not trace["tx_symbols"][1, 2, :1000].values.any()
+
+
+def test_only_what_this_process_has_sealed_is_read_in_it(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever computes a seal for something else gets nowhere by that."""
+    monkeypatch.setattr(isolated, "_server", None)  # whoever asks it fails
+    with open_trace(finished) as trace:
+        right = trace.load()
+    copy, forged = tmp_path / "copy.h5", tmp_path / "forged.h5"
+    shutil.copy(finished, copy)
+    with open_trace(copy) as trace:
+        assert trace.load().identical(right)
+    data = bytearray(unsealed(finished.read_bytes()))
+    data[-1] ^= 1
+    write_sealed(forged, bytes(data))
+    assert open_own(forged) is None
+    with pytest.raises(UserError, match="not a readable trace"):
+        open_trace(forged)
+
+
+def test_values_are_handed_over_in_blocks(from_outside: Path, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolated, "BLOCK_BYTES", 100)
+    with open_trace(finished) as own, open_trace(from_outside / "seed-0") as trace:
+        assert trace.attrs["x"] == "seed-0"
+        for name in own:
+            np.testing.assert_array_equal(trace[name].values, own[name].values, err_msg=str(name))
+        part = {"round": [2, 0, 0], "slot": slice(7, 1, -3)}
+        np.testing.assert_array_equal(trace["update_norm"].isel(part).values, own["update_norm"].isel(part).values)
+
+
+@pytest.fixture
+def deadly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A library that does not survive some files."""
+    server = Server("tests.reliability.deadly_desk")
+    monkeypatch.setattr(isolated, "_server", server)
+    monkeypatch.setattr(isolated, "_deadly", {})
+    yield
+    server.close()
+
+
+@pytest.mark.parametrize(("name", "line"), [("deadly", DEADLY), ("endless", ENDLESS)])
+@pytest.mark.usefixtures("deadly")
+def test_one_bad_run_leaves_the_others(
+    name: str, line: str, from_outside: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = (from_outside / "seed-1").rename(from_outside / f"seed-{name}") / "trace.h5"
+    told = f"{bad}: not a readable trace, or cut off ({line})"
+
+    def said(*words: str | Path) -> str:
+        capsys.readouterr()
+        app(list(map(str, words)), standalone_mode=False)
+        printed = capsys.readouterr()
+        assert [one for one in printed.err.splitlines() if "left out: " in one and "trace.h5" in one] == [
+            f"left out: {told}"
+        ]
+        return printed.out
+
+    found = read_results(from_outside)
+    assert [run.folder.name for run in found.runs] == ["seed-0", "seed-2"]
+    assert dict(found.unreadable) == {str(bad.parent): told}
+    plain = json.loads(said("results", from_outside, "--json"))
+    assert plain["unreadable"] == {str(bad.parent): told}
+    assert sum(len(group["seeds"]) for group in plain["groups"]) == 2
+    said("report", from_outside)
+    page = (from_outside / "report.html").read_text()
+    assert "1 run left out:" in page
+    assert bad.parent.name in page
+    said("plot", from_outside, "--out", from_outside / "plots")
+    said("figures", from_outside, "--out", from_outside / "figures", "--only", "table")
+    with pytest.raises(UserError) as raised:
+        read_results(bad.parent)
+    assert str(raised.value) == told
+    with pytest.raises(UserError, match=line):
+        app(["export", str(from_outside), "--to", "csv", "--out", str(from_outside / "csv")], standalone_mode=False)
+    assert not (from_outside / "csv").exists()
+
+
+@pytest.mark.usefixtures("deadly")
+def test_a_run_is_not_blamed_for_what_another_did(from_outside: Path) -> None:
+    """What one file has done to the process shows when the next is read: that one is tried again in a new process."""
+    (from_outside / "seed-1").rename(from_outside / "seed-poison")
+    assert len(read_results(from_outside).runs) == 3
+
+
+def test_a_forged_digest_is_not_taken(finished: Path, tmp_path: Path) -> None:
+    """Its checksum fits; what it says is not of the kind that a run has."""
+    shutil.copy(finished, tmp_path / "trace.h5")
+    right = keep(tmp_path)
+    kept = json.loads((tmp_path / DIGEST_NAME).read_text())
+    kept.pop("sha256")
+    changes = [
+        ("summary", name, other)
+        for name in kept["summary"]
+        for other in (ODD if FULL or name == "rounds" else ODD[8:10])
+    ]
+    changes += [("course", name, other) for name in kept["course"] for other in ([1.0], None)]
+    changes += [("settings", name, other) for name in ("run", "task") for other in (None, 3, [])]
+    for table, name, other in changes:
+        forged = {**kept, table: {**kept[table], name: other}}
+        (tmp_path / DIGEST_NAME).write_text(json.dumps({**forged, "sha256": _checksum(forged)}))
+        found = digest_of(tmp_path)
+        for one, value in vars(right.summary).items():
+            assert type(getattr(found.summary, one)) in (type(value), *([int] if isinstance(value, float) else [])), (
+                name
+            )
+        assert all(len(values) == len(right.course["rounds"]) for values in found.course.values()), (table, name, other)
+        assert found.setting("run.seed") == 0
+
+
+@pytest.mark.parametrize("name", ["trace.h5", DIGEST_NAME])
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, finished: Path, tmp_path: Path) -> None:
+    shutil.copy(finished, tmp_path / "trace.h5")
+    keep(tmp_path)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    if name == DIGEST_NAME:
+        assert digest_of(tmp_path).summary.rounds == 3
+        return
+    with pytest.raises(UserError, match="it is no file"):
+        digest_of(tmp_path)
