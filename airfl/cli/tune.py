@@ -44,6 +44,7 @@ def tune(
 ) -> None:
     """Choose values for each scheme on held-out data."""
     from airfl.config import load_settings, to_json
+    from airfl.sweeps.folder import TUNE
     from airfl.sweeps.place import Place, check_points
     from airfl.sweeps.search import check_installed, tune_by_trials
     from airfl.sweeps.tuning import points_of, rows_to_tune, tune_on_grid, write_tuned
@@ -58,7 +59,7 @@ def tune(
     rows, where = rows_to_tune(config, names), Place(jobs, cluster, device, data_dir)
     # Said before torch is imported: every row with the first of the values.
     ends = [{key: one.low if isinstance(one, Interval) else one[0] for key, one in axes.items()}]
-    check_points(points_of(config, fixed, rows, {row.label: ends for row in rows}, seeds), out, where)
+    check_points(points_of(config, fixed, rows, {row.label: ends for row in rows}, seeds), out, where, TUNE)
     if trials is None:
         values_only(axes)
     else:
@@ -70,7 +71,7 @@ def tune(
 
     def run(points: Sequence[Point]) -> Sequence[Group]:
         with sweep_progress() as report:
-            return run_points(points, out, where, report).groups
+            return run_points(points, out, where, report, TUNE).groups
 
     try:
         if trials is None:
