@@ -47,7 +47,7 @@ def tune(
     from airfl.sweeps.folder import TUNE
     from airfl.sweeps.place import Place, check_points
     from airfl.sweeps.search import check_installed, tune_by_trials
-    from airfl.sweeps.tuning import points_of, rows_to_tune, tune_on_grid, write_tuned
+    from airfl.sweeps.tuning import check_tuned, points_of, rows_to_tune, tune_on_grid, write_tuned
     from airfl.sweeps.values import Interval, split_axes, split_intervals, values_only
 
     fixed, intervals = split_intervals(overrides or [])
@@ -60,6 +60,7 @@ def tune(
     # Said before torch is imported: every row with the first of the values.
     ends = [{key: one.low if isinstance(one, Interval) else one[0] for key, one in axes.items()}]
     check_points(points_of(config, fixed, rows, {row.label: ends for row in rows}, seeds), out, where, TUNE)
+    check_tuned(out)
     if trials is None:
         values_only(axes)
     else:
