@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import airfl
+from airfl.cache import TAG_NAME
 from airfl.tasks.datasets import (
     cache,
     femnist,
@@ -52,7 +53,7 @@ def test_a_second_load_comes_from_the_cache(kept: Path, source: Path, monkeypatc
         same(raw, decoded)
         assert len(arrays_of(raw)) == 6
         assert all(isinstance(values, np.memmap) for values in arrays_of(raw).values())
-    assert [path.name for path in kept.iterdir()] == ["femnist"]
+    assert {path.name for path in kept.iterdir()} == {"CACHEDIR.TAG", "femnist"}
     monkeypatch.setenv("AIRFL_CACHE", str(kept.parent / "elsewhere"))
     with pytest.raises(NotDecodedError):
         load_from("femnist", [source])
@@ -141,7 +142,8 @@ DAMAGE: dict[str, Callable[[bytes], bytes | None]] = {
 def test_a_damaged_cache_is_rebuilt(kept: Path, source: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = femnist.load(source / "femnist")
     load_from("femnist", [source])
-    names = [path.relative_to(kept) for path in kept.rglob("*") if path.is_file()]
+    marks = (cache.MARKER_NAME, TAG_NAME)
+    names = [path.relative_to(kept) for path in kept.rglob("*") if path.is_file() and path.name not in marks]
     assert len(names) == 7
     for name in names:
         content = DAMAGE[damage]((kept / name).read_bytes())
