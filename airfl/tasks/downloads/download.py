@@ -130,17 +130,21 @@ def _size(path: Path) -> int:
 def _bring(folder: Path, source: Source, report: Progress, patience: Patience) -> None:
     path = folder / source.file
     path.parent.mkdir(parents=True, exist_ok=True)
-    brought = not _is_right(path, source)
-    if brought:
-        _fetch(path, source, report, patience)
+    there = _is_right(path, source)
+    if there and source.members:
+        unpack(path, folder, source.members)  # and it stays: somebody has put it there
+    if there:
+        return
+    part = _fetch(path, source, report, patience)
     if source.members:
-        unpack(path, folder, source.members)
-        if brought:  # else somebody has put it there
-            path.unlink()
+        unpack(part, folder, source.members)
+        part.unlink()
+    else:
+        put_new(part, path)
 
 
-def _fetch(path: Path, source: Source, report: Progress, patience: Patience) -> None:
-    """Download to FILE.airfl-part from the first mirror that gives the file, then name it FILE."""
+def _fetch(path: Path, source: Source, report: Progress, patience: Patience) -> Path:
+    """Download to FILE.airfl-part from the first mirror that gives the file, which is whole then; where it is."""
     part = path.with_name(path.name + PART)
     reasons = []
     for url in source.urls:
@@ -149,8 +153,7 @@ def _fetch(path: Path, source: Source, report: Progress, patience: Patience) -> 
         except MirrorError as failure:
             reasons.append(f"{url}: {failure}")
         else:
-            put_new(part, path)
-            return
+            return part
     raise MachineError(
         f"{path}: not downloaded ({'; '.join(reasons)}); try again later, or put the file there by other means"
     )
