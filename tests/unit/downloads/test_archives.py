@@ -82,7 +82,7 @@ def test_a_member_that_is_no_file_is_refused(server: Server, fetch: Fetcher, kin
     line = fetch.refused(archive(server, [(TWO, OTHER), (ONE, info)]))
     assert ONE in line
     assert "not a regular file" in line
-    assert all_files(fetch.target.parent) == {f"data/set/{TWO}", "data/set/set.tar.gz"}
+    assert all_files(fetch.target.parent) == {f"data/set/{TWO}", "data/set/set.tar.gz.airfl-part"}
 
 
 def test_a_missing_member_is_told(server: Server, fetch: Fetcher) -> None:
