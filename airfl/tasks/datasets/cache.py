@@ -106,7 +106,7 @@ def _write(raw: RawData, folder: Path, places: list[str]) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """A folder that airfl has made, with what airfl has put there; anything else stays, a link for one."""
+    """A folder that airfl has made. With anything else in it, a link for one, all of it stays."""
     if is_folder(folder) and _is_own(folder):
         with suppress(OSError):
             remove_files(folder, OWN_NAMES.__contains__, last=MARKER_NAME)
@@ -114,8 +114,10 @@ def _remove(folder: Path) -> None:
 
 
 def _is_own(folder: Path) -> bool:
-    """By its marker; by what is told of its arrays, where that is whole: before there was a marker."""
+    """By the names in it, and its marker; or what is told of its arrays, where that is whole: before there was one."""
     try:
+        if not all(path.name in OWN_NAMES and is_file(path) for path in folder.iterdir()):
+            return False
         if is_file(folder / MARKER_NAME) and MARKER.startswith((folder / MARKER_NAME).read_bytes()):
             return True
         meta = _meta(folder)
