@@ -66,6 +66,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
     for name in ("file", "folder/deep/file", "lock", "state-00000001", "0123456789ab/trace.h5"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(MINE)
+    (folder / "empty").touch()
     before = everything(folder)
     yield folder
     assert everything(folder) == before
@@ -176,10 +177,12 @@ def test_what_was_begun_before_there_was_a_marker(begun: Path, tmp_path: Path) -
 
 
 def test_a_lock_is_not_emptied(tmp_path: Path, elsewhere: Path) -> None:
-    file, link = tmp_path / "file", tmp_path / "link"
+    file, link, other, nowhere = (tmp_path / name for name in ("file", "link", "other", "nowhere"))
     file.write_bytes(MINE)
     link.symlink_to(elsewhere / "lock")
-    for path in (file, link, elsewhere):
+    other.symlink_to(elsewhere / "empty")  # a marker would go into it
+    nowhere.symlink_to(elsewhere / "nowhere")  # a lock would be made there
+    for path in (file, link, other, nowhere, elsewhere):
         with pytest.raises(UserError), locked(path, "busy"):
             pass
     assert file.read_bytes() == MINE
