@@ -11,7 +11,7 @@ from airfl.device import find_device
 from airfl.errors import DivergedError
 from airfl.record import Record
 from airfl.report.summary import Summary, summary_of
-from airfl.rows import check_comparison, row_folders, write_rows
+from airfl.rows import alone, check_comparison, row_folders, write_rows
 from airfl.run_files import Progress
 from airfl.simulation import failure_of, is_complete, run
 from airfl.streams import Streams
@@ -53,32 +53,32 @@ def compare(
     check_comparison(out, labels, resume)
     find_device(device)
     check_tasks(rows, data_folders(data_dir))
-    out.mkdir(parents=True, exist_ok=True)
-    write_rows(out, labels)
     results = []
-    for row, name in zip(rows, folders, strict=True):
-        first = row.settings.run.seed
-        places, failures = [], []
-        for seed in range(first, first + seeds):
-            what = row.label if seeds == 1 else f"{row.label}, seed {seed}"
-            settings = row.settings.resolved(run={"seed": seed})
-            places.append(out / name / f"seed-{seed}")
-            failure = failure_of(places[-1]) if resume else None
-            if failure is None and not (resume and is_complete(places[-1], settings)):
-                try:
-                    run(
-                        settings,
-                        places[-1],
-                        device,
-                        _tell(progress, what),
-                        data_dir,
-                        resume=resume,
-                        finish_rounds=finish_rounds,
-                    )
-                except DivergedError as error:
-                    failure = str(error)
-            failures += [f"{what}: {failure}"] if failure else []
-        results.append(RowResult(row.label, tuple(places), tuple(map(summary_of, places)), tuple(failures)))
+    with alone(out, labels, resume):
+        write_rows(out, labels)
+        for row, name in zip(rows, folders, strict=True):
+            first = row.settings.run.seed
+            places, failures = [], []
+            for seed in range(first, first + seeds):
+                what = row.label if seeds == 1 else f"{row.label}, seed {seed}"
+                settings = row.settings.resolved(run={"seed": seed})
+                places.append(out / name / f"seed-{seed}")
+                failure = failure_of(places[-1]) if resume else None
+                if failure is None and not (resume and is_complete(places[-1], settings)):
+                    try:
+                        run(
+                            settings,
+                            places[-1],
+                            device,
+                            _tell(progress, what),
+                            data_dir,
+                            resume=resume,
+                            finish_rounds=finish_rounds,
+                        )
+                    except DivergedError as error:
+                        failure = str(error)
+                failures += [f"{what}: {failure}"] if failure else []
+            results.append(RowResult(row.label, tuple(places), tuple(map(summary_of, places)), tuple(failures)))
     return results
 
 

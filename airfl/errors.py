@@ -29,9 +29,14 @@ def one_line(message: str) -> str:
     if len(message) > MOST_CHARACTERS:
         half = MOST_CHARACTERS // 2
         message = f"{message[:half]} ... {message[-half:]}"
-    if message.isprintable():
-        return message
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+    return escaped(message)
+
+
+def escaped(text: str) -> str:
+    """The text with control characters, and all else that is not printed, as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class AlignmentError(UserError):

@@ -11,11 +11,13 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airfl.errors import UserError
 from airfl.output import name_of_label
+from airfl.own import both_ends, check_no_link, is_file, not_own
 
 if TYPE_CHECKING:
     from airfl.compare import LabelledProgress
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 FOLDER = "tensorboard"
 EVENTS = "events.out.tfevents.{}.airfl"
+FIRST_EVENT = "brain.Event:2"
+"""What the first record of an event file says, and what one of this name is known by."""
+HEAD_BYTES = 64
 SECONDS_BETWEEN_FLUSHES = 1.0
 
 SCALARS = {
@@ -64,6 +69,11 @@ def check_live(out: Path, resume: bool = False) -> None:
     if importlib.util.find_spec("tensorboard") is None:
         raise UserError('--tensorboard: the package tensorboard is not installed; pip install "airfl[tensorboard]"')
     folder = out / FOLDER
+    check_no_link(folder)
+    for path in folder.rglob("*") if resume and folder.is_dir() else ():
+        check_no_link(path)
+        if fnmatch(path.name, EVENTS.format("*")) and not _is_own(path):
+            raise not_own(path)
     if not resume and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder}: is there already, and two runs would be drawn as one; choose another --out")
 
@@ -97,6 +107,14 @@ def live_rows(out: str | Path | None, also: LabelledProgress | None = None) -> I
         yield report
 
 
+def _is_own(path: Path) -> bool:
+    """Whether it is an event file, as airfl begins one; it may be empty, where its process was killed."""
+    if not is_file(path):
+        return False
+    found = both_ends(path)
+    return not found or FIRST_EVENT.encode() in found[:HEAD_BYTES]
+
+
 class _Board:
     """An open event file."""
 
@@ -106,11 +124,12 @@ class _Board:
 
         folder.mkdir(parents=True, exist_ok=True)
         for old in folder.glob(EVENTS.format("*")):
-            old.unlink()  # a resumed run tells of all its rounds again
+            if _is_own(old):
+                old.unlink()  # a resumed run tells of all its rounds again
         now = time.time()
         self._file = open(folder / EVENTS.format(f"{now:.0f}"), "xb")  # noqa: SIM115  closed by `close`
         self._records, self._event = RecordWriter(self._file), Event
-        self._records.write(Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
+        self._records.write(Event(wall_time=now, file_version=FIRST_EVENT).SerializeToString())
         self._sums: dict[str, float] = {}
         self._flushed = -math.inf
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from rich.progress import (
 )
 
 from airfl.record import Record
+from airfl.shown import PlainFormatter, sayable, tell
 
 SECONDS_BETWEEN_LINES = 5.0
 
@@ -56,7 +56,8 @@ class RoundProgress:
             self._line(label, done, rounds, text)
             return
         if label not in self._tasks:
-            self._tasks[label] = self._bar.add_task(label, total=rounds, accuracy="")
+            shown = sayable(label, self._bar.console.encoding)
+            self._tasks[label] = self._bar.add_task(shown, total=rounds, accuracy="")
         self._bar.update(self._tasks[label], completed=done, accuracy=text)
 
     def _line(self, label: str, done: int, rounds: int, text: str) -> None:
@@ -70,16 +71,14 @@ class RoundProgress:
             pace = (now - then) / (done - before) if done > before else math.nan
             ending = "begun" if math.isnan(pace) else f"{pace * (rounds - done):.0f} s left"
         self._last_line, self._marks[label] = now, (now, done)
-        print(
-            f"{label}: {', '.join(filter(None, (f'round {done}/{rounds}', text, ending)))}", file=sys.stderr, flush=True
-        )
+        tell(f"{label}: {', '.join(filter(None, (f'round {done}/{rounds}', text, ending)))}")
 
 
 def _show_log() -> None:
     log = logging.getLogger("airfl")
     if not log.handlers:
         handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(message)s"))
+        handler.setFormatter(PlainFormatter("%(message)s"))
         log.addHandler(handler)
     log.setLevel(logging.INFO)
 
@@ -93,10 +92,10 @@ def round_progress() -> Iterator[RoundProgress]:
         yield RoundProgress(None)
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[accuracy]}"),
+        TextColumn("{task.fields[accuracy]}", markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from airfl.errors import UserError
-from airfl.output import ROWS_NAME, check_new, name_of_label, replace_text
+from airfl.lock import locked
+from airfl.output import (
+    LOCK_NAME,
+    OF_A_RUN,
+    OF_A_SWEEP,
+    ROWS_NAME,
+    check_new,
+    check_nothing_of,
+    name_of_label,
+    replace_text,
+)
+from airfl.own import check_no_link, is_file
 
 
 def row_folders(labels: Sequence[str]) -> list[str]:
@@ -21,17 +33,40 @@ def row_folders(labels: Sequence[str]) -> list[str]:
 
 def check_comparison(out: Path, labels: Sequence[str], resume: bool = False) -> None:
     """UserError unless the comparison of these rows can be put into `out`, or be gone on with there."""
+    check_no_link(out / ROWS_NAME)
     if not (out / ROWS_NAME).exists():
-        check_new(out)
-    elif not resume:
+        check_new(out, ROWS_NAME)
+        return
+    check_nothing_of(out, (*OF_A_SWEEP, *OF_A_RUN))
+    if not resume:
         raise UserError(f"{out}: holds a comparison; go on with it by --resume, or choose another --out")
-    elif (out / ROWS_NAME).read_text().strip() != _listed(labels):
+    if _read(out / ROWS_NAME) != _listed(labels):
         raise UserError(f"{out}: holds a comparison of other rows; choose another --out")
+
+
+@contextmanager
+def alone(out: Path, labels: Sequence[str], resume: bool) -> Iterator[None]:
+    """Only one process writes a comparison, and nobody writes anything else there; UserError while another does."""
+    lock = out / LOCK_NAME
+    with locked(lock, f"{out}: another process is writing into it; wait for it, or choose another --out"):
+        try:
+            # Looked at once more: whoever makes another use of the folder looks for this lock after it has its own.
+            check_comparison(out, labels, resume)
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
 
 
 def write_rows(out: Path, labels: Sequence[str]) -> None:
     """The list."""
     replace_text(out / ROWS_NAME, _listed(labels))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip() if is_file(path) else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def _listed(labels: Sequence[str]) -> str:

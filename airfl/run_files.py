@@ -9,31 +9,53 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from airfl.checkpoint import LOCK_NAME, Cadence, DamagedError, Keeper, Saved, discard, keeping, kept_records
+from airfl.checkpoint import (
+    LOCK_NAME,
+    Cadence,
+    DamagedError,
+    Keeper,
+    Saved,
+    check_own,
+    discard,
+    has_begun,
+    keeping,
+    kept_records,
+)
 from airfl.checkpoint.state import to_arrays
 from airfl.config import Settings
 from airfl.errors import MachineError, RunInterruptedError, UserError
 from airfl.lock import locked
-from airfl.output import CHECKPOINT_NAME, TRACE_NAME, check_no_run
+from airfl.output import CHECKPOINT_NAME, OF_A_SWEEP, OF_ROWS, TRACE_NAME, check_no_run, check_nothing_of
+from airfl.output import LOCK_NAME as LOCK_OF_A_SWEEP
+from airfl.own import check_no_link, check_own_file, is_begun_hdf5, not_own
 from airfl.record import Record
 from airfl.round import State, World, account_again
 from airfl.run_trace import open_writer
 from airfl.synced import sync_path
 from airfl.trace import TraceWriter
+from airfl.trace.schema import SCHEMA
 
 Progress = Callable[[int, int, Record], None]
 """Told after every round: rounds done, rounds of the run, the round's record."""
 SECONDS_BETWEEN_LOOKS = 1.0
+BEING_MADE = f".{TRACE_NAME}.resumed"
+"""The trace until it says what it is; it then takes the place of the one before."""
 
 
 @contextmanager
 def written_alone(folder: Path, resume: bool) -> Iterator[None]:
     """Only one process writes a run; UserError while another does, or has done since this one looked."""
     place = folder / CHECKPOINT_NAME
+    check_nothing_of(folder, (*OF_A_SWEEP, *OF_ROWS, LOCK_OF_A_SWEEP))
+    check_own(folder)
     with locked(
         place / LOCK_NAME, f"{folder}: another process is writing its run; wait for it, or choose another --out"
     ):
         try:
+            # Looked at once more: whoever makes another use of the folder looks for this lock after it has its own.
+            check_nothing_of(folder, (*OF_A_SWEEP, *OF_ROWS, LOCK_OF_A_SWEEP))
+            check_own(folder)
+            check_own_trace(folder)
             if not resume and any(file.name != LOCK_NAME for file in place.iterdir()):
                 check_no_run(folder)
             if not resume and (folder / TRACE_NAME).exists():
@@ -43,6 +65,18 @@ def written_alone(folder: Path, resume: bool) -> Iterator[None]:
             # Nothing was begun, or everything is done.
             if place.is_dir() and [file.name for file in place.iterdir()] == [LOCK_NAME]:
                 discard(folder)
+
+
+def check_own_trace(folder: Path) -> None:
+    """UserError unless the trace of a run that is gone on with, which is made anew, is one or is not there yet."""
+    target, beside = folder / TRACE_NAME, folder / BEING_MADE
+    check_no_link(target)
+    check_no_link(beside)
+    begun = has_begun(folder)
+    if begun and not (is_begun_hdf5(target) and target.stat().st_size == 0):
+        check_own_file(target, (SCHEMA.partition("/")[0].encode(),))
+    if os.path.lexists(beside) and not (begun and is_begun_hdf5(beside)):
+        raise not_own(beside)
 
 
 class RunFiles:
@@ -88,11 +122,10 @@ def written(
     saved: the rounds that are done already; their records go into the trace anew, into the ledger, and to `progress`.
     """
     run = world.cell.settings.run
-    target, beside = folder / TRACE_NAME, folder / f".{TRACE_NAME}.resumed"
-    beside.unlink(missing_ok=True)
-    path = beside if target.exists() else target
+    target, beside = folder / TRACE_NAME, folder / BEING_MADE
     with writing(folder), keeping(folder, saved, Cadence(run.checkpoint_s, run.checkpoint_every)) as keeper:
-        trace = open_writer(path, world, resolved, saved.about.created_utc)
+        beside.unlink(missing_ok=True)
+        trace = open_writer(beside, world, resolved, saved.about.created_utc)
         try:
             for rounds, record in enumerate(kept_records(folder, saved), 1):
                 trace.append(record)
@@ -106,6 +139,7 @@ def written(
             raise
         except UserError as error:
             trace.close("failed", str(error))
+            beside.unlink(missing_ok=True)
             discard(folder)
             raise
         except (MachineError, DamagedError):

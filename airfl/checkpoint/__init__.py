@@ -1,6 +1,6 @@
 """What lets a run outlive its process: the records of its rounds, and its state, in OUT/checkpoint.
 
-OUT/checkpoint/lock              held by the process that writes the run
+OUT/checkpoint/lock              held by the process that writes the run; its marker says that the folder is airfl's
 OUT/checkpoint/about             settings, versions, automatic choices: what a resumed run must share
 OUT/checkpoint/records           every round's record, appended; what the trace is made from anew
 OUT/checkpoint/state-00000042    after 42 rounds: parameters, what selection, devices and server keep; the last two
@@ -8,7 +8,7 @@ OUT/checkpoint/state-00000042    after 42 rounds: parameters, what selection, de
 
 from airfl.checkpoint.about import About, about_run, check_asked, check_data, check_same
 from airfl.checkpoint.fits import check_fits
-from airfl.checkpoint.folder import LOCK_NAME, Saved, discard, has_begun, has_state, read_saved
+from airfl.checkpoint.folder import LOCK_NAME, Saved, check_own, discard, has_begun, has_state, read_saved
 from airfl.checkpoint.keeper import Cadence, Keeper, keeping, kept_records
 from airfl.checkpoint.pack import DamagedError
 
@@ -23,6 +23,7 @@ __all__ = [
     "check_asked",
     "check_data",
     "check_fits",
+    "check_own",
     "check_same",
     "discard",
     "has_begun",

@@ -1,10 +1,15 @@
-"""The files of a checkpoint folder: what is there, what of it is whole."""
+"""The files of a checkpoint folder: what is there, what of it is whole, and whether it is airfl's.
+
+It is where its lock holds the lock's marker, or a file in it begins as packs do (before there was a marker, locks were
+empty). Nothing is in it but regular files of the names below: anything else is refused, and never removed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import shutil
+import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,15 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.checkpoint.about import About
-from airfl.checkpoint.pack import DamagedError, read_pack, write_pack
+from airfl.checkpoint.pack import MAGIC, DamagedError, read_pack, write_pack
 from airfl.checkpoint.records import RECORDS_NAME, read_records
 from airfl.errors import UserError
+from airfl.lock import is_lock, may_be_lock
 from airfl.output import CHECKPOINT_NAME
+from airfl.own import both_ends, check_no_link, is_file, is_folder, not_own, remove_files
 from airfl.synced import write_synced
 
 log = logging.getLogger(__name__)
 
 ABOUT_NAME, STATE_PREFIX, LOCK_NAME = "about", "state-", "lock"
+OWN_NAMES = re.compile(
+    rf"{LOCK_NAME}|{ABOUT_NAME}|{RECORDS_NAME}|{STATE_PREFIX}\d{{8,}}|"
+    rf"\.({ABOUT_NAME}|{STATE_PREFIX}\d{{8,}})(\.[0-9a-f]+)+"  # while they are written
+)
 KEPT = 2
 """States that are kept: an older one for when the newest is damaged."""
 
@@ -63,13 +74,54 @@ def read_saved(out: Path) -> Saved | None:
         raise UserError(f"{path}: {_reason(error)}; choose another --out and begin anew") from None
 
 
+def check_own(out: Path) -> None:
+    """UserError where OUT/checkpoint is a link, is not airfl's, or holds a link or something else than airfl's."""
+    folder = out / CHECKPOINT_NAME
+    check_no_link(folder)
+    if not os.path.lexists(folder):
+        return
+    if not is_folder(folder):
+        raise not_own(folder)
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be read ({error.strerror}); choose another --out") from None
+    for path in paths:
+        check_no_link(path)
+        if os.path.lexists(path) and not (is_own_name(path.name) and is_file(path)):
+            raise not_own(path)
+    if not _is_marked(folder):
+        raise not_own(folder)
+
+
+def is_own_name(name: str) -> bool:
+    """Whether a file in a checkpoint folder can have this name."""
+    return OWN_NAMES.fullmatch(name) is not None
+
+
+def _is_marked(folder: Path) -> bool:
+    """Whether airfl has made the folder, by what is in it; an empty one is as good."""
+    names = os.listdir(folder)
+    if is_lock(folder / LOCK_NAME) or not names:
+        return True
+    if names == [LOCK_NAME]:
+        return may_be_lock(folder / LOCK_NAME)  # killed between making it and marking it
+    return any(_is_pack(folder / name) for name in names if name != LOCK_NAME and is_own_name(name))
+
+
+def _is_pack(path: Path) -> bool:
+    with contextlib.suppress(OSError, UserError):
+        return both_ends(path).startswith(MAGIC)
+    return False
+
+
 def tidy(out: Path, saved: Saved) -> None:
     """Remove what a process has left that was killed while it wrote, and states of rounds that are done again."""
-    folder = out / CHECKPOINT_NAME
     latest = f"{STATE_PREFIX}{saved.rounds:08d}"
-    for path in folder.iterdir():
-        if path.name.startswith(".") or (path.name.startswith(STATE_PREFIX) and path.name > latest):
-            _remove(path)
+    remove_files(
+        out / CHECKPOINT_NAME,
+        lambda name: is_own_name(name) and (name[0] == "." or (name.startswith(STATE_PREFIX) and name > latest)),
+    )
 
 
 def has_state(out: Path) -> bool:
@@ -93,18 +145,20 @@ def write_state(out: Path, saved: Saved) -> None:
     value = {"about": saved.about.plain(), "rounds": saved.rounds, "length": saved.length}
     path = folder / f"{STATE_PREFIX}{saved.rounds:08d}"
     write_synced(path, lambda file: write_pack(file, value, saved.arrays or {}))
-    for old in sorted(folder.glob(f"{STATE_PREFIX}*"))[:-KEPT]:
-        _remove(old)
+    older = sorted(path.name for path in folder.glob(f"{STATE_PREFIX}*"))[:-KEPT]
+    remove_files(folder, lambda name: name in older and is_own_name(name))
 
 
 def discard(out: Path) -> None:
-    """A run that has ended needs none of it. The lock goes last: without it another process may write there."""
+    """A run that has ended needs none of it. The lock goes last: without it another process may write there.
+
+    What is not airfl's stays, and the folder with it.
+    """
     folder = out / CHECKPOINT_NAME
     with contextlib.suppress(OSError):
-        for path in folder.iterdir():
-            if path.name != LOCK_NAME:
-                _remove(path)
-    shutil.rmtree(folder, ignore_errors=True)
+        if is_folder(folder) and _is_marked(folder):
+            remove_files(folder, is_own_name, last=LOCK_NAME)
+            folder.rmdir()
 
 
 def _read(path: Path) -> tuple[Any, dict[str, NDArray[np.generic]]]:
@@ -142,14 +196,6 @@ def _about(value: Any) -> About:
     if not about.is_one():
         raise DamagedError("does not say what its run is")
     return about
-
-
-def _remove(path: Path) -> None:
-    """A file, or what somebody has put in its place."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def _reason(error: DamagedError | OSError) -> str:

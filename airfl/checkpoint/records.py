@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.checkpoint.pack import read_pack, write_pack
+from airfl.own import opener
 from airfl.record import Record
 from airfl.synced import sync
 
@@ -20,7 +21,7 @@ class Records:
     """Open for appending, from a length on; what was behind it is gone."""
 
     def __init__(self, path: Path, length: int = 0) -> None:
-        self._file = path.open("r+b" if length else "wb")
+        self._file = open(path, "r+b" if length else "wb", opener=opener)  # noqa: SIM115  closed by `close`
         self._file.truncate(length)
         self.length = self._file.seek(0, 2)
 

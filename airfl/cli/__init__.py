@@ -31,6 +31,7 @@ from airfl.cli.runs import budget, compare, plot, run
 from airfl.cli.sweeps import results, sweep
 from airfl.cli.tune import tune
 from airfl.errors import MachineError, RunInterruptedError, UserError
+from airfl.shown import let_streams_fall_back
 
 # In the order of --help, by what one does with them; each with an example that runs as it stands.
 COMMANDS: dict[str, tuple[tuple[Callable[..., None], str], ...]] = {
@@ -79,6 +80,7 @@ app.add_typer(data_app, rich_help_panel=heading)
 def main() -> None:
     """Entry point: runs a command and turns every ending into an exit code and at most one line."""
     _hear(_interrupt)
+    let_streams_fall_back()
     completion.prepare(os.environ)
     try:
         # Typer turns an interrupt, and --help, into a returned exit code here.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +15,12 @@ import typer
 from airfl.cli import completion
 from airfl.cli.help import Commands
 from airfl.device import KINDS
+from airfl.shown import sayable, sayable_table, tell
 from airfl.version import __version__
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from airfl.config import Settings
 
 app = typer.Typer(
@@ -90,7 +95,12 @@ def _options(
 def say(message: str | None) -> None:
     """One line on standard error."""
     if message:
-        typer.echo(" ".join(message.split()), err=True)
+        tell(" ".join(message.split()))
+
+
+def show(text: str) -> None:
+    """Lines for people on standard output."""
+    typer.echo(sayable(text, sys.stdout.encoding))
 
 
 def say_without_effect(overrides: Sequence[str] | None, rows: Sequence[Settings]) -> None:
@@ -121,14 +131,15 @@ def _in_words(value: Any) -> str:
 
 
 def print_table(table: Any) -> None:
-    """A table on standard output; in a narrow terminal in parts, one below the other, so that no number is cut."""
-    from rich.console import Console
+    """A table on standard output; in a narrow terminal in parts, one below the other, so that no number is cut.
 
-    console = Console()
-    needed = _width(table)
+    Text is printed as it stands: a bracket begins no style, a colon no picture, and nothing moves the cursor.
+    """
+    console = _console()
+    needed = _width(sayable_table(table, console.encoding))
     if not console.is_terminal:
         # In a file or a pipe no cell is folded; the notes below are, as wide as the table.
-        Console(width=max(WIDTH_OF_PLAIN_OUTPUT, needed)).print(table)
+        _console(width=max(WIDTH_OF_PLAIN_OUTPUT, needed)).print(table)
     elif needed <= console.width:
         console.print(table)
     else:
@@ -137,13 +148,27 @@ def print_table(table: Any) -> None:
                 console.print(part, highlight=False)
 
 
+@contextmanager
+def shown_whatever(table: Any) -> Iterator[None]:
+    """Writes files in the block, then prints the table: also where they cannot be written."""
+    try:
+        yield
+    finally:
+        print_table(table)
+
+
+def _console(**options: Any) -> Console:
+    from rich.console import Console
+
+    return Console(markup=False, emoji=False, **options)
+
+
 def _width(table: Any) -> int:
     """Of its columns where nothing is folded."""
-    from rich.console import Console
     from rich.measure import Measurement
 
     title, caption, table.title, table.caption = table.title, table.caption, None, None
-    wide = Console(width=WIDEST, file=io.StringIO())  # a terminal might have a width of its own
+    wide = _console(width=WIDEST, file=io.StringIO())  # a terminal might have a width of its own
     needed = Measurement.get(wide, wide.options, table).maximum
     table.title, table.caption = title, caption
     return needed

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from airfl.cli.app import AsJson, DataDir, Device, NeededConfig, Overrides, print_table
+from airfl.cli.app import AsJson, DataDir, Device, NeededConfig, Overrides, print_table, show
 from airfl.device import check_kind
 from airfl.errors import UserError
 
@@ -46,7 +46,7 @@ def bench(
     if as_json:
         typer.echo(to_json(found.figures()))
         return
-    typer.echo(_sentence(found))
+    show(_sentence(found))
     if found.stages is not None:
         print_table(_stage_table(found))
 

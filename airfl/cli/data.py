@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from airfl.cli import completion
-from airfl.cli.app import AsJson, DataDir, print_list, say
+from airfl.cli.app import AsJson, DataDir, print_list, say, show
 from airfl.cli.help import Command, Commands
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -61,8 +61,8 @@ def path(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         typer.echo(json.dumps({"folders": [str(f) for f in folders], "cache": str(cache_folder()), "found": found}))
         return
     for folder in folders:
-        typer.echo(f"looked in: {folder}{'' if folder.is_dir() else ' (not there)'}")
-    typer.echo(f"decoded:   {cache_folder()}")
+        show(f"looked in: {folder}{'' if folder.is_dir() else ' (not there)'}")
+    show(f"decoded:   {cache_folder()}")
     listing = [{"name": name, "found": place or f"no; airfl data get {name}"} for name, place in found.items()]
     print_list(listing, as_json=False)
 
@@ -77,7 +77,7 @@ def _bytes_progress() -> Iterator[Any]:
     if not console.is_terminal:
         yield _line_reporter()
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
         tasks: dict[str, Any] = {}
 

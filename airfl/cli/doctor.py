@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from airfl.cli.app import AsJson, DataDir
+from airfl.cli.app import AsJson, DataDir, show
 from airfl.errors import MachineError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def doctor(
         typer.echo(json.dumps(dataclasses.asdict(found)))
     else:
         for line in lines(found):
-            typer.echo(line)
+            show(line)
     refuse(found)
 
 

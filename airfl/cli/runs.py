@@ -19,6 +19,7 @@ from airfl.cli.app import (
     print_table,
     say,
     say_without_effect,
+    shown_whatever,
 )
 from airfl.device import check_kind
 from airfl.errors import DivergedError
@@ -94,6 +95,7 @@ def compare(
     """Run several on the same devices and fades; table, figures."""
     from airfl.config import load_rows
     from airfl.live import check_live, live_rows
+    from airfl.report.comparison import check_copies, check_report
     from airfl.rows import check_comparison
     from airfl.schemes import check_recipe
     from airfl.tasks import check_fit
@@ -102,6 +104,10 @@ def compare(
     rows = load_rows(config, overrides or [], names)
     check_kind(device)
     check_comparison(out, [row.label for row in rows], resume)
+    if resume:
+        check_report(out)
+    if copy_to:
+        check_copies(copy_to)
     if tensorboard:
         check_live(out, resume)
     for row in rows:
@@ -120,14 +126,14 @@ def compare(
         live_rows(out if tensorboard else None, progress.labelled_reporter()) as report,
     ):
         results = compare_rows(rows, seeds, out, device, report, data_dir, resume=resume, finish_rounds=True)
-    files = write_report(results, out)
-    print_table(terminal_table([TableRow(result.label, result.summaries) for result in results], str(out)))
+    with shown_whatever(terminal_table([TableRow(result.label, result.summaries) for result in results], str(out))):
+        files = write_report(results, out)
+        if copy_to:
+            files = [*files, *copy_report(files, copy_to)]
     for sentence in dict.fromkeys(result.summaries[0].broken_claim() for result in results):
         say(sentence)
     for row, result in zip(rows, results, strict=True):
         say(unmet(row.settings, result.summaries[0].epsilon, data_dir))
-    if copy_to:
-        files = [*files, *copy_report(files, copy_to)]
     say("written: " + ", ".join(str(file) for file in files))
     failures = [failure for result in results for failure in result.failures]
     if failures:

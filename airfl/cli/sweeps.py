@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airfl.cli import completion
-from airfl.cli.app import AsJson, Config, DataDir, Device, Folders, print_table, say
+from airfl.cli.app import AsJson, Config, DataDir, Device, Folders, print_table, say, shown_whatever
 from airfl.errors import MachineError, UserError
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def sweep(
     data_dir: DataDir = None,
 ) -> None:
     """Run a grid of points; what is finished is kept."""
+    from airfl.results.tidy import check_files, write
     from airfl.sweeps.points import Plan, build_points
     from airfl.sweeps.values import split_axes
 
@@ -61,9 +62,9 @@ def sweep(
 
     where = Place(jobs, cluster, device, data_dir)
     check_points(points, out, where)
+    check_files(out, replace=True)
 
     from airfl.report.results import results_table
-    from airfl.results.tidy import write
     from airfl.sweeps.progress import sweep_progress
     from airfl.sweeps.sweep import run_points
 
@@ -74,8 +75,8 @@ def sweep(
         say(f"{out}: finished points are kept; the same command goes on")
         raise
     if results.runs:
-        files = write(results, out, replace=True)
-        print_table(results_table(results, str(out)))
+        with shown_whatever(results_table(results, str(out))):
+            files = write(results, out, replace=True)
         say("written: " + ", ".join(str(file) for file in files))
     for line in results.unreadable.values():
         say(f"left out: {line}")

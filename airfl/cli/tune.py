@@ -44,9 +44,10 @@ def tune(
 ) -> None:
     """Choose values for each scheme on held-out data."""
     from airfl.config import load_settings, to_json
+    from airfl.sweeps.folder import TUNE
     from airfl.sweeps.place import Place, check_points
     from airfl.sweeps.search import check_installed, tune_by_trials
-    from airfl.sweeps.tuning import points_of, rows_to_tune, tune_on_grid, write_tuned
+    from airfl.sweeps.tuning import check_tuned, points_of, rows_to_tune, tune_on_grid, write_tuned
     from airfl.sweeps.values import Interval, split_axes, split_intervals, values_only
 
     fixed, intervals = split_intervals(overrides or [])
@@ -58,7 +59,8 @@ def tune(
     rows, where = rows_to_tune(config, names), Place(jobs, cluster, device, data_dir)
     # Said before torch is imported: every row with the first of the values.
     ends = [{key: one.low if isinstance(one, Interval) else one[0] for key, one in axes.items()}]
-    check_points(points_of(config, fixed, rows, {row.label: ends for row in rows}, seeds), out, where)
+    check_points(points_of(config, fixed, rows, {row.label: ends for row in rows}, seeds), out, where, TUNE)
+    check_tuned(out)
     if trials is None:
         values_only(axes)
     else:
@@ -70,7 +72,7 @@ def tune(
 
     def run(points: Sequence[Point]) -> Sequence[Group]:
         with sweep_progress() as report:
-            return run_points(points, out, where, report).points
+            return run_points(points, out, where, report, TUNE).points
 
     try:
         if trials is None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airfl.errors import UserError, unknown_name
-from airfl.output import TRACE_NAME, check_can_be_folder
+from airfl.output import TRACE_NAME, check_can_be_folder, put_new
 
 if TYPE_CHECKING:
     import xarray
@@ -69,26 +69,31 @@ def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None
     check_format(to)
     form: Format = import_module(FORMATS[to]).FORMAT
     traces = [(file, Path(out) / folder) for file, folder in find_traces(path)]
+    said = []
     for file, folder in traces:
         _check_target(folder, form)
         with open_trace(file, cache=False) as trace:
             form.check(trace)
             status, left_out = str(trace.attrs["status"]), form.left_out(trace)
             if status != "complete":
-                say(f"{file}: the run's status is {status!r}; its {trace.sizes['round']} finished rounds are exported")
+                said.append(
+                    f"{file}: the run's status is {status!r}; its {trace.sizes['round']} finished rounds are exported"
+                )
             if left_out:
-                say(f"{file}: {left_out}")
+                said.append(f"{file}: {left_out}")
     written = []
     for file, folder in traces:
         with open_trace(file, cache=False) as trace:
             written += _write(form, under_true_names(trace), folder)
+    for sentence in said:
+        say(sentence)
     return written
 
 
 def _check_target(folder: Path, form: Format) -> None:
     check_can_be_folder(folder)
     for name in form.files:
-        if (folder / name).exists():
+        if os.path.lexists(folder / name):
             raise UserError(f"{folder / name}: is there already; choose another --out, or delete it")
 
 
@@ -103,7 +108,7 @@ def _write(form: Format, trace: xarray.Dataset, folder: Path) -> list[Path]:
         form.write(trace, making)
         _check_target(folder, form)
         for name in form.files:
-            os.replace(making / name, folder / name)
+            put_new(making / name, folder / name)
     finally:
         shutil.rmtree(making, ignore_errors=True)
     return [folder / name for name in form.files]

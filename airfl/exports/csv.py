@@ -31,7 +31,7 @@ def write(trace: xarray.Dataset, folder: Path) -> None:
     _write(folder / DEVICES, ["round", "slot"], trace[per_slot], _slots(trace[per_slot]))
     everyone = np.arange(trace.sizes["population"])
     _write(folder / POPULATION, ["device_id"], trace[per_device], [[everyone, *_columns(trace[per_device])]])
-    (folder / ABOUT).write_text(to_json(about(trace), indent=1))
+    (folder / ABOUT).write_text(to_json(about(trace), indent=1), encoding="utf-8")
 
 
 def left_out(trace: xarray.Dataset) -> str | None:

@@ -56,7 +56,7 @@ def write(trace: xarray.Dataset, folder: Path) -> None:
                 example = {name: _value(tensorflow, values[row]) for name, values in columns.items()}
                 message = tensorflow.train.Example(features=tensorflow.train.Features(feature=example))
                 records.write(message.SerializeToString())
-    (folder / FILES[1]).write_text(to_json({"features": features, **about(trace)}, indent=1))
+    (folder / FILES[1]).write_text(to_json({"features": features, **about(trace)}, indent=1), encoding="utf-8")
 
 
 def parser(features: str | Path) -> Callable[[Any], dict[str, Any]]:
@@ -65,7 +65,7 @@ def parser(features: str | Path) -> Callable[[Any], dict[str, Any]]:
     features: the file features.json beside the records. Raises UserError if it cannot be read.
     """
     try:
-        described = dict(json.loads(Path(features).read_text())["features"])
+        described = dict(json.loads(Path(features).read_text(encoding="utf-8"))["features"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise UserError(f"{features}: not the features.json of a TFRecord export; export again") from None
     tensorflow = _tensorflow()

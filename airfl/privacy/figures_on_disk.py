@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import closing
 from importlib.metadata import version
 
-from airfl.cache import cache_folder
+from airfl.cache import make_cache_folder
 from airfl.privacy.events import Adjacency, Event, releases
 
 FILE_NAME = "privacy.sqlite"
@@ -76,8 +76,12 @@ def _checksum(address: str, figures: Figures) -> str:
 
 
 def _open() -> sqlite3.Connection:
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    table = sqlite3.connect(folder / FILE_NAME, timeout=SECONDS_TO_WAIT)
+    path = make_cache_folder() / FILE_NAME
+    if path.is_symlink():
+        raise OSError(f"{path}: is a link")
+    table = sqlite3.connect(path, timeout=SECONDS_TO_WAIT)
+    if {name for (name,) in table.execute("select name from sqlite_master where type = 'table'")} - {"sums"}:
+        table.close()
+        raise OSError(f"{path}: is a data base of somebody else's")
     table.execute("create table if not exists sums (address text primary key, lower real, upper real, sum text)")
     return table

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airfl.errors import UserError
-from airfl.output import replace_text
+from airfl.output import replace_text, replacing
+from airfl.own import check_own_files
 from airfl.report import figures, privacy_figure
-from airfl.report.table import TableRow, csv_table, markdown_table
+from airfl.report.table import ENERGY_NOTE, TableRow, csv_table, markdown_table
 
 if TYPE_CHECKING:
     from airfl.compare import RowResult
@@ -19,11 +20,19 @@ if TYPE_CHECKING:
 TABLES = ("comparison.csv", "comparison.md")
 FIGURES = (*figures.FILES, *privacy_figure.FILES)
 COPIED = ("comparison.md", "learning.png")
+MARKS: dict[str, tuple[bytes, ...]] = {
+    TABLES[0]: (b"label,scheme,seeds,",),
+    TABLES[1]: (ENERGY_NOTE.encode(),),
+    **{name: (figures.MARK.encode(),) for name in FIGURES},
+}
+"""What says of a file that airfl has written it, and may replace it."""
 
 
 def write_report(results: Sequence[RowResult], out: Path) -> list[Path]:
     """The tables, comparison.csv and comparison.md, and the figures of `write_figures`, of complete runs; returns the
-    files. Those of an earlier time are replaced: a comparison can be gone on with."""
+    files. Those of an earlier time are replaced: a comparison can be gone on with. UserError, before any is written,
+    where something else has the name of one."""
+    check_report(out)
     rows = [TableRow(result.label, result.summaries) for result in results]
     tables = [out / name for name in TABLES]
     replace_text(tables[0], csv_table(rows).removesuffix("\n"))
@@ -35,6 +44,11 @@ def write_report(results: Sequence[RowResult], out: Path) -> list[Path]:
     ]
     drawn = [(label, folders) for label, folders in complete if folders]
     return [*tables, *(write_figures(drawn, out) if drawn else [])]
+
+
+def check_report(out: Path) -> None:
+    """UserError where a file that `write_report` would replace is not one that it has written."""
+    check_own_files(out, MARKS)
 
 
 def _runs(result: RowResult) -> list[tuple[Path, Summary]]:
@@ -71,8 +85,22 @@ def write_figures(
     return [*figures.plot(runs, out), *privacy_figure.plot(runs, out)]
 
 
+def check_copies(target: Path) -> None:
+    """UserError where a file that `copy_report` would replace is not one of airfl's, or no folder can be there."""
+    if os.path.lexists(target) and not target.is_dir():
+        raise UserError(f"--copy-to {target}: is a file, a folder is wanted")
+    check_own_files(target, {name: MARKS[name] for name in COPIED})
+
+
 def copy_report(files: Sequence[Path], target: Path) -> list[Path]:
-    """Copies of the Markdown table and the learning curves' PNG, replacing those in `target`."""
+    """Copies of the Markdown table and the learning curves' PNG, replacing those in `target`; UserError where these
+    are not airfl's."""
+    check_copies(target)
     target.mkdir(parents=True, exist_ok=True)
-    wanted = [file for file in files if file.name in COPIED]
-    return [Path(shutil.copy(file, target / file.name)) for file in wanted]
+    copies = []
+    for file in files:
+        if file.name in COPIED:
+            with replacing(target / file.name) as temporary:
+                temporary.write_bytes(file.read_bytes())
+            copies.append(target / file.name)
+    return copies

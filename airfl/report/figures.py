@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airfl.errors import UserError
+from airfl.output import replacing
 from airfl.report.table import mark_of
+from airfl.shown import in_figure
 from airfl.trace import open_trace
 
 if TYPE_CHECKING:
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FILES = ("learning.png", "learning.pdf")
+MARK = "airfl figure"
+"""In the files, as the software that made them: what a figure of airfl's is known by."""
 LEARNING = ("test_accuracy", "test_loss", "energy_j", "resource_elements")
 PRIVACY = ("epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson", "epsilon_at_least")
 # Okabe and Ito's colours, told apart by the colour-blind; line styles tell them apart in grey.
@@ -95,18 +100,18 @@ def plot(groups: Sequence[tuple[str, Sequence[Rounds]]], out: Path) -> list[Path
 
 
 def check_new_files(files: Sequence[Path]) -> None:
-    """UserError if one of them is there already: nothing is replaced."""
+    """UserError if one of them is there already, a link that leads nowhere for one: nothing is replaced."""
     for file in files:
-        if file.exists():
+        if os.path.lexists(file):
             raise UserError(f"{file}: is there already; choose another --out")
 
 
 def check_new_figures(out: Path, names: Sequence[str]) -> None:
     """UserError if a figure of --plot cannot be put into this folder: nothing is replaced."""
     for name in names:
-        if (out / name).exists():
+        if os.path.lexists(out / name):
             raise UserError(f"{out / name}: is there already; choose another folder for --plot")
-    if out.exists() and not out.is_dir():
+    if os.path.lexists(out) and not out.is_dir():
         raise UserError(f"{out}: is a file, a folder is wanted for --plot")
 
 
@@ -124,8 +129,11 @@ def write_figure(
     for file in files:
         file.parent.mkdir(parents=True, exist_ok=True)
         # No date in the file: the same numbers give the same figure.
-        metadata: dict[str, Any] = {"CreationDate": None} if file.suffix == ".pdf" else {}
-        figure.savefig(file, dpi=150, metadata=metadata)
+        metadata: dict[str, Any] = (
+            {"CreationDate": None, "Creator": MARK} if file.suffix == ".pdf" else {"Software": MARK}
+        )
+        with replacing(file) as temporary:
+            figure.savefig(temporary, format=file.suffix.removeprefix("."), dpi=150, metadata=metadata)
     return list(files)
 
 
@@ -167,7 +175,7 @@ def draw(figure: Figure, curves: Sequence[Curves]) -> None:
 
 def _against_rounds(axis: Axes, rounds: np.ndarray, values: np.ndarray, label: str, look: dict[str, Any]) -> None:
     mean = values.mean(axis=0)
-    axis.plot(rounds, mean, label=label, **look)
+    axis.plot(rounds, mean, label=in_figure(label), **look)
     if len(values) > 1:
         deviation = values.std(axis=0, ddof=1)
         axis.fill_between(rounds, mean - deviation, mean + deviation, color=look["color"], alpha=0.15, linewidth=0)

@@ -15,6 +15,7 @@ from airfl.report.figures import COLOURS, PRIVACY, STYLES, Rounds, check_new_fil
 from airfl.report.numbers import figure, scientific
 from airfl.report.summary import values_of
 from airfl.report.verdict import ADJACENCIES
+from airfl.shown import in_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -146,7 +147,7 @@ def _draw_row(axis: Axes, row: PrivacyCurves) -> None:
         drawable = np.where(np.isfinite(values) & (values > 0), values, np.nan)[known]
         alone = {"marker": "o"} if np.isfinite(drawable).sum() == 1 else {}  # a line of one point shows nothing
         axis.plot(known + 1, drawable, label=name, **{**alone, **LOOKS[name]})
-    axis.set_title(row.label, fontsize="medium", loc="left", pad=16)
+    axis.set_title(in_figure(row.label), fontsize="medium", loc="left", pad=16)
     axis.text(0, 1.02, row.about, transform=axis.transAxes, fontsize="x-small", color="0.3")
     if text := off_scale(row):
         place: dict[str, Any] = {"y": 0.04, "va": "bottom"} if row.any_finite else {"y": 0.5, "va": "center"}

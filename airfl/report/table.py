@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.errors import escaped
 from airfl.report.numbers import figure, scientific
 from airfl.report.summary import Summary
 from airfl.report.terminal import folded, new_table
 from airfl.report.verdict import ADJACENCIES
 from airfl.results.averages import FEWEST
+from airfl.shown import inert
 from airfl.trace.schema import NORMALISED
 
 if TYPE_CHECKING:
@@ -106,6 +108,8 @@ BETA_TELLS = {
     "unknown": "who knows no gains, so that β is taken to tell nothing of the sample",
 }
 ENERGY_NOTES = {NORMALISED: "normalised, sum of ||x||^2", "J": "J, sum of power x air time"}
+ENERGY_NOTE = "over devices and rounds (ideal link: at capacity)"
+"""Below every table, and what a table in a file is known by."""
 # What the figures are for.
 STATEMENT: tuple[Callable[[Summary], str], ...] = (
     lambda run: f"delta {run.delta:g}",
@@ -190,7 +194,7 @@ def markdown_table(rows: Sequence[TableRow]) -> str:
         _markdown_line([":---", *["---:"] * len(columns)]),
         *(_markdown_line(cells(row, columns)) for row in rows),
     ]
-    return "\n".join(lines) + f"\n\n{notes(rows)}\n"
+    return "\n".join(lines) + f"\n\n{escaped(notes(rows))}\n"
 
 
 def csv_table(rows: Sequence[TableRow]) -> str:
@@ -203,7 +207,8 @@ def csv_table(rows: Sequence[TableRow]) -> str:
         numbers = [repr(number) for column in COLUMNS for number in mean_and_deviation(row, column)]
         broken = sum(run.status != "complete" for run in row.runs)
         units = row.runs[0].energy_units
-        writer.writerow([row.label, row.runs[0].scheme, len(row.runs), *numbers, broken, units])
+        named = [inert(row.label), inert(row.runs[0].scheme), len(row.runs)]
+        writer.writerow([*named, *numbers, broken, units])
     return text.getvalue()
 
 
@@ -217,7 +222,7 @@ def notes(rows: Sequence[TableRow]) -> str:
     meanings = "; ".join(column.note for column in shown(rows) if column.note)
     scope = " or ".join(_of_rows(rows, lambda run: SCOPES[run.claim_scope]))
     return (
-        f"{averaged}energy: {energy} over devices and rounds (ideal link: at capacity). "
+        f"{averaged}energy: {energy} {ENERGY_NOTE}. "
         f"ε: {meanings.format(scope=scope)}. {statement(rows)}.{untuned(rows)}{broken_off(rows)}"
     )
 
@@ -271,4 +276,9 @@ def _of_rows(rows: Sequence[TableRow], what: Callable[[Summary], str]) -> list[s
 
 
 def _markdown_line(texts: Sequence[str]) -> str:
-    return "| " + " | ".join(texts) + " |"
+    return "| " + " | ".join(map(markdown_cell, texts)) + " |"
+
+
+def markdown_cell(text: str) -> str:
+    """Text in a cell of a Markdown table, where it begins neither another cell nor an element of HTML."""
+    return escaped(text).replace("|", "\\|").replace("<", "\\<")

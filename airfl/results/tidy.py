@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from airfl.config.json_numbers import to_json
 from airfl.errors import UserError
 from airfl.output import replacing
+from airfl.own import check_own_files
+from airfl.shown import inert
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +19,11 @@ if TYPE_CHECKING:
     from airfl.results.collect import Results
 
 FILES = ("results.parquet", "results.csv")
+MARKS = {
+    FILES[0]: (b"PAR1", b"resource_elements", b"epsilon_paper"),
+    FILES[1]: (b"group,folder,label,", b"resource_elements"),
+}
+"""The columns by which a table is known as airfl's, which may replace it."""
 
 
 def frame(results: Results) -> pd.DataFrame:
@@ -55,19 +63,31 @@ def frame(results: Results) -> pd.DataFrame:
 
 
 def write(results: Results, out: Path, replace: bool = False) -> list[Path]:
-    """results.parquet and results.csv in this folder; UserError if one is there, unless it may be replaced."""
+    """results.parquet and results.csv in this folder; UserError if one is there, unless it may be replaced: then if it
+    is another table than airfl's."""
+    check_files(out, replace)
     files = [out / name for name in FILES]
-    for file in files:
-        if file.exists() and not replace:
-            raise UserError(f"{file}: is there already; choose another --out")
-    if out.exists() and not out.is_dir():
-        raise UserError(f"{out}: is a file, a folder is wanted")
     table = frame(results)
     out.mkdir(parents=True, exist_ok=True)
-    for file, save in zip(files, (table.to_parquet, table.to_csv), strict=True):
+    for file, save in zip(files, (table.to_parquet, for_spreadsheets(table).to_csv), strict=True):
         with replacing(file) as temporary:
             save(temporary, index=False)
     return files
+
+
+def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:
+    """The table as CSV has it: no label, and no other text, is a formula in a spreadsheet."""
+    return table.map(lambda value: inert(value) if isinstance(value, str) else value)
+
+
+def check_files(out: Path, replace: bool = False) -> None:
+    """UserError where `write` would raise it."""
+    for name in FILES:
+        if os.path.lexists(out / name) and not replace:
+            raise UserError(f"{out / name}: is there already; choose another --out")
+    if os.path.lexists(out) and not out.is_dir():
+        raise UserError(f"{out}: is a file, a folder is wanted")
+    check_own_files(out, MARKS)
 
 
 def _cell(value: Any) -> Any:

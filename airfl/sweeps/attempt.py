@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from airfl.checkpoint import has_state
 from airfl.errors import DivergedError, UserError
 from airfl.output import CHECKPOINT_NAME, TRACE_NAME
+from airfl.own import is_folder
 from airfl.results.digest import keep
+from airfl.run_folder import remove_run
 from airfl.simulation import is_complete, run
+from airfl.sweeps.folder import is_point
 from airfl.sweeps.task import Job
 
 
@@ -24,19 +27,22 @@ def attempt(job: Job, folder: Path) -> None:
     except UserError:
         if not folder.exists():
             raise
-        # Of another version, or damaged: what was begun is of no use.
-        shutil.rmtree(folder)
+        # Of another version, or damaged: what was begun is of no use. What is not airfl's ends it here.
+        remove_run(folder)
         run(job.settings, folder, job.device, data_dir=job.data_dir)
     keep(folder)
 
 
 def clear_attempts(running: Path, wanted: Collection[str]) -> None:
     """Remove what was begun of other points than these, and what nobody can go on with."""
-    if not running.is_dir():
+    if not is_folder(running):
         return
     for folder in running.iterdir():
+        if not (is_point(folder.name) and is_folder(folder)):
+            continue  # `check_running` has refused what was there when the sweep began
         finished = (folder / TRACE_NAME).exists() and not (folder / CHECKPOINT_NAME).exists()
         if folder.name not in wanted or not (finished or has_state(folder)):
-            shutil.rmtree(folder, ignore_errors=True)
-    if not any(running.iterdir()):
+            with suppress(OSError, UserError):
+                remove_run(folder)
+    with suppress(OSError):
         running.rmdir()

@@ -7,18 +7,25 @@ a finished point's files come back. A worker that goes away loses the points it 
 from __future__ import annotations
 
 import logging
-import shutil
+import os
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from airfl.errors import MachineError, UserError
+from airfl.errors import MachineError, UserError, one_line
+from airfl.output import TRACE_NAME
+from airfl.own import not_own, open_own
+from airfl.results.digest import DIGEST_NAME
+from airfl.run_folder import remove_run
+from airfl.sweeps.folder import check_running, is_point
 from airfl.sweeps.task import Job, Outcome, cause_of
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
 
+SENT = (TRACE_NAME, DIGEST_NAME)
+"""The files of a point that come back; no worker names others."""
 SECONDS_TO_ANSWER = 15
 SECONDS_TO_WAIT_FOR_WORKERS = 60
 # One run at a time in a process: a run's thread count and precision are the process's own.
@@ -68,7 +75,7 @@ class Cluster:
         for future in as_completed(list(futures), loop=client.loop):
             name = futures[future].name
             try:
-                outcome: Outcome = future.result()
+                outcome = _checked(future.result(), name)
             except Exception as error:  # lost with its workers, or with the scheduler
                 outcome = Outcome(name, f"lost by the cluster ({cause_of(error)})")
             # What has come back need not stay there.
@@ -121,15 +128,40 @@ def _run(job: Job, data: RawData) -> Outcome:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    return {name: (folder / name).read_bytes() for name in SENT}
 
 
-def put(outcome: Outcome, running: Path) -> None:
-    """Write the files of an outcome that came from elsewhere into running/NAME."""
+def _checked(outcome: Outcome, name: str) -> Outcome:
+    """What a worker has sent, which may be anything, as the outcome of the point of this name."""
+    if not isinstance(outcome, Outcome) or outcome.name != name:
+        return Outcome(name, "its worker sent back something else than the outcome of this point")
+    if outcome.cause is not None:
+        return Outcome(name, one_line(str(outcome.cause)))
+    return outcome
+
+
+def put(outcome: Outcome, running: Path) -> Outcome:
+    """Write the files of an outcome that came from elsewhere into running/NAME; the outcome, failed where a worker has
+    sent other files than a point's. They go nowhere else, through no link, and over nothing but an earlier attempt."""
+    if outcome.cause is not None:
+        return outcome
     files: Mapping[str, Any] = outcome.files or {}
     folder = running / outcome.name
-    if files:
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+    strange = [name for name in files if name not in SENT]
+    if strange or TRACE_NAME not in files or not all(isinstance(content, bytes) for content in files.values()):
+        what = f"a file called {str(strange[0])!r}" if strange else f"no {TRACE_NAME}"
+        return Outcome(
+            outcome.name, one_line(f"its worker sent {what} instead of {' and '.join(SENT)}; nothing is kept")
+        )
+    try:
+        if not is_point(outcome.name):
+            raise not_own(folder)
+        check_running(running)
+        remove_run(folder)
+    except UserError as error:
+        return Outcome(outcome.name, str(error))
+    folder.mkdir(parents=True)
     for name, content in files.items():
-        (folder / name).write_bytes(content)
+        with os.fdopen(open_own(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(content)
+    return outcome

@@ -12,20 +12,37 @@ OUT/.running/         points under way, moved to their place when they are finis
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from airfl.config import Settings, differences, to_json
 from airfl.errors import UserError
 from airfl.lock import locked
-from airfl.output import SWEEP_NAME, TRACE_NAME, check_can_be_folder, is_a_name, replace_text
+from airfl.output import (
+    LOCK_NAME,
+    OF_A_RUN,
+    OF_ROWS,
+    SWEEP_NAME,
+    TRACE_NAME,
+    check_can_be_folder,
+    check_nothing_of,
+    is_a_name,
+    is_left_over,
+    replace_text,
+)
+from airfl.own import check_no_link, is_folder, not_own
 from airfl.synced import sync_path
 
 SCHEMA = "airfl-sweep/1"
-FAILED_NAME, POINT_NAME, RUNNING_NAME, LOCK_NAME = "failed.json", "point.json", ".running", ".lock"
+FAILED_NAME, POINT_NAME, RUNNING_NAME = "failed.json", "point.json", ".running"
+SWEEP, TUNE = "sweep", "tune"
+"""The commands that write such a folder."""
+DIGITS_OF_A_HASH = 12
 
 
 @dataclass(frozen=True)
@@ -40,11 +57,13 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listing:
-    """A sweep as its folder lists it; failed: folder's name -> cause."""
+    """A sweep as its folder lists it; failed: folder's name -> cause; command: sweep or tune, "" where an older
+    version has not said."""
 
     root: Path
     entries: tuple[Entry, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
 
     def finished(self, entry: Entry) -> bool:
         """Whether the point's run is there, whole: it is moved to its place at the end."""
@@ -54,7 +73,7 @@ class Listing:
         """With these points after the others; one that is there already is there once, as it is asked for now."""
         asked = {entry.folder: entry for entry in more}
         kept = [entry for entry in self.entries if entry.folder not in asked]
-        return Listing(self.root, (*kept, *asked.values()), self.failed)
+        return replace(self, entries=(*kept, *asked.values()))
 
 
 def read_listing(root: Path) -> Listing:
@@ -69,7 +88,8 @@ def read_listing(root: Path) -> Listing:
         if not all(is_a_name(name) for name in folders):
             raise ValueError
         failed = _json(root / FAILED_NAME) if (root / FAILED_NAME).exists() else {}
-        return Listing(root, entries, {name: str(cause) for name, cause in failed.items() if name in folders})
+        causes = {name: str(cause) for name, cause in failed.items() if name in folders}
+        return Listing(root, entries, causes, str(found.get("command", "")))
     except (TypeError, ValueError, KeyError, AttributeError):
         raise UserError(f"{root / SWEEP_NAME}: its list of points is damaged; run the same sweep again") from None
 
@@ -82,21 +102,53 @@ def _entry(folder: str, label: str, values: Mapping[str, Any], seed: int) -> Ent
     return Entry(folder, label, values, seed)
 
 
-def open_folder(root: Path) -> Listing:
+def open_folder(root: Path, command: str = SWEEP) -> Listing:
     """The sweep to go on with, or an empty one; UserError for a folder that holds something else."""
+    for name in (SWEEP_NAME, FAILED_NAME, RUNNING_NAME):
+        check_no_link(root / name)
     if (root / SWEEP_NAME).exists():
-        return read_listing(root)
+        check_nothing_of(root, (*OF_A_RUN, *OF_ROWS))
+        listing = read_listing(root)
+        if listing.command not in ("", command):
+            raise UserError(f"{root}: holds what `airfl {listing.command}` has written; choose another --out")
+        check_running(root / RUNNING_NAME)
+        return listing
     check_can_be_folder(root)
-    if root.exists() and any(file.name != LOCK_NAME for file in root.iterdir()):
+    check_nothing_of(root, (*OF_A_RUN, *OF_ROWS))
+    if root.exists() and not all(is_left_over(file, SWEEP_NAME) for file in root.iterdir()):
         raise UserError(f"{root}: holds files of something else and no {SWEEP_NAME}; choose another --out")
     return Listing(root)
 
 
+def check_running(running: Path) -> None:
+    """UserError where .running is no folder of airfl's: nothing is in it but folders that points have."""
+    check_no_link(running)
+    if not os.path.lexists(running):
+        return
+    if not is_folder(running):
+        raise not_own(running)
+    for folder in sorted(running.iterdir()):
+        check_no_link(folder)
+        if not (is_point(folder.name) and is_folder(folder)):
+            raise not_own(folder)
+
+
+def is_point(name: str) -> bool:
+    """Whether a point's folder can have this name."""
+    return re.fullmatch(rf"[0-9a-f]{{{DIGITS_OF_A_HASH}}}", name) is not None
+
+
 @contextmanager
 def alone(root: Path) -> Iterator[None]:
-    """Only one sweep at a time writes into a folder; UserError while another does."""
-    with locked(root / LOCK_NAME, f"{root}: another sweep is writing into it; wait for it, or choose another --out"):
-        yield
+    """Only one sweep at a time writes into a folder, and nobody anything else; UserError while another does."""
+    with locked(root / LOCK_NAME, f"{root}: another process is writing into it; wait for it, or choose another --out"):
+        try:
+            # Looked at once more: whoever makes another use of the folder looks for this lock after it has its own.
+            check_nothing_of(root, (*OF_A_RUN, *OF_ROWS))
+            yield
+        finally:
+            if not (root / SWEEP_NAME).exists():  # nothing was begun
+                (root / LOCK_NAME).unlink(missing_ok=True)
 
 
 def place(root: Path, name: str, asked: Mapping[str, Any]) -> None:
@@ -113,6 +165,7 @@ def place(root: Path, name: str, asked: Mapping[str, Any]) -> None:
 def check_place(root: Path, name: str, settings: Settings) -> None:
     """UserError if something else than a finished run of these settings is where this point belongs."""
     folder = root / name
+    check_no_link(folder)
     if not folder.exists():
         return
     if not (folder / TRACE_NAME).exists():
@@ -146,7 +199,10 @@ def write_listing(listing: Listing) -> None:
     """The list of points and causes, replaced whole."""
     replace_text(
         listing.root / SWEEP_NAME,
-        to_json({"schema": SCHEMA, "points": [asdict(entry) for entry in listing.entries]}, indent=1),
+        to_json(
+            {"schema": SCHEMA, "command": listing.command, "points": [asdict(entry) for entry in listing.entries]},
+            indent=1,
+        ),
     )
     if listing.failed or (listing.root / FAILED_NAME).exists():
         replace_text(listing.root / FAILED_NAME, to_json(dict(listing.failed), indent=1))
@@ -154,7 +210,7 @@ def write_listing(listing: Listing) -> None:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; it is no folder of a sweep") from None
     except (OSError, ValueError, RecursionError) as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 from airfl.device import check_kind
 from airfl.errors import UserError
 from airfl.schemes import check_recipe
-from airfl.sweeps.folder import check_place, check_same_sweep, open_folder
+from airfl.sweeps.folder import SWEEP, check_place, check_same_sweep, open_folder
 from airfl.sweeps.points import Point
 from airfl.tasks import check_fit
 
@@ -24,14 +24,14 @@ class Place:
     data_dir: Path | None = None
 
 
-def check_points(points: Sequence[Point], out: Path, where: Place) -> None:
+def check_points(points: Sequence[Point], out: Path, where: Place, command: str = SWEEP) -> None:
     """UserError, one line, for a point or a place that cannot be, or a folder that holds something else."""
     if where.jobs < 1:
         raise UserError(f"--jobs: {where.jobs} is below 1")
     if where.cluster is not None and where.jobs != 1:
         raise UserError("--jobs and --cluster: points run on this machine or on a cluster; give one of the two")
     check_kind(where.device)
-    listing = open_folder(out)
+    listing = open_folder(out, command)
     for point in points:
         check_fit(point.settings)
         check_recipe(point.settings)

@@ -12,11 +12,10 @@ from typing import Any
 from airfl.config import Settings, to_json
 from airfl.config.load import override, override_row, read_rows, read_tables, validate, without_rows
 from airfl.errors import UserError
-from airfl.sweeps.folder import Entry
+from airfl.sweeps.folder import DIGITS_OF_A_HASH, Entry
 from airfl.sweeps.values import check_different
 
 SEED = "run.seed"
-DIGITS_OF_A_HASH = 12
 MOST_POINTS = 100_000
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from airfl.shown import sayable, tell
 from airfl.sweeps.sweep import Report, Status
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -54,14 +54,16 @@ def sweep_progress() -> Iterator[Report]:
         lines = _Lines()
         yield lambda status: lines.show(status, clock(status))
         return
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[text]}"), TimeElapsedColumn())
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[text]}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("", total=None, text="")
 
         def report(status: Status) -> None:
             line = failure(status)
             if line:
-                console.print(line, markup=False, highlight=False, soft_wrap=True)
+                console.print(
+                    sayable(line, console.encoding), markup=False, emoji=False, highlight=False, soft_wrap=True
+                )
             bar.update(task, total=status.points, completed=status.ended, text=clock(status).partition(", ")[2])
 
         yield report
@@ -90,9 +92,9 @@ class _Lines:
     def show(self, status: Status, text: str) -> None:
         line = failure(status)
         if line:
-            print(line, file=sys.stderr, flush=True)
+            tell(line)
         now = time.monotonic()
         first_or_last = status.ended == status.points or not (status.done or status.failed)
         if first_or_last or now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
-            print(text, file=sys.stderr, flush=True)
+            tell(text)

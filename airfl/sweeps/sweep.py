@@ -14,7 +14,7 @@ from airfl.results.collect import Results, read_results
 from airfl.streams import Streams
 from airfl.sweeps.attempt import clear_attempts
 from airfl.sweeps.cluster import Cluster, put
-from airfl.sweeps.folder import RUNNING_NAME, Listing, alone, open_folder, place, write_listing
+from airfl.sweeps.folder import RUNNING_NAME, SWEEP, Listing, alone, open_folder, place, write_listing
 from airfl.sweeps.local import run_jobs
 from airfl.sweeps.place import Place, check_points
 from airfl.sweeps.points import Plan, Point, build_points
@@ -80,12 +80,15 @@ def sweep(
     return run_points(build_points(config, overrides, plan), Path(out), where, report)
 
 
-def run_points(points: Sequence[Point], out: Path, where: Place, report: Report | None = None) -> Results:
-    """The work behind `sweep`, of points that are built."""
-    check_points(points, out, where)
+def run_points(
+    points: Sequence[Point], out: Path, where: Place, report: Report | None = None, command: str = SWEEP
+) -> Results:
+    """The work behind `sweep`, of points that are built; command: sweep or tune, which do not share a folder."""
+    check_points(points, out, where, command)
     tell = report or (lambda status: None)
     with _workplace(points, where) as work, alone(out):
-        listing = replace(open_folder(out).joined([point.entry() for point in points]), root=out)
+        listing = open_folder(out, command).joined([point.entry() for point in points])
+        listing = replace(listing, root=out, command=command)
         write_listing(listing)
         waiting = {point.folder: point for point in points if not listing.finished(point.entry())}
         status = Status(len(points), before=len(points) - len(waiting))
@@ -134,8 +137,7 @@ def _workplace(points: Sequence[Point], where: Place) -> Iterator[Work]:
 
         def work(jobs: Sequence[Job], running: Path) -> Generator[Outcome, None, None]:
             for outcome in cluster.run_jobs(jobs, data):
-                put(outcome, running)
-                yield outcome
+                yield put(outcome, running)
 
         yield work
 

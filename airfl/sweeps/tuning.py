@@ -11,12 +11,15 @@ from typing import Any
 from airfl.config.load import override, override_row, read_rows, read_tables, validate, without_rows
 from airfl.errors import MachineError, UserError
 from airfl.output import replace_text
+from airfl.own import check_own_file
 from airfl.results.averages import SHARE, Average, average
 from airfl.results.collect import Group
 from airfl.sweeps.points import Plan, Point, build_points
 from airfl.sweeps.values import Interval
 
 TUNED_NAME = "tuned.toml"
+MARK = "# Written by `airfl tune`, which replaces this file when it is gone on with; edit a copy."
+"""Its first line, by which it is known."""
 
 
 @dataclass(frozen=True)
@@ -154,5 +157,11 @@ def write_tuned(config: str | Path, overrides: Sequence[str], found: Sequence[Ch
     for row in rows:
         validate(override_row(without_rows(tables), row), source=TUNED_NAME)
     file = out / TUNED_NAME
-    replace_text(file, tomli_w.dumps(tables))
+    check_tuned(out)
+    replace_text(file, f"{MARK}\n{tomli_w.dumps(tables)}")
     return file
+
+
+def check_tuned(out: Path) -> None:
+    """UserError where something else stands in the place of tuned.toml."""
+    check_own_file(out / TUNED_NAME, (MARK.encode(),))

@@ -59,7 +59,7 @@ class Seal:
 
 def seal(path: Path) -> None:
     """Seal a file that is closed; nothing of what it holds changes. Killed midway it is not sealed, and as good."""
-    file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         length = os.fstat(file).st_size
         if _read_seal(file) is not None:

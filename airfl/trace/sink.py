@@ -36,6 +36,10 @@ class Sink(io.RawIOBase):
         if self._fault is not None:
             raise OSError(self._fault.errno, self._fault.strerror)
 
+    def sync(self) -> None:
+        """Have on disk what was written; OSError where that cannot be."""
+        os.fsync(self._file)
+
     def write(self, data: Any) -> int:
         """All of it, from where it stands; into memory where the file has failed."""
         rest = memoryview(data).cast("B")

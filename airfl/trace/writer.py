@@ -150,8 +150,9 @@ class TraceWriter:
             seal_own(self._path)
 
     def move_to(self, path: Path) -> None:
-        """Put the file, as it is written on, in the place of what is there."""
+        """Put the file, as it is written on, in the place of what is there: on disk as far as it says what it is."""
         self.flush()
+        self._sink.sync()
         self._path = self._path.replace(path)
 
     def abandon(self) -> None:

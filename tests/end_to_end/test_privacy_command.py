@@ -136,8 +136,8 @@ def test_the_figures_are_those_of_the_run() -> None:
 
 
 def test_pfels_as_the_paper_has_it() -> None:
-    """CIFAR-10: 1.5 is claimed of a round, which costs 176.7 where beta tells nothing and up to 201.3 where it names who
-    set it, and the run thousands; RDP cannot see that."""
+    """CIFAR-10: 1.5 is claimed of a round, which costs 176.7 where beta tells nothing and up to 201.3 where it names a
+    device, and the run thousands; RDP cannot see that."""
     private = figures(PAPERS / "pfels-cifar10.toml", "privacy.gains=private", "run.rounds=200")
     assert private["epsilon_round"] == pytest.approx(176.67, abs=5e-3)
     assert private["epsilon"] < private["epsilon_at_least"] * 1.05

@@ -238,10 +238,11 @@ def test_the_processes_of_a_killed_sweep_end_with_it(tmp_path: Path) -> None:
 
 def test_what_a_killed_sweep_left_half_is_run_again(tmp_path: Path) -> None:
     out = tmp_path / "sweep"
-    airfl.sweep(small_settings(), {"scheme.ratio": [0.1]}, out=out)
+    (done,) = airfl.sweep(small_settings(), {"scheme.ratio": [0.1]}, out=out).runs
     half = out / ".running" / build_points(small_settings(), [], Plan({"scheme.ratio": [0.2]}))[0].folder
     half.mkdir(parents=True)
-    (half / "trace.h5").write_bytes(b"half a trace")
+    trace = (done.folder / "trace.h5").read_bytes()
+    (half / "trace.h5").write_bytes(trace[: len(trace) // 2])
     results = airfl.sweep(small_settings(), {"scheme.ratio": [0.2]}, out=out)
     assert [run.values["scheme.ratio"] for run in results.runs] == [0.1, 0.2]
 
@@ -273,7 +274,7 @@ def test_a_point_that_was_cut_off_is_gone_on_with(tmp_path: Path) -> None:
 def test_two_sweeps_do_not_write_into_one_folder(tmp_path: Path) -> None:
     def report(status: Status) -> None:
         if not status.done:
-            with pytest.raises(UserError, match="another sweep is writing into it"):
+            with pytest.raises(UserError, match="another process is writing into it"):
                 airfl.sweep(small_settings(), {"scheme.ratio": [0.5]}, out=tmp_path / "sweep")
 
     airfl.sweep(small_settings(), {"scheme.ratio": [0.1]}, out=tmp_path / "sweep", report=report)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import os
+import shutil
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from airfl.cache import TAG_NAME
 from airfl.tasks.datasets import load_dataset
+from airfl.tasks.datasets.cache import MARKER_NAME
 from tests.reliability.data_outcomes import NO_FILES, lay, within_seconds
 from tests.reliability.data_samples import form
 from tests.reliability.mutations import mutations
@@ -24,12 +29,18 @@ def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AIRFL_CACHE", str(tmp_path / "cache"))
 
 
+def kept_files(place: Path) -> list[Path]:
+    """What is kept, without the marks of whose it is."""
+    files = sorted(path for path in (place / "cache").rglob("*") if path.is_file())
+    return [path for path in files if path.name not in (MARKER_NAME, TAG_NAME)]
+
+
 def test_a_damaged_cache_is_noticed(tmp_path: Path, measured: Measured) -> None:
     """Whatever happens to a file of the cache, what is loaded is what the data set's own files hold."""
     sample, _ = form("FEMNIST npz")
     lay(tmp_path / "femnist", sample.content(), "")
     expected = load_dataset("femnist", [tmp_path])
-    kept = sorted(path for path in (tmp_path / "cache").rglob("*") if path.is_file())
+    kept = kept_files(tmp_path)
     assert len(kept) == 7
     good = {path: path.read_bytes() for path in kept}
     sources = {path: mutations(np.random.default_rng(place), good[path]) for place, path in enumerate(kept)}
@@ -46,18 +57,28 @@ def test_a_damaged_cache_is_noticed(tmp_path: Path, measured: Measured) -> None:
 
 
 @pytest.mark.parametrize("instead", NO_FILES)
-def test_something_else_in_the_cache_is_replaced(tmp_path: Path, instead: str) -> None:
+def test_something_else_in_the_cache_does_no_harm(
+    tmp_path: Path, instead: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is no file of airfl's stays where it is; the data is right all the same."""
     sample, _ = form("FEMNIST npz")
     lay(tmp_path / "femnist", sample.content(), "")
     expected = load_dataset("femnist", [tmp_path])
-    kept = sorted(path for path in (tmp_path / "cache").rglob("*") if path.is_file())
-    for path in kept:
+    for path in kept_files(tmp_path):
         good = path.read_bytes()
         path.unlink()
         NO_FILES[instead](path, good)
+        there = path.lstat() if os.path.lexists(path) else None
         with within_seconds():
             same(load_dataset("femnist", [tmp_path]), expected)
-        assert path.read_bytes() == good
+        if there is None or stat.S_ISREG(there.st_mode):
+            assert path.read_bytes() == good
+        else:  # no file of airfl's, and not removed: the data is decoded each time
+            assert path.lstat().st_ino == there.st_ino
+            assert "cannot be kept" in caplog.text
+            caplog.clear()
+            shutil.rmtree(path) if stat.S_ISDIR(there.st_mode) else path.unlink()
+            path.write_bytes(good)
 
 
 def test_another_number_in_what_is_told_of_the_arrays_is_noticed(tmp_path: Path) -> None:
@@ -69,6 +90,6 @@ def test_another_number_in_what_is_told_of_the_arrays_is_noticed(tmp_path: Path)
     good = path.read_text()
     mean = str(expected.mean[0])
     assert good.count(mean) == 1
-    path.write_text(good.replace(mean, mean[:-1] + str((int(mean[-1]) + 1) % 10)))
+    path.write_text(good.replace(mean, str(np.nextafter(expected.mean[0], 1))))
     same(load_dataset("femnist", [tmp_path]), expected)
     assert path.read_text() == good

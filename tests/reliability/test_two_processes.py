@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import itertools
-import shutil
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -114,11 +114,17 @@ def test_a_run_that_ended_while_another_was_about_to_begin(tmp_path: Path, monke
 
 
 def test_the_lock_is_removed_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who comes in when it has gone has the folder for itself."""
-    folder = tmp_path / "checkpoint"
+    """Who comes in when it has gone has the folder for itself. What is not airfl's stays."""
+    folder, removed, real = tmp_path / "checkpoint", [], os.unlink
+
+    def unlink(name: str, **where: int) -> None:
+        removed.append(name)
+        real(name, **where)
+
     with locked(folder / "lock", "busy"):
-        for name in ("about", "records", "state-00000001", "zzz"):
+        for name in ("about", "records", "state-00000001", ".state-00000002.99", "zzz"):
             (folder / name).touch()
-        monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
+        monkeypatch.setattr(os, "unlink", unlink)
         discard(tmp_path)
-        assert [file.name for file in folder.iterdir()] == ["lock"]
+    assert removed == [".state-00000002.99", "about", "records", "state-00000001", "lock"]
+    assert [file.name for file in folder.iterdir()] == ["zzz"]

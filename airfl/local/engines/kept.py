@@ -7,13 +7,15 @@ import json
 import math
 import os
 import platform
-import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import torch
 
-from airfl.cache import cache_folder
+from airfl.cache import cache_folder, is_tagged, make_cache_folder
+from airfl.errors import UserError
+from airfl.output import replace_text
+from airfl.own import is_file
 
 if TYPE_CHECKING:
     from airfl.local.engines.choose import Load
@@ -44,13 +46,12 @@ def read(place: str) -> tuple[str, int] | None:
 
 
 def write(place: str, found: tuple[str, int]) -> None:
-    """Keep it, where the cache folder can be written."""
-    with suppress(OSError):
-        folder = cache_folder()
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as file:
-            json.dump({**_all(), place: found}, file)
-        os.replace(file.name, folder / FILE_NAME)
+    """Keep it, where the cache folder can be written, and nothing of somebody else's has the file's name."""
+    with suppress(OSError, UserError):
+        file, kept = make_cache_folder() / FILE_NAME, _all()
+        if os.path.lexists(file) and not (is_file(file) and (kept or is_tagged(file.parent))):
+            return
+        replace_text(file, json.dumps({**kept, place: found}))
 
 
 def _all() -> dict[str, tuple[str, int]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from airfl.errors import UserError
 from airfl.output import replacing
+from airfl.own import both_ends, check_no_link, is_file
 from airfl.report.page.markup import Html, join, tag
 from airfl.report.page.sections import SECTIONS
 from airfl.report.page.view import View
@@ -43,6 +44,7 @@ def write_page(
         say(f"left out: {line}")
     page = html_page(View(results, tuple(places), tuple(notes)))
     target.parent.mkdir(parents=True, exist_ok=True)
+    check_target(target)
     with replacing(target) as temporary:
         # A path on disk may hold bytes that are no text.
         temporary.write_bytes(page.encode("utf-8", "replace"))
@@ -51,6 +53,7 @@ def write_page(
 
 def check_target(target: Path) -> None:
     """UserError unless a report can be written there: nothing is there, or a report."""
+    check_no_link(target)
     if target.is_dir():
         raise UserError(f"--out {target}: is a folder, a file is wanted: {target / NAME}")
     for part in target.parents:
@@ -60,9 +63,8 @@ def check_target(target: Path) -> None:
             break
     if not target.exists():
         return
-    with target.open("rb") as file:
-        if GENERATOR.encode() not in file.read(HEAD_BYTES):
-            raise UserError(f"{target}: is there already and is no report of airfl; choose another --out")
+    if not is_file(target) or GENERATOR.encode() not in both_ends(target)[:HEAD_BYTES]:
+        raise UserError(f"{target}: is there already and is no report of airfl; choose another --out")
 
 
 def html_page(view: View) -> str:

@@ -1,4 +1,7 @@
-"""Tables of the page, sorted by a click on a heading: numbers as numbers, with what is not known at the end."""
+"""Tables of the page, sorted by a click on a heading: numbers as numbers, with what is not known at the end.
+
+Spreadsheets open such tables, and compute what they take for formulas.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from airfl.report.page.view import View, exactly, with_interval
 from airfl.report.table import Column, mark
 from airfl.results.averages import Average
 from airfl.results.collect import Group, cell, number_of
+from airfl.shown import inert
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,15 @@ def name_of(view: View, group: Group) -> Cell:
     """A group as the first cell of its row: on narrow screens with its swept values, which scroll away there."""
     status = mark([run.digest.summary for run in group.runs])
     kind, where = f"{view.kind(group)}{status}", view.where(group)
-    shown = join(kind, tag("span", where, class_="where") if where else "")
+    shown = join(inert(kind), tag("span", where, class_="where") if where else "")
     return Cell(kind, kind, f"{view.name(group)}{status}", shown)
+
+
+def _shown(cell: Cell) -> str:
+    """Numbers are what they are, also those below 0."""
+    if cell.markup is not None:
+        return cell.markup
+    return inert(cell.text) if isinstance(cell.value, str) else cell.text
 
 
 def sortable(name: str, caption: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Html:
@@ -58,7 +69,7 @@ def sortable(name: str, caption: str, headings: Sequence[str], rows: Sequence[Se
             *(
                 tag(
                     "td" if column else "th",
-                    cell.text if cell.markup is None else cell.markup,
+                    _shown(cell),
                     scope=None if column else "row",
                     class_="number" if kinds[column] == "number" else None,
                     data_value=cell.value,

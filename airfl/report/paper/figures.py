@@ -150,16 +150,17 @@ def draw_figures(
         made |= {folder / f"{name}{suffix}": text for suffix, text in zip(figure.suffixes, contents, strict=True)}
     if not made:
         raise UserError(lacking[0] if lacking else "--only: no figure is named")
+    folder.mkdir(parents=True, exist_ok=True)
+    check_new_files(list(made))
+    for file, content in made.items():
+        with replacing(file) as temporary:
+            temporary.write_bytes(content)
     if left_out:
         for run in everything.runs:
             if run.digest.summary.status != "complete":
                 left_out(f"{run.folder}: its run is not complete (status: {run.digest.summary.status})")
         for line in lacking:
             left_out(line)
-    folder.mkdir(parents=True, exist_ok=True)
-    for file, content in made.items():
-        with replacing(file) as temporary:
-            temporary.write_bytes(content)
     return list(made)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from airfl.errors import UserError
 from airfl.report.figures import COLOURS, STYLES
 from airfl.results.collect import Results, plain
+from airfl.shown import in_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -122,8 +123,8 @@ def _width(label: str) -> float:
 
 
 def text(label: str) -> str:
-    """A label as it stands: a dollar sign begins no formula."""
-    return label.replace("$", r"\$")
+    """A label as it stands."""
+    return in_figure(label)
 
 
 def set_scale(axis: Axes, values: Sequence[float], which: str) -> None:

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from airfl.errors import escaped
 from airfl.report.numbers import figure, scientific
 from airfl.report.paper.names import group_names, lacking
-from airfl.report.table import ENERGY_NOTES, SCOPES, TableRow, statement
+from airfl.report.table import ENERGY_NOTES, SCOPES, TableRow, markdown_cell, statement
 from airfl.results.averages import FEWEST, NOT_NEGATIVE, PERCENT, average
 from airfl.results.collect import Result, Results
 
@@ -113,8 +114,8 @@ def markdown(rows: list[list[str]], note: str) -> str:
     """With the notes below."""
     heading = ["", *(column.heading for column in COLUMNS)]
     lines = [heading, [":---", *["---:"] * len(COLUMNS)], *rows]
-    text = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-    return f"{text}\n\n{note}\n"
+    text = "\n".join("| " + " | ".join(map(markdown_cell, line)) + " |" for line in lines)
+    return f"{text}\n\n{escaped(note)}\n"
 
 
 def latex(rows: list[list[str]], note: str) -> str:
@@ -122,7 +123,7 @@ def latex(rows: list[list[str]], note: str) -> str:
     heading = ["scheme", *(column.heading for column in COLUMNS)]
     lines = [
         r"% needs \usepackage{booktabs}",
-        f"% {note}",
+        f"% {escaped(note)}",
         rf"\begin{{tabular}}{{l{'r' * len(COLUMNS)}}}",
         r"\toprule",
         _latex_line([escape(cell) for cell in heading]),
@@ -136,7 +137,7 @@ def latex(rows: list[list[str]], note: str) -> str:
 
 def escape(text: str) -> str:
     """Text as LaTeX prints it."""
-    return "".join(ESCAPES.get(sign, sign) for sign in text)
+    return "".join(ESCAPES.get(sign, sign) for sign in escaped(text))
 
 
 def latex_number(cell: str) -> str:

@@ -7,11 +7,11 @@ import json
 import logging
 import math
 import os
-import shutil
 import tempfile
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from airfl.cache import cache_folder
+from airfl.cache import cache_folder, make_cache_folder
+from airfl.own import is_file, is_folder, remove_files
 from airfl.tasks.datasets.formats.files import BLOCK_BYTES
 from airfl.tasks.datasets.raw import RawData
 
@@ -28,9 +29,12 @@ log = logging.getLogger(__name__)
 # Part of the address: raise it when what a loader gives for the same files changes.
 FORMAT = 1
 META, SUM = "meta.json", "sum"
+MARKER_NAME, MARKER = "airfl", b"data that airfl has decoded\n"
+"""A file in each folder, written first: what says that airfl may remove it."""
 UNFINISHED = "unfinished-"
 SECONDS_OF_A_DAY = 86_400
 ARRAYS = ("train_inputs", "train_targets", "test_inputs", "test_targets", "train_writers", "test_writers")
+OWN_NAMES = frozenset({META, MARKER_NAME, *(f"{field}.npy" for field in ARRAYS)})
 
 
 def scratch(shape: tuple[int, ...]) -> NDArray[np.uint8]:
@@ -81,9 +85,11 @@ def _places(files: Sequence[Path]) -> list[str]:
 
 def _write(raw: RawData, folder: Path, places: list[str]) -> None:
     """All files in a folder of their own, then one rename: a reader finds everything or nothing."""
+    make_cache_folder()
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=UNFINISHED))
     try:
+        (unfinished / MARKER_NAME).write_bytes(MARKER)
         arrays = {field: array for field in ARRAYS if (array := getattr(raw, field)) is not None}
         for field, array in arrays.items():
             np.save(unfinished / f"{field}.npy", array)
@@ -91,12 +97,33 @@ def _write(raw: RawData, folder: Path, places: list[str]) -> None:
         sums = {field: _sum(unfinished / f"{field}.npy") for field in arrays}
         meta = {"shapes": shapes, "classes": raw.classes, "mean": raw.mean, "std": raw.std, "places": places}
         meta |= {"sums": sums}
-        (unfinished / META).write_text(json.dumps({**meta, SUM: _sum_of(meta)}))
+        (unfinished / META).write_text(json.dumps({**meta, SUM: _sum_of(meta)}), encoding="utf-8")
         if _read(folder) is None:  # else another process was first, just as good
-            shutil.rmtree(folder, ignore_errors=True)
-            unfinished.rename(folder)
+            _remove(folder)
+            unfinished.rename(folder)  # what is not airfl's is in the way
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        _remove(unfinished)
+
+
+def _remove(folder: Path) -> None:
+    """A folder that airfl has made. With anything else in it, a link for one, all of it stays."""
+    if is_folder(folder) and _is_own(folder):
+        with suppress(OSError):
+            remove_files(folder, OWN_NAMES.__contains__, last=MARKER_NAME)
+            folder.rmdir()
+
+
+def _is_own(folder: Path) -> bool:
+    """By the names in it, and its marker; or what is told of its arrays, where that is whole: before there was one."""
+    try:
+        if not all(path.name in OWN_NAMES and is_file(path) for path in folder.iterdir()):
+            return False
+        if is_file(folder / MARKER_NAME) and MARKER.startswith((folder / MARKER_NAME).read_bytes()):
+            return True
+        meta = _meta(folder)
+        return bool(meta.pop(SUM) == _sum_of(meta))
+    except Exception:  # a damaged file can raise anything
+        return False
 
 
 def _tidy(folder: Path) -> None:
@@ -107,7 +134,7 @@ def _tidy(folder: Path) -> None:
         else:
             outdated = _places_of(other) == _places_of(folder)
         if outdated:
-            shutil.rmtree(other, ignore_errors=True)  # whoever has it mapped keeps it until the end
+            _remove(other)  # whoever has it mapped keeps it until the end
 
 
 def _meta(folder: Path) -> Any:
@@ -115,7 +142,7 @@ def _meta(folder: Path) -> Any:
     path = folder / META
     if not path.is_file():  # a pipe is waited for without end
         raise FileNotFoundError(path)
-    return json.loads(path.read_text())
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _sum(path: Path) -> int:

@@ -11,8 +11,11 @@ from lzma import LZMAError
 from pathlib import Path
 
 from airfl.errors import MachineError, UserError
+from airfl.own import opener
 from airfl.tasks.downloads.mirror import BLOCK, reason
 
+PART = ".airfl-part"
+"""What the name of a file ends with that is not whole yet. It says whose it is: browsers have .part too."""
 LARGEST_MEMBER = 1 << 30  # bytes; a sparse one takes no room in the archive
 # What reading a damaged one raises: tarfile passes on what goes wrong with its numbers, and calls itself for every long
 # name. Other errors of the disk are the caller's.
@@ -59,9 +62,9 @@ def _unpack_member(tar: tarfile.TarFile, info: tarfile.TarInfo, archive: Path, p
     if info.size > LARGEST_MEMBER:
         raise MachineError(f"{archive}: {info.name} in it is of {info.size:,} bytes; remove it and try again")
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
+    part = path.with_name(path.name + PART)
     try:
-        with content, open(part, "wb") as file:
+        with content, open(part, "wb", opener=opener) as file:
             shutil.copyfileobj(content, file, BLOCK)
             file.flush()
             os.fsync(file.fileno())

@@ -12,7 +12,9 @@ from http.client import HTTPResponse
 from pathlib import Path
 
 from airfl.errors import MachineError, UserError, unknown_name
-from airfl.tasks.downloads.archive import is_there, unpack
+from airfl.output import put_new
+from airfl.own import check_no_link, opener
+from airfl.tasks.downloads.archive import PART, is_there, unpack
 from airfl.tasks.downloads.mirror import MirrorError, ask, blocks, place, reason
 from airfl.tasks.downloads.sources import DOWNLOADS, NOT_DOWNLOADABLE, Source
 
@@ -118,6 +120,7 @@ def _told(source: Source, found: str) -> str:
 
 
 def _size(path: Path) -> int:
+    check_no_link(path)
     return path.stat().st_size if path.exists() else 0
 
 
@@ -127,16 +130,22 @@ def _size(path: Path) -> int:
 def _bring(folder: Path, source: Source, report: Progress, patience: Patience) -> None:
     path = folder / source.file
     path.parent.mkdir(parents=True, exist_ok=True)
-    if not _is_right(path, source):
-        _fetch(path, source, report, patience)
+    there = _is_right(path, source)
+    if there and source.members:
+        unpack(path, folder, source.members)  # and it stays: somebody has put it there
+    if there:
+        return
+    part = _fetch(path, source, report, patience)
     if source.members:
-        unpack(path, folder, source.members)
-        path.unlink()
+        unpack(part, folder, source.members)
+        part.unlink()
+    else:
+        put_new(part, path)
 
 
-def _fetch(path: Path, source: Source, report: Progress, patience: Patience) -> None:
-    """Download to FILE.part from the first mirror that gives the file, then name it FILE."""
-    part = path.with_name(path.name + ".part")
+def _fetch(path: Path, source: Source, report: Progress, patience: Patience) -> Path:
+    """Download to FILE.airfl-part from the first mirror that gives the file, which is whole then; where it is."""
+    part = path.with_name(path.name + PART)
     reasons = []
     for url in source.urls:
         try:
@@ -144,8 +153,7 @@ def _fetch(path: Path, source: Source, report: Progress, patience: Patience) -> 
         except MirrorError as failure:
             reasons.append(f"{url}: {failure}")
         else:
-            os.replace(part, path)
-            return
+            return part
     raise MachineError(
         f"{path}: not downloaded ({'; '.join(reasons)}); try again later, or put the file there by other means"
     )
@@ -211,7 +219,7 @@ def _receive(
     """Add what comes to the part, from `start` on; never more than one byte over what is wanted."""
     most = MOST_BYTES if source.size is None else source.size
     so_far = start
-    with open(part, "ab" if start else "wb") as file:
+    with open(part, "ab" if start else "wb", opener=opener) as file:
         for block in blocks(response, most + 1 - start):
             file.write(block)
             so_far += len(block)

@@ -10,12 +10,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import airfl
+from airfl.cache import TAG_NAME
 from airfl.tasks.datasets import (
     cache,
     femnist,
@@ -53,7 +53,7 @@ def test_a_second_load_comes_from_the_cache(kept: Path, source: Path, monkeypatc
         same(raw, decoded)
         assert len(arrays_of(raw)) == 6
         assert all(isinstance(values, np.memmap) for values in arrays_of(raw).values())
-    assert [path.name for path in kept.iterdir()] == ["femnist"]
+    assert {path.name for path in kept.iterdir()} == {"CACHEDIR.TAG", "femnist"}
     monkeypatch.setenv("AIRFL_CACHE", str(kept.parent / "elsewhere"))
     with pytest.raises(NotDecodedError):
         load_from("femnist", [source])
@@ -142,7 +142,8 @@ DAMAGE: dict[str, Callable[[bytes], bytes | None]] = {
 def test_a_damaged_cache_is_rebuilt(kept: Path, source: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = femnist.load(source / "femnist")
     load_from("femnist", [source])
-    names = [path.relative_to(kept) for path in kept.rglob("*") if path.is_file()]
+    marks = (cache.MARKER_NAME, TAG_NAME)
+    names = [path.relative_to(kept) for path in kept.rglob("*") if path.is_file() and path.name not in marks]
     assert len(names) == 7
     for name in names:
         content = DAMAGE[damage]((kept / name).read_bytes())
@@ -313,14 +314,14 @@ def test_another_process_may_finish_first(
     load_from("femnist", [source])
     other = shutil.copytree(kept, kept.parent / "other")
     shutil.rmtree(kept)
-    clear = shutil.rmtree
+    clear = cache._remove
 
-    def clear_and_be_overtaken(folder: Path, **options: Any) -> None:
-        clear(folder, **options)
+    def clear_and_be_overtaken(folder: Path) -> None:
+        clear(folder)
         if not Path(folder).name.startswith("unfinished-"):
             shutil.copytree(other, kept, dirs_exist_ok=True)
 
-    monkeypatch.setattr(cache.shutil, "rmtree", clear_and_be_overtaken)
+    monkeypatch.setattr(cache, "_remove", clear_and_be_overtaken)
     raw = load_from("femnist", [source])
     same(raw, femnist.load(source / "femnist"))
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
@@ -336,15 +337,22 @@ def test_what_earlier_files_gave_does_not_pile_up(kept: Path, source: Path, tmp_
         os.utime(source / "femnist" / femnist.COMPACT, ns=(seed, seed))
         load_from("femnist", [source])
     assert len(list((kept / "femnist").iterdir())) == 2
-    abandoned, recent = kept / "femnist" / "unfinished-old", kept / "femnist" / "unfinished-new"
-    for folder in (abandoned, recent):
+    places = [kept / "femnist" / f"unfinished-{name}" for name in ("old", "new", "mine", "mixed")]
+    abandoned, recent, mine, mixed = places
+    for folder in places:
         folder.mkdir()
-        (folder / "train_inputs.npy").touch()
-    os.utime(abandoned, (0, 0))
+        (folder / "train_inputs.npy").write_bytes(b"half")
+        if folder is not mine:
+            (folder / cache.MARKER_NAME).write_bytes(cache.MARKER)
+    (mixed / "thesis.tex").touch()
+    for folder in (abandoned, mine, mixed):
+        os.utime(folder, (0, 0))
     os.utime(source / "femnist" / femnist.COMPACT, ns=(9, 9))
     load_from("femnist", [source])
     assert not abandoned.exists()
     assert recent.exists()
+    assert (mine / "train_inputs.npy").read_bytes() == b"half"  # nothing says that airfl has made it
+    assert {file.name for file in mixed.iterdir()} == {"thesis.tex", "train_inputs.npy", cache.MARKER_NAME}
 
 
 def test_a_loader_decodes_into_a_file_without_a_name(kept: Path) -> None:

@@ -157,7 +157,7 @@ class Fetcher:
 
     @property
     def part(self) -> Path:
-        return self.target / "set" / "data.bin.part"
+        return self.target / "set" / "data.bin.airfl-part"
 
     def place(self, path: Path, content: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

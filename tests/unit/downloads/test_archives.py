@@ -65,13 +65,14 @@ def test_a_member_that_is_there_is_not_overwritten(server: Server, fetch: Fetche
     assert all_files(fetch.target) == {f"set/{ONE}", f"set/{TWO}"}
 
 
-def test_an_archive_that_is_there_is_unpacked(server: Server, fetch: Fetcher) -> None:
-    """As after an interruption."""
+@pytest.mark.parametrize(("name", "stays"), [("set.tar.gz.airfl-part", False), ("set.tar.gz", True)])
+def test_an_archive_that_is_there_is_unpacked(name: str, stays: bool, server: Server, fetch: Fetcher) -> None:
+    """After an interruption; and where somebody has put it there, whose it is."""
     file = archive(server, list(MEMBERS.items()))
-    fetch.place(fetch.target / "set" / "set.tar.gz", server.files["/set.tar.gz"])
+    fetch.place(fetch.target / "set" / name, server.files["/set.tar.gz"])
     fetch(file)
     assert server.requests == []
-    assert all_files(fetch.target) == {f"set/{ONE}", f"set/{TWO}"}
+    assert all_files(fetch.target) == {f"set/{ONE}", f"set/{TWO}"} | ({f"set/{name}"} if stays else set())
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
@@ -81,7 +82,7 @@ def test_a_member_that_is_no_file_is_refused(server: Server, fetch: Fetcher, kin
     line = fetch.refused(archive(server, [(TWO, OTHER), (ONE, info)]))
     assert ONE in line
     assert "not a regular file" in line
-    assert all_files(fetch.target.parent) == {f"data/set/{TWO}", "data/set/set.tar.gz"}
+    assert all_files(fetch.target.parent) == {f"data/set/{TWO}", "data/set/set.tar.gz.airfl-part"}
 
 
 def test_a_missing_member_is_told(server: Server, fetch: Fetcher) -> None:

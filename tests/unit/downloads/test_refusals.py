@@ -47,7 +47,7 @@ def test_a_part_of_a_file_is_kept_but_not_named_the_file(server: Server, fetch: 
     line = fetch.refused(source(server.url("/data.bin")))
     assert "broken off" in line
     assert f"{HALF:,} of {len(CONTENT):,} bytes" in line
-    assert all_files(fetch.target) == {"set/data.bin.part"}
+    assert all_files(fetch.target) == {"set/data.bin.airfl-part"}
     assert fetch.part.read_bytes() == CONTENT[:HALF]
     assert len(server.requests) == QUICK.attempts
 
