@@ -23,6 +23,7 @@ from airfl.cell import (
     open_round,
     paper_cost_mb,
     release_event,
+    worst_round_epsilon,
 )
 from airfl.config import Settings
 from airfl.memory import store_bytes
@@ -32,6 +33,7 @@ from airfl.server import mean_weights
 from airfl.streams import Streams
 from airfl.tasks.models import MODELS
 from airfl.trace.schema import NORMALISED
+from airfl.uplinks.disclosure import Disclosure
 from channels.broadcast import Broadcast
 from channels.grid import GridUse
 
@@ -121,7 +123,7 @@ def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budge
         privacy_bound_binding_share=float(binding.mean()),
         noise_multiplier_min=multiplier,
         epsilon_paper=max(one.epsilon_paper for one in rounds),
-        epsilon_round_max=ledger.of_one_round(worst),
+        epsilon_round_max=worst_round_epsilon(cell, ledger, ((one.noise_multiplier, one.told) for one in rounds)),
         epsilon_round_max_as_poisson=ledger.of_one_round_as_poisson(worst),
         alignment_coefficient=coefficient,
         privacy_bound_binding=binding,
@@ -153,6 +155,7 @@ class _Round:
     silent: int
     bits: int
     epsilon_paper: float
+    told: Disclosure | None
 
 
 def _in_short(cell: Cell, opening: Opening, rounds: int) -> _Round:
@@ -169,6 +172,7 @@ def _in_short(cell: Cell, opening: Opening, rounds: int) -> _Round:
         bits=int(report.devices.bits.sum()),
         silent=int((report.devices.active == 0).sum()),
         epsilon_paper=claim.epsilon(report, rounds) if claim else math.nan,
+        told=opening.disclosure,
     )
 
 

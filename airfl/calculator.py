@@ -6,7 +6,7 @@ It is the radio side of a run with the same seed, round for round, as in a link 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.budget import cell_of, opened_rounds
-from airfl.cell import Cell, build_ledger, noise_multiplier, release_event
+from airfl.cell import Cell, build_ledger, noise_multiplier, release_event, worst_round_epsilon
 from airfl.config import Settings
 from airfl.privacy.accountants import accountant
 from airfl.privacy.accountants.bins import on_lattice
@@ -23,11 +23,12 @@ from airfl.privacy.accountants.loss_distributions import Attained
 from airfl.privacy.bounds import bounds
 from airfl.privacy.calibration import WouldDo, what_would_do
 from airfl.privacy.events import Adjacency, Composed, Event, as_poisson, composed, has_binomial, scaled
-from airfl.privacy.ledger import Participation
+from airfl.privacy.ledger import View
 from airfl.privacy.statement import Statement
 from airfl.report.numbers import figure
 from airfl.report.verdict import broken_claim
 from airfl.schemes.calibrated import participations_of
+from airfl.uplinks.disclosure import Disclosure
 
 Array = NDArray[np.float64]
 # Rounds of a run at which the curves of a figure are computed, and the share that their noise is rounded by.
@@ -55,8 +56,9 @@ class RunPrivacy:
     `accountant`, a proven upper bound; epsilon_lower: a proven lower bound on the epsilon of these noise multipliers,
     nan where none is known; epsilon_as_poisson: by the literature's convention; epsilon_rdp: by Renyi divergences, a
     looser upper bound; epsilon_at_least: epsilon_lower where a pair of neighbours is known that really pays it, else
-    nan. would_do: to end the run at `wanted` = privacy.epsilon;
-    alignment_coefficient: the largest beta that does, nan where there is none. nan for what does not exist.
+    nan; beta_tells: of who was selected, see `BetaTells`. would_do: to end the run at `wanted` = privacy.epsilon, with
+    a beta that tells nothing; alignment_coefficient: the largest beta that does, nan where there is none. nan for what
+    does not exist.
     """
 
     scheme: str
@@ -65,6 +67,7 @@ class RunPrivacy:
     devices: int
     statement: Statement
     csi_error: str
+    beta_tells: str
     accountant: str
     noise_multiplier_min: float
     noise_multiplier_median: float
@@ -119,12 +122,13 @@ class RunPrivacy:
 @dataclass(frozen=True)
 class Rounds:
     """What the rounds of a run release. events: of a device in them; devices: who was; claimed: by the paper after each
-    of them; multipliers: of the noise."""
+    of them; multipliers: of the noise; told: what beta told of who was in them."""
 
     events: tuple[Event, ...]
     devices: tuple[NDArray[np.int64], ...]
     claimed: Array
     multipliers: Array
+    told: tuple[Disclosure | None, ...]
 
 
 def privacy_of(settings: Settings, data_dir: str | Path | None = None) -> RunPrivacy:
@@ -135,9 +139,12 @@ def privacy_of(settings: Settings, data_dir: str | Path | None = None) -> RunPri
     statement, rounds = ledger.statement, rounds_of(cell)
     least = float(rounds.multipliers.min())
     worst = release_event(cell, least)
-    own = released(statement, rounds)
+    view = viewed(statement, rounds)
+    own = view.more()
     delta, binomial = statement.delta_of_noise, has_binomial(worst)
-    found = bounds(own, statement.adjacency, delta, statement.accountant)
+    discloses = any(told is not None for told in rounds.told)
+    found = bounds(own, statement.adjacency, delta, statement.accountant, lower=not discloses)
+    lower = view.at_least(own, delta) if discloses and not binomial else found.lower
     as_poisson, by_rdp = math.nan, math.nan
     if not binomial:
         as_poisson = bounds(conventional(statement, rounds), "add_remove", delta, lower=False).upper
@@ -149,18 +156,19 @@ def privacy_of(settings: Settings, data_dir: str | Path | None = None) -> RunPri
         devices=settings.run.devices,
         statement=statement,
         csi_error=settings.privacy.csi_error,
+        beta_tells=cell.beta_tells,
         accountant=ledger.accountant,
         noise_multiplier_min=least,
         noise_multiplier_median=float(np.median(rounds.multipliers)),
         claim_scope=claim.scope if claim else "none",
         epsilon_paper=float(rounds.claimed.max()),
         epsilon_paper_tables=claim.in_tables(settings.run.rounds) if claim and claim.in_tables else math.nan,
-        epsilon_round=ledger.of_one_round(worst),
+        epsilon_round=worst_round_epsilon(cell, ledger, zip(rounds.multipliers.tolist(), rounds.told, strict=True)),
         epsilon=found.upper,
-        epsilon_lower=found.lower,
+        epsilon_lower=lower,
         epsilon_as_poisson=as_poisson,
         epsilon_rdp=by_rdp,
-        epsilon_at_least=found.lower if statement.attained else math.nan,
+        epsilon_at_least=lower if statement.attained else math.nan,
         wanted=settings.privacy.epsilon,
         **_answers(cell, statement, least),
         released=rounds,
@@ -185,31 +193,30 @@ def unmet(settings: Settings, epsilon: float, data_dir: str | Path | None = None
 def rounds_of(cell: Cell) -> Rounds:
     """All rounds with their updates at their bound, and no learning."""
     claim = cell.recipe.claim
-    events, devices, claimed, multipliers = [], [], [], []
+    events, devices, claimed, multipliers, told = [], [], [], [], []
     for index, opening in enumerate(opened_rounds(cell)):
         report = opening.link.at_bound()
         multipliers.append(noise_multiplier(cell, report))
         events.append(release_event(cell, multipliers[-1]))
         devices.append(opening.devices)
+        told.append(opening.disclosure)
         claimed.append(claim.epsilon(report, index + 1) if claim else math.nan)
-    return Rounds(tuple(events), tuple(devices), np.array(claimed), np.array(multipliers))
+    return Rounds(tuple(events), tuple(devices), np.array(claimed), np.array(multipliers), tuple(told))
 
 
-def released(statement: Statement, rounds: Rounds) -> Composed:
-    """All that the observer sees of the device that pays most."""
-    if statement.hidden:
-        return composed(statement.of_round(event) for event in rounds.events)
-    own = Participation(statement.devices)
-    for event, devices in zip(rounds.events, rounds.devices, strict=True):
-        own.enter(event, devices)
-    return own.more()
+def viewed(statement: Statement, rounds: Rounds) -> View:
+    """All that the observer sees."""
+    view = View(statement)
+    for event, devices, told in zip(rounds.events, rounds.devices, rounds.told, strict=True):
+        view.enter(event, devices, told)
+    return view
 
 
 def conventional(statement: Statement, rounds: Rounds) -> Event:
     """The same by the literature's convention."""
     if statement.level == "client":
         return composed(map(statement.of_round_as_poisson, rounds.events))
-    return statement.of_round_as_poisson(released(statement, rounds))
+    return statement.of_round_as_poisson(viewed(statement, rounds).more())
 
 
 def curves(privacy: RunPrivacy) -> Curves:
@@ -225,7 +232,7 @@ def curves(privacy: RunPrivacy) -> Curves:
     figures["epsilon_rdp"] = _curve(statement, rounds, at, "rdp", statement.adjacency)
     figures["epsilon_as_poisson"] = _curve_as_poisson(statement, rounds, at)
     if statement.adjacency == "replace_one" and statement.attained:
-        figures["epsilon_at_least"] = _curve(statement, rounds, at, None, statement.adjacency)
+        figures["epsilon_at_least"] = _curve_at_least(statement, rounds, at)
     return Curves(at, figures)
 
 
@@ -239,29 +246,44 @@ def _curve(
 ) -> Array:
     """An accountant's figure after so many rounds of what the observer sees of the device that pays most; name: None
     for a lower bound."""
-    going_on = Attained(adjacency) if name is None else accountant(name, adjacency)
-    own, start, values = Participation(statement.devices), 0, []
-    for end in at.tolist():
-        part = rounds.events[start:end]
-        if statement.hidden:
-            rounded = on_lattice(part, LATTICE_OF_CURVES, upwards=name is None).parts
-            new = Composed(tuple((statement.of_round(event), times) for event, times in rounded))
-        else:
-            for event, devices in zip(part, rounds.devices[start:end], strict=True):
-                own.enter(event, devices)
-            new = own.more()
+    going_on, values = Attained(adjacency) if name is None else accountant(name, adjacency), []
+    for new, _ in _seen(statement, rounds, at, upwards=name is None):
         going_on.compose(change(new))
         values.append(going_on.epsilon(statement.delta_of_noise))
-        start = end
     return np.array(values)
+
+
+def _seen(
+    statement: Statement, rounds: Rounds, at: NDArray[np.int64], upwards: bool = False
+) -> Iterator[tuple[Event, View]]:
+    """What has come since the point before, and all that the observer has seen; upwards: for a lower bound."""
+    view, start = View(statement), 0
+    for end in at.tolist():
+        for index in range(start, end):
+            view.enter(rounds.events[index], rounds.devices[index], rounds.told[index])
+        new: Event = view.more()
+        yield on_lattice([new], LATTICE_OF_CURVES, upwards=upwards) if statement.hidden else new, view
+        start = end
 
 
 def _curve_as_poisson(statement: Statement, rounds: Rounds, at: NDArray[np.int64]) -> Array:
     """By the convention a device is hidden from everybody, a record by its mini-batches."""
     if statement.level == "record":
         return _curve(statement, rounds, at, "auto", "add_remove", as_poisson)
-    poisson = replace(statement, sampling="poisson", observer="third_party")
-    return _curve(poisson, rounds, at, "auto", "add_remove")
+    poisson = replace(statement, sampling="poisson", observer="third_party", granted=False)
+    return _curve(poisson, replace(rounds, told=(None,) * len(rounds.events)), at, "auto", "add_remove")
+
+
+def _curve_at_least(statement: Statement, rounds: Rounds, at: NDArray[np.int64]) -> Array:
+    """A lower bound after so many rounds; where beta tells of the devices, of one of them as it was by then."""
+    if all(told is None for told in rounds.told):
+        return _curve(statement, rounds, at, None, statement.adjacency)
+    so_far: list[tuple[Event, int]] = []
+    values = []
+    for new, view in _seen(statement, rounds, at, upwards=True):
+        so_far.append((new, 1))
+        values.append(view.at_least(Composed(tuple(so_far)), statement.delta_of_noise))
+    return np.fmax.accumulate(np.array(values))
 
 
 def _answers(cell: Cell, statement: Statement, multiplier: float) -> dict[str, Any]:

@@ -5,6 +5,7 @@ A round of learning starts from it; a link budget is made of it alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -16,18 +17,19 @@ from scipy.optimize import brentq
 from airfl.choice import check_energy_budget, choose, rates, round_costs
 from airfl.config import Settings
 from airfl.downlink import broadcast
-from airfl.errors import UserError
+from airfl.errors import AlignmentError, UserError
 from airfl.privacy.accountants import accountant_of_settings
 from airfl.privacy.events import Event
 from airfl.privacy.ledger import PrivacyLedger
-from airfl.privacy.statement import statement_of
+from airfl.privacy.statement import BetaTells, Statement, statement_of
 from airfl.radio import Radio, build_radio, check_radio, check_size
 from airfl.schemes import fitted, link_of, scheme
 from airfl.schemes.recipe import LinkKind, Problem, Recipe
 from airfl.selection import SELECTIONS, Ids, Memory
 from airfl.stages import MessageBound, bound_after
 from airfl.streams import Streams
-from airfl.uplinks import Link, LinkReport, Terms
+from airfl.uplinks import AnalogUplink, Link, LinkReport, Terms
+from airfl.uplinks.disclosure import Disclosure
 from channels.broadcast import Broadcast
 from channels.csi import ChannelEstimate, ChannelState, Knowledge
 from channels.frame import Frame
@@ -42,6 +44,13 @@ Array = NDArray[np.float64]
 MOST_OWN_NOISE, OWN_NOISE_ACCURACY = 64.0, 1e-9
 # Standard deviation on an entry that single precision carries.
 LARGEST_NOISE = 1e20
+# Rounds by which ways of settling beta are compared.
+ROUNDS_TO_COMPARE = 8
+# By how much the next way, which takes more knowledge of the channels, has to be better.
+WORTH_IT = 1.1
+# Of the population's channels, coefficients up to which they are computed in every round to tell what beta discloses;
+# beyond, the observer is granted who was selected.
+MOST_COEFFICIENTS = 200_000
 # Of the formulas: below them they have no digits left.
 SMALLEST_EPSILON, SMALLEST_DELTA = 1e-10, 1e-100
 
@@ -51,7 +60,8 @@ class Cell:
     """Population, radio and scheme, as they hold for all rounds.
 
     dimension: d; link: what carries the messages; bound: on one message; frame: its resource elements; power_limits:
-    P_i over the radio's energy unit, [N]; weights: of the mean, [N]; samples: of the device that has fewest.
+    P_i over the radio's energy unit, [N]; weights: of the mean, [N]; samples: of the device that has fewest; statement:
+    what its privacy figures are for.
     """
 
     settings: Settings
@@ -65,6 +75,31 @@ class Cell:
     power_limits: Array
     weights: Array
     samples: int
+    statement: Statement
+
+    @cached_property
+    def everybody_sets_beta(self) -> bool:
+        """Whether beta follows from all N devices, selected or not."""
+        uplink = self.recipe.uplink
+        return isinstance(uplink, AnalogUplink) and uplink.control.alignment == "population"
+
+    @cached_property
+    def beta_tells(self) -> BetaTells:
+        """What the privacy figures say of a beta that follows from who was selected, see `BetaTells`."""
+        uplink, statement = self.recipe.uplink, self.statement
+        if not isinstance(uplink, AnalogUplink) or not statement.sampled or not uplink.control.sample_sets_beta:
+            return "nothing"
+        if statement.gains == "private":
+            return "unknown"
+        limits = self.power_limits * self.weights**-2.0
+        tie = len(np.unique(limits)) < len(limits) or self.radio.law is None
+        exact = uplink.control.one_by_one(self.settings.antennas.count) and _population_fits(self) and not tie
+        return "exact" if exact and not statement.granted else "granted"
+
+    @cached_property
+    def discloses(self) -> bool:
+        """Whether beta tells the observer who was selected, and nothing else does."""
+        return self.beta_tells in ("exact", "granted") and self.statement.hidden
 
     @property
     def memory(self) -> Memory:
@@ -100,7 +135,8 @@ class Cell:
 class Opening:
     """A round before anybody trains. devices: S^t, ids, [r]; knowledge: of their channels; link: open to them; memory:
     of selection, after this round; broadcast: what the downlink takes, None where it is ideal; own_noise: of the
-    devices, over what their stages have by themselves."""
+    devices, over what their stages have by themselves; disclosure: what beta tells of who was selected, None where it
+    follows from something else."""
 
     devices: Ids
     knowledge: Knowledge
@@ -108,6 +144,7 @@ class Opening:
     memory: Memory
     broadcast: Broadcast | None
     own_noise: float = 1.0
+    disclosure: Disclosure | None = None
 
     @property
     def channel(self) -> ChannelState:
@@ -124,6 +161,8 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
     """The cell of these settings for a model of d = `dimension` parameters; weights: of the devices' updates, [N];
     samples: m, of the device that has fewest."""
     settings = fitted(settings)
+    if settings.power.alignment == "auto":
+        return _best_aligned(settings, dimension, weights, samples)
     check_radio(settings)
     if settings.delta < SMALLEST_DELTA:
         raise UserError(f"privacy.delta: at least {SMALLEST_DELTA:g} is wanted, not {settings.delta:g}; give more")
@@ -140,6 +179,8 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
     frame = radio.frame(bound.entries if link == "analog" else max(bound.entries, 2 * radio.grid.used_subcarriers))
     hears = SELECTIONS[settings.selection.kind].hears
     rows = (settings.selection.candidates or settings.run.devices) if hears else settings.run.selected
+    if link == "analog" and settings.power.alignment == "population":
+        rows = settings.run.devices
     check_size(settings, bound.entries, rows, frame.blocks)
     cell = Cell(
         settings=settings,
@@ -153,9 +194,42 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
         power_limits=radio.power_limits(dimension),
         weights=weights,
         samples=samples,
+        statement=_statement(settings, recipe, bound, link),
     )
     check_energy_budget(cell)
     return cell
+
+
+def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: int) -> Cell:
+    """The cell with power.alignment = "auto" settled: by the selected devices, unless the account grants the observer
+    who they were, so that the noise it asks for may be dearer than a beta that does not tell."""
+
+    def aligned(alignment: str) -> Cell:
+        return build_cell(settings.resolved(power={"alignment": alignment}), dimension, weights, samples)
+
+    best = aligned("sample")
+    if not best.statement.granted or not best.statement.sampled or settings.run.rounds < 1:
+        return best
+    for alignment in ("schedule", "population"):
+        try:
+            other = aligned(alignment)
+        except AlignmentError:
+            continue  # this scheme, policy or radio has no such beta
+        if _signal_over_noise(other) > _signal_over_noise(best) + np.log(WORTH_IT):
+            best = other
+    return best
+
+
+def _signal_over_noise(cell: Cell) -> float:
+    """Of the decoded mean: the share of the selected devices that is heard over the noise on an entry, mean of the
+    logarithm over the first rounds."""
+    logs = []
+    for index in range(min(cell.settings.run.rounds, ROUNDS_TO_COMPARE)):
+        report = open_round(cell, index, cell.memory).link.at_bound()
+        heard = float(report.devices.active.sum()) / cell.settings.run.selected
+        noise = np.hypot(report.noise_std, cell.bound.noise_std * report.own_noise_gain)
+        logs.append(np.log(heard / noise) if heard and noise else -np.inf)
+    return float(np.mean(logs))
 
 
 def open_round(cell: Cell, round_index: int, memory: Memory, device: device | str = "cpu") -> Opening:
@@ -164,6 +238,8 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
     devices, knowledge, candidates, rows = choose(cell, round_index, memory)
     divisor = len(devices) if SELECTIONS[settings.selection.kind].among else settings.run.selected
     weights = cell.weights[devices]
+    if cell.everybody_sets_beta:
+        candidates, rows = np.arange(settings.run.devices), devices  # all of them are estimated
     terms = Terms(
         knowledge=knowledge,
         frame=cell.frame,
@@ -186,6 +262,8 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
         record=settings.trace.records_signals(round_index),
         multipath=radio.multipath(round_index, devices, cell.frame),
     )
+    if cell.everybody_sets_beta or (cell.discloses and _population_fits(cell)):
+        terms = replace(terms, population=_everybody(cell, terms))
     link = cell.recipe.uplink.open(terms)
     if cell.recipe.noise_target is not None:
         terms = _filled(cell, terms, cell.recipe.noise_target)
@@ -196,7 +274,50 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
     downlink = None
     if settings.grid.downlink:
         downlink = broadcast(settings, radio, cell.dimension, knowledge, cell.bound.mask_bits)
-    return Opening(devices, knowledge, link, memory, downlink, terms.own_noise)
+    return Opening(devices, knowledge, link, memory, downlink, terms.own_noise, _disclosure(cell, terms))
+
+
+def _population_fits(cell: Cell) -> bool:
+    blocks, subcarriers = cell.radio.observed_shape(cell.frame)
+    antennas = cell.settings.antennas.count
+    return cell.settings.run.devices * antennas * blocks * subcarriers <= MOST_COEFFICIENTS
+
+
+def _everybody(cell: Cell, terms: Terms) -> Terms | None:
+    """The terms of all devices; where some channel is not finite None, or those of the others if they set beta."""
+    everyone = np.arange(cell.settings.run.devices)
+    knowledge = cell.radio.know(terms.round_index, everyone, cell.frame, cell.entry_limits)
+    finite = knowledge.finite
+    if not finite.all():
+        if not cell.everybody_sets_beta:
+            return None
+        everyone, knowledge = everyone[finite], knowledge.take(np.flatnonzero(finite))
+    weights = cell.weights[everyone]
+    return replace(
+        terms,
+        knowledge=knowledge,
+        power_limits=cell.power_limits[everyone],
+        rms_norms=cell.bound.rms * weights,
+        peak_norms=cell.bound.peak * weights,
+        weights=weights,
+        ids=everyone,
+        element_power=cell.element_power[everyone],
+        multipath=None,
+        population=None,
+    )
+
+
+def _disclosure(cell: Cell, terms: Terms) -> Disclosure | None:
+    """What beta tells of who was selected, None where it tells nothing that is accounted."""
+    if not cell.discloses:
+        return None
+    assert isinstance(cell.recipe.uplink, AnalogUplink)
+    return cell.recipe.uplink.control.disclosure(terms, poisson=cell.statement.sampling == "poisson")
+
+
+def disclosure_again(cell: Cell, round_index: int) -> Disclosure | None:
+    """What beta told in a round that is over. Only blind selection hides anybody, and it remembers nothing."""
+    return open_round(cell, round_index, cell.memory).disclosure if cell.discloses else None
 
 
 def _filled(cell: Cell, terms: Terms, target: float) -> Terms:
@@ -246,14 +367,28 @@ def release_event(cell: Cell, multiplier: float) -> Event:
     return cell.recipe.release.event(multiplier)
 
 
+def worst_round_epsilon(cell: Cell, ledger: PrivacyLedger, rounds: Iterable[tuple[float, Disclosure | None]]) -> float:
+    """Tight epsilon of the round that costs most by itself, of (noise multiplier, what beta told)."""
+    worst: dict[tuple[bool, int, int] | None, tuple[float, Disclosure | None]] = {}
+    for multiplier, told in rounds:
+        kind = None if told is None else (len(told.named) > 0, told.sample, told.pool)
+        if kind not in worst or multiplier < worst[kind][0]:
+            worst[kind] = multiplier, told
+    return max(ledger.of_one_round(release_event(cell, least), told) for least, told in worst.values())
+
+
 def build_ledger(cell: Cell) -> PrivacyLedger:
     """The ledger of a run of this cell; UserError where its accountant has no bound for what is released."""
     release = cell.recipe.release
-    statement = statement_of(cell.settings, release.level, cell.link)
-    statement = replace(statement, attained=statement.attained and release.attained and not _own_noise_is_bounded(cell))
     release.check(SELECTIONS[cell.settings.selection.kind].sampling)
     with accountant_of_settings():
-        return PrivacyLedger(statement, like=release.event(1.0))
+        return PrivacyLedger(cell.statement, like=release.event(1.0))
+
+
+def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> Statement:
+    statement = statement_of(settings, recipe.release.level, link, recipe.calibrated)
+    bounded = link == "analog" and bound.noise_std > 0 and _own_noise_is_bounded(settings)
+    return replace(statement, attained=statement.attained and recipe.release.attained and not bounded)
 
 
 def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> None:
@@ -288,11 +423,8 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
         raise UserError(f"scheme.link: messages of scheme {settings.scheme.name!r} have no bound to set a power by")
 
 
-def _own_noise_is_bounded(cell: Cell) -> bool:
-    """Whether less of the devices' own noise may be counted than there is: over coefficients that differ the least
-    counts, and against the server often only a device's own."""
-    if cell.link != "analog" or not cell.bound.noise_std:
-        return False
-    settings = cell.settings
+def _own_noise_is_bounded(settings: Settings) -> bool:
+    """Whether less of the devices' own noise may be counted than arrives over an analog link: over coefficients that
+    differ the least counts, and against the server often only a device's own."""
     # At the antennas, or under phases that are not known, the others' noise is not counted.
     return settings.channel.fading in SELECTIVE_MODELS or settings.privacy.observer == "server"

@@ -34,6 +34,10 @@ def one_line(message: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
 
 
+class AlignmentError(UserError):
+    """power.alignment asks for a beta that these settings have none of."""
+
+
 class DivergedError(UserError):
     """Numbers of a run are no numbers any more. One line: round, device where it is one's, what may help."""
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.cell import Cell, Opening, noise_multiplier, open_round, release_event
+from airfl.cell import Cell, Opening, disclosure_again, noise_multiplier, open_round, release_event
 from airfl.computation import Computation
 from airfl.config import Settings
 from airfl.finite import check_losses, check_model, keep_finite
@@ -168,14 +168,16 @@ def account(world: World, exchanged: Exchange, rounds: int, compose: bool) -> Re
     multiplier = noise_multiplier(world.cell, report)
     last = rounds == world.cell.settings.run.rounds
     event = release_event(world.cell, multiplier)
-    privacy = world.ledger.record(event, compose, exchanged.opening.devices, last)
+    opening = exchanged.opening
+    privacy = world.ledger.record(event, compose, opening.devices, last, opening.disclosure)
     return record_privacy(world.cell, report, privacy, multiplier, rounds)
 
 
 def account_again(world: World, record: Record, rounds: int) -> None:
     """Enter a round that is done already into a ledger that has seen those before it, by its record."""
     event = release_event(world.cell, float(record["noise_multiplier"]))
-    world.ledger.enter(event, is_evaluated(world.cell.settings, rounds), record["device_id"])
+    told = disclosure_again(world.cell, rounds - 1)
+    world.ledger.enter(event, is_evaluated(world.cell.settings, rounds), record["device_id"], told)
 
 
 def is_evaluated(settings: Settings, rounds: int) -> bool:

@@ -67,6 +67,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
         "sampling": statement.sampling,
         "observer": statement.observer,
         "csi_error": settings.privacy.csi_error,
+        "beta_tells": cell.beta_tells,
     }
     writer.annotate("epsilon", {**own, "accountant": ledger.accountant})
     writer.annotate("epsilon_round", {**own, "accountant": "closed form"})

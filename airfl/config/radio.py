@@ -170,6 +170,14 @@ class PowerSettings(Section):
     coefficient: Scale | None = Field(
         None, description="beta that inversion aims at; who cannot reach it is silent. Default: what all can reach"
     )
+    alignment: Literal["auto", "sample", "population", "schedule"] = Field(
+        "auto",
+        description="what settles beta: sample = the least reach of the selected devices (PFELS, eq. 36), which tells "
+        "an observer who knows the gains who was selected; population = the least reach of all N devices, all of which "
+        "send pilots; schedule = power.coefficient, or else the privacy bound, in every round, and a device that "
+        "cannot reach it is silent; auto = sample, but under privacy.bound = accountant whichever of them delivers the "
+        "most signal over noise",
+    )
     average_over: Literal["round", "fading"] = Field(
         "round", description="the limit holds in every round, or on the mean over fades (truncated-inversion)"
     )

@@ -172,6 +172,12 @@ class PrivacySettings(Section):
         "asked them and sees the raw samples of all antennas; auto = third_party, or server where it sees single "
         "messages",
     )
+    gains: Literal["public", "private"] = Field(
+        "public",
+        description="whether a third party knows the channel gains and power limits of all devices: public = it does, "
+        "so that a beta which follows from the selected devices tells of them, which is accounted; private = it does "
+        "not, and beta is taken to tell nothing of who was selected, which no proof covers",
+    )
     csi_error: Literal["realised", "quantile", "unbounded"] = Field(
         "realised",
         description="how a contribution that arrives stronger than beta, the channel being known imperfectly, counts: "

@@ -1,15 +1,16 @@
 """The ledger of a run: every round an event, what one round costs, what all rounds cost.
 
-beta^t follows from channel state and limits of the selected devices, which are taken to be public. Where chance hides
-who took part, the rounds are amplified; where the observer knows it, or the channel decides it, everybody pays for each
-of their own rounds in full, and the figure is that of whoever pays most.
+Where chance hides who took part, the rounds are amplified; where the observer knows it, or the channel decides it,
+everybody pays for each of their own rounds in full, and the figure is that of whoever pays most. Where beta^t follows
+from the selected devices and the observer knows all gains, it is both: those that beta names pay in full, the others
+are hidden among those that beta leaves possible (see `Disclosure`).
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,13 +24,17 @@ from airfl.privacy.events import (
     Composed,
     Event,
     Gaussian,
+    NonPrivate,
     Release,
+    Sampled,
     composed,
     has_binomial,
     inverse_square,
+    noise_of,
     releases,
 )
 from airfl.privacy.statement import Statement
+from airfl.uplinks.disclosure import Disclosure, followed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +45,10 @@ FEW = 48
 LATTICE = 0.005
 # A lower bound may be a little too low.
 COARSE_BINS = 0.05
+# Sizes of the pool that hides a sample are a factor of e^POOLS apart.
+POOLS = 0.01
+# Different releases that are kept of one device.
+MOST_FOLLOWED = 256
 
 
 @dataclass(frozen=True)
@@ -69,12 +78,12 @@ class PrivacyLedger:
         self._delta = statement.delta_of_noise
         self._own = accountant(statement.accountant, statement.adjacency)
         self._poisson = accountant("auto", "add_remove")
-        self._participation = Participation(0 if statement.hidden else statement.devices)
+        self._view = View(statement)
         self._pending: list[Event] = []
         self._entered: dict[Event, int] = {}
         self._many = False
         self._binomial = False
-        self._one_round = functools.lru_cache(maxsize=64)(self._figure)
+        self._one_round = functools.lru_cache(maxsize=256)(self._figure)
 
     @property
     def released(self) -> Composed:
@@ -82,9 +91,13 @@ class PrivacyLedger:
         gives away no more, in bins."""
         return Composed(tuple(self._entered.items()))
 
-    def of_one_round(self, event: Event) -> float:
-        """Tight epsilon of such a round by itself; nothing is entered."""
-        return self._one_round(self.statement.of_round(event), self.statement.adjacency)
+    def of_one_round(self, event: Event, disclosure: Disclosure | None = None) -> float:
+        """Tight epsilon of such a round by itself, of whoever pays most; nothing is entered."""
+        adjacency = self.statement.adjacency
+        hidden = self._one_round(self.statement.of_round(event, disclosure), adjacency)
+        if disclosure is None or not len(disclosure.named):
+            return hidden
+        return max(hidden, self._one_round(event, adjacency))
 
     def of_one_round_as_poisson(self, event: Event) -> float:
         """The same accounted as Poisson sampling; nan for binomial noise, of which nothing is known there."""
@@ -93,30 +106,41 @@ class PrivacyLedger:
         return self._one_round(self.statement.of_round_as_poisson(event), "add_remove")
 
     def record(
-        self, event: Event, compose: bool, devices: NDArray[np.int64] | None = None, last: bool = False
+        self,
+        event: Event,
+        compose: bool,
+        devices: NDArray[np.int64] | None = None,
+        last: bool = False,
+        disclosure: Disclosure | None = None,
     ) -> PrivacyFigures:
         """Enter a round of these devices (None: of all). After one without privacy everything is inf.
 
-        last: of the run, so that the figure that only then is wanted is computed too.
+        last: of the run, so that the figure that only then is wanted is computed too; disclosure: what beta tells of
+        who was selected, None for nothing.
         """
-        own, poisson = self.enter(event, compose, devices)
-        return PrivacyFigures(self.of_one_round(event), own, poisson, self._at_least(own) if last else math.nan)
+        own, poisson = self.enter(event, compose, devices, disclosure)
+        one = self.of_one_round(event, disclosure)
+        return PrivacyFigures(one, own, poisson, self._at_least(own) if last else math.nan)
 
-    def enter(self, event: Event, compose: bool, devices: NDArray[np.int64] | None = None) -> tuple[float, float]:
+    def enter(
+        self,
+        event: Event,
+        compose: bool,
+        devices: NDArray[np.int64] | None = None,
+        disclosure: Disclosure | None = None,
+    ) -> tuple[float, float]:
         """Enter a round without asking what it costs by itself; epsilon and epsilon as Poisson so far, where composed.
 
         A ledger that was told the rounds of another one in this way goes on as that one does.
         """
         self._pending.append(event)
-        if not self.statement.hidden:
-            self._participation.enter(event, devices)
+        self._view.enter(event, devices, disclosure)
         self._binomial |= has_binomial(event)
         return self._composed() if compose else (math.nan, math.nan)
 
     def _composed(self) -> tuple[float, float]:
         statement, rounds, self._pending = self.statement, self._pending, []
-        own = self._participation.more()
-        seen = composed(map(statement.of_round, rounds)) if statement.hidden else own
+        seen = self._view.more()
         for event, times in seen.parts:
             self._entered[event] = self._entered.get(event, 0) + times
         if self._many or len(self._entered) > FEW:
@@ -126,7 +150,7 @@ class PrivacyLedger:
         if self._binomial:
             return self._own.epsilon(self._delta), math.nan
         # By the convention a device is hidden even from somebody who knows who took part.
-        conventional = rounds if statement.level == "client" else [own]
+        conventional = rounds if statement.level == "client" else [seen]
         self._poisson.compose(self._rounded(composed(map(statement.of_round_as_poisson, conventional))))
         return self._own.epsilon(self._delta), self._poisson.epsilon(self._delta)
 
@@ -140,10 +164,103 @@ class PrivacyLedger:
             return math.nan
         if math.isinf(own):
             return own
-        return least(self.released, self.statement.adjacency, self._delta)
+        return self._view.at_least(self.released, self._delta)
 
     def _figure(self, event: Event, adjacency: Adjacency) -> float:
         return epsilon(event, adjacency, self._delta)
+
+
+class View:
+    """What the observer sees of a run: for an upper bound everything that any one device may have paid, for a lower one
+    what a certain device did pay.
+
+    Devices that beta names are kept by device, as in `Participation`; everybody counts as hidden in every round, which
+    bounds those that were named, or could not have been in it.
+    """
+
+    def __init__(self, statement: Statement) -> None:
+        self._statement = statement
+        self._participation = Participation(statement.devices)
+        self._new: dict[Event, int] = {}
+        self._followed = followed(statement.devices).tolist()
+        self._paid: list[dict[Event, int]] = [{} for _ in self._followed]
+        self._named: dict[int, dict[Event, int]] = {}
+        self._discloses = False
+
+    def enter(self, event: Event, devices: NDArray[np.int64] | None, disclosure: Disclosure | None) -> None:
+        """A round of these devices (None: of all), and what beta told of them."""
+        if not self._statement.hidden:
+            self._participation.enter(event, devices)
+            return
+        hidden = self._statement.of_round(event, coarser(disclosure, self._statement.devices))
+        self._new[hidden] = self._new.get(hidden, 0) + 1
+        if disclosure is None:
+            return
+        self._discloses = True
+        self._participation.enter(event, disclosure.named)
+        if disclosure.exact:
+            self._follow(event, disclosure)
+
+    def more(self) -> Composed:
+        """What has come since this was asked before."""
+        new, self._new = self._new, {}
+        return Composed((*new.items(), *self._participation.more().parts))
+
+    def pairs(self, released: Event) -> list[Event]:
+        """Of some devices what they paid, one of which is likely to have paid most; released: of all rounds."""
+        if not self._discloses:
+            return [released]
+        likely = [max(paid, key=_weight, default={}) for paid in (self._paid, self._named.values())]
+        return [Composed(tuple(paid.items())) for paid in likely if paid]
+
+    def at_least(self, released: Event, delta: float) -> float:
+        """What a pair of neighbours pays for certain, a lower bound on epsilon; nan where no such pair is known."""
+        found = [least(pair, self._statement.adjacency, delta) for pair in self.pairs(released)]
+        return max(found, default=math.nan)
+
+    def _follow(self, event: Event, disclosure: Disclosure) -> None:
+        """Some devices, and whoever is named: of these what they paid by name, which is no more than all they did."""
+        for device in disclosure.named.tolist():
+            _count(self._named.setdefault(device, {}), event)
+        hidden = self._statement.of_round(event, coarser(disclosure, self._statement.devices, upwards=True))
+        for device, paid, is_hidden in zip(self._followed, self._paid, disclosure.hidden.tolist(), strict=True):
+            if is_hidden:
+                _count(paid, hidden)
+            elif device in disclosure.named:
+                _count(paid, event)
+
+
+def _count(counts: dict[Event, int], event: Event) -> None:
+    counts[event] = counts.get(event, 0) + 1
+    if len(counts) > MOST_FOLLOWED:
+        coarse = binned(Composed(tuple(counts.items())), COARSE_BINS, upwards=True)
+        counts.clear()
+        for part, times in coarse.parts:
+            counts[part] = counts.get(part, 0) + times
+
+
+def _weight(paid: dict[Event, int]) -> float:
+    """By which one device is known to have paid more than another: no more than a choice of who is accounted."""
+    total = 0.0
+    for release, count in releases(Composed(tuple(paid.items()))):
+        if isinstance(release, NonPrivate):
+            return math.inf
+        rate = release.rate if isinstance(release, Sampled) else 1.0
+        total += count * rate * inverse_square(noise_of(release).noise_multiplier)
+    return total
+
+
+def coarser(disclosure: Disclosure | None, devices: int, upwards: bool = False) -> Disclosure | None:
+    """The same with its pool rounded down (upwards: up) to one of few sizes, so that rounds share what is computed of
+    them: N and those a factor of e^POOLS apart, but not less than the sample."""
+    if disclosure is None or not disclosure.pool:
+        return disclosure
+    steps = math.log(devices / disclosure.pool) / POOLS
+    if upwards:
+        pool = math.ceil(devices * math.exp(-math.floor(steps) * POOLS))
+    else:
+        pool = math.floor(devices * math.exp(-math.ceil(steps) * POOLS))
+    return replace(disclosure, pool=max(min(pool, devices), disclosure.sample, 1))
 
 
 class Participation:

@@ -6,14 +6,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from airfl.errors import UserError
-from airfl.privacy.events import Adjacency, Event, FixedSizeSampled, PoissonSampled, as_poisson
+from airfl.privacy.events import NOTHING, Adjacency, Event, FixedSizeSampled, PoissonSampled, as_poisson
 from airfl.selection import SELECTIONS, Sampling
 
 if TYPE_CHECKING:
     from airfl.config.settings import Settings
+    from airfl.uplinks.disclosure import Disclosure
 
 Level = Literal["client", "record"]
 Observer = Literal["third_party", "server"]
+Gains = Literal["public", "private"]
+BetaTells = Literal["nothing", "exact", "granted", "unknown"]
+"""Of who was selected, where that is kept from the observer. nothing: beta does not follow from them, or there is none;
+exact: accounted as it is; granted: accounted as more than it may tell; unknown: accounted as if it told nothing, which
+rests on gains that the observer does not know."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,9 @@ class Statement:
     level: whose data is protected; sampling: what hides who took part, as far as anything does; selected, devices: r
     and N of the sample of devices; observer: from whom; delta: of the statement; tail: the part of it that pays for
     noise multipliers that are no bounds for certain; accountant: a name of the table; attained: whether
-    neighbours exist that really pay what is accounted, so that it can be bounded from below.
+    neighbours exist that really pay what is accounted, so that it can be bounded from below; gains: whether the
+    observer knows all devices' channel gains and power limits; granted: whether it is granted who took part, as beta
+    tells of them in a way that is not known in advance.
     """
 
     level: Level
@@ -35,6 +43,8 @@ class Statement:
     tail: float = 0.0
     accountant: str = "auto"
     attained: bool = True
+    gains: Gains = "public"
+    granted: bool = False
 
     @property
     def adjacency(self) -> Adjacency:
@@ -49,23 +59,37 @@ class Statement:
     @property
     def hidden(self) -> bool:
         """Whether the observer cannot tell which devices took part."""
+        return self.sampled and not self.granted
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the observer is not told by anybody which devices took part: beta may still tell."""
         return self.level == "client" and self.sampling != "by_channel" and self.observer == "third_party"
 
-    def of_round(self, event: Event) -> Event:
-        """What a round releases that somebody was in with this event, as the observer sees it."""
+    def of_round(self, event: Event, disclosure: Disclosure | None = None) -> Event:
+        """What a round releases that somebody was in with this event, as the observer sees it.
+
+        disclosure: what beta tells of who was in it, None for nothing; the event is then that of whoever is still
+        hidden, and nothing where nobody is.
+        """
         if not self.hidden:
             return event
+        if disclosure is not None and not disclosure.pool:
+            return NOTHING
         if self.sampling == "poisson":
             return PoissonSampled(self.selected / self.devices, event)
-        return FixedSizeSampled(self.selected, self.devices, event)
+        if disclosure is None:
+            return FixedSizeSampled(self.selected, self.devices, event)
+        return FixedSizeSampled(disclosure.sample, disclosure.pool, event) if disclosure.sample else NOTHING
 
     def of_round_as_poisson(self, event: Event) -> Event:
         """The same by the literature's convention: Poisson samples, of devices or of records."""
         return PoissonSampled(self.selected / self.devices, event) if self.level == "client" else as_poisson(event)
 
 
-def statement_of(settings: Settings, level: Level, link: str) -> Statement:
-    """Of a run over that link.
+def statement_of(settings: Settings, level: Level, link: str, calibrated: bool = False) -> Statement:
+    """Of a run over that link. calibrated: whether its noise follows the accountant, and so has to be enough whatever
+    beta turns out to tell.
 
     Client level: without secure aggregation a digital server sees single messages, and knows whom it asked. Record
     level: against the server, who sees each device's message; the sample that hides is that of a device's records.
@@ -89,4 +113,12 @@ def statement_of(settings: Settings, level: Level, link: str) -> Statement:
         tail=settings.csi_tail if client else 0.0,
         accountant=settings.privacy.accountant,
         attained=not client or settings.privacy.csi_error == "realised",
+        gains=settings.privacy.gains,
+        granted=calibrated and link == "analog" and settings.privacy.gains == "public" and _beta_tells(settings),
     )
+
+
+def _beta_tells(settings: Settings) -> bool:
+    """Whether beta follows from who was selected, and not from a schedule or from everybody."""
+    power = settings.power
+    return power.divide_by == "active" or (power.alignment in ("auto", "sample") and power.coefficient is None)

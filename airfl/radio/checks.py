@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from airfl.config import Settings
-from airfl.errors import UserError
+from airfl.errors import AlignmentError, UserError
 from airfl.memory import machine_bytes
 from airfl.radio.parts import (
     base_height_m,
@@ -174,6 +174,7 @@ def _check_power(settings: Settings) -> None:
                 f"power.{key}: how combined antennas fade is not known (given: antennas.count = "
                 f"{settings.antennas.count}); {remedy}, or one antenna"
             )
+    _check_alignment(settings, one_gain)
     if power.divide_by == "active" and SELECTIONS[settings.selection.kind].sampling == "poisson":
         raise UserError(
             'power.divide_by: "active" tells how many a Poisson sample has, which no privacy figure allows for; take '
@@ -183,6 +184,28 @@ def _check_power(settings: Settings) -> None:
         raise UserError(
             'power.divide_by: "expected" needs a policy with a threshold and a fading law that is known (given: '
             f'{power.policy!r}, {settings.channel.fading!r}); take "selected" or "active"'
+        )
+
+
+def _check_alignment(settings: Settings, one_gain: bool) -> None:
+    power = settings.power
+    if power.alignment in ("auto", "sample"):
+        return
+    if not POLICIES[power.policy].announces:
+        able = ", ".join(name for name, entry in POLICIES.items() if entry.announces)
+        raise AlignmentError(
+            f"power.alignment: policy {power.policy!r} takes beta from the devices that send (given: "
+            f"{power.alignment!r}); take sample, or power.policy = {able}"
+        )
+    if power.alignment == "population" and power.coefficient is not None:
+        raise AlignmentError(
+            f"power.coefficient: power.alignment = 'population' takes beta from the channels (given: "
+            f"{power.coefficient:g}); take schedule, or leave the coefficient out"
+        )
+    if power.alignment == "population" and not one_gain:
+        raise AlignmentError(
+            "power.alignment: combined antennas have another gain for every set of devices (given: antennas.count = "
+            f'{settings.antennas.count}); take schedule, antennas.combining = "first", or one antenna'
         )
 
 

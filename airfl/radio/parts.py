@@ -115,7 +115,9 @@ def policy_parameters(settings: Settings) -> PolicyParameters:
                 f"power.participation: the law of fading {settings.channel.fading!r} is not known; give power.threshold"
             )
         threshold = fades.threshold_for(power.participation)
-    return PolicyParameters(threshold, power.average_over, power.coefficient)
+    # The coefficient of a schedule is announced, and no aim of the policy's own.
+    aim = None if power.alignment == "schedule" else power.coefficient
+    return PolicyParameters(threshold, power.average_over, aim)
 
 
 def statistics_of(settings: Settings) -> FadeStatistics | None:

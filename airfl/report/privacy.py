@@ -10,6 +10,7 @@ import numpy as np
 
 from airfl.report.figures import COLOURS, STYLES, check_new_figures, lighten, write_figure
 from airfl.report.numbers import figure
+from airfl.report.table import BETA_TELLS
 from airfl.report.terminal import AT_BOUND, two_columns
 from airfl.report.verdict import ADJACENCIES
 
@@ -42,7 +43,7 @@ def privacy_table(privacy: RunPrivacy) -> Table:
     title = f"{privacy.scheme}: {privacy.rounds:,} rounds, {privacy.selected:,} of {privacy.devices:,} devices"
     caption = (
         f"{about.level} level, {ADJACENCIES[about.adjacency]}, {SAMPLINGS[about.sampling]}; observer: "
-        f"{OBSERVERS[about.observer]}; delta {about.delta:g}; accountant: {privacy.accountant}"
+        f"{OBSERVERS[about.observer]}{_of_beta(privacy)}; delta {about.delta:g}; accountant: {privacy.accountant}"
     )
     whose = "device" if about.level == "client" else "record"
     claimed = "the run" if privacy.claim_scope == "run" else "a round, largest"
@@ -59,6 +60,11 @@ def privacy_table(privacy: RunPrivacy) -> Table:
         *_what_would_do(privacy),
     ]
     return two_columns(title, AT_BOUND, [line for line in lines if line[1] != "-"], caption)
+
+
+def _of_beta(privacy: RunPrivacy) -> str:
+    text = BETA_TELLS.get(privacy.beta_tells)
+    return f", {text}" if text else ""
 
 
 def _what_would_do(privacy: RunPrivacy) -> list[tuple[str, str]]:

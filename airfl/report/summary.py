@@ -23,7 +23,8 @@ class Summary:
     """One run in numbers. Energies and counts are sums over all rounds and devices; epsilons as in the trace; air time
     includes the downlink where it is charged; claim_scope: what the paper's claim is for, a "round" or the "run";
     level: whose data is protected; paper_cost_mb: the papers' own "Cost (MB)", nan for analog links; gradients: of
-    single samples, all devices; adjacency, sampling, observer, accountant, csi_error: as at the trace's `epsilon`;
+    single samples, all devices; adjacency, sampling, observer, accountant, csi_error, beta_tells: as at the trace's
+    `epsilon`;
     tuned: as the settings say."""
 
     scheme: str
@@ -53,6 +54,7 @@ class Summary:
     observer: str = "third_party"
     accountant: str = ""
     csi_error: str = "realised"
+    beta_tells: str = "nothing"
     tuned: bool = False
 
     @property
@@ -110,6 +112,7 @@ def summarise(dataset: xarray.Dataset) -> Summary:
         observer=str(about["observer"]),
         accountant=str(about["accountant"]),
         csi_error=str(about.get("csi_error", "realised")),
+        beta_tells=str(about.get("beta_tells", "unknown" if dataset.attrs.get("link") == "analog" else "nothing")),
         tuned=bool(settings_of(dataset).get("run", {}).get("tuned", False)),
     )
 

@@ -99,6 +99,11 @@ SAMPLINGS = {
     "by_channel": "samples that the channel chooses",
 }
 OBSERVERS = {"third_party": "observer a third party", "server": "observer the server"}
+BETA_TELLS = {
+    "exact": "who knows all gains; what β tells of the sample is accounted",
+    "granted": "who knows all gains; whom β may tell of is granted",
+    "unknown": "who knows no gains, so that β is taken to tell nothing of the sample",
+}
 ENERGY_NOTES = {NORMALISED: "normalised, sum of ||x||^2", "J": "J, sum of power x air time"}
 # What the figures are for.
 STATEMENT: tuple[Callable[[Summary], str], ...] = (
@@ -107,6 +112,7 @@ STATEMENT: tuple[Callable[[Summary], str], ...] = (
     lambda run: ADJACENCIES[run.adjacency],
     lambda run: SAMPLINGS[run.sampling],
     lambda run: OBSERVERS[run.observer],
+    lambda run: BETA_TELLS.get(run.beta_tells, ""),
     lambda run: f"ε run by {run.accountant}" if run.accountant else "",
 )
 STATES = {"running": "unfinished"}

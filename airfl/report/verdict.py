@@ -35,6 +35,8 @@ class Claimed(Protocol):
     def adjacency(self) -> str: ...
     @property
     def csi_error(self) -> str: ...
+    @property
+    def beta_tells(self) -> str: ...
 
 
 def claim_holds(run: Claimed) -> bool:
@@ -51,6 +53,8 @@ def claim_refuted(run: Claimed) -> bool:
     if run.csi_error != "realised" or math.isnan(run.epsilon_at_least):
         return False
     least = run.epsilon_round if run.claim_scope == "round" else run.epsilon_at_least
+    if run.claim_scope == "round" and run.beta_tells == "granted":
+        return False  # a round's figure may grant the observer more than it sees
     return least > run.epsilon_paper * (1 + 1e-9)
 
 

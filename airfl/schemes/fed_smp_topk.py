@@ -22,6 +22,7 @@ def build(problem: Problem) -> Recipe:
         server=Averaging(settings),  # line 16
         claim=theorem_1_claim(problem),
         noise_target=noise_target(problem),
+        calibrated=noise_target(problem) is not None,
         public_data=True,
     )
 

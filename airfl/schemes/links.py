@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from airfl.config.settings import Settings
+from airfl.errors import AlignmentError
 from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of, policy_parameters, settings_of, waveform_of
 from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink
 from airfl.uplinks.control import PowerControl
@@ -16,6 +17,12 @@ def analog_uplink(settings: Settings, privacy_bound: float = math.inf) -> Analog
     paper's (power.policy) keep to the same bounds."""
     power, run = settings.power, settings.run
     noise_std = noise_std_of(settings)
+    scheduled = math.inf if power.coefficient is None else power.coefficient
+    if power.alignment == "schedule" and math.isinf(min(scheduled, privacy_bound)):
+        raise AlignmentError(
+            f"power.alignment: a schedule of scheme {settings.scheme.name!r} has no beta to announce, as there is no "
+            "privacy bound; give power.coefficient, or take sample or population"
+        )
     control = PowerControl(
         policy=power.policy,
         parameters=policy_parameters(settings),
@@ -27,6 +34,8 @@ def analog_uplink(settings: Settings, privacy_bound: float = math.inf) -> Analog
         strict=power.strict,
         peak_db=power.peak_db,
         peak=power.peak,
+        alignment="sample" if power.alignment == "auto" else power.alignment,
+        scheduled=scheduled,
     )
     return AnalogUplink(
         grid=grid_of(settings),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from airfl.schemes.calibrated import is_calibrated
 from airfl.schemes.error_feedback import with_feedback
 from airfl.schemes.pfels_parts import PAPER, privacy_bound, theorem_3_claim
 from airfl.schemes.recipe import Problem, Recipe, Scheme
@@ -34,6 +35,7 @@ def build(problem: Problem) -> Recipe:
         uplink=problem.uplink(privacy_bound(problem, stages)),  # lines 12, 14 and 15 (eq. 11 to 13)
         server=Averaging(settings),  # line 16
         claim=theorem_3_claim(problem),
+        calibrated=is_calibrated(settings),
     )
 
 

@@ -66,7 +66,7 @@ class Recipe:
     """What devices compute, encoder stages left to right, the uplink that carries what they make, what the server does
     with it, what is released of whom, what the paper claims of it. public_data: coordinates are chosen on it;
     noise_target: the noise multiplier that every round is to have, the channel's noise counting first and the devices
-    adding what is missing, None where they always add the same."""
+    adding what is missing, None where they always add the same; calibrated: whether noise follows the accountant."""
 
     stages: tuple[Stage, ...]
     uplink: Uplink
@@ -76,6 +76,7 @@ class Recipe:
     claim: Claim | None = None
     public_data: bool = False
     noise_target: float | None = None
+    calibrated: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """WFL-PDP: wireless federated learning without sparsification, with the privacy bound (PFELS section 8.1, eq. 38)."""
 
+from airfl.schemes.calibrated import is_calibrated
 from airfl.schemes.pfels_parts import PAPER, privacy_bound, theorem_3_claim
 from airfl.schemes.recipe import Problem, Recipe, Scheme
 from airfl.server import Averaging
@@ -15,6 +16,7 @@ def build(problem: Problem) -> Recipe:
         uplink=problem.uplink(privacy_bound(problem, stages)),
         server=Averaging(settings),
         claim=theorem_3_claim(problem),
+        calibrated=is_calibrated(settings),
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from airfl.uplinks.disclosure import Disclosure, disclosed, everybody_named
 from airfl.uplinks.uplink import Array, Terms
 from channels.antennas import COMBINERS, combine
 from channels.csi import Response
@@ -24,6 +25,8 @@ from channels.units import db_to_linear
 
 Divisor = Literal["selected", "expected", "active"]
 Peak = Literal["back-off", "clip"]
+Alignment = Literal["sample", "population", "schedule"]
+"""Whose reach settles beta: the selected devices', everybody's, or nobody's, as it is announced for the whole run."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class PowerControl:
     """The rules. policy: a name of `POLICIES`, parameters: its own; limit: what P_i bounds; noise_std: sigma_0;
     privacy_bound: the largest beta that privacy allows, inf where it does not matter; divide_by: selected, expected or
     active devices; combining: a name of `COMBINERS`; strict: keep to the limit in every round; peak_db: largest energy
-    of an entry over P_i/d, None for no peak limit; peak: how it is kept to."""
+    of an entry over P_i/d, None for no peak limit; peak: how it is kept to; alignment: see `Alignment`; scheduled: the
+    beta of a schedule, within the privacy bound."""
 
     policy: str
     parameters: PolicyParameters
@@ -58,17 +62,50 @@ class PowerControl:
     strict: bool = False
     peak_db: float | None = None
     peak: Peak = "back-off"
+    alignment: Alignment = "sample"
+    scheduled: float = float("inf")
 
-    def of_round(self, terms: Terms) -> Control:
-        """Everything that is settled before an update is known."""
+    @property
+    def sample_sets_beta(self) -> bool:
+        """Whether beta, or what else is broadcast beside the sum, follows from who was selected."""
+        return self.divide_by == "active" or (self.alignment == "sample" and self.parameters.coefficient is None)
+
+    def one_by_one(self, antennas: int) -> bool:
+        """Whether beta is the least of what the devices reach one by one, so that what it tells can be worked out."""
+        lowered = self.strict or (self.peak_db is not None and self.peak == "back-off")
+        alone = antennas == 1 or self.combining == "first"
+        return alone and not lowered and self.divide_by != "active" and POLICIES[self.policy].reaches is not None
+
+    def disclosure(self, terms: Terms, poisson: bool) -> Disclosure:
+        """What beta tells an observer who knows everybody's gains and limits of who was selected; poisson: the kind of
+        sample. All who were selected are granted where nothing better is proven, or `terms` do not know everybody."""
+        everyone, reaches_of = terms.population, POLICIES[self.policy].reaches
+        if everyone is None or not self.one_by_one(everyone.knowledge.estimate.response.shape[1]):
+            return everybody_named(terms.ids)
+        assert reaches_of is not None
+        return disclosed(terms.ids, reaches_of(self._task(everyone)[0], self.parameters), self.privacy_bound, poisson)
+
+    def _announced(self, terms: Terms) -> float | None:
+        """beta as it is announced before the selected devices' channels are looked at; None where it is not."""
+        if self.alignment == "sample":
+            return None
+        if self.alignment == "schedule":
+            return self.scheduled
+        reaches_of = POLICIES[self.policy].reaches
+        assert reaches_of is not None
+        assert terms.population is not None
+        reaches = reaches_of(self._task(terms.population)[0], self.parameters)
+        return float(np.min(reaches, where=reaches > 0, initial=np.inf))
+
+    def _task(self, terms: Terms) -> tuple[PowerTask, NDArray[np.complex128], Response]:
+        """What the policy is asked, the combiner, and the estimated channel behind it."""
         limits = round_energy_limits(terms.power_limits, terms.entries / terms.dimension, self.limit)
         response = terms.knowledge.estimate.response
         combiner = COMBINERS[self.combining].weights(response, np.sqrt(limits) / terms.rms_norms)
         known = combine(combiner, response)
-        weights = shares_as(terms.frame.weights, known.shape[1:])
         task = PowerTask(
             gains=np.abs(known).astype(np.float64),
-            weights=weights,
+            weights=shares_as(terms.frame.weights, known.shape[1:]),
             energy_limits=limits,
             rms_norms=terms.rms_norms,
             noise_energy=terms.entries * self.noise_std**2,
@@ -76,7 +113,16 @@ class PowerControl:
             mean_power=terms.knowledge.mean_power,
             inverse_power=terms.fades.inverse_power if terms.fades else None,
         )
-        plan = POLICIES[self.policy].policy(task, self.parameters)
+        return task, combiner, known
+
+    def of_round(self, terms: Terms) -> Control:
+        """Everything that is settled before an update is known."""
+        task, combiner, known = self._task(terms)
+        limits, weights = task.energy_limits, task.weights
+        announced = self._announced(terms)
+        plan = POLICIES[self.policy].policy(replace(task, announced=announced), self.parameters)
+        if self.alignment == "population" and announced is not None and np.isfinite(announced):
+            plan = replace(plan, power_bound_binding=announced <= self.privacy_bound)
         if self.strict and plan.amplitudes.shape[1:] != (1, 1):
             # Wherever the entries fall, and not only on average over where they do.
             plan = back_off(plan, terms.peak_norms, limits)

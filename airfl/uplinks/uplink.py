@@ -45,7 +45,8 @@ class Terms:
     pilots: what the knowledge has cost; energy_unit: energy of a resource element of unit power (1 in normalised units,
     the symbol duration in physical ones); device: where the messages are; record: keep signals; multipath: taps behind
     the response, where the waveform is modulated; own_noise: by it the devices' own noise is larger than `message` has
-    it (rms_norms have it in them).
+    it (rms_norms have it in them); population: the same of all devices, where beta follows from them or tells of who
+    was selected among them, None elsewhere.
     """
 
     knowledge: Knowledge
@@ -69,12 +70,14 @@ class Terms:
     record: bool
     multipath: Multipath | None = None
     own_noise: float = 1.0
+    population: Terms | None = field(default=None, repr=False)
 
     def with_own_noise(self, factor: float) -> Terms:
         """The same with this factor on the devices' own noise, which their power is then set for."""
         more = (factor**2 - self.own_noise**2) * self.entries * self.message.noise_std**2
         norms = np.sqrt(np.maximum(self.rms_norms**2 + more * self.weights**2, 0.0))
-        return replace(self, rms_norms=norms, own_noise=factor)
+        population = self.population and self.population.with_own_noise(factor)
+        return replace(self, rms_norms=norms, own_noise=factor, population=population)
 
 
 @dataclass(frozen=True)

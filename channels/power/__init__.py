@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from channels.power.aligned import pfels
+from channels.power.aligned import inversion_reaches, pfels
 from channels.power.cao import cao
 from channels.power.cotaf import cotaf
 from channels.power.inversion import full_inversion
@@ -24,17 +24,29 @@ from channels.power.limits import (
 from channels.power.peak import back_off
 from channels.power.per_subcarrier import per_subcarrier, per_subcarrier_truncated
 from channels.power.plan import Entry, Policy, PolicyParameters, PowerPlan, PowerTask, mse
-from channels.power.truncated import mean_inverse_power, truncated_inversion
+from channels.power.truncated import mean_inverse_power, truncated_inversion, truncated_reaches
 
 ZHU = "Zhu, Wang, Huang 2020, truncated channel inversion"
 
 POLICIES: dict[str, Entry] = {
-    "pfels": Entry(pfels, "PFELS, theorem 5, eq. 36", False, False),
+    "pfels": Entry(pfels, "PFELS, theorem 5, eq. 36", False, False, reaches=inversion_reaches, announces=True),
     "full-inversion": Entry(
-        full_inversion, "Cao, Zhu, Xu, Huang 2020, baseline", True, False, frozenset({"coefficient"})
+        full_inversion,
+        "Cao, Zhu, Xu, Huang 2020, baseline",
+        True,
+        False,
+        frozenset({"coefficient"}),
+        inversion_reaches,
+        announces=True,
     ),
     "truncated-inversion": Entry(
-        truncated_inversion, ZHU, True, False, frozenset({"threshold", "average_over", "coefficient"})
+        truncated_inversion,
+        ZHU,
+        True,
+        False,
+        frozenset({"threshold", "average_over", "coefficient"}),
+        truncated_reaches,
+        announces=True,
     ),
     "cao": Entry(cao, "Cao, Zhu, Xu, Huang 2020, static channels", False, False),
     "cotaf": Entry(

@@ -20,9 +20,15 @@ def pfels(task: PowerTask, parameters: PolicyParameters) -> PowerPlan:
     Over a selective channel all coefficients share beta, and a device's limit is on beta^2 rms_i^2 sum_w w/|g_i|^2, the
     mean over where its entries fall. A device that reaches no beta at all (no energy, or a gain of 0 where its entries
     may fall) is silent and sets nothing. With no device at all beta is the privacy bound, inf where there is none.
+    Where beta is announced, a device that cannot reach it is silent.
     """
-    reaches = reach(effective_gains(task.gains, task.weights), task.energy_limits, task.rms_norms)
-    return inversion_plan(task, settle(reaches, task.privacy_bound), reaches)
+    reaches = inversion_reaches(task, parameters)
+    return inversion_plan(task, settle(reaches, task.privacy_bound, task.announced), reaches)
+
+
+def inversion_reaches(task: PowerTask, parameters: PolicyParameters) -> Array:
+    """The largest beta at which each device can invert its channel on all coefficients, [devices]."""
+    return reach(effective_gains(task.gains, task.weights), task.energy_limits, task.rms_norms)
 
 
 def effective_gains(gains: Array, weights: Array, used: Mask | None = None) -> Array:

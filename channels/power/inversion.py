@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from channels.power.aligned import effective_gains, inversion_plan, reach, settle
+from channels.power.aligned import inversion_plan, inversion_reaches, settle
 from channels.power.plan import PolicyParameters, PowerPlan, PowerTask
 
 
@@ -12,5 +12,6 @@ def full_inversion(task: PowerTask, parameters: PolicyParameters) -> PowerPlan:
     Where a coefficient is asked for, a device that cannot reach it within its limit is silent. beta never exceeds the
     privacy bound. Without a coefficient this is PFELS' policy (the common baseline of Cao, Zhu, Xu, Huang 2020).
     """
-    reaches = reach(effective_gains(task.gains, task.weights), task.energy_limits, task.rms_norms)
-    return inversion_plan(task, settle(reaches, task.privacy_bound, parameters.coefficient), reaches)
+    reaches = inversion_reaches(task, parameters)
+    target = parameters.coefficient if task.announced is None else task.announced
+    return inversion_plan(task, settle(reaches, task.privacy_bound, target), reaches)

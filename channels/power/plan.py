@@ -22,7 +22,8 @@ class PowerTask:
     [devices]; noise_energy: m sigma_0^2, of the noise on all m observed entries; privacy_bound: largest amplitude at
     which a unit of message may arrive, inf where there is none; mean_power: E|g_i|^2 over fading, [devices];
     inverse_power: E[mean_power/|g|^2; |g|^2 >= t mean_power] of the fading law as a function of t, for limits on the
-    mean over fades (None where it is not known).
+    mean over fades (None where it is not known); announced: beta where it was settled before these devices were
+    selected, so that whoever cannot reach it is silent (None: it follows from these devices).
     """
 
     gains: Array
@@ -33,6 +34,7 @@ class PowerTask:
     privacy_bound: float
     mean_power: Array
     inverse_power: Callable[[float], float] | None = None
+    announced: float | None = None
 
 
 @dataclass(frozen=True)
@@ -72,18 +74,23 @@ class PowerPlan:
 
 
 Policy = Callable[[PowerTask, PolicyParameters], PowerPlan]
+Reaches = Callable[[PowerTask, PolicyParameters], Array]
 
 
 @dataclass(frozen=True)
 class Entry:
     """A policy in the table. source: where it is from; truncates: whether devices or coefficients may be silent;
-    per_coefficient: whether beta differs between coefficients; reads: the fields of `PolicyParameters` it heeds."""
+    per_coefficient: whether beta differs between coefficients; reads: the fields of `PolicyParameters` it heeds;
+    reaches: the beta that each device allows by itself, [devices], where the policy's beta is the least positive one of
+    them (None where beta follows from the devices together); announces: whether it heeds `PowerTask.announced`."""
 
     policy: Policy
     source: str
     truncates: bool
     per_coefficient: bool
     reads: frozenset[str] = frozenset()
+    reaches: Reaches | None = None
+    announces: bool = False
 
 
 def mse(task: PowerTask, plan: PowerPlan) -> float:

@@ -24,15 +24,21 @@ def truncated_inversion(task: PowerTask, parameters: PolicyParameters) -> PowerP
 
     Raises ValueError for "fading" where that expectation is not known or infinite.
     """
+    reaches = truncated_reaches(task, parameters)
+    target = parameters.coefficient if task.announced is None else task.announced
     used = above_threshold(task, parameters.threshold)
+    return inversion_plan(task, settle(reaches, task.privacy_bound, target), reaches, used)
+
+
+def truncated_reaches(task: PowerTask, parameters: PolicyParameters) -> Array:
+    """The largest beta within each device's limit, on the coefficients that it uses, [devices]; see the policy."""
     if parameters.average_over == "fading":
         inverse = mean_inverse_power(parameters.threshold, task.inverse_power)
         with np.errstate(divide="ignore"):  # 0: a threshold that is never reached binds nobody
             gains = np.sqrt(task.mean_power / inverse)
     else:
-        gains = effective_gains(task.gains, task.weights, used)
-    reaches = reach(gains, task.energy_limits, task.rms_norms)
-    return inversion_plan(task, settle(reaches, task.privacy_bound, parameters.coefficient), reaches, used)
+        gains = effective_gains(task.gains, task.weights, above_threshold(task, parameters.threshold))
+    return reach(gains, task.energy_limits, task.rms_norms)
 
 
 def above_threshold(task: PowerTask, threshold: float) -> Mask:

@@ -1,0 +1,169 @@
+"""What beta tells of who was selected, held to the joint law of (beta, sum) by enumeration and integration.
+
+Nothing of the project computes the divergences here: all samples are enumerated, densities are sums of Gaussians.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from airfl.privacy.events import Gaussian
+from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.statement import Sampling, Statement
+from airfl.uplinks.disclosure import disclosed
+
+DELTA = 1e-2
+NOISE_STD, CLIP = 1.0, 1.0
+FIVE = np.array([0.3, 0.9, 1.4, 2.0, 2.7])
+
+
+def samples_of(sampling: Sampling, devices: int, selected: int) -> list[tuple[NDArray[np.int64], float]]:
+    """Every sample there can be, and its probability."""
+    if sampling == "without_replacement":
+        every = [np.array(chosen) for chosen in itertools.combinations(range(devices), selected)]
+        return [(chosen, 1 / len(every)) for chosen in every]
+    rate = selected / devices
+    return [
+        (np.flatnonzero(coins), float(np.prod(np.where(coins, rate, 1 - rate))))
+        for coins in itertools.product([0, 1], repeat=devices)
+    ]
+
+
+def by_beta(
+    sampling: Sampling, reaches: NDArray[np.float64], selected: int, bound: float
+) -> dict[float, list[tuple[NDArray[np.int64], float]]]:
+    """The samples that lead to each beta, with their probabilities given it."""
+    found: dict[float, list[tuple[NDArray[np.int64], float]]] = defaultdict(list)
+    for chosen, probability in samples_of(sampling, len(reaches), selected):
+        found[min([bound, *reaches[chosen]])].append((chosen, probability))
+    totals = {beta: sum(share for _, share in kinds) for beta, kinds in found.items()}
+    return {beta: [(chosen, share / totals[beta]) for chosen, share in kinds] for beta, kinds in found.items()}
+
+
+def delta_at(
+    epsilon: float, kinds: list[tuple[NDArray[np.int64], float]], beta: float, device: int, adjacency: str, devices: int
+) -> float:
+    """Hockey-stick divergence at e^epsilon of the sum given beta, between neighbours: all others contribute -C, the
+    device C or -C (or nothing, where it is there or not); the larger of both directions."""
+    others = -CLIP if adjacency == "replace_one" else 0.0
+    instead = -CLIP if adjacency == "replace_one" else 0.0
+    y = np.linspace(-20 * devices, 20 * devices, 400_001)
+
+    def density(own: float) -> NDArray[np.float64]:
+        data = np.full(devices, others)
+        data[device] = own
+        return np.sum([share * norm.pdf(y, beta * data[chosen].sum(), NOISE_STD) for chosen, share in kinds], axis=0)
+
+    one, other = density(CLIP), density(instead)
+    step = y[1] - y[0]
+    return max(
+        float(np.maximum(first - math.exp(epsilon) * second, 0).sum() * step)
+        for first, second in ((one, other), (other, one))
+    )
+
+
+def ledger_of(sampling: Sampling, selected: int, devices: int) -> PrivacyLedger:
+    return PrivacyLedger(Statement("client", sampling, selected, devices, "third_party", DELTA))
+
+
+@pytest.mark.parametrize("bound", [math.inf, 1.2])
+@pytest.mark.parametrize("sampling", ["without_replacement", "poisson"])
+def test_a_round_is_exact_given_beta(sampling: Sampling, bound: float) -> None:
+    """No device's divergence exceeds delta at the ledger's epsilon, and that of whoever pays most attains it."""
+    ledger, paid = ledger_of(sampling, 2, 5), 0
+    adjacency = ledger.statement.adjacency
+    for beta, kinds in by_beta(sampling, FIVE, 2, bound).items():
+        if math.isinf(beta):
+            continue  # nobody was selected
+        told = disclosed(kinds[0][0], FIVE, bound, poisson=sampling == "poisson")
+        epsilon = ledger.of_one_round(Gaussian(NOISE_STD / (beta * CLIP)), told)
+        worst = max(delta_at(epsilon, kinds, beta, device, adjacency, 5) for device in range(5))
+        assert worst == pytest.approx(DELTA, rel=2e-3)
+        paid += len(told.named)
+    assert paid  # in some round somebody was named
+
+
+def test_the_amplified_figure_is_false_where_gains_are_known() -> None:
+    """As it was accounted before: the device that sets beta pays more than a sample of fixed size hides."""
+    ledger = ledger_of("without_replacement", 2, 5)
+    kinds = by_beta("without_replacement", FIVE, 2, math.inf)[0.9]
+    amplified = ledger.of_one_round(Gaussian(NOISE_STD / 0.9))
+    assert delta_at(amplified, kinds, 0.9, 1, "replace_one", 5) > 2 * DELTA
+
+
+TIES = [
+    np.array([0.5, 0.5, 0.5, 0.5, 0.5]),
+    np.array([0.5, 0.5, 0.5, 0.5, 2.0]),
+    np.array([0.5, 0.5, 1.0, 2.0, 2.0]),
+    np.array([0.0, 0.5, 0.5, 1.0, 2.0]),
+    np.array([0.0, 0.0, 0.7, 0.7, 0.7]),
+]
+
+
+@pytest.mark.parametrize("sampling", ["without_replacement", "poisson"])
+@pytest.mark.parametrize("reaches", TIES)
+def test_ties_and_silent_devices_are_covered(reaches: NDArray[np.float64], sampling: Sampling) -> None:
+    """Devices that reach the same beta, and those that reach none and set nothing: for every sample that may have been,
+    no device pays more than the ledger says of it."""
+    ledger = ledger_of(sampling, 3, 5)
+    adjacency = ledger.statement.adjacency
+    sets_beta = np.where(reaches > 0, reaches, np.inf)
+    for beta, kinds in by_beta(sampling, sets_beta, 3, math.inf).items():
+        if math.isinf(beta):
+            continue
+        epsilons = [
+            ledger.of_one_round(
+                Gaussian(NOISE_STD / beta), disclosed(chosen, reaches, math.inf, poisson=sampling == "poisson")
+            )
+            for chosen, _ in kinds
+        ]
+        # What is granted beside beta, how many of those that tie were selected, differs between the samples.
+        for device in range(5):
+            assert delta_at(max(epsilons), kinds, beta, device, adjacency, 5) <= DELTA * (1 + 1e-6)
+
+
+def test_everybody_alike_is_an_ordinary_sample() -> None:
+    """Where all devices reach the same, beta says nothing."""
+    told = disclosed(np.array([1, 3]), np.full(10, 0.4), math.inf, poisson=False)
+    assert (told.named.tolist(), told.sample, told.pool, told.exact) == ([], 2, 10, True)
+
+
+def test_two_rounds_compose_to_no_less_than_they_cost() -> None:
+    """Two rounds over constant gains: the joint divergence given both betas, on a grid of both sums, is within delta at
+    the ledger's epsilon, and not within it at what the pair is said to pay at least."""
+    reaches = np.array([0.4, 0.8, 1.3, 1.9])
+    first, second = np.array([1, 2]), np.array([1, 3])
+    statement = Statement("client", "without_replacement", 2, 4, "third_party", DELTA)
+    ledger = PrivacyLedger(statement)
+    for chosen in (first, second):
+        told = disclosed(chosen, reaches, math.inf, poisson=False)
+        figures = ledger.record(
+            Gaussian(NOISE_STD / 0.8), compose=True, devices=chosen, last=chosen is second, disclosure=told
+        )
+    kinds = by_beta("without_replacement", reaches, 2, math.inf)[0.8]
+    y = np.linspace(-12, 12, 1_201)
+    largest = {}
+    for device in range(4):
+
+        def density(own: float, device: int = device) -> NDArray[np.float64]:
+            data = np.full(4, -CLIP)
+            data[device] = own
+            one = np.sum([share * norm.pdf(y, 0.8 * data[chosen].sum(), NOISE_STD) for chosen, share in kinds], axis=0)
+            return np.outer(one, one)
+
+        one, other = density(CLIP), density(-CLIP)
+        area = (y[1] - y[0]) ** 2
+        for epsilon in (figures.epsilon, figures.epsilon_at_least * 0.999):
+            excess = max(
+                float(np.maximum(a - math.exp(epsilon) * b, 0).sum() * area) for a, b in ((one, other), (other, one))
+            )
+            largest[epsilon] = max(largest.get(epsilon, 0.0), excess)
+    assert largest[figures.epsilon] <= DELTA
+    assert largest[figures.epsilon_at_least * 0.999] >= DELTA

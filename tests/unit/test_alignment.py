@@ -1,0 +1,228 @@
+"""Who settles beta, what that tells, and what it costs: power.alignment and privacy.gains in whole runs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from airfl import link_budget, load_settings
+from airfl.budget import opened_rounds
+from airfl.calculator import privacy_of
+from airfl.cell import Cell, build_cell, disclosure_again
+from airfl.config import Settings
+from airfl.errors import UserError
+from airfl.privacy.ledger import PrivacyLedger, coarser
+from airfl.privacy.statement import Statement
+from airfl.uplinks.disclosure import Disclosure
+
+DEMO = "demo"
+SILENT_RADIO = ("scheme.name=wfl-p", "channel.variation=constant", "power.max_snr_db=-20.0", "run.rounds=60")
+
+
+def settings_of(*overrides: str) -> Settings:
+    return load_settings(DEMO, [*overrides])
+
+
+def cell_of(*overrides: str, dimension: int = 1000) -> Cell:
+    settings = settings_of(*overrides)
+    return build_cell(settings, dimension, np.ones(settings.run.devices))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Balle and Wang 2018, by its formula."""
+
+    def excess(epsilon: float) -> float:
+        return norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu) - delta
+
+    return float(brentq(excess, 0, 200)) if excess(0) > 0 else 0.0
+
+
+def test_whom_beta_names_pays_in_full() -> None:
+    """Where power alone sets beta, the device that set the largest one pays what a Gaussian costs that hides nobody: no
+    figure of the run is below that."""
+    settings = settings_of(*SILENT_RADIO)
+    budget, found = link_budget(settings), privacy_of(settings)
+    clip = settings.local.update_bound
+    multiplier = settings.channel.noise_std / (budget.alignment_coefficient.max() * clip)
+    paid = gaussian_epsilon(2 / multiplier, settings.delta)
+    assert found.epsilon_at_least >= paid * (1 - 1e-6) > 0.1
+    assert found.epsilon >= found.epsilon_at_least
+    assert found.epsilon_round == pytest.approx(paid, rel=1e-6)
+    assert budget.epsilon_round_max == pytest.approx(paid, rel=1e-6)
+    assert found.beta_tells == "granted"  # with equal limits, gains at their bounds might tie
+    private = privacy_of(settings_of(*SILENT_RADIO, "privacy.gains=private"))
+    assert private.beta_tells == "unknown"
+    assert private.epsilon < paid / 5
+
+
+@pytest.mark.parametrize(
+    ("overrides", "tells"),
+    [
+        ((), "exact"),
+        (("power.max_snr_db=30.0",), "granted"),  # equal limits: gains at their bounds tie
+        (("antennas.count=4", "antennas.combining=principal"), "granted"),
+        (("antennas.count=4",), "granted"),
+        (("power.policy=cao",), "granted"),
+        (("power.strict=true", "power.peak_db=3.0"), "granted"),
+        (("power.divide_by=active",), "granted"),
+        (("channel.fading=tdl-a", "power.policy=per-subcarrier", "run.devices=40", "run.selected=4"), "granted"),
+        (("power.alignment=population",), "nothing"),
+        (("power.alignment=schedule",), "nothing"),
+        (("power.policy=full-inversion", "power.coefficient=0.5"), "nothing"),
+        (("privacy.observer=server",), "nothing"),
+        (("selection.kind=best-k",), "nothing"),
+        (("scheme.name=fedavg",), "nothing"),
+        (("scheme.name=fedavg", "privacy.gains=private"), "nothing"),
+        (("privacy.gains=private",), "unknown"),
+    ],
+)
+def test_what_is_said_of_beta(overrides: tuple[str, ...], tells: str) -> None:
+    """Of every way in which beta, or the divisor, comes about."""
+    cell = cell_of(*overrides)
+    assert cell.beta_tells == tells
+    opening = next(opened_rounds(cell))
+    assert (opening.disclosure is not None) == (tells in ("exact", "granted"))
+    if tells == "granted" and overrides[0] != "power.max_snr_db=30.0":
+        assert opening.disclosure is not None
+        assert opening.disclosure.named.tolist() == opening.devices.tolist()
+
+
+def test_whoever_sets_beta_is_named() -> None:
+    """Of each round of the demo: nobody where the privacy bound binds, else the one device that reaches no more; what
+    beta told is found again from the round's number alone, as a resumed run does."""
+    cell, named = cell_of("run.rounds=30"), 0
+    for index, opening in enumerate(opened_rounds(cell)):
+        told = opening.disclosure
+        assert told is not None
+        report = opening.link.at_bound()
+        if report.privacy_bound_binding:
+            assert (len(told.named), told.sample) == (0, 32)
+        else:
+            gains = np.abs(opening.estimate.response[:, 0, 0, 0])
+            weakest = np.argmin(gains * np.sqrt(cell.power_limits[opening.devices]))
+            assert told.named.tolist() == [opening.devices[weakest]]
+            assert told.sample == 31
+            named += 1
+        assert 31 <= told.pool <= 1000
+        again = disclosure_again(cell, index)
+        assert again is not None
+        assert (again.named.tolist(), again.pool) == (told.named.tolist(), told.pool)
+    assert named > 5
+
+
+def test_a_schedule_is_the_same_in_every_round() -> None:
+    """beta is the coefficient, within the privacy bound; who cannot reach it is silent, and everybody is hidden among
+    all N."""
+    cell = cell_of("power.alignment=schedule", "power.coefficient=3.0", "run.rounds=20")
+    reports = [opening.link.at_bound() for opening in opened_rounds(cell)]
+    assert {report.alignment_coefficient for report in reports} == {3.0}
+    assert any((report.devices.active == 0).any() for report in reports)
+    assert all(report.devices.active.any() for report in reports)
+    schedule = privacy_of(settings_of("power.alignment=schedule", "power.coefficient=3.0"))
+    statement = Statement("client", "without_replacement", 32, 1000, "third_party", 1e-3)
+    from airfl.privacy.events import Gaussian
+
+    one = PrivacyLedger(statement).of_one_round(Gaussian(schedule.noise_multiplier_min))
+    assert schedule.epsilon_round == pytest.approx(one, rel=1e-6)
+
+
+def test_the_bound_is_the_schedule_where_no_coefficient_is_given() -> None:
+    cell = cell_of("power.alignment=schedule", "run.rounds=5")
+    bounded = [opening.link.at_bound() for opening in opened_rounds(cell)]
+    assert all(report.privacy_bound_binding for report in bounded)
+    assert len({report.alignment_coefficient for report in bounded}) == 1
+
+
+def test_the_population_takes_the_least_of_all() -> None:
+    """beta does not depend on who was selected, everybody selected is heard, and everybody sends pilots."""
+    overrides = ("run.rounds=8", "privacy.epsilon=inf", "channel.fading=rayleigh", "csi.estimation=ls")
+    cell = cell_of(*overrides, "power.alignment=population")
+    of_sample = cell_of(*overrides)
+    for opening, other in zip(opened_rounds(cell), opened_rounds(of_sample), strict=True):
+        report = opening.link.at_bound()
+        everyone = cell.radio.know(0, np.arange(1000), cell.frame, cell.entry_limits)
+        assert len(everyone.estimate.response) == 1000
+        assert report.devices.active.all()
+        assert report.alignment_coefficient <= other.link.at_bound().alignment_coefficient
+        assert report.pilot_elements > 10 * other.link.at_bound().pilot_elements
+    index = 3
+    opening = list(opened_rounds(cell))[index]
+    gains = np.abs(cell.radio.know(index, np.arange(1000), cell.frame, cell.entry_limits).estimate.response[:, 0, 0, 0])
+    reach = gains * np.sqrt(cell.power_limits) / cell.bound.rms
+    assert opening.link.at_bound().alignment_coefficient == pytest.approx(reach.min(), rel=1e-12)
+    assert opening.link.at_bound().power_bound_binding
+
+
+@pytest.mark.parametrize("alignment", ["auto", "sample", "schedule", "population"])
+def test_a_calibrated_run_ends_where_it_was_to(alignment: str) -> None:
+    """Whoever settles beta, epsilon of the run is within what was asked; "auto" takes a beta that does not tell."""
+    overrides = ("privacy.bound=accountant", "run.rounds=40", f"power.alignment={alignment}")
+    found = privacy_of(settings_of(*overrides))
+    assert 0 < found.epsilon <= 1.5 * (1 + 5e-3)
+    if alignment == "sample":
+        assert found.beta_tells == "granted"
+    if alignment in ("auto", "schedule"):
+        assert found.beta_tells == "nothing"
+        assert found.epsilon > 1.4
+
+
+def test_the_better_deal_is_taken() -> None:
+    """The noise that is enough for an observer who is granted the sample is larger than for a beta that does not
+    tell."""
+    told = cell_of("privacy.bound=accountant", "power.alignment=sample")
+    auto = cell_of("privacy.bound=accountant")
+    assert auto.settings.power.alignment == "schedule"
+    first, other = (next(opened_rounds(cell)).link.at_bound() for cell in (auto, told))
+    assert first.noise_std < other.noise_std
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (("scheme.name=wfl-p", "power.alignment=schedule"), "give power.coefficient"),
+        (("power.policy=cao", "power.alignment=population"), "takes beta from the devices that send"),
+        (("power.alignment=population", "antennas.count=4", "antennas.combining=principal"), "combined antennas"),
+        (("power.policy=full-inversion", "power.alignment=population", "power.coefficient=1.0"), "power.coefficient:"),
+        (("power.coefficient=1.0",), "takes no coefficient"),
+        (("power.alignment=everybody",), "power.alignment"),
+        (("privacy.gains=known",), "privacy.gains"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(overrides: tuple[str, ...], words: str) -> None:
+    with pytest.raises(UserError) as raised:
+        cell_of(*overrides)
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_pools_are_rounded_to_the_proven_side() -> None:
+    """A smaller pool hides less: down for an upper bound, up for a lower one, never below the sample, N as it is."""
+    mask = np.zeros(16, dtype=np.bool_)
+    for pool in range(31, 1001):
+        told = Disclosure(np.zeros(0, dtype=np.int64), 31, pool, mask, exact=True)
+        down, up = coarser(told, 1000), coarser(told, 1000, upwards=True)
+        assert down is not None
+        assert up is not None
+        assert max(31, pool * 0.985 - 1) <= down.pool <= pool <= up.pool <= min(1000, pool * 1.011 + 1)
+    whole = Disclosure(np.zeros(0, dtype=np.int64), 32, 1000, mask, exact=True)
+    found = coarser(whole, 1000)
+    assert found is not None
+    assert found.pool == 1000
+
+
+def test_the_trace_says_what_its_figures_rest_on(tmp_path: Path) -> None:
+    """As an attribute of epsilon, in the summary and in the notes of a table."""
+    import airfl
+    from airfl.report.table import TableRow, notes
+
+    small = ("run.rounds=2", "run.devices=50", "run.selected=4", "task.public_samples=0", "run.threads=1")
+    for gains, tells, words in (("public", "exact", "what β tells"), ("private", "unknown", "who knows no gains")):
+        run = airfl.run(settings_of(*small, f"privacy.gains={gains}"), tmp_path / gains)
+        with run.trace() as trace:
+            assert trace["epsilon"].attrs["beta_tells"] == tells
+        assert words in notes([TableRow("one", [run.summary()])])
