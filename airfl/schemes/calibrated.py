@@ -26,7 +26,7 @@ def run_noise_multiplier(problem: Problem, level: Level = "client", event_of: Ev
     """The smallest noise multiplier that every round may have; event_of: what a round releases with one, Gaussian noise
     if not given."""
     settings = problem.settings
-    statement = statement_of(settings, level, problem.link, calibrated=True)
+    statement = statement_of(settings, level, problem.link, calibrated=True, memory=settings.scheme.error_feedback)
     participations = participations_of(settings, statement)
     if event_of is None:
         return calibrated(statement, settings.privacy.epsilon, settings.run.rounds, participations)

@@ -99,7 +99,7 @@ def test_what_would_do_does_and_hardly_less_would() -> None:
         (False, replace(POISSON, selected=found.selected + 1), 2000),
     ):
         assert (run_epsilon(statement, noise, rounds, 1) <= 1.5) == enough
-    assert found.in_words(over_the_air=True).startswith("a received power 8.8 dB lower, or T <= ")
+    assert found.in_words(over_the_air=True).startswith("a received power 8.7 dB lower, or T <= ")
 
 
 def test_where_nothing_of_a_kind_would_do() -> None:
