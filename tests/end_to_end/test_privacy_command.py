@@ -56,10 +56,10 @@ def test_2000_rounds_of_bare_numbers(sampling: str, accountant: str, epsilon: fl
 
 def test_a_sample_of_one_in_a_million_million() -> None:
     """A share that no population of ordinary size has."""
-    rare = ("--noise-multiplier", 0.1, "--sampling-rate", 1e-12, "--rounds", 1000, "--delta", 1e-11)
+    rare = ("--noise-multiplier", 0.1, "--sampling-rate", 1e-12, "--rounds", 1000, "--delta", 1e-14)
     fixed, poisson = figures(*rare, "--sampling", "without_replacement"), figures(*rare)
     assert fixed["epsilon"] >= fixed["epsilon_lower"] > poisson["epsilon_lower"] > 0
-    exact = sampled_gaussian_epsilon(1e-11, 20.0, 1e-12)
+    exact = sampled_gaussian_epsilon(1e-14, 20.0, 1e-12)
     assert fixed["epsilon_round"] == pytest.approx(exact, rel=1e-6)
 
 

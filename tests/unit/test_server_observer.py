@@ -109,7 +109,6 @@ def test_secure_aggregation_hides_messages_and_not_who_was_asked() -> None:
     [
         ("scheme.name=a-dsgd",),
         ("scheme.name=pfels", "scheme.error_feedback=true"),
-        ("scheme.name=fed-smp-randk", "scheme.rescale=false", "scheme.error_feedback=true"),
     ],
     ids=str,
 )
