@@ -187,27 +187,27 @@ def check(adjacency: Adjacency, event: Event, delta: float, without: tuple[str, 
         assert found["auto"] <= paid * 1.15 + 1e-4 * found["auto"] + 20 * delta * found["auto"] + 1e-9, paid
 
 
-@many(40, 3000)
+@many(40, 1500)
 @given(events(3000), sizes(1e-11, 0.1))
 def test_no_lower_bound_is_above_any_upper_bound(drawn: tuple[Adjacency, Event], delta: float) -> None:
     """And `auto` is the smallest that anything proves."""
     check(*drawn, delta, without=() if FULL else ("rdp",))
 
 
-@many(6, 1000)
+@many(6, 500)
 @given(events(300), sizes(1e-11, 0.1))
 def test_nor_is_it_above_any_by_renyi_divergences(drawn: tuple[Adjacency, Event], delta: float) -> None:
     check(*drawn, delta)
 
 
-@many(8, 300)
+@many(8, 200)
 @given(events(10**6), sizes(1e-11, 0.1))
 def test_nor_over_very_many_rounds(drawn: tuple[Adjacency, Event], delta: float) -> None:
     adjacency, event = drawn
     assert least(event, adjacency, delta) <= epsilon(event, adjacency, delta) * ROUNDING
 
 
-@many(12, 300)
+@many(12, 200)
 @given(st.sampled_from(["removed", "added", "envelope"]), sizes(0.02, 20), sizes(1e-4, 0.9), sizes(2, 1e4))
 def test_a_finer_lattice_narrows_the_bracket(direction: str, mu: float, rate: float, rounds: float) -> None:
     """From above a figure on any lattice is no less than one from below on any other."""
