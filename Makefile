@@ -31,7 +31,7 @@ test: $(TESTING)
 
 # The reliability tests in full, and 10,000 rounds: about an hour on two cores. Figures are printed at the end.
 soak: $(TESTING)
-	@AIRFL_SOAK=1 $(BIN)/python -m pytest tests/reliability
+	@AIRFL_SOAK=1 $(BIN)/python -m pytest tests/reliability tests/unit/test_privacy_brackets.py
 	@$(BIN)/python experiments/soak.py
 
 # Every extra in a fresh environment, from the package index: about twenty minutes.

@@ -117,5 +117,6 @@ def _round(rate: float, sampling: Sampling, multiplier: float) -> Event:
         return PoissonSampled(rate, noise)
     if sampling == "none":
         return noise
-    share = Fraction(rate).limit_denominator(LARGEST_POPULATION)
+    # Of so many devices, or as many more as it takes for one of them to be so small a share.
+    share = Fraction(rate).limit_denominator(max(LARGEST_POPULATION, math.ceil(1 / Fraction(rate)) * 10**6))
     return FixedSizeSampled(share.numerator, share.denominator, noise)

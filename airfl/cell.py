@@ -26,7 +26,7 @@ from airfl.radio import Radio, build_radio, check_radio, check_size
 from airfl.schemes import fitted, link_of, scheme
 from airfl.schemes.recipe import LinkKind, Problem, Recipe
 from airfl.selection import SELECTIONS, Ids, Memory
-from airfl.stages import MessageBound, bound_after
+from airfl.stages import ErrorFeedback, MessageBound, bound_after
 from airfl.streams import Streams
 from airfl.uplinks import AnalogUplink, Link, LinkReport, Terms
 from airfl.uplinks.disclosure import Disclosure
@@ -94,7 +94,7 @@ class Cell:
         limits = self.power_limits * self.weights**-2.0
         tie = len(np.unique(limits)) < len(limits) or self.radio.law is None
         exact = uplink.control.one_by_one(self.settings.antennas.count) and _population_fits(self) and not tie
-        return "exact" if exact and not statement.granted else "granted"
+        return "exact" if exact and not statement.granted and not statement.remembered else "granted"
 
     @cached_property
     def discloses(self) -> bool:
@@ -386,9 +386,12 @@ def build_ledger(cell: Cell) -> PrivacyLedger:
 
 
 def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> Statement:
-    statement = statement_of(settings, recipe.release.level, link, recipe.calibrated)
+    memory = any(isinstance(stage, ErrorFeedback) for stage in recipe.stages)
+    statement = statement_of(settings, recipe.release.level, link, recipe.calibrated, memory)
     bounded = link == "analog" and bound.noise_std > 0 and _own_noise_is_bounded(settings)
-    return replace(statement, attained=statement.attained and recipe.release.attained and not bounded)
+    # What memories tell of samples is an upper bound, too: no neighbours are known that pay for all of it.
+    attained = recipe.release.attained and not bounded and not statement.remembered
+    return replace(statement, attained=statement.attained and attained)
 
 
 def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> None:

@@ -31,7 +31,8 @@ class Statement:
     noise multipliers that are no bounds for certain; accountant: a name of the table; attained: whether
     neighbours exist that really pay what is accounted, so that it can be bounded from below; gains: whether the
     observer knows all devices' channel gains and power limits; granted: whether it is granted who took part, as beta
-    tells of them in a way that is not known in advance.
+    tells of them in a way that is not known in advance; memory: whether devices keep something from round to round
+    that goes into what they send, so that later rounds tell of earlier samples.
     """
 
     level: Level
@@ -45,6 +46,7 @@ class Statement:
     attained: bool = True
     gains: Gains = "public"
     granted: bool = False
+    memory: bool = False
 
     @property
     def adjacency(self) -> Adjacency:
@@ -59,7 +61,16 @@ class Statement:
     @property
     def hidden(self) -> bool:
         """Whether the observer cannot tell which devices took part."""
-        return self.sampled and not self.granted
+        return self.sampled and not self.granted and not self.remembered
+
+    @property
+    def remembered(self) -> bool:
+        """Whether devices' memories may tell of their samples: those of fixed size, of which no amplification is proven
+        then. They are granted, and everybody pays for each of their own rounds in full.
+
+        A Poisson sample is a coin of everybody's own, fresh in every round whatever the past was.
+        """
+        return self.sampled and self.memory and self.sampling == "without_replacement"
 
     @property
     def sampled(self) -> bool:
@@ -87,9 +98,11 @@ class Statement:
         return PoissonSampled(self.selected / self.devices, event) if self.level == "client" else as_poisson(event)
 
 
-def statement_of(settings: Settings, level: Level, link: str, calibrated: bool = False) -> Statement:
+def statement_of(
+    settings: Settings, level: Level, link: str, calibrated: bool = False, memory: bool = False
+) -> Statement:
     """Of a run over that link. calibrated: whether its noise follows the accountant, and so has to be enough whatever
-    beta turns out to tell.
+    beta turns out to tell; memory: whether devices send of what they kept.
 
     Client level: without secure aggregation a digital server sees single messages, and knows whom it asked. Record
     level: against the server, who sees each device's message; the sample that hides is that of a device's records.
@@ -115,6 +128,7 @@ def statement_of(settings: Settings, level: Level, link: str, calibrated: bool =
         attained=not client or settings.privacy.csi_error == "realised",
         gains=settings.privacy.gains,
         granted=calibrated and link == "analog" and settings.privacy.gains == "public" and _beta_tells(settings),
+        memory=memory and client,
     )
 
 

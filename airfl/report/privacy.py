@@ -42,8 +42,10 @@ def privacy_table(privacy: RunPrivacy) -> Table:
     about = privacy.statement
     title = f"{privacy.scheme}: {privacy.rounds:,} rounds, {privacy.selected:,} of {privacy.devices:,} devices"
     caption = (
-        f"{about.level} level, {ADJACENCIES[about.adjacency]}, {SAMPLINGS[about.sampling]}; observer: "
-        f"{OBSERVERS[about.observer]}{_of_beta(privacy)}; delta {about.delta:g}; accountant: {privacy.accountant}"
+        f"{about.level} level, {ADJACENCIES[about.adjacency]}, {SAMPLINGS[about.sampling]}"
+        f"{', which what devices keep may tell' if about.remembered else ''}; "
+        f"observer: {OBSERVERS[about.observer]}{_of_beta(privacy)}; delta {about.delta:g}; "
+        f"accountant: {privacy.accountant}"
     )
     whose = "device" if about.level == "client" else "record"
     claimed = "the run" if privacy.claim_scope == "run" else "a round, largest"
@@ -52,7 +54,7 @@ def privacy_table(privacy: RunPrivacy) -> Table:
         ("the same, median over rounds", figure(privacy.noise_multiplier_median)),
         (f"ε claimed for {claimed}", figure(privacy.epsilon_paper)),
         ("ε in the paper's tables, by another formula", figure(privacy.epsilon_paper_tables)),
-        ("ε of the worst round, exact", figure(privacy.epsilon_round)),
+        (f"ε of the worst round, {'at most' if about.remembered else 'exact'}", figure(privacy.epsilon_round)),
         ("ε of the run, proven", figure(privacy.epsilon)),
         ("ε of the run at least, for a pair of neighbours", figure(privacy.epsilon_at_least)),
         ("ε of the run by RDP", figure(privacy.epsilon_rdp)),

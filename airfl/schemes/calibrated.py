@@ -10,6 +10,7 @@ from airfl.errors import UserError
 from airfl.privacy.calibration import EventOf, calibrated, smallest_noise
 from airfl.privacy.statement import Level, Statement, statement_of
 from airfl.selection import most_participations
+from airfl.stages.feedback import ErrorFeedback
 from airfl.stages.stage import Stage, bound_after
 
 if TYPE_CHECKING:
@@ -22,11 +23,13 @@ def is_calibrated(settings: Settings) -> bool:
     return settings.privacy.bound == "accountant" and math.isfinite(settings.privacy.epsilon)
 
 
-def run_noise_multiplier(problem: Problem, level: Level = "client", event_of: EventOf | None = None) -> float:
+def run_noise_multiplier(
+    problem: Problem, level: Level = "client", event_of: EventOf | None = None, memory: bool = False
+) -> float:
     """The smallest noise multiplier that every round may have; event_of: what a round releases with one, Gaussian noise
-    if not given."""
+    if not given; memory: whether devices send of what they kept."""
     settings = problem.settings
-    statement = statement_of(settings, level, problem.link, calibrated=True)
+    statement = statement_of(settings, level, problem.link, calibrated=True, memory=memory)
     participations = participations_of(settings, statement)
     if event_of is None:
         return calibrated(statement, settings.privacy.epsilon, settings.run.rounds, participations)
@@ -41,7 +44,8 @@ def largest_alignment(problem: Problem, stages: tuple[Stage, ...]) -> float:
             f"privacy.bound: messages of scheme {problem.settings.scheme.name!r} have no bound with error feedback, so "
             'that no beta ends at an epsilon; take "paper", or scheme.error_feedback = false'
         )
-    return problem.noise_std / (run_noise_multiplier(problem) * sensitivity)
+    memory = any(isinstance(stage, ErrorFeedback) for stage in stages)
+    return problem.noise_std / (run_noise_multiplier(problem, memory=memory) * sensitivity)
 
 
 def participations_of(settings: Settings, statement: Statement) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from airfl.calculator import curves, privacy_of
+from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
 from airfl.simulation import run
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.end_to_end.test_command_line import airfl, refused
@@ -53,6 +54,21 @@ def test_2000_rounds_of_bare_numbers(sampling: str, accountant: str, epsilon: fl
         assert found["epsilon_as_poisson"] == pytest.approx(7.102, abs=5e-4)
 
 
+def test_a_sample_of_one_in_a_million_million() -> None:
+    """A share that no population of ordinary size has."""
+    rare = ("--noise-multiplier", 0.1, "--sampling-rate", 1e-12, "--rounds", 1000, "--delta", 1e-14)
+    fixed, poisson = figures(*rare, "--sampling", "without_replacement"), figures(*rare)
+    assert fixed["epsilon"] >= fixed["epsilon_lower"] > poisson["epsilon_lower"] > 0
+    exact = sampled_gaussian_epsilon(1e-14, 20.0, 1e-12)
+    assert fixed["epsilon_round"] == pytest.approx(exact, rel=1e-6)
+
+
+def test_a_thousand_million_rounds_take_no_more_memory() -> None:
+    found = figures("--noise-multiplier", 100, "--sampling-rate", 0.01, "--rounds", 10**9, "--delta", 1e-5)
+    approximately = gaussian_epsilon(1e-5, math.sqrt(10**9) * 0.01 / 100)  # by the central limit theorem
+    assert 0.8 * approximately < found["epsilon_lower"] < approximately < found["epsilon"] < 1.2 * approximately
+
+
 def test_one_round_where_1_5_is_claimed() -> None:
     """The noise multiplier is sigma over C in both; the factor 2 of replace-one is the tool's business."""
     one = ("--noise-multiplier", 0.1158912, "--sampling-rate", 0.032, "--delta", 1e-3)
@@ -79,7 +95,7 @@ def test_no_noise_is_inf() -> None:
 def test_bare_numbers_for_people() -> None:
     done = airfl("privacy", *ISSUE, "--sampling", "without_replacement")
     assert done.returncode == 0
-    for text in ("57.64", "45.12", "7.102", "1.769", "replace-one", "a sample of fixed size"):
+    for text in ("57.64", "45.11", "7.102", "1.769", "replace-one", "a sample of fixed size"):
         assert text in done.stdout
 
 

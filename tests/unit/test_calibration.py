@@ -99,7 +99,7 @@ def test_what_would_do_does_and_hardly_less_would() -> None:
         (False, replace(POISSON, selected=found.selected + 1), 2000),
     ):
         assert (run_epsilon(statement, noise, rounds, 1) <= 1.5) == enough
-    assert found.in_words(over_the_air=True).startswith("a received power 8.8 dB lower, or T <= ")
+    assert found.in_words(over_the_air=True).startswith("a received power 8.7 dB lower, or T <= ")
 
 
 def test_where_nothing_of_a_kind_would_do() -> None:
@@ -171,8 +171,15 @@ def test_beta_is_the_largest_that_ends_the_run_there() -> None:
 
 def test_error_feedback_sends_no_more_than_its_clip() -> None:
     """What is clipped last bounds what a device sends, whatever it remembers."""
-    plain, remembering = (link_budget(calibrated(f"scheme.error_feedback={on}")) for on in ("false", "true"))
+    plain, remembering = (
+        link_budget(calibrated("selection.kind=poisson", f"scheme.error_feedback={on}")) for on in ("false", "true")
+    )
     assert remembering.noise_multiplier_min == pytest.approx(plain.noise_multiplier_min)
+
+
+def test_error_feedback_is_calibrated_without_a_sample_of_fixed_size_to_hide_in() -> None:
+    plain, remembering = (link_budget(calibrated(f"scheme.error_feedback={on}")) for on in ("false", "true"))
+    assert remembering.noise_multiplier_min > 2 * plain.noise_multiplier_min
 
 
 def test_an_accountant_without_a_bound_is_refused_by_its_key() -> None:

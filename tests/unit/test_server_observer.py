@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from airfl.calculator import privacy_of
 from airfl.cell import build_cell, build_ledger, noise_multiplier, open_round
 from airfl.config import Settings
 from airfl.errors import UserError
@@ -104,6 +105,37 @@ def test_secure_aggregation_hides_messages_and_not_who_was_asked() -> None:
 
 
 @pytest.mark.parametrize(
+    "scheme",
+    [
+        ("scheme.name=a-dsgd",),
+        ("scheme.name=pfels", "scheme.error_feedback=true"),
+    ],
+    ids=str,
+)
+def test_what_devices_keep_may_tell_of_samples_of_fixed_size(scheme: tuple[str, ...]) -> None:
+    """No amplification by those is proven then: everybody pays for each of their own rounds in full, as against
+    somebody who knows who took part. Under Poisson sampling a device's coin is fresh whatever the past was."""
+    fixed = privacy_of(small_settings("run.rounds=3", *scheme))
+    known = privacy_of(small_settings("run.rounds=3", "privacy.observer=server", *scheme))
+    assert (fixed.statement.observer, fixed.statement.hidden, fixed.statement.remembered) == (
+        "third_party",
+        False,
+        True,
+    )
+    rounds = list(fixed.released.multipliers)
+    most = max(np.bincount(np.concatenate(fixed.released.devices)))
+    assert fixed.epsilon >= gaussian_epsilon(fixed.delta, 2 / max(rounds) * math.sqrt(most)) * (1 - 1e-9)
+    assert fixed.epsilon <= gaussian_epsilon(fixed.delta, 2 / min(rounds) * math.sqrt(most)) * (1 + 1e-9)
+    assert fixed.epsilon_round == pytest.approx(gaussian_epsilon(fixed.delta, 2 / min(rounds)), rel=1e-6)
+    assert math.isnan(fixed.epsilon_at_least)
+    assert known.statement.remembered is False
+    coins = privacy_of(small_settings("run.rounds=3", "selection.kind=poisson", *scheme))
+    assert (coins.statement.remembered, coins.statement.adjacency) == (False, "add_remove")
+    with run(small_settings("run.rounds=3", *scheme)).trace() as trace:
+        assert trace["epsilon"].values[-1] == pytest.approx(fixed.epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize(
     ("overrides", "attained"),
     [
         (("scheme.name=pfels",), True),
@@ -117,6 +149,7 @@ def test_secure_aggregation_hides_messages_and_not_who_was_asked() -> None:
         (("scheme.name=soteriafl-svrg",), False),
         (("scheme.name=dp-fedavg", "scheme.link=analog", "privacy.observer=server", "antennas.count=4"), False),
         (("scheme.name=pfels", "privacy.csi_error=unbounded"), False),
+        (("scheme.name=pfels", "scheme.error_feedback=true"), False),
     ],
     ids=str,
 )

@@ -118,7 +118,9 @@ class Attained:
     def _figure(self, delta: float) -> float:
         alone = sum(self._releases.values()) == 1
         if not alone and any(isinstance(release, Sampled) for release in self._releases):
-            return self._composed.epsilon(delta)
+            loudest = min(self._releases, key=lambda release: noise_of(release).noise_multiplier)
+            by_itself = release_epsilon(loudest, self._adjacency, delta) * (1 - SOLVED)
+            return max(self._composed.epsilon(delta), by_itself if self._mu(loudest) <= LARGEST_MU else 0.0)
         mu = math.sqrt(sum(count * self._mu(release) ** 2 for release, count in self._releases.items()))
         if math.isinf(mu * mu):
             return math.inf  # as near as numbers go
