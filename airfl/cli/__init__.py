@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import typer
 
+from airfl.cache import give_libraries_a_place
 from airfl.cli import completion
 from airfl.cli.app import app, say
 from airfl.cli.audit import audit
@@ -80,6 +81,7 @@ def main() -> None:
     """Entry point: runs a command and turns every ending into an exit code and at most one line."""
     _hear(_interrupt)
     completion.prepare(os.environ)
+    give_libraries_a_place(os.environ)
     try:
         # Typer turns an interrupt, and --help, into a returned exit code here.
         code = app(standalone_mode=False)
