@@ -14,6 +14,8 @@ import tempfile
 from collections.abc import MutableMapping
 from pathlib import Path
 
+from airfl.output import may_write
+
 NOWHERE = Path("~/.cache/airfl")
 """What is named where a user has no home."""
 
@@ -34,14 +36,14 @@ def can_be_written(folder: Path) -> bool:
     """Whether files can be put there, the folder being made first where it is not there."""
     try:
         there = next((place for place in (folder, *folder.absolute().parents) if place.exists()), None)
-        return there is not None and there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+        return there is not None and there.is_dir() and may_write(there)
     except OSError:  # a folder that may not even be looked into
         return False
 
 
 def give_libraries_a_place(environment: MutableMapping[str, str]) -> None:
-    """Before a command, where the user's cache folder cannot be written: Matplotlib and fontconfig, which would complain
-    line by line, take the temporary folder instead."""
+    """Before a command: where the user's cache folder cannot be written, Matplotlib and fontconfig, which would
+    complain line by line, take the temporary folder."""
     try:
         own = _of_the_user()
     except ImportError:  # of platformdirs, which `airfl doctor` tells of

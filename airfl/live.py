@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airfl.errors import UserError
-from airfl.output import name_of_label
+from airfl.output import check_can_be_folder, name_of_label
 
 if TYPE_CHECKING:
     from airfl.compare import LabelledProgress
@@ -64,6 +64,7 @@ def check_live(out: Path, resume: bool = False) -> None:
     if importlib.util.find_spec("tensorboard") is None:
         raise UserError('--tensorboard: the package tensorboard is not installed; pip install "airfl[tensorboard]"')
     folder = out / FOLDER
+    check_can_be_folder(folder)
     if not resume and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder}: is there already, and two runs would be drawn as one; choose another --out")
 

@@ -14,7 +14,16 @@ TRACE_NAME = "trace.h5"
 ROWS_NAME = "rows.json"  # of a comparison: its labels and folders, in order
 CHECKPOINT_NAME = "checkpoint"  # of a run that is not finished: see airfl.checkpoint
 LONGEST_NAME = 255  # that file systems take, in bytes
+MOST_BELOW = 128  # bytes of a path below an output folder, at most
 SWEEP_NAME = "sweep.json"  # of a sweep: its points, in order
+
+
+def current_folder() -> Path | None:
+    """None where it has been removed under us."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
 
 
 def is_a_name(text: str) -> bool:
@@ -28,23 +37,63 @@ def name_of_label(label: str) -> str:
 
 
 def check_no_run(folder: Path) -> None:
-    """UserError if a run cannot be put into this folder: it holds one already, or is (below) a file."""
+    """UserError if a run cannot be put into this folder: it holds one already, or nothing can be written there."""
+    check_can_be_folder(folder)
     if (folder / CHECKPOINT_NAME).exists():
         raise UserError(
             f"{folder}: holds a run that is not finished; go on with it by --resume, or choose another --out"
         )
     if (folder / TRACE_NAME).exists():
         raise UserError(f"{folder}: holds a run already ({TRACE_NAME}); choose another --out")
-    check_can_be_folder(folder)
 
 
-def check_can_be_folder(folder: Path) -> None:
-    """UserError where a file is in the place of the folder, or of one that it lies in."""
-    for part in (folder, *folder.parents):
-        if part.exists():
-            if not part.is_dir():
-                raise UserError(f"{part}: is a file, an output folder is wanted")
-            return
+def check_can_be_folder(folder: Path, option: str = "--out") -> None:
+    """UserError where no file can be put into the folder, or it cannot be made: a file is in its place, or of one that
+    it lies in, this user may not write there, nobody may, its name is too long. Nothing is made."""
+    other = f"choose another {option}"
+    if not folder.is_absolute() and current_folder() is None:
+        raise UserError(f"{folder}: the current folder has been removed; change to one that is there")
+    try:
+        there = next(part for part in (folder, *folder.parents) if _is_there(part))
+        if not there.exists():
+            raise UserError(f"{there}: is a link that leads nowhere; {other}")
+        if not there.is_dir():
+            wanted = "an output folder is wanted" if option == "--out" else f"a folder is wanted for {option}"
+            raise UserError(f"{there}: is a file, {wanted}")
+        for name in folder.relative_to(there).parts:
+            _is_there(there / name)  # too long a name is told whatever is there
+        _is_there(folder / ("x" * MOST_BELOW))
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be a folder for {option} ({error.strerror}); {other}") from None
+    if not may_write(there):
+        read_only = os.statvfs(there).f_flag & os.ST_RDONLY
+        why = "is on a file system that is read only" if read_only else "may not be written by this user"
+        raise UserError(f"{there}: {why}; {other}")
+
+
+def may_write(folder: Path) -> bool:
+    """Whether this process may put files into a folder that is there."""
+    return os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def check_can_be_file(path: Path, option: str = "--out") -> None:
+    """UserError where the file cannot be written, or replaced: what is there is none, or as `check_can_be_folder`."""
+    check_can_be_folder(path.parent, option)
+    try:
+        if _is_there(path) and not path.is_file():
+            raise UserError(f"{path}: is no regular file; choose another {option}")
+        _is_there(_beside(path))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}); choose another {option}") from None
+
+
+def _is_there(path: Path) -> bool:
+    """Whether anything is, if only a link that leads nowhere. OSError where that cannot be told, or cannot be."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def check_new(folder: Path) -> None:
@@ -57,12 +106,17 @@ def check_new(folder: Path) -> None:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A file to write in the block, which then takes the place of `path`: whole, or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = _beside(path)
     try:
         yield temporary
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _beside(path: Path) -> Path:
+    """Where a file is written before it takes its place."""
+    return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def replace_text(path: Path, text: str) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from airfl.errors import UserError
-from airfl.output import ROWS_NAME, check_new, name_of_label, replace_text
+from airfl.input import LIST_BYTES, read_regular
+from airfl.output import ROWS_NAME, check_can_be_folder, check_new, name_of_label, replace_text
 
 
 def row_folders(labels: Sequence[str]) -> list[str]:
@@ -21,12 +22,22 @@ def row_folders(labels: Sequence[str]) -> list[str]:
 
 def check_comparison(out: Path, labels: Sequence[str], resume: bool = False) -> None:
     """UserError unless the comparison of these rows can be put into `out`, or be gone on with there."""
+    check_can_be_folder(out)
+    for name in row_folders(labels):
+        check_can_be_folder(out / name)
     if not (out / ROWS_NAME).exists():
         check_new(out)
     elif not resume:
         raise UserError(f"{out}: holds a comparison; go on with it by --resume, or choose another --out")
-    elif (out / ROWS_NAME).read_text().strip() != _listed(labels):
+    elif _there(out / ROWS_NAME) != _listed(labels):
         raise UserError(f"{out}: holds a comparison of other rows; choose another --out")
+
+
+def _there(path: Path) -> str:
+    try:
+        return read_regular(path, LIST_BYTES).decode(errors="replace").strip()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); choose another --out") from None
 
 
 def write_rows(out: Path, labels: Sequence[str]) -> None:

@@ -16,12 +16,14 @@ import torch
 from airfl.config import Settings, differences, to_json
 from airfl.config.differences import AUTOMATIC
 from airfl.errors import UserError
+from airfl.input import open_regular
 from airfl.schemes import fitted
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
 
 OF_NO_EFFECT = ("run.checkpoint_s", "run.checkpoint_every")
 """Settings that a continuation may have otherwise."""
+BLOCK_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -109,5 +111,7 @@ def checksum(settings: Settings, raw: RawData) -> int:
         if isinstance(array, np.ndarray):
             found = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, found)
     if settings.channel.replay_file:
-        found = zlib.crc32(Path(settings.channel.replay_file).read_bytes(), found)
+        with open_regular(settings.channel.replay_file) as file:
+            while block := file.read(BLOCK_BYTES):  # it may be larger than memory: only a part of it is replayed
+                found = zlib.crc32(block, found)
     return found

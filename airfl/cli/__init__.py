@@ -101,6 +101,11 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        if os.environ.get("AIRFL_TRACEBACK"):
+            raise
+        what = f"{error.filename}: " if error.filename else "failed: "
+        _end(f"{what}{error.strerror or error} (AIRFL_TRACEBACK=1 shows where)", 1)
     except Exception as error:
         usage = getattr(error, "format_message", None)
         if usage and type(error).__name__ == "NoArgsIsHelpError":  # `airfl` alone

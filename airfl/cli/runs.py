@@ -40,12 +40,13 @@ def run(
     """Run one scheme; the trace goes to OUT/trace.h5."""
     from airfl.config import load_settings
     from airfl.live import check_live, live
-    from airfl.output import check_no_run
+    from airfl.output import check_can_be_folder, check_no_run
     from airfl.schemes import check_recipe
     from airfl.tasks import check_fit
 
     settings = load_settings(config, overrides or [])
     check_kind(device)
+    check_can_be_folder(out)
     if not resume:
         check_no_run(out)
     if tensorboard:
@@ -94,6 +95,7 @@ def compare(
     """Run several on the same devices and fades; table, figures."""
     from airfl.config import load_rows
     from airfl.live import check_live, live_rows
+    from airfl.report.comparison import check_copies
     from airfl.rows import check_comparison
     from airfl.schemes import check_recipe
     from airfl.tasks import check_fit
@@ -102,6 +104,8 @@ def compare(
     rows = load_rows(config, overrides or [], names)
     check_kind(device)
     check_comparison(out, [row.label for row in rows], resume)
+    if copy_to:
+        check_copies(copy_to)
     if tensorboard:
         check_live(out, resume)
     for row in rows:
@@ -171,9 +175,11 @@ def plot(
     out: Annotated[Path, typer.Option(metavar="DIR", help="folder for learning and privacy, .png, .pdf")],
 ) -> None:
     """Learning against rounds, energy and resources; privacy."""
-    from airfl.report.comparison import write_figures
+    from airfl.report.comparison import FIGURES, write_figures
+    from airfl.report.figures import check_new_figures
     from airfl.results import read_some_results
 
+    check_new_figures(out, FIGURES, "--out")
     groups = read_some_results(folders).groups
     files = write_figures([(group.name, [run.folder for run in group.runs]) for group in groups], out)
     say("written: " + ", ".join(str(file) for file in files))

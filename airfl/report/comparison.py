@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airfl.output import replace_text
+from airfl.output import check_can_be_file, replace_text, replacing
 from airfl.report import figures, privacy_figure
 from airfl.report.table import TableRow, csv_table, markdown_table
 
@@ -52,6 +52,16 @@ def write_figures(groups: Sequence[tuple[str, Sequence[Path]]], out: Path) -> li
 
 def copy_report(files: Sequence[Path], target: Path) -> list[Path]:
     """Copies of the Markdown table and the learning curves' PNG, replacing those in `target`."""
+    check_copies(target)
     target.mkdir(parents=True, exist_ok=True)
-    wanted = [file for file in files if file.name in COPIED]
-    return [Path(shutil.copy(file, target / file.name)) for file in wanted]
+    copies = {target / file.name: file for file in files if file.name in COPIED}
+    for copy, file in copies.items():
+        with replacing(copy) as temporary:
+            shutil.copyfile(file, temporary)
+    return list(copies)
+
+
+def check_copies(target: Path) -> None:
+    """UserError where they cannot be written there."""
+    for name in COPIED:
+        check_can_be_file(target / name, "--copy-to")

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.config.json_numbers import from_plain, to_json
+from airfl.input import LIST_BYTES, open_regular, read_regular
 from airfl.output import TRACE_NAME, replace_text
 from airfl.report.summary import Summary, settings_of, summarise, values_of
 from airfl.tasks.models import MODELS
@@ -127,7 +128,7 @@ def keep(folder: Path) -> Digest:
 def _kept(folder: Path) -> Digest | None:
     """What is kept there of this very trace, None if nothing is, or nothing of use."""
     try:
-        found = json.loads((folder / DIGEST_NAME).read_text())
+        found = json.loads(read_regular(folder / DIGEST_NAME, LIST_BYTES))
         if found.pop("sha256") != _checksum(found) or found["version"] != VERSION:
             return None
         if found["trace"] != _identity(folder / TRACE_NAME):
@@ -147,7 +148,7 @@ def _checksum(kept: Mapping[str, Any]) -> str:
 def _identity(trace: Path) -> list[int]:
     """Size and checksum of both ends of the file: the trace that a digest was made from, wherever it was copied."""
     size = trace.stat().st_size
-    with trace.open("rb") as file:
+    with open_regular(trace) as file:
         ends = file.read(IDENTITY_BYTES)
         file.seek(max(size - IDENTITY_BYTES, 0))
         ends += file.read(IDENTITY_BYTES)

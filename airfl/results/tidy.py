@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airfl.config.json_numbers import to_json
 from airfl.errors import UserError
-from airfl.output import replacing
+from airfl.output import check_can_be_folder, replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,17 +54,22 @@ def frame(results: Results) -> pd.DataFrame:
 
 def write(results: Results, out: Path, replace: bool = False) -> list[Path]:
     """results.parquet and results.csv in this folder; UserError if one is there, unless it may be replaced."""
-    files = [out / name for name in FILES]
-    for file in files:
-        if file.exists() and not replace:
-            raise UserError(f"{file}: is there already; choose another --out")
-    if out.exists() and not out.is_dir():
-        raise UserError(f"{out}: is a file, a folder is wanted")
+    files = check_tables(out, replace)
     table = frame(results)
     out.mkdir(parents=True, exist_ok=True)
     for file, save in zip(files, (table.to_parquet, table.to_csv), strict=True):
         with replacing(file) as temporary:
             save(temporary, index=False)
+    return files
+
+
+def check_tables(out: Path, replace: bool = False) -> list[Path]:
+    """The files; UserError where they cannot be written."""
+    check_can_be_folder(out)
+    files = [out / name for name in FILES]
+    for file in files:
+        if file.exists() and not replace:
+            raise UserError(f"{file}: is there already; choose another --out")
     return files
 
 

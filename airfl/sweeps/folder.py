@@ -20,6 +20,7 @@ from typing import Any
 
 from airfl.config import Settings, differences, to_json
 from airfl.errors import UserError
+from airfl.input import LIST_BYTES, read_regular
 from airfl.lock import locked
 from airfl.output import SWEEP_NAME, TRACE_NAME, check_can_be_folder, is_a_name, replace_text
 from airfl.synced import sync_path
@@ -84,9 +85,9 @@ def _entry(folder: str, label: str, values: Mapping[str, Any], seed: int) -> Ent
 
 def open_folder(root: Path) -> Listing:
     """The sweep to go on with, or an empty one; UserError for a folder that holds something else."""
+    check_can_be_folder(root)
     if (root / SWEEP_NAME).exists():
         return read_listing(root)
-    check_can_be_folder(root)
     if root.exists() and any(file.name != LOCK_NAME for file in root.iterdir()):
         raise UserError(f"{root}: holds files of something else and no {SWEEP_NAME}; choose another --out")
     return Listing(root)
@@ -154,7 +155,7 @@ def write_listing(listing: Listing) -> None:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
+        return json.loads(read_regular(path, LIST_BYTES))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; it is no folder of a sweep") from None
     except (OSError, ValueError, RecursionError) as error:

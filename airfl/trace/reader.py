@@ -36,6 +36,8 @@ def open_trace(path: str | Path, *, cache: bool = True) -> xarray.Dataset:
     file = file / TRACE_NAME if file.is_dir() else file
     if not file.exists():
         raise UserError(f"{file}: no such trace")
+    if not file.is_file():  # a pipe is waited for without end
+        raise UserError(f"{file}: is no regular file, as a trace is")
     try:
         sealed = read_seal(file) is not None
         if not sealed and h5py.is_hdf5(file):

@@ -56,8 +56,13 @@ def read_replay(
     import h5py
 
     path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file; give the path of an HDF5 or .mat file")
+    try:
+        there, regular = path.exists(), path.is_file()
+    except OSError as error:  # a name too long, a folder that may not be looked into
+        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+    if not regular:  # a pipe is waited for without end
+        what = "is no regular file" if there and not path.is_dir() else "no such file"
+        raise ValueError(f"{path}: {what}; give the path of an HDF5 or .mat file")
     wanted = (rounds, devices, antennas)
     try:
         if h5py.is_hdf5(path):

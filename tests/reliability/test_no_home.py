@@ -55,7 +55,7 @@ def test_a_home_that_can_be_written_is_left_alone(monkeypatch: pytest.MonkeyPatc
     assert not environment
     assert cache.cache_folder() == tmp_path / ".cache" / "airfl"
     assert cache.lasting_folder() == (tmp_path / ".cache" / "airfl", True)
-    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(cache, "may_write", lambda folder: False)
     cache.give_libraries_a_place(environment)
     assert set(environment) == {"XDG_CACHE_HOME", "MPLCONFIGDIR"}
     monkeypatch.setenv("XDG_CACHE_HOME", environment["XDG_CACHE_HOME"])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from airfl.cache import cache_folder
+from airfl.input import LIST_BYTES, read_regular
 
 if TYPE_CHECKING:
     from airfl.local.engines.choose import Load
@@ -57,7 +58,7 @@ def _all() -> dict[str, tuple[str, int]]:
     from airfl.local.engines.table import ENGINES
 
     try:
-        entries = json.loads((cache_folder() / FILE_NAME).read_text())
+        entries = json.loads(read_regular(cache_folder() / FILE_NAME, LIST_BYTES))
         return {
             place: (name, chunk)
             for place, (name, chunk) in entries.items()

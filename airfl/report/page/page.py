@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from airfl.errors import UserError
-from airfl.output import replacing
+from airfl.input import open_regular
+from airfl.output import check_can_be_file, replacing
 from airfl.report.page.markup import Html, join, tag
 from airfl.report.page.sections import SECTIONS
 from airfl.report.page.view import View
@@ -44,16 +46,12 @@ def write_page(
 
 def check_target(target: Path) -> None:
     """UserError unless a report can be written there: nothing is there, or a report."""
-    if target.is_dir():
+    if os.path.isdir(target):  # which, unlike Path's, raises nothing
         raise UserError(f"--out {target}: is a folder, a file is wanted: {target / NAME}")
-    for part in target.parents:
-        if part.exists():
-            if not part.is_dir():
-                raise UserError(f"--out {target}: {part} is a file, a folder is wanted")
-            break
+    check_can_be_file(target)
     if not target.exists():
         return
-    with target.open("rb") as file:
+    with open_regular(target) as file:
         if GENERATOR.encode() not in file.read(HEAD_BYTES):
             raise UserError(f"{target}: is there already and is no report of airfl; choose another --out")
 
