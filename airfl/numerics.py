@@ -8,11 +8,14 @@ as good, and differ.
 from __future__ import annotations
 
 import functools
+import importlib
+import importlib.metadata
 import os
 import platform
 import re
 import subprocess
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import torch
@@ -47,8 +50,9 @@ def numerics(device: torch.device, engine: str) -> dict[str, str]:
         "switches": ", ".join(f"{name}={os.environ[name]}" for name in SWITCHES if name in os.environ) or "none",
     }
     if device.type == "cuda":
+        cudnn: Any = torch.backends.cudnn
         found["GPU"] = f"{torch.cuda.get_device_name(device)}, {torch.cuda.get_device_capability(device)}"
-        found["CUDA"] = f"{torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
+        found["CUDA"] = f"{torch.version.cuda}, cuDNN {cudnn.version()}"
     if engine.startswith(COMPILED):
         found["compiler"] = _compiler() if device.type == "cpu" else _triton()
     return found
@@ -79,7 +83,7 @@ def _torch_libraries() -> str:
 def _numpy_features() -> str:
     """Those found here of which numpy has loops of their own."""
     try:
-        from numpy._core import _multiarray_umath as core
+        core = importlib.import_module("numpy._core._multiarray_umath")
     except ImportError:  # numpy keeps them elsewhere
         return "unknown"
     enabled = [name for name in core.__cpu_dispatch__ if core.__cpu_features__.get(name)]
@@ -88,7 +92,7 @@ def _numpy_features() -> str:
 
 def _numpy_blas() -> str:
     try:
-        blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index, call-overload]
+        blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
         return f"{blas['name']} {blas['version']}"
     except (KeyError, TypeError):
         return "unknown"
@@ -110,7 +114,6 @@ def _compiler() -> str:
 
 def _triton() -> str:
     try:
-        from triton import __version__ as version
-    except ImportError:
+        return f"Triton {importlib.metadata.version('triton')}"
+    except importlib.metadata.PackageNotFoundError:
         return "none"
-    return f"Triton {version}"
