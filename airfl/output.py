@@ -68,7 +68,7 @@ def check_can_be_folder(folder: Path, option: str = "--out") -> None:
     if not may_write(there):
         read_only = os.statvfs(there).f_flag & os.ST_RDONLY
         why = "is on a file system that is read only" if read_only else "may not be written by this user"
-        raise UserError(f"{there}: {why}; {other}")
+        raise UserError(f"{folder}: {why if there == folder else f'cannot be made: {there} {why}'}; {other}")
 
 
 def may_write(folder: Path) -> bool:
