@@ -47,7 +47,7 @@ def check_no_run(folder: Path) -> None:
         raise UserError(f"{folder}: holds a run already ({TRACE_NAME}); choose another --out")
 
 
-def check_can_be_folder(folder: Path, option: str = "--out") -> None:
+def check_can_be_folder(folder: Path, option: str = "--out", wanted: str = "an output folder") -> None:
     """UserError where no file can be put into the folder, or it cannot be made: a file is in its place, or of one that
     it lies in, this user may not write there, nobody may, its name is too long. Nothing is made."""
     other = f"choose another {option}"
@@ -58,8 +58,7 @@ def check_can_be_folder(folder: Path, option: str = "--out") -> None:
         if not there.exists():
             raise UserError(f"{there}: is a link that leads nowhere; {other}")
         if not there.is_dir():
-            wanted = "an output folder is wanted" if option == "--out" else f"a folder is wanted for {option}"
-            raise UserError(f"{there}: is a file, {wanted}")
+            raise UserError(f"{there}: is a file, {wanted} is wanted for {option}")
         for name in folder.relative_to(there).parts:
             _is_there(there / name)  # too long a name is told whatever is there
         _is_there(folder / ("x" * MOST_BELOW))
@@ -78,7 +77,7 @@ def may_write(folder: Path) -> bool:
 
 def check_can_be_file(path: Path, option: str = "--out") -> None:
     """UserError where the file cannot be written, or replaced: what is there is none, or as `check_can_be_folder`."""
-    check_can_be_folder(path.parent, option)
+    check_can_be_folder(path.parent, option, "a folder")
     try:
         if _is_there(path) and not path.is_file():
             raise UserError(f"{path}: is no regular file; choose another {option}")

@@ -135,9 +135,7 @@ def draw_figures(
     wanted = list(dict.fromkeys(names if names is not None else possible_figures(results)))
     figures = {name: find_figure(name) for name in wanted}
     check_new_files([folder / f"{name}{suffix}" for name in wanted for suffix in figures[name].suffixes])
-    if folder.is_file():
-        raise UserError(f"{folder}: is a file, a folder is wanted for --out")
-    check_can_be_folder(folder)
+    check_can_be_folder(folder, wanted="a folder")
     made: dict[Path, bytes] = {}
     lacking = []
     for name, figure in figures.items():
