@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airfl.errors import UserError
-from airfl.output import name_of_label
+from airfl.output import check_can_be_folder, name_of_label
 from airfl.own import both_ends, check_no_link, is_file, not_own
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def check_live(out: Path, resume: bool = False) -> None:
         raise UserError('--tensorboard: the package tensorboard is not installed; pip install "airfl[tensorboard]"')
     folder = out / FOLDER
     check_no_link(folder)
+    check_can_be_folder(folder)
     for path in folder.rglob("*") if resume and folder.is_dir() else ():
         check_no_link(path)
         if fnmatch(path.name, EVENTS.format("*")) and not _is_own(path):

@@ -17,6 +17,7 @@ TRACE_NAME = "trace.h5"
 ROWS_NAME = "rows.json"  # of a comparison: its labels and folders, in order
 CHECKPOINT_NAME = "checkpoint"  # of a run that is not finished: see airfl.checkpoint
 LONGEST_NAME = 255  # that file systems take, in bytes
+MOST_BELOW = 128  # bytes of a path below an output folder, at most
 SWEEP_NAME = "sweep.json"  # of a sweep: its points, in order
 LOCK_NAME = ".lock"  # of a sweep or a comparison that is being written
 OF_A_RUN, OF_ROWS, OF_A_SWEEP = (CHECKPOINT_NAME, TRACE_NAME), (ROWS_NAME,), (SWEEP_NAME,)
@@ -27,6 +28,14 @@ HOLDS = {
     LOCK_NAME: "a sweep or a comparison that is being written",
 }
 """By the names that say what a folder is for."""
+
+
+def current_folder() -> Path | None:
+    """None where it has been removed under us."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
 
 
 def is_a_name(text: str) -> bool:
@@ -48,7 +57,8 @@ def check_nothing_of(folder: Path, names: Sequence[str]) -> None:
 
 def check_no_run(folder: Path) -> None:
     """UserError if a run cannot be put into this folder: it holds one already, or something else that airfl has
-    written, or is (below) a file."""
+    written, or nothing can be written there."""
+    check_can_be_folder(folder)
     check_nothing_of(folder, (*OF_A_SWEEP, *OF_ROWS))
     check_no_link(folder / CHECKPOINT_NAME)
     check_no_link(folder / TRACE_NAME)
@@ -58,16 +68,54 @@ def check_no_run(folder: Path) -> None:
         )
     if (folder / TRACE_NAME).exists():
         raise UserError(f"{folder}: holds a run already ({TRACE_NAME}); choose another --out")
-    check_can_be_folder(folder)
 
 
-def check_can_be_folder(folder: Path) -> None:
-    """UserError where a file is in the place of the folder, or of one that it lies in."""
-    for part in (folder, *folder.parents):
-        if part.exists():
-            if not part.is_dir():
-                raise UserError(f"{part}: is a file, an output folder is wanted")
-            return
+def check_can_be_folder(folder: Path, option: str = "--out", wanted: str = "an output folder") -> None:
+    """UserError where no file can be put into the folder, or it cannot be made: a file is in its place, or of one that
+    it lies in, this user may not write there, nobody may, its name is too long. Nothing is made."""
+    other = f"choose another {option}"
+    if not folder.is_absolute() and current_folder() is None:
+        raise UserError(f"{folder}: the current folder has been removed; change to one that is there")
+    try:
+        there = next(part for part in (folder, *folder.parents) if _is_there(part))
+        if not there.exists():
+            raise UserError(f"{there}: is a link that leads nowhere; {other}")
+        if not there.is_dir():
+            raise UserError(f"{there}: is a file, {wanted} is wanted for {option}")
+        for name in folder.relative_to(there).parts:
+            _is_there(there / name)  # too long a name is told whatever is there
+        _is_there(folder / ("x" * MOST_BELOW))
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be a folder for {option} ({error.strerror}); {other}") from None
+    if not may_write(there):
+        read_only = os.statvfs(there).f_flag & os.ST_RDONLY
+        why = "is on a file system that is read only" if read_only else "may not be written by this user"
+        raise UserError(f"{folder}: {why if there == folder else f'cannot be made: {there} {why}'}; {other}")
+
+
+def may_write(folder: Path) -> bool:
+    """Whether this process may put files into a folder that is there."""
+    return os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
+
+
+def check_can_be_file(path: Path, option: str = "--out") -> None:
+    """UserError where the file cannot be written, or replaced: what is there is none, or as `check_can_be_folder`."""
+    check_can_be_folder(path.parent, option, "a folder")
+    try:
+        if _is_there(path) and not path.is_file():
+            raise UserError(f"{path}: is no regular file; choose another {option}")
+        _is_there(_beside(path))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}); choose another {option}") from None
+
+
+def _is_there(path: Path) -> bool:
+    """Whether anything is, if only a link that leads nowhere. OSError where that cannot be told, or cannot be."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def check_new(folder: Path, listed: str) -> None:
@@ -105,9 +153,14 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def _beside(path: Path) -> Path:
+    """Where a file is written before it takes its place."""
+    return path.with_name(f".{path.name}.{os.getpid()}")
+
+
 def _new_file(path: Path) -> Path:
     """An empty one beside, of a name that nobody else has."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = _beside(path)
     while True:
         try:
             os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))

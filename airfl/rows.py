@@ -14,6 +14,7 @@ from airfl.output import (
     OF_A_RUN,
     OF_A_SWEEP,
     ROWS_NAME,
+    check_can_be_folder,
     check_new,
     check_nothing_of,
     name_of_label,
@@ -34,6 +35,9 @@ def row_folders(labels: Sequence[str]) -> list[str]:
 def check_comparison(out: Path, labels: Sequence[str], resume: bool = False) -> None:
     """UserError unless the comparison of these rows can be put into `out`, or be gone on with there."""
     check_no_link(out / ROWS_NAME)
+    check_can_be_folder(out)
+    for name in row_folders(labels):
+        check_can_be_folder(out / name)
     if not (out / ROWS_NAME).exists():
         check_new(out, ROWS_NAME)
         return

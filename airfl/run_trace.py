@@ -7,6 +7,7 @@ from pathlib import Path
 
 from airfl.cell import Cell, paper_cost_mb
 from airfl.config import Settings, to_json
+from airfl.numerics import numerics
 from airfl.round import World
 from airfl.schemes import scheme
 from airfl.selection import most_selected
@@ -48,6 +49,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
             "link": cell.link,
             "dimension": world.model.dimension,
             "device": str(world.device),
+            "numerics": to_json(numerics(world.device, resolved.local.engine)),
             "paper_cost_mb": paper_cost_mb(cell),
         },
         dimensions=dimensions,

@@ -6,7 +6,7 @@ import datetime
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ import torch
 from airfl.config import Settings, differences, to_json
 from airfl.config.differences import AUTOMATIC
 from airfl.errors import UserError
+from airfl.input import open_regular
+from airfl.numerics import numerics
 from airfl.output import CHECKPOINT_NAME
 from airfl.schemes import fitted
 from airfl.tasks.datasets.raw import RawData
@@ -23,6 +25,7 @@ from airfl.version import __version__
 
 OF_NO_EFFECT = ("run.checkpoint_s", "run.checkpoint_every")
 """Settings that a continuation may have otherwise."""
+BLOCK_BYTES = 1 << 22
 
 
 CHOSEN = ("run.threads", "run.chunk", "local.engine")
@@ -33,7 +36,7 @@ LONGEST_TIME = 64
 @dataclass(frozen=True)
 class About:
     """settings: as given, JSON; versions: by package; device: cpu or cuda; chosen: what automatic settings became, by
-    section; data: checksum of the data set; created_utc: when the run began."""
+    section; data: checksum of the data set; created_utc: when the run began; numerics: what else numbers depend on."""
 
     settings: str
     versions: Mapping[str, str]
@@ -41,6 +44,7 @@ class About:
     chosen: Mapping[str, Mapping[str, Any]]
     data: int
     created_utc: str
+    numerics: Mapping[str, str] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
@@ -81,6 +85,7 @@ def about_run(given: Settings, resolved: Settings, device: torch.device, raw: Ra
         },
         data=checksum(given, raw),
         created_utc=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        numerics=numerics(device, resolved.local.engine),
     )
 
 
@@ -109,6 +114,14 @@ def check_same(about: About, folder: Path, settings: Settings, device: torch.dev
     for key, then, given in differences(before, settings):
         if key not in OF_NO_EFFECT:
             raise UserError(f"{folder}: its run was begun with {key} = {then!r}, here it is {given!r}; {other}")
+    here = numerics(device, str(about.chosen.get("local", {}).get("engine", "")))
+    for name in dict.fromkeys([*about.numerics, *here]):
+        was, is_ = about.numerics.get(name, "not recorded"), here.get(name, "not there")
+        if was != is_:
+            raise UserError(
+                f"{folder}: its run was begun with another {name} ({was}; here: {is_}), and its numbers would go on "
+                "differently; go on with it on the same kind of machine, or begin anew with another --out"
+            )
 
 
 def check_asked(config: str, folder: Path, settings: Settings) -> None:
@@ -140,5 +153,7 @@ def checksum(settings: Settings, raw: RawData) -> int:
         if isinstance(array, np.ndarray):
             found = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, found)
     if settings.channel.replay_file:
-        found = zlib.crc32(Path(settings.channel.replay_file).read_bytes(), found)
+        with open_regular(settings.channel.replay_file) as file:
+            while block := file.read(BLOCK_BYTES):  # it may be larger than memory: only a part of it is replayed
+                found = zlib.crc32(block, found)
     return found

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 import typer
 
+from airfl.cache import give_libraries_a_place
 from airfl.cli import completion
 from airfl.cli.app import app, say
 from airfl.cli.audit import audit
@@ -82,6 +83,7 @@ def main() -> None:
     _hear(_interrupt)
     let_streams_fall_back()
     completion.prepare(os.environ)
+    give_libraries_a_place(os.environ)
     try:
         # Typer turns an interrupt, and --help, into a returned exit code here.
         code = app(standalone_mode=False)
@@ -101,6 +103,11 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:
+        if os.environ.get("AIRFL_TRACEBACK"):
+            raise
+        what = f"{error.filename}: " if error.filename else "failed: "
+        _end(f"{what}{error.strerror or error} (AIRFL_TRACEBACK=1 shows where)", 1)
     except Exception as error:
         usage = getattr(error, "format_message", None)
         if usage and type(error).__name__ == "NoArgsIsHelpError":  # `airfl` alone

@@ -138,7 +138,7 @@ def _files(incomplete: str) -> Candidates:
     folder, slash, start = incomplete.rpartition("/")
     try:
         entries = sorted(Path(folder + slash or ".").expanduser().iterdir())
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: of a user without a home
         return []
     found = [(f"{folder}{slash}{entry.name}{'/' * entry.is_dir()}", "") for entry in entries if _wanted(entry, start)]
     if len(found) == 1 and found[0][0].endswith("/") and found[0][0] != incomplete:

@@ -29,6 +29,7 @@ def figures(
     ] = None,
 ) -> None:
     """The papers' figures and tables, of any runs."""
+    from airfl.output import check_can_be_folder
     from airfl.report.paper.figures import draw_figures, find_figure
     from airfl.report.paper.selection import read_conditions, select
 
@@ -36,6 +37,7 @@ def figures(
     for name in names or []:
         find_figure(name)
     conditions = read_conditions(where or [])
+    check_can_be_folder(out)
 
     from airfl.results import read_some_results
 

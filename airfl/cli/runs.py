@@ -41,12 +41,13 @@ def run(
     """Run one scheme; the trace goes to OUT/trace.h5."""
     from airfl.config import load_settings
     from airfl.live import check_live, live
-    from airfl.output import check_no_run
+    from airfl.output import check_can_be_folder, check_no_run
     from airfl.schemes import check_recipe
     from airfl.tasks import check_fit
 
     settings = load_settings(config, overrides or [])
     check_kind(device)
+    check_can_be_folder(out)
     if not resume:
         check_no_run(out)
     if tensorboard:
@@ -177,9 +178,11 @@ def plot(
     out: Annotated[Path, typer.Option(metavar="DIR", help="folder for learning and privacy, .png, .pdf")],
 ) -> None:
     """Learning against rounds, energy and resources; privacy."""
-    from airfl.report.comparison import write_figures
+    from airfl.report.comparison import FIGURES, write_figures
+    from airfl.report.figures import check_new_figures
     from airfl.results import read_some_results
 
+    check_new_figures(out, FIGURES, "--out")
     results = read_some_results(folders)
     for line in results.unreadable.values():
         say(f"left out: {line}")

@@ -112,6 +112,10 @@ def results(
     from airfl.report.results import equal_table, plain_results, results_table, target_table
     from airfl.results import read_results
 
+    if out:
+        from airfl.results.tidy import check_files
+
+        check_files(out)
     found = read_results(folders)
     budgets = dict(_budget(text, found.groups) for text in at or [])
     table = results_table(found, ", ".join(map(str, folders)), sort) if found.runs else None

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
+from airfl.input import SETTINGS_BYTES, read_regular
 from airfl.shipped import find_configuration
 
 Tables = dict[str, Any]
@@ -65,7 +66,7 @@ def load_rows(path: str | Path, overrides: Sequence[str] = (), schemes: Sequence
 def read_tables(path: str | Path) -> Tables:
     """The TOML file, or shipped configuration of that name, as plain tables."""
     try:
-        text = find_configuration(path).read_bytes().decode()
+        text = read_regular(find_configuration(path), SETTINGS_BYTES).decode()
         return tomllib.loads(text)
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None

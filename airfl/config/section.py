@@ -9,9 +9,12 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from airfl.config.json_numbers import MaybeInfinite
 
+LEAST_SCALE, MOST_SCALE = 1e-20, 1e20
+"""What single precision carries on."""
+
 
 def _carried_by_single_precision(value: float) -> float:
-    if not 1e-20 <= value <= 1e20:
+    if not LEAST_SCALE <= value <= MOST_SCALE:
         raise ValueError(f"a number between 1e-20 and 1e20 is wanted, not {value:g}")
     return value
 

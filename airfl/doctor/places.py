@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from airfl.cache import can_be_written as writable
+from airfl.cache import lasting_folder
 from airfl.errors import UserError
 
 
@@ -57,21 +59,14 @@ def kept() -> tuple[Kept, ...]:
     compiled = Path(named) if named else Path(tempfile.gettempdir()) / f"torchinductor_{user}"
     folders = [Kept("compiled training", str(compiled), writable(compiled))]
     try:
-        from airfl.cache import cache_folder
+        own, lasts = lasting_folder()
     except ImportError:  # without platformdirs
         return tuple(folders)
-    own = cache_folder()
-    return Kept("decoded data, privacy figures", str(own), writable(own)), *folders
+    return Kept("decoded data, privacy figures", str(own), lasts), *folders
 
 
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a user without a name
-        return "user"
-
-
-def writable(folder: Path) -> bool:
-    """Whether files can be put there, the folder being made first where it is not there."""
-    there = next((place for place in (folder, *folder.absolute().parents) if place.exists()), None)
-    return there is not None and there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    except (OSError, KeyError, ImportError):  # a user without a name, whom torch calls so
+        return f"uid_{os.getuid()}" if hasattr(os, "getuid") else "unknown_user"

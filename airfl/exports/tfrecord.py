@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from airfl.config import to_json
 from airfl.errors import UserError
 from airfl.exports.format import Format, about, signals_left_out, with_dimensions
+from airfl.input import LIST_BYTES, read_regular
 
 if TYPE_CHECKING:
     import xarray
@@ -65,7 +66,7 @@ def parser(features: str | Path) -> Callable[[Any], dict[str, Any]]:
     features: the file features.json beside the records. Raises UserError if it cannot be read.
     """
     try:
-        described = dict(json.loads(Path(features).read_text(encoding="utf-8"))["features"])
+        described = dict(json.loads(read_regular(features, LIST_BYTES))["features"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise UserError(f"{features}: not the features.json of a TFRecord export; export again") from None
     tensorflow = _tensorflow()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airfl.config import Settings
+from airfl.config.section import LEAST_SCALE, MOST_SCALE
 from airfl.errors import UserError
 from airfl.selection import Ids
 from airfl.streams import Purpose, Streams
@@ -62,6 +63,11 @@ def grid_of(settings: Settings) -> OfdmaGrid:
         if grid.prefix != "mean":
             return exact_grid(subcarriers, grid.spacing_hz, grid.prefix, grid.packing, used)
         duration_s = grid.symbol_duration_s or default_symbol_duration_s(grid.spacing_hz)
+        if not LEAST_SCALE <= duration_s <= MOST_SCALE:
+            raise ValueError(
+                f"a spacing_hz of {grid.spacing_hz:g} makes symbols of {duration_s:g} s; {LEAST_SCALE:g} to "
+                f"{MOST_SCALE:g} s are wanted"
+            )
         return OfdmaGrid(subcarriers, duration_s, grid.packing, grid.spacing_hz, used)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airfl.errors import UserError
-from airfl.output import replace_text, replacing
+from airfl.output import check_can_be_file, replace_text, replacing
 from airfl.own import check_own_files
 from airfl.report import figures, privacy_figure
 from airfl.report.table import ENERGY_NOTE, TableRow, csv_table, markdown_table
@@ -87,8 +86,8 @@ def write_figures(
 
 def check_copies(target: Path) -> None:
     """UserError where a file that `copy_report` would replace is not one of airfl's, or no folder can be there."""
-    if os.path.lexists(target) and not target.is_dir():
-        raise UserError(f"--copy-to {target}: is a file, a folder is wanted")
+    for name in COPIED:
+        check_can_be_file(target / name, "--copy-to")
     check_own_files(target, {name: MARKS[name] for name in COPIED})
 
 

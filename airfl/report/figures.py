@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from airfl.errors import UserError
-from airfl.output import replacing
+from airfl.output import check_can_be_folder, replacing
 from airfl.report.table import mark_of
 from airfl.shown import in_figure
 from airfl.trace import open_trace
@@ -106,13 +106,12 @@ def check_new_files(files: Sequence[Path]) -> None:
             raise UserError(f"{file}: is there already; choose another --out")
 
 
-def check_new_figures(out: Path, names: Sequence[str]) -> None:
-    """UserError if a figure of --plot cannot be put into this folder: nothing is replaced."""
+def check_new_figures(out: Path, names: Sequence[str], option: str = "--plot") -> None:
+    """UserError if a figure cannot be put into this folder: nothing is replaced."""
+    check_can_be_folder(out, option)
     for name in names:
         if os.path.lexists(out / name):
-            raise UserError(f"{out / name}: is there already; choose another folder for --plot")
-    if os.path.lexists(out) and not out.is_dir():
-        raise UserError(f"{out}: is a file, a folder is wanted for --plot")
+            raise UserError(f"{out / name}: is there already; choose another folder for {option}")
 
 
 def write_figure(

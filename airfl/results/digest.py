@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.config.json_numbers import from_plain, to_json
+from airfl.input import open_regular, read_regular
 from airfl.output import TRACE_NAME, replace_text
 from airfl.report.summary import Summary, settings_of, summarise, values_of
 from airfl.tasks.models import MODELS
@@ -147,9 +148,7 @@ def _kept(folder: Path) -> Digest | None:
     wrote it may have computed that too, so nothing is taken for what it should be."""
     path = folder / DIGEST_NAME
     try:
-        if not path.is_file() or path.stat().st_size > MOST_BYTES:
-            return None
-        found = json.loads(path.read_text())
+        found = json.loads(read_regular(path, MOST_BYTES))
         if found.pop("sha256") != _checksum(found) or found["version"] != VERSION:
             return None
         if found["trace"] != _identity(folder / TRACE_NAME):
@@ -194,7 +193,7 @@ def _identity(trace: Path) -> list[int]:
     if not trace.is_file():
         raise OSError(f"{trace} is no file")
     size = trace.stat().st_size
-    with trace.open("rb") as file:
+    with open_regular(trace) as file:
         ends = file.read(IDENTITY_BYTES)
         file.seek(max(size - IDENTITY_BYTES, 0))
         ends += file.read(IDENTITY_BYTES)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from airfl.errors import UserError
+from airfl.input import LIST_BYTES, read_regular
 from airfl.output import ROWS_NAME, TRACE_NAME, is_a_name
 
 
@@ -39,7 +40,7 @@ def _runs_in(folder: Path) -> list[tuple[str, Path]]:
 
 def _read_rows(path: Path) -> list[tuple[str, Path]]:
     try:
-        rows = [(str(row["label"]), str(row["folder"])) for row in json.loads(path.read_text())]
+        rows = [(str(row["label"]), str(row["folder"])) for row in json.loads(read_regular(path, LIST_BYTES))]
         if not all(is_a_name(name) for _, name in rows):
             raise ValueError  # a row lies in this folder
         return [(label, path.parent / name) for label, name in rows]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airfl.config.json_numbers import to_json
 from airfl.errors import UserError
-from airfl.output import replacing
+from airfl.output import check_can_be_folder, replacing
 from airfl.own import check_own_files
 from airfl.shown import inert
 
@@ -82,11 +82,10 @@ def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:
 
 def check_files(out: Path, replace: bool = False) -> None:
     """UserError where `write` would raise it."""
+    check_can_be_folder(out)
     for name in FILES:
         if os.path.lexists(out / name) and not replace:
             raise UserError(f"{out / name}: is there already; choose another --out")
-    if os.path.lexists(out) and not out.is_dir():
-        raise UserError(f"{out}: is a file, a folder is wanted")
     check_own_files(out, MARKS)
 
 

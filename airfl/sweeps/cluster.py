@@ -6,6 +6,7 @@ a finished point's files come back. A worker that goes away loses the points it 
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import os
 import tempfile
@@ -26,8 +27,13 @@ from airfl.version import __version__
 
 SENT = (TRACE_NAME, DIGEST_NAME)
 """The files of a point that come back; no worker names others."""
+log = logging.getLogger(__name__)
+
 SECONDS_TO_ANSWER = 15
 SECONDS_TO_WAIT_FOR_WORKERS = 60
+TLS = "tls://"
+NEEDED = {"ca-file": "tls_ca_file", "client.cert": "tls_client_cert", "client.key": "tls_client_key"}
+"""Of distributed.comm.tls, and where `distributed.Security` has it."""
 # One run at a time in a process: a run's thread count and precision are the process's own.
 _one_at_a_time = threading.Lock()
 
@@ -44,15 +50,19 @@ class Cluster:
                 '--cluster: the package distributed is not installed; pip install "airfl[cluster]"'
             ) from None
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        security = _security(address)
         try:
             client: Any = distributed.Client
             # The caller's own use of Dask, if any, goes on as it was.
-            self._client = client(address, timeout=SECONDS_TO_ANSWER, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise UserError(
-                f"--cluster: no scheduler answers at {address} ({cause_of(error)}); start one with `dask scheduler` "
-                "and give its address, for instance tcp://10.0.0.1:8786"
-            ) from None
+            self._client = client(address, timeout=SECONDS_TO_ANSWER, set_as_default=False, security=security)
+        except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
+            other = (
+                "see that it was started with TLS, and trusts the authority of this client's certificate"
+                if address.startswith(TLS)
+                else "start one with `dask scheduler --host 127.0.0.1` and give its address, for instance "
+                "tcp://127.0.0.1:8786, or tls://... where it was started with certificates"
+            )
+            raise UserError(f"--cluster: no scheduler answers at {address} ({cause_of(error)}); {other}") from None
         try:
             self._check_workers(address)
         except BaseException:
@@ -104,6 +114,52 @@ class Cluster:
         other = {where: version for where, version in versions.items() if version != __version__}
         for where, version in other.items():
             raise UserError(f"--cluster: the worker {where} has airfl {version}, not {__version__}; install the same")
+
+
+def _security(address: str) -> Any:
+    """The certificates for a tls:// address, from Dask's own configuration; UserError where they cannot be used. Of any
+    other address that is not this machine's it is said what that means."""
+    import dask.config
+    import distributed
+
+    if not address.startswith(TLS):
+        if not _is_of_this_machine(address):
+            log.warning(
+                "--cluster: %s is neither encrypted nor asks who comes: whoever reaches that scheduler runs code as "
+                "the user of its workers; start it with certificates and give tls://...",
+                address,
+            )
+        return None
+    if dask.config.get("distributed.client.security-loader", None):
+        return None  # which Dask asks by itself
+    security_of: Any = distributed.Security
+    security = security_of()
+    missing = [name for name, field in NEEDED.items() if not getattr(security, field)]
+    if missing:
+        raise UserError(
+            f"--cluster: {address} needs certificates, and Dask's configuration names none for "
+            f"{', '.join(f'distributed.comm.tls.{name}' for name in missing)}; set {', '.join(map(_variable, missing))}"
+        )
+    try:
+        security.get_connection_args("client")
+    except (OSError, ValueError) as error:  # ssl's own errors are OSErrors
+        files = ", ".join(str(getattr(security, field)) for field in NEEDED.values())
+        raise UserError(f"--cluster: the certificates {files} cannot be used ({cause_of(error)})") from None
+    return security
+
+
+def _variable(name: str) -> str:
+    """Of the environment, by which Dask is told this part of its configuration of TLS."""
+    return f"DASK_DISTRIBUTED__COMM__TLS__{name.upper().replace('.', '__').replace('-', '_')}"
+
+
+def _is_of_this_machine(address: str) -> bool:
+    scheme, _, place = address.rpartition("://")
+    host = place.rpartition(":")[0].strip("[]") or place
+    try:
+        return scheme == "inproc" or host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return False
 
 
 def _version() -> str:

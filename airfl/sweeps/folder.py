@@ -22,6 +22,7 @@ from typing import Any
 
 from airfl.config import Settings, differences, to_json
 from airfl.errors import UserError
+from airfl.input import LIST_BYTES, read_regular
 from airfl.lock import locked
 from airfl.output import (
     LOCK_NAME,
@@ -104,6 +105,7 @@ def _entry(folder: str, label: str, values: Mapping[str, Any], seed: int) -> Ent
 
 def open_folder(root: Path, command: str = SWEEP) -> Listing:
     """The sweep to go on with, or an empty one; UserError for a folder that holds something else."""
+    check_can_be_folder(root)
     for name in (SWEEP_NAME, FAILED_NAME, RUNNING_NAME):
         check_no_link(root / name)
     if (root / SWEEP_NAME).exists():
@@ -113,7 +115,6 @@ def open_folder(root: Path, command: str = SWEEP) -> Listing:
             raise UserError(f"{root}: holds what `airfl {listing.command}` has written; choose another --out")
         check_running(root / RUNNING_NAME)
         return listing
-    check_can_be_folder(root)
     check_nothing_of(root, (*OF_A_RUN, *OF_ROWS))
     if root.exists() and not all(is_left_over(file, SWEEP_NAME) for file in root.iterdir()):
         raise UserError(f"{root}: holds files of something else and no {SWEEP_NAME}; choose another --out")
@@ -210,7 +211,7 @@ def write_listing(listing: Listing) -> None:
 
 def _json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_regular(path, LIST_BYTES))
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; it is no folder of a sweep") from None
     except (OSError, ValueError, RecursionError) as error:

@@ -30,8 +30,8 @@ def open_trace(path: str | Path, *, cache: bool = True) -> xarray.Dataset:
     file = file / TRACE_NAME if file.is_dir() else file
     if not file.exists():
         raise UserError(f"{file}: no such trace")
-    if not file.is_file():
-        raise UserError(f"{file}: not a readable trace: it is no file")
+    if not file.is_file():  # a pipe is waited for without end
+        raise UserError(f"{file}: not a readable trace: it is no regular file")
     try:
         _check_length(file)
         return xarray.open_dataset(file, engine=TraceBackend, cache=cache)

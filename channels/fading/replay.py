@@ -21,6 +21,8 @@ MEAN_POWER = "mean_power"
 """An array [devices] of this name beside the gains, in HDF5, says what E|h|^2 is."""
 LONGEST_NAME = 60
 BYTES_A_GAIN = np.dtype(np.complex128).itemsize
+LEAST_GAIN, MOST_GAIN = 1e-20, 1e20
+"""Of |h|: traces hold it in single precision, and received signals are of its order."""
 LARGEST_RATIO, ROOM_BYTES = 100, 1 << 26
 """Memory that is taken of an array at most: so many times the file's size, and so many bytes."""
 
@@ -50,14 +52,19 @@ def read_replay(
     without one it is the mean of the gains. Nothing more than what is wanted is read, links to other files are not
     followed.
     Raises ValueError, saying what to mend, if the file cannot be read, there is no such array, it is too small, or a
-    gain is NaN, infinite, 0, or of a power that no float64 holds; also for an array that is said to be over 100 times
+    gain is NaN, infinite, 0, or outside 1e-20 to 1e20; also for an array that is said to be over 100 times
     as large as its file.
     """
     import h5py
 
     path = Path(path)
-    if not path.is_file():
-        raise ValueError(f"{path}: no such file; give the path of an HDF5 or .mat file")
+    try:
+        there, regular = path.exists(), path.is_file()
+    except OSError as error:  # a name too long, a folder that may not be looked into
+        raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
+    if not regular:  # a pipe is waited for without end
+        what = "is no regular file" if there and not path.is_dir() else "no such file"
+        raise ValueError(f"{path}: {what}; give the path of an HDF5 or .mat file")
     wanted = (rounds, devices, antennas)
     try:
         if h5py.is_hdf5(path):
@@ -182,9 +189,12 @@ def _mean_power(stored: Any, devices: int) -> Array:
             "wanted, or none"
         )
     power = np.asarray(stored[:devices], dtype=np.float64)
-    wrong = ~(np.isfinite(power) & (power > 0))
+    wrong = ~((power >= LEAST_GAIN**2) & (power <= MOST_GAIN**2))
     if wrong.any():
-        raise ReplayError(f"{MEAN_POWER!r} of device {np.argmax(wrong)} is {power[wrong][0]:g}; give a power above 0")
+        raise ReplayError(
+            f"{MEAN_POWER!r} of device {np.argmax(wrong)} is {power[wrong][0]:g}; give a power above 0, from "
+            f"{LEAST_GAIN**2:g} to {MOST_GAIN**2:g}"
+        )
     return power
 
 
@@ -213,16 +223,21 @@ def _complex(values: NDArray[Any]) -> Complex:
 def _fault(gains: Complex) -> str | None:
     """The first gain that no channel has."""
     with np.errstate(all="ignore"):
-        power: Array = np.abs(gains) ** 2
+        modulus: Array = np.abs(gains)
     for wrong, what, cure in (
         (~np.isfinite(gains), "NaN or infinite", "fill it"),
         (gains == 0, "0, a channel that cannot be inverted", "put a small gain there"),
-        (~np.isfinite(power) | (power == 0), "so large or small that its power is no number", "scale it"),
+        (
+            ~((modulus >= LEAST_GAIN) & (modulus <= MOST_GAIN)),
+            f"so large or small that single precision does not carry it on ({LEAST_GAIN:g} to {MOST_GAIN:g} it does)",
+            "scale it",
+        ),
     ):
         if wrong.any():
-            place = np.argwhere(wrong)[0]
+            place = tuple(np.argwhere(wrong)[0])
             at = f"round {place[0]}, device {place[1]}, antenna {place[2]} (counted from 0)"
-            return f"the gain of {at} is {what}; {cure} or leave it out ({np.count_nonzero(wrong):,} such gains)"
+            value = f"{modulus[place]:g}, " if 0 < modulus[place] < math.inf else ""
+            return f"the gain of {at} is {value}{what}; {cure} or leave it out ({np.count_nonzero(wrong):,} such gains)"
     return None
 
 

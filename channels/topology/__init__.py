@@ -26,6 +26,8 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
+MOST_LOSS_DB = 400.0
+"""A gain of 1e-20; of 1e20, where it is negative."""
 # Columns of a device's uniform numbers; the numbers stay, so that a new one shifts no draw.
 _PLACE, _PATH, _SHADOW, _UNIFORMS = slice(0, 2), slice(2, 4), 4, 5
 
@@ -80,13 +82,28 @@ def drop(parameters: TopologyParameters, draw: Draw) -> Drop:
     plane = PLACEMENTS[parameters.kind].place(uniforms[:, _PLACE], _area(parameters))
     paths = _paths(parameters, np.hypot(plane[:, 0], plane[:, 1]))
     loss_db, line_of_sight = path_losses(parameters.path_loss, paths, parameters.los, uniforms[:, _PATH])
+    loss_db = loss_db + shadowing_db(uniforms[:, _SHADOW], _shadowing_std_db(parameters, line_of_sight))
+    _check_losses(loss_db, paths.distance_3d_m)
     height = np.full((len(plane), 1), parameters.device_height_m)
     return Drop(
         positions_m=np.concatenate([plane, height], axis=1),
         distance_m=paths.distance_3d_m,
-        path_loss_db=loss_db + shadowing_db(uniforms[:, _SHADOW], _shadowing_std_db(parameters, line_of_sight)),
+        path_loss_db=loss_db,
         line_of_sight=line_of_sight,
     )
+
+
+def _check_losses(loss_db: Array, distance_m: Array) -> None:
+    """Raises ValueError for a path whose gain single precision does not carry."""
+    with np.errstate(invalid="ignore"):
+        wrong = ~(np.abs(loss_db) <= MOST_LOSS_DB)
+    if wrong.any():
+        one = int(np.argmax(wrong))
+        raise ValueError(
+            f"the path loss of device {one}, at {distance_m[one]:.4g} m, is {loss_db[one]:.4g} dB; at most "
+            f"{MOST_LOSS_DB:g} dB either way are carried by single precision; take a smaller cell, exponent, loss at "
+            f"1 m or shadowing ({np.count_nonzero(wrong):,} such devices)"
+        )
 
 
 def check_topology(parameters: TopologyParameters, devices: int) -> None:

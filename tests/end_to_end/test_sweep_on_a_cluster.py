@@ -5,28 +5,35 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 import airfl
 from airfl.errors import UserError
+from airfl.sweeps.cluster import _security
 from airfl.sweeps.points import Plan, build_points
 from airfl.sweeps.sweep import Status
 from airfl.sweeps.task import Job, settings_of_a_point
 from tests.conftest import DEMO, small_settings
+from tests.documentation.blocks import blocks, commands
 from tests.unit.datasets.test_compact_femnist import compact, put_compact
 
 pytest.importorskip("distributed")
 dask_config = pytest.importorskip("dask.config")
 ROOT = DEMO.parents[2]
+PAGE = ROOT / "docs" / "experiments.md"
 AXES = {"scheme.ratio": [0.1, 0.3, 1.0], "power.max_snr_db": [10.0, 20.0, 25.0, 30.0]}
 
 
@@ -38,14 +45,15 @@ class Dask:
     workers: list[subprocess.Popen[bytes]]
 
 
-def start(folder: Path, *words: str) -> subprocess.Popen[bytes]:
+def start(folder: Path, *words: str, **settings: str) -> subprocess.Popen[bytes]:
     """A Dask process in an empty folder that knows of no data set."""
     folder.mkdir()
     environment = {name: value for name, value in os.environ.items() if name != "AIRFL_DATA"}
     environment |= {"AIRFL_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment |= settings
     with (folder / "log").open("wb") as log:
         return subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:], "--no-dashboard"],
+            [sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:]],
             stdout=log,
             stderr=log,
             cwd=folder,
@@ -57,6 +65,7 @@ def start(folder: Path, *words: str) -> subprocess.Popen[bytes]:
 def dask(tmp_path: Path) -> Iterator[Dask]:
     file = tmp_path / "scheduler.json"
     words = ("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file))
+    words += ("--dashboard-address", "127.0.0.1:0")
     processes = [start(tmp_path / "scheduler", *words)]
     try:
         deadline = time.monotonic() + 60
@@ -66,6 +75,7 @@ def dask(tmp_path: Path) -> Iterator[Dask]:
         address = json.loads(file.read_text())["address"]
         for number in (1, 2):
             words = ("worker", address, "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1")
+            words += ("--dashboard-address", "127.0.0.1:0")
             processes.append(start(tmp_path / f"worker-{number}", *words))
         yield Dask(address, processes[1:])
     finally:
@@ -128,3 +138,145 @@ def test_a_cluster_that_does_not_answer_is_one_line(tmp_path: Path, monkeypatch:
         assert "\n" not in str(told.value)
     assert not (tmp_path / "sweep").exists()
     assert dask_config.get("scheduler", None) is None  # nothing of the caller's own Dask is touched
+
+
+def commands_of(page: Path, word: str) -> list[str]:
+    """Of the page's block that holds the word, in order."""
+    text = next(block.text for block in blocks(page) if block.language == "sh" and word in block.text)
+    return [line.partition("  #")[0].strip() for line in commands(text)]
+
+
+def listening(process: subprocess.Popen[bytes]) -> set[str]:
+    """The addresses on which a process and those that it started listen, as /proc has them."""
+    table = [
+        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+    ]
+    place = {row[9]: row[1].partition(":")[0] for row in table if row[3] == "0A"}
+    found = set()
+    for pid in (process.pid, *children(process.pid)):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            inode = os.readlink(descriptor).removeprefix("socket:[").rstrip("]")
+            found |= {place[inode]} if inode in place else set()
+    return found
+
+
+def children(pid: int) -> list[int]:
+    words = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [child for word in words for child in (int(word), *children(int(word)))]
+
+
+@contextmanager
+def as_on_the_page(folder: Path, word: str, environment: dict[str, str]) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Scheduler and worker as the page starts them, but for their ports; the address goes to folder/scheduler.json."""
+    file, processes = folder / "scheduler.json", []
+    asked = [line for line in commands_of(PAGE, word) if line.startswith("dask ")]
+    assert len(asked) == 2
+    try:
+        for line in asked:
+            words = line.replace("10.0.0.1", "127.0.0.1").replace(":8787", ":0").split()[1:]
+            if words[0] == "scheduler":
+                words += ["--port", "0", "--scheduler-file", str(file)]
+            else:
+                words[1] = address_in(file)
+            processes.append(start(folder / words[0], *words, **environment))
+        yield processes
+    finally:
+        for process in reversed(processes):
+            for child in children(process.pid) if process.poll() is None else []:
+                os.kill(child, signal.SIGKILL)
+            process.kill()
+            process.wait(timeout=30)
+
+
+def address_in(file: Path) -> str:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with suppress(FileNotFoundError, ValueError):
+            return str(json.loads(file.read_text())["address"])
+        time.sleep(0.05)
+    raise TimeoutError(file)
+
+
+def loopback_only(processes: list[subprocess.Popen[bytes]]) -> bool:
+    found = [listening(process) for process in processes]
+    assert all(found)
+    return set().union(*found) == {"0100007F"}
+
+
+def test_what_the_page_starts_listens_on_this_machine_alone(tmp_path: Path) -> None:
+    with as_on_the_page(tmp_path, "tcp://127.0.0.1:8786", {}) as processes:
+        address = address_in(tmp_path / "scheduler.json")
+        found = airfl.sweep(small_settings(), {"run.seed": [1]}, out=tmp_path / "sweep", cluster=address)
+        assert len(found.runs) == 1
+        assert loopback_only(processes)
+
+
+def certificates(folder: Path) -> dict[str, str]:
+    """Made as on the page; the environment that names them, as the page sets it."""
+    folder.mkdir()
+    made = "\n".join(commands_of(PAGE, "openssl"))
+    subprocess.run(["bash", "-ec", made], cwd=folder, check=True, capture_output=True)
+    assert (folder / "key.pem").stat().st_mode & 0o077 == 0
+    exports = "\n".join(line for line in commands_of(PAGE, "tls://10.0.0.1") if not line.startswith(("dask", "airfl")))
+    told = subprocess.run(["bash", "-ec", f"{exports}\nenv"], cwd=folder, check=True, capture_output=True, text=True)
+    found = dict(line.split("=", 1) for line in told.stdout.splitlines() if line.startswith("DASK_DISTRIBUTED"))
+    assert len(found) == 8
+    return found
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates are made with openssl")
+def test_with_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sweep of the page; without a certificate, with another authority's, or with none that is there, a line."""
+    own, foreign = certificates(tmp_path / "own"), certificates(tmp_path / "foreign")
+    out, axes = tmp_path / "sweep", {"scheme.ratio": [0.1, 0.3]}
+
+    def sweep(address: str, environment: dict[str, str]) -> Any:
+        told = {name.removeprefix("DASK_").lower().replace("__", "."): value for name, value in environment.items()}
+        with dask_config.set(told):
+            return airfl.sweep(small_settings(), axes, out=out, cluster=address)
+
+    with as_on_the_page(tmp_path, "tls://10.0.0.1", own) as processes:
+        address = address_in(tmp_path / "scheduler.json")
+        assert address.startswith("tls://")
+        monkeypatch.setattr("airfl.sweeps.cluster.SECONDS_TO_ANSWER", 2)
+        for wrong, environment, line in (
+            (address, {}, f"--cluster: {address} needs certificates"),
+            (address, foreign, "trusts the authority of this client's certificate"),
+            (address, {**own, "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY": "/gone.pem"}, "cannot be used"),
+            (address.replace("tls", "tcp"), {}, "or tls://... where it was started with certificates"),
+        ):
+            with pytest.raises(UserError, match=re.escape(line)) as told:
+                sweep(wrong, environment)
+            assert "\n" not in str(told.value)
+            assert not out.exists()
+        monkeypatch.undo()
+        assert len(sweep(address, own).runs) == 2
+        assert loopback_only(processes[:1])
+
+
+def test_what_needs_certificates_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    with dask_config.set({"distributed.comm.tls.ca-file": "ca.pem"}), pytest.raises(UserError) as told:
+        _security("tls://10.0.0.1:8786")
+    assert str(told.value) == (
+        "--cluster: tls://10.0.0.1:8786 needs certificates, and Dask's configuration names none for "
+        "distributed.comm.tls.client.cert, distributed.comm.tls.client.key; set "
+        "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT, DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY"
+    )
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("tcp://127.0.0.1:8786", False),
+        ("127.0.0.2:8786", False),
+        ("localhost:8786", False),
+        ("tcp://[::1]:8786", False),
+        ("inproc://1/2/3", False),
+        ("tcp://10.0.0.1:8786", True),
+        ("node-1:8786", True),
+        ("tcp://[fe80::1]:8786", True),
+    ],
+)
+def test_an_open_scheduler_elsewhere_is_told(address: str, told: bool, caplog: pytest.LogCaptureFixture) -> None:
+    assert _security(address) is None
+    assert ("whoever reaches that scheduler runs code" in caplog.text) == told

@@ -143,6 +143,11 @@ def test_an_array_that_is_said_to_be_huge_takes_no_memory(tmp_path: Path) -> Non
         (0, "0, a channel that cannot be inverted"),
         (1e200, "so large or small"),
         (1e-200, "so large or small"),
+        (1e150, "is 1e+150, so large or small that single precision does not carry"),
+        (1e150j, "so large or small"),
+        (1e21, "so large or small"),
+        (1e-21, "is 1e-21, so large or small"),
+        (1e20 + 1e20j, "so large or small"),
         (1e308 + 1e308j, "so large or small"),
     ],
 )

@@ -163,3 +163,13 @@ def test_every_setting_says_what_it_is() -> None:
     for section in Settings.model_json_schema()["$defs"].values():
         described = {name for name, field in section["properties"].items() if "description" in field}
         assert set(section["properties"]) - described == set(), section["title"]
+
+
+def test_a_spacing_whose_symbols_are_no_setting_is_refused_before_the_run() -> None:
+    from airfl.radio.checks import check_radio
+    from tests.conftest import small_settings
+
+    with pytest.raises(
+        UserError, match=r"^grid: a spacing_hz of 1e-20 makes symbols of 1.07143e\+20 s; 1e-20 to 1e\+20 s"
+    ):
+        check_radio(small_settings("grid.spacing_hz=1e-20"))

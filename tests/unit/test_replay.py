@@ -237,3 +237,16 @@ def test_the_mean_power_beside_the_gains_is_what_is_known(tmp_path: Path) -> Non
 )
 def test_mean_powers_that_no_channel_has_are_refused(tmp_path: Path, power: NDArray[Any], message: str) -> None:
     assert message in refusal(hdf5(tmp_path / "a.h5", h=GAINS[..., 0], mean_power=power))
+
+
+def test_the_extremes_that_are_carried_are_recorded_as_they_are(tmp_path: Path) -> None:
+    """And a mean power beyond them is refused, as gains are."""
+    gains = np.full((2, 2), 1e20)
+    gains[1] = 1e-20
+    replay = read_replay(hdf5(tmp_path / "a.h5", h=gains), rounds=2, devices=2)
+    recorded = replay.gains.astype(np.complex64)
+    np.testing.assert_allclose(recorded[..., 0].real, gains, rtol=1e-7)
+    assert np.isfinite(np.abs(replay.gains) ** 2).all()
+    for power in (1e300, 1e-41, np.inf):
+        path = hdf5(tmp_path / "b.h5", h=np.ones((4, 5)), mean_power=np.full(5, power))
+        assert "'mean_power' of device 0 is" in refusal(path)

@@ -191,3 +191,13 @@ def test_the_environment_height_is_not_bound_to_the_condition() -> None:
     found, line_of_sight = path_losses("uma", where, "probability", numbers)
     beyond = found[line_of_sight] > 28 + 22 * math.log10(math.hypot(100, 5)) + 20 * math.log10(0.5) + 1e-6
     assert abs(beyond.mean() - 0.091061) < 5 * math.sqrt(0.0911 * 0.9089 / len(beyond))
+
+
+@pytest.mark.parametrize(
+    "change", [{"exponent": 1e20}, {"exponent": 30.0}, {"shadowing_std_db": 1e6}, {"exponent": 1e300}]
+)
+def test_a_path_whose_gain_no_trace_holds_is_refused(change: dict[str, Any]) -> None:
+    cell = TopologyParameters(kind="disc", path_loss="log-distance", radius_m=1000.0, min_distance_m=500.0)
+    with pytest.raises(ValueError, match=r"the path loss of device 0, at .* m, is .* dB; at most 400 dB") as told:
+        drop(replace(cell, **change), lambda count: np.full((3, count), 0.4))
+    assert "(3 such devices)" in str(told.value)

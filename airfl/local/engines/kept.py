@@ -14,6 +14,7 @@ import torch
 
 from airfl.cache import cache_folder, is_tagged, make_cache_folder
 from airfl.errors import UserError
+from airfl.input import LIST_BYTES, read_regular
 from airfl.output import replace_text
 from airfl.own import is_file
 
@@ -58,7 +59,7 @@ def _all() -> dict[str, tuple[str, int]]:
     from airfl.local.engines.table import ENGINES
 
     try:
-        entries = json.loads((cache_folder() / FILE_NAME).read_text())
+        entries = json.loads(read_regular(cache_folder() / FILE_NAME, LIST_BYTES))
         return {
             place: (name, chunk)
             for place, (name, chunk) in entries.items()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from airfl.errors import UserError
-from airfl.output import replacing
+from airfl.output import check_can_be_file, replacing
 from airfl.own import both_ends, check_no_link, is_file
 from airfl.report.page.markup import Html, join, tag
 from airfl.report.page.sections import SECTIONS
@@ -54,13 +55,9 @@ def write_page(
 def check_target(target: Path) -> None:
     """UserError unless a report can be written there: nothing is there, or a report."""
     check_no_link(target)
-    if target.is_dir():
+    if os.path.isdir(target):  # which, unlike Path's, raises nothing
         raise UserError(f"--out {target}: is a folder, a file is wanted: {target / NAME}")
-    for part in target.parents:
-        if part.exists():
-            if not part.is_dir():
-                raise UserError(f"--out {target}: {part} is a file, a folder is wanted")
-            break
+    check_can_be_file(target)
     if not target.exists():
         return
     if not is_file(target) or GENERATOR.encode() not in both_ends(target)[:HEAD_BYTES]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from airfl.errors import UserError, unknown_name
-from airfl.output import replacing
+from airfl.output import check_can_be_folder, replacing
 from airfl.report.figures import check_new_files
 from airfl.report.paper.look import COLUMN, PAGE, render
 from airfl.results.collect import Results, number_of
@@ -135,8 +135,7 @@ def draw_figures(
     wanted = list(dict.fromkeys(names if names is not None else possible_figures(results)))
     figures = {name: find_figure(name) for name in wanted}
     check_new_files([folder / f"{name}{suffix}" for name in wanted for suffix in figures[name].suffixes])
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder}: is a file, a folder is wanted for --out")
+    check_can_be_folder(folder, wanted="a folder")
     made: dict[Path, bytes] = {}
     lacking = []
     for name, figure in figures.items():

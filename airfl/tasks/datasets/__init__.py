@@ -11,6 +11,7 @@ from typing import Literal, Protocol, cast
 
 from airfl import shipped
 from airfl.errors import UserError
+from airfl.output import current_folder
 from airfl.tasks.datasets.raw import RawData
 
 
@@ -179,8 +180,8 @@ DATASETS: dict[str, DatasetEntry] = {
 def data_folders(data_dir: str | Path | None = None) -> list[Path]:
     """Where data is looked for, in order: `data_dir` (--data-dir), AIRFL_DATA, ./data, the samples with airfl."""
     named = os.environ.get("AIRFL_DATA")
-    first = [Path(folder) for folder in (data_dir, named) if folder]
-    return list(dict.fromkeys([*first, Path.cwd() / "data", shipped.data_folder()]))
+    first, here = [Path(folder) for folder in (data_dir, named) if folder], current_folder()
+    return list(dict.fromkeys([*first, *([here / "data"] if here else []), shipped.data_folder()]))
 
 
 def find_dataset(name: str, folders: Sequence[Path]) -> Path | None:

@@ -12,7 +12,7 @@ from http.client import HTTPResponse
 from pathlib import Path
 
 from airfl.errors import MachineError, UserError, unknown_name
-from airfl.output import put_new
+from airfl.output import check_can_be_folder, put_new
 from airfl.own import check_no_link, opener
 from airfl.tasks.downloads.archive import PART, is_there, unpack
 from airfl.tasks.downloads.mirror import MirrorError, ask, blocks, place, reason
@@ -62,6 +62,8 @@ def get(name: str, target: Path, progress: Progress | None = None, patience: Pat
     report = progress or _say_nothing
     try:
         lacking = [(folder, source) for folder, source in jobs if not _complete(folder, source)]
+        for folder in dict.fromkeys(folder for folder, _ in lacking):
+            check_can_be_folder(folder, "--data-dir")
         for folder, source in lacking:
             _bring(folder, source, report, patience)
     except OSError as error:
@@ -146,6 +148,7 @@ def _bring(folder: Path, source: Source, report: Progress, patience: Patience) -
 def _fetch(path: Path, source: Source, report: Progress, patience: Patience) -> Path:
     """Download to FILE.airfl-part from the first mirror that gives the file, which is whole then; where it is."""
     part = path.with_name(path.name + PART)
+    is_there(part)  # a pipe is waited for without end
     reasons = []
     for url in source.urls:
         try:

@@ -1,0 +1,198 @@
+"""Files that are none: a pipe that nobody writes to, a device without end, a folder, a socket, a file too large; and
+names that lead nowhere. One line, and nothing is waited for."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from airfl import input as given
+from airfl.checkpoint.about import checksum
+from airfl.cli.app import app
+from airfl.config import load_rows, load_settings
+from airfl.config.load import settings_file
+from airfl.errors import UserError
+from airfl.exports.tfrecord import parser
+from airfl.input import open_regular, read_regular
+from airfl.report.page.page import check_target
+from airfl.results.digest import DIGEST_NAME, digest_of
+from airfl.results.find import find_runs
+from airfl.rows import check_comparison
+from airfl.sweeps.folder import open_folder, read_listing
+from airfl.tasks.datasets import load_dataset
+from airfl.tasks.downloads.download import get
+from airfl.trace import open_trace
+from channels.fading import read_replay
+from tests.conftest import small_settings
+from tests.reliability.finished import rows
+
+SECONDS = 20
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_waited_for() -> Iterator[None]:
+    """What would hang fails."""
+
+    def late(number: int, frame: object) -> None:
+        raise TimeoutError("something is waited for")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(SECONDS)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def listening(path: Path) -> None:
+    with tempfile.TemporaryDirectory() as short:  # a socket's name has room for 107 bytes
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(f"{short}/s")
+        Path(short, "s").rename(path)
+
+
+def huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+KINDS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "pipe": (pipe, "a pipe, a regular file is wanted"),
+    "device": (device, "a device, a regular file is wanted"),
+    "folder": (folder, "a folder, a regular file is wanted"),
+    "socket": (listening, "a socket, a regular file is wanted"),
+    "huge": (huge, "larger than"),
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def refusal(call: Callable[[], object]) -> str:
+    with pytest.raises(UserError) as told:
+        call()
+    assert "\n" not in str(told.value)
+    return str(told.value)
+
+
+def test_settings(kind: str, tmp_path: Path) -> None:
+    """Whatever reads them: run, compare, tune, config --toml."""
+    make, line = KINDS[kind]
+    file = tmp_path / "settings.toml"
+    make(file)
+    for read in (load_settings, load_rows, settings_file):
+        assert refusal(lambda read=read: read(file)).startswith(f"{file}: cannot be read ({line}")  # type: ignore[misc]
+    out = ["--out", str(tmp_path / "out")]
+    for words in (["run"], ["compare"], ["tune", "local.learning_rate=0.1,0.2"]):
+        command, *overrides = words
+        assert line in refusal(lambda: app([command, str(file), *overrides, *out], standalone_mode=False))  # noqa: B023
+    assert line in refusal(lambda: app(["privacy", str(file)], standalone_mode=False))
+    assert not (tmp_path / "out").exists()
+
+
+def test_settings_of_many_devices_are_not_too_large(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("# " + "x" * (given.SETTINGS_BYTES - 100) + "\n[local]\nsteps = 1\nclip_norm = 1.0\n")
+    assert load_settings(file).local.steps == 1
+
+
+def test_lists_that_airfl_writes(kind: str, tmp_path: Path) -> None:
+    make, line = KINDS[kind]
+    make(tmp_path / "sweep.json")
+    assert line in refusal(lambda: read_listing(tmp_path))
+    assert line in refusal(lambda: open_folder(tmp_path))
+    make(tmp_path / "rows.json")
+    assert "not a list of rows" in refusal(lambda: find_runs([tmp_path]))
+    assert line in refusal(lambda: check_comparison(tmp_path, ["a"], resume=True))
+    make(tmp_path / "features.json")
+    assert "not the features.json" in refusal(lambda: parser(tmp_path / "features.json"))
+
+
+def test_traces_and_what_is_kept_beside_them(kind: str, tmp_path: Path) -> None:
+    make, _ = KINDS[kind]
+    file = tmp_path / "run" / "trace.h5"
+    file.parent.mkdir()
+    make(file)
+    assert str(file) in refusal(lambda: open_trace(file.parent))
+    make(file.parent / DIGEST_NAME)
+    assert str(file) in refusal(lambda: digest_of(file.parent))
+    (file.parent / DIGEST_NAME).rmdir() if kind == "folder" else (file.parent / DIGEST_NAME).unlink()
+    (file.parent / DIGEST_NAME).write_text(json.dumps({"sha256": "", "version": 2, "trace": [0, 0]}))
+    assert str(file) in refusal(lambda: digest_of(file.parent))
+
+
+def test_replay_files(kind: str, tmp_path: Path) -> None:
+    make, _ = KINDS[kind]
+    file = tmp_path / "gains.h5"
+    make(file)
+    with pytest.raises(ValueError, match=f"^{file}: ") as told:
+        read_replay(file, rounds=1, devices=1)
+    assert ("no regular file" in str(told.value)) == (kind in ("pipe", "device", "socket"))
+    with pytest.raises(ValueError, match="File name too long"):
+        read_replay(tmp_path / ("x" * 300), rounds=1, devices=1)
+
+
+def test_a_replay_file_larger_than_memory_is_summed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "gains.h5"
+    with file.open("wb") as sparse:
+        sparse.truncate(1 << 26)
+    monkeypatch.setattr(Path, "read_bytes", lambda self: pytest.fail("read at once"))
+    settings = small_settings("channel.fading=replay", f"channel.replay_file='{file}'")
+    assert checksum(settings, rows()) != checksum(small_settings(), rows())
+
+
+def test_a_report_is_not_written_over_them(kind: str, tmp_path: Path) -> None:
+    make, _ = KINDS[kind]
+    file = tmp_path / "report.html"
+    make(file)
+    assert str(file) in refusal(lambda: check_target(file))
+
+
+def test_a_download_is_not_put_into_a_pipe(tmp_path: Path) -> None:
+    target = tmp_path / "cifar10"
+    target.mkdir()
+    os.mkfifo(target / "cifar-10-binary.tar.gz.part")
+    line = refusal(lambda: get("cifar10", tmp_path))
+    assert line == f"{target}/cifar-10-binary.tar.gz.part: is not a file; move it away and get the data set again"
+
+
+def test_data_folders_of_such_files(kind: str, tmp_path: Path) -> None:
+    """There is no data set in them, or it is refused; nothing is waited for."""
+    make, _ = KINDS[kind]
+    (tmp_path / "mnist").mkdir()
+    for name in ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "SHA256SUMS"):
+        make(tmp_path / "mnist" / name)
+    assert "mnist" in refusal(lambda: load_dataset("mnist", [tmp_path]))
+
+
+def test_what_takes_its_place_after_the_first_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second look is at what was opened."""
+    os.mkfifo(tmp_path / "file")
+    (tmp_path / "regular").write_bytes(b"1234")
+    about = os.stat(tmp_path / "regular")
+    monkeypatch.setattr(os, "stat", lambda path: about)
+    with pytest.raises(OSError, match="a pipe, a regular file is wanted"):
+        open_regular(tmp_path / "file")
+    assert read_regular(tmp_path / "regular", 4) == b"1234"
+    with pytest.raises(OSError, match="larger than 3 bytes"):
+        read_regular(tmp_path / "regular", 3)

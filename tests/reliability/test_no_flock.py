@@ -1,0 +1,136 @@
+"""File systems without `flock`: what protects a folder then, and what is said of a lock that was left behind."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from airfl import lock, simulation
+from airfl.errors import MachineError, RunInterruptedError, UserError
+from airfl.lock import Holder, locked
+from airfl.sweeps.folder import alone, open_folder
+from tests.reliability.finished import finish, rows, settings
+from tests.reliability.test_kills import SHORT
+
+
+@pytest.fixture(params=[errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
+def no_flock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(file: object, how: int) -> None:
+        raise OSError(request.param, os.strerror(request.param))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(UserError) as told, locked(path, "busy"):
+        pass
+    assert "\n" not in str(told.value)
+    return str(told.value)
+
+
+@pytest.mark.usefixtures("no_flock")
+def test_one_process_at_a_time_and_nothing_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint" / "lock"
+    for _ in range(2):
+        with locked(path, "busy"):
+            assert refusal(path) == "busy"
+            holder = Holder.read(path.read_text())
+            assert holder is not None
+            assert holder.pid == os.getpid()
+        assert not path.exists()
+    with pytest.raises(KeyboardInterrupt), locked(path, "busy"):
+        raise KeyboardInterrupt
+    assert not path.exists()
+
+
+@pytest.mark.usefixtures("no_flock")
+def test_a_run_is_run_and_gone_on_with(tmp_path: Path) -> None:
+    def stop(done: int, rounds: int, record: object) -> None:
+        raise RunInterruptedError("stop")
+
+    with pytest.raises(RunInterruptedError):
+        simulation.run(settings(*SHORT), tmp_path, progress=stop, data=rows())
+    simulation.run(settings(*SHORT), tmp_path, data=rows(), resume=True)
+    finish(tmp_path, *SHORT)
+    assert [file.name for file in tmp_path.iterdir()] == ["trace.h5"]
+
+
+@pytest.mark.usefixtures("no_flock")
+def test_a_sweep_has_its_folder_alone(tmp_path: Path) -> None:
+    with alone(tmp_path), pytest.raises(UserError, match="another sweep is writing into it"), alone(tmp_path):
+        pass
+    assert not open_folder(tmp_path).entries
+
+
+@pytest.mark.usefixtures("no_flock")
+def test_a_lock_that_was_left_behind_is_told_with_the_mend(tmp_path: Path) -> None:
+    """By a process that was killed; by one whose number another process has now; on another machine; by nobody."""
+    path = tmp_path / "lock"
+    code = (
+        "import fcntl, os, sys, pathlib\n"
+        "def refuse(file, how): raise OSError(38, 'no')\n"
+        "fcntl.flock = refuse\n"
+        "from airfl.lock import locked\n"
+        "with locked(pathlib.Path(sys.argv[1]), 'busy'): os._exit(9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, cwd=Path(lock.__file__).parents[1])
+    assert done.returncode == 9
+    left = json.loads(path.read_text())
+    assert f"process {left['pid']} of {left['host'][0]} has the lock since" in refusal(path)
+    assert "and runs no more; delete that file" in refusal(path)
+    path.write_text(json.dumps({**left, "pid": os.getpid()}))
+    assert "and runs no more; delete that file" in refusal(path)
+    path.write_text(json.dumps({**left, "host": ["node-7", "x", "y"]}))
+    assert "of node-7 has the lock" in refusal(path)
+    assert "if it runs no more, delete that file" in refusal(path)
+    path.write_text('{"not": "ours"}')
+    assert "is no lock of airfl" in refusal(path)
+    path.write_bytes(b"\xff" * 10)
+    assert "is no lock of airfl" in refusal(path)
+    path.write_text("")
+    os.utime(path, (0, 0))
+    assert "is there already, and this file system has no locks" in refusal(path)
+    path.unlink()
+    with locked(path, "busy"):
+        pass
+
+
+@pytest.mark.usefixtures("no_flock")
+def test_who_made_it_and_has_not_said_so_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    monkeypatch.setattr("airfl.lock.time.sleep", lambda _: path.write_text(json.dumps(vars(Holder.this()))))
+    assert refusal(path) == "busy"
+
+
+def test_where_one_machine_has_flock_and_another_has_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, real = tmp_path / "lock", fcntl.flock
+
+    def refuse(file: object, how: int) -> None:
+        raise OSError(errno.ENOSYS, "no")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with locked(path, "busy"):
+        monkeypatch.setattr(fcntl, "flock", real)
+        assert refusal(path) == "busy"
+    with locked(path, "busy"):
+        assert path.read_text() == ""
+        monkeypatch.setattr(fcntl, "flock", refuse)
+        monkeypatch.setattr(lock, "SECONDS_TO_SAY_WHO", 0.0)
+        assert "is there already" in refusal(path)
+
+
+def test_another_fault_is_not_taken_for_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(file: object, how: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with pytest.raises(MachineError, match=r"cannot be locked \(Input/output error\)"), locked(tmp_path / "l", "busy"):
+        pass

@@ -1,0 +1,105 @@
+"""A user without a home folder, without a line in the system's list of users, or whose home cannot be written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from airfl import cache
+from airfl.doctor.places import kept
+
+ROOT = Path(__file__).resolve().parents[2]
+NOBODY = "12345"
+HOMES = ("HOME", "XDG_CACHE_HOME", "AIRFL_CACHE", "MPLCONFIGDIR")
+
+Stranger = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in HOMES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: {}[uid])
+    monkeypatch.setattr(cache, "_replaced", {})
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("nobody")
+def test_without_a_home_things_are_kept_for_as_long_as_the_process(tmp_path: Path) -> None:
+    folder = cache.cache_folder()
+    assert folder == cache.temporary_folder() / "airfl"
+    assert folder.parent.is_dir()
+    assert not list(tmp_path.iterdir())  # no folder called ~
+    assert cache.lasting_folder() == (cache.NOWHERE, False)
+    environment: dict[str, str] = {}
+    cache.give_libraries_a_place(environment)
+    assert environment["XDG_CACHE_HOME"] == str(cache.temporary_folder())
+    assert Path(environment["MPLCONFIGDIR"]).parent == cache.temporary_folder()
+    compiled, own = (next(one for one in kept() if one.holds.startswith(what)) for what in ("compiled", "decoded"))
+    assert own.path == "~/.cache/airfl"
+    assert not own.writable
+    assert compiled.path.endswith(f"torchinductor_uid_{os.getuid()}")
+
+
+@pytest.mark.usefixtures("nobody")
+def test_a_home_that_can_be_written_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    environment: dict[str, str] = {}
+    cache.give_libraries_a_place(environment)
+    assert not environment
+    assert cache.cache_folder() == tmp_path / ".cache" / "airfl"
+    assert cache.lasting_folder() == (tmp_path / ".cache" / "airfl", True)
+    monkeypatch.setattr(cache, "may_write", lambda folder: False)
+    cache.give_libraries_a_place(environment)
+    assert set(environment) == {"XDG_CACHE_HOME", "MPLCONFIGDIR"}
+    monkeypatch.setenv("XDG_CACHE_HOME", environment["XDG_CACHE_HOME"])
+    assert cache.cache_folder() == cache.temporary_folder() / "airfl"
+    assert cache.lasting_folder() == (tmp_path / ".cache" / "airfl", False)
+
+
+def test_where_no_temporary_folder_can_be_made_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**named: object) -> str:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    assert not cache.can_be_written(cache.temporary_folder.__wrapped__() / "airfl")
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Stranger:
+    """Runs `airfl` as a user whom the system does not know, in a folder of theirs."""
+    if os.getuid() or not shutil.which("setpriv"):
+        pytest.skip("becoming another user takes root, and setpriv")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    mine.chmod(0o777)
+    # Python itself, and what lies above that folder, may be for root to look into.
+    drop = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]
+    drop += ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
+
+    def run(*words: str, home: str | None = None) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if name not in HOMES}
+        environment |= {"PYTHONPATH": str(ROOT), **({} if home is None else {"HOME": home})}
+        for name in ("USER", "LOGNAME", "LNAME", "USERNAME", "TMPDIR"):
+            environment.pop(name, None)
+        command = [*drop, sys.executable, "-c", "from airfl.cli import main; main()", *words]
+        return subprocess.run(command, cwd=mine, env=environment, capture_output=True, text=True, check=False)
+
+    return run
+
+
+@pytest.mark.parametrize("home", [None, "/", "/nonexistent"])
+def test_a_stranger_asks_what_a_run_s_privacy_is_worth(home: str | None, stranger: Stranger, tmp_path: Path) -> None:
+    done = stranger("privacy", "demo", "run.rounds=2", "--plot", "figures", home=home)
+    assert done.returncode == 0, done.stderr
+    assert "dominating pair" in done.stdout
+    lines = done.stderr.splitlines()
+    assert len(lines) == 2, lines  # the verdict, and what was written; nothing of Matplotlib's or fontconfig's
+    assert lines[1].startswith("written: ")
+    assert [file.name for file in (tmp_path / "mine").iterdir()] == ["figures"]

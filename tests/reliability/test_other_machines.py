@@ -1,0 +1,106 @@
+"""A run is not gone on with where its numbers would go on differently."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import airfl
+from airfl import numerics as found
+from airfl import simulation
+from airfl.errors import RunInterruptedError, UserError
+from airfl.numerics import SWITCHES, numerics, processor
+from tests.reliability.finished import finish, rows, settings
+from tests.reliability.processes import WORDS
+from tests.reliability.test_kills import SHORT
+
+ROOT = Path(__file__).resolve().parents[2]
+CPU = torch.device("cpu")
+
+
+def begin(out: Path) -> None:
+    def stop(done: int, rounds: int, record: object) -> None:
+        raise RunInterruptedError("stop")
+
+    with pytest.raises(RunInterruptedError):
+        simulation.run(settings(*SHORT), out, progress=stop, data=rows())
+
+
+@pytest.mark.parametrize("name", numerics(CPU, "layers"))
+def test_another_of_what_numbers_depend_on_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(tmp_path)
+    before = {file.name: file.read_bytes() for file in (tmp_path / "checkpoint").iterdir()}
+
+    def elsewhere(device: torch.device, engine: str) -> dict[str, str]:
+        return {**numerics(device, engine), name: "of another machine"}
+
+    monkeypatch.setattr("airfl.checkpoint.about.numerics", elsewhere)
+    with pytest.raises(UserError) as told:
+        simulation.run(settings(*SHORT), tmp_path, data=rows(), resume=True)
+    was = numerics(CPU, "layers")[name]
+    assert str(told.value) == (
+        f"{tmp_path}: its run was begun with another {name} ({was}; here: of another machine), and its numbers would "
+        "go on differently; go on with it on the same kind of machine, or begin anew with another --out"
+    )
+    assert {file.name: file.read_bytes() for file in (tmp_path / "checkpoint").iterdir()} == before
+    monkeypatch.undo()
+    simulation.run(settings(*SHORT), tmp_path, data=rows(), resume=True)
+    finish(tmp_path, *SHORT)
+
+
+def test_the_trace_says_what_its_numbers_depend_on(tmp_path: Path) -> None:
+    simulation.run(settings(*SHORT), tmp_path, data=rows())
+    with airfl.open_trace(tmp_path) as trace:
+        assert json.loads(trace.attrs["numerics"]) == numerics(CPU, "loop")
+
+
+def test_what_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler only where an engine needs one; switches as they are set."""
+    for name in SWITCHES:
+        monkeypatch.delenv(name, raising=False)
+    here = numerics(CPU, "layers")
+    assert here == numerics(CPU, "layers")
+    assert all(isinstance(value, str) and value and "\n" not in value for value in here.values())
+    assert here["switches"] == "none"
+    assert "compiler" not in here
+    assert "MKL-DNN" in here["libraries of torch"] or "oneDNN" in here["libraries of torch"]
+    assert here["processor"] == processor()
+    assert here["BLAS of numpy"] != "unknown"
+    assert here["CPU features of numpy"] != "unknown"
+    monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
+    assert numerics(CPU, "layers") == {**here, "switches": "MKL_CBWR=COMPATIBLE"}
+    monkeypatch.setattr(found, "_compiler", lambda: "g++ 13; avx512; O3")
+    assert numerics(CPU, "compiled-serial")["compiler"] == "g++ 13; avx512; O3"
+
+
+def test_the_compiler_and_its_flags_are_told() -> None:
+    told = found._compiler()
+    assert told.startswith("unknown") or "march=native" in told or "O3" in told
+
+
+@pytest.mark.skipif(torch.backends.cpu.get_cpu_capability() == "DEFAULT", reason="a processor without wider vectors")
+def test_a_run_that_was_begun_with_narrower_vectors(tmp_path: Path) -> None:
+    """Really: another process of torch that uses none of the processor's wider instructions."""
+    begin(tmp_path / "out")
+    words = [*WORDS, *SHORT, "--out", str(tmp_path / "out"), "--resume"]
+    done = subprocess.run(
+        [sys.executable, "-c", "from airfl.cli import main; main()", *words],
+        env={**os.environ, "ATEN_CPU_CAPABILITY": "default", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    here = torch.backends.cpu.get_cpu_capability()
+    assert f"another CPU capability of torch ({here}; here: DEFAULT)" in done.stderr
+    assert done.stderr.count("\n") == 1
+    simulation.run(settings(*SHORT), tmp_path / "out", data=rows(), resume=True)
+    finish(tmp_path / "out", *SHORT)

@@ -1,0 +1,192 @@
+"""Targets that cannot be written: one line, before anything is read or computed, and nothing is made."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import airfl.cli
+from airfl.cli.app import app
+from airfl.errors import UserError
+from airfl.output import check_can_be_file, check_can_be_folder
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS: dict[str, list[str]] = {
+    "run": ["run", "demo", "--out"],
+    "run --resume": ["run", "demo", "--resume", "--out"],
+    "compare": ["compare", "demo", "--schemes", "pfels", "--out"],
+    "compare --resume": ["compare", "demo", "--schemes", "pfels", "--resume", "--out"],
+    "compare --copy-to": ["compare", "demo", "--schemes", "pfels", "--out", "free", "--copy-to"],
+    "sweep": ["sweep", "demo", "scheme.ratio=0.1,0.3", "--out"],
+    "tune": ["tune", "demo", "local.learning_rate=0.1,0.2", "task.validation_share=0.1", "--out"],
+    "budget --plot": ["budget", "demo", "--plot"],
+    "privacy --plot": ["privacy", "demo", "--plot"],
+    "results --out": ["results", "runs", "--out"],
+    "figures": ["figures", "runs", "--out"],
+    "plot": ["plot", "runs", "--out"],
+    "report": ["report", "runs", "--out"],
+    "export": ["export", "runs", "--to", "csv", "--out"],
+    "data get": ["data", "get", "mnist", "--data-dir"],
+}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A folder of runs that must not be looked into, a world that must not be built, mirrors that must not be asked."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "trace.h5").touch()
+    for what in (
+        "airfl.simulation.load_dataset",
+        "airfl.compare.load_dataset",
+        "airfl.sweeps.sweep.load_dataset",
+        "airfl.budget.build_cell",
+        "airfl.calculator.privacy_of",
+        "airfl.results.collect.digest_of",
+        "airfl.trace.open_trace",
+        "airfl.tasks.downloads.download.ask",
+    ):
+        monkeypatch.setattr(what, lambda *_, **__: pytest.fail("too late"))
+    yield
+    assert sorted(file.name for file in tmp_path.iterdir() if file.name not in ("here", "free")) == ["runs"]
+
+
+def refusal(command: str, target: str) -> str:
+    words = COMMANDS[command]
+    with pytest.raises(UserError) as told:
+        app([*words, f"{target}/report.html" if command == "report" else target], standalone_mode=False)
+    assert "\n" not in str(told.value)
+    return str(told.value)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_folder_without_permission(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There already, or to be made in one that is there; nobody may write on a file system that is read only."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.setattr("airfl.output.may_write", lambda folder: folder.name != "here")
+    for target in ("here", "here/below/deep"):
+        told = refusal(command, target)
+        assert told.startswith(target)
+        assert "here may not be written by this user; choose another --" in told.replace("here: may", "here may")
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
+    assert "is on a file system that is read only; choose another --" in refusal(command, "here")
+    assert not list((tmp_path / "here").iterdir())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_cannot_be_a_folder(command: str, tmp_path: Path) -> None:
+    (tmp_path / "here").touch()
+    for target in ("here", "here/below"):
+        assert "is a file, a" in refusal(command, target)
+    for target in ("x" * 300, "here/" + "x" * 300, "none/" + "x" * 300, "/".join(["x" * 200] * 21)):
+        assert any(words in refusal(command, target) for words in ("File name too long", "is a file"))
+    assert "File name too long" in refusal(command, "none/" + "x" * 300)
+    (tmp_path / "here").unlink()
+    (tmp_path / "here").symlink_to("gone")
+    nowhere = "is a file, a data folder" if command == "data get" else "is a link that leads nowhere"
+    assert nowhere in refusal(command, "here")
+    (tmp_path / "here").unlink()
+    (tmp_path / "here").symlink_to("here")
+    assert "symbolic links" in refusal(command, "here/below")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_current_folder_has_gone(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where another process removes it; the last of the conditions lets paths of the test itself stand."""
+    monkeypatch.chdir(tmp_path)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    os.chdir(gone)
+    gone.rmdir()
+    try:
+        words = [word if word != "runs" else str(tmp_path / "runs") for word in COMMANDS[command]]
+        target = "new/report.html" if command == "report" else "new"
+        with pytest.raises(UserError, match="the current folder has been removed; change to one that is there"):
+            app([*words, target], standalone_mode=False)
+    finally:
+        os.chdir(tmp_path)
+
+
+def test_names_of_files(tmp_path: Path) -> None:
+    """Long enough to be a name, but not for the one beside that is written first; a pipe, a folder in its place."""
+    with pytest.raises(UserError, match="File name too long"):
+        check_can_be_file(tmp_path / ("x" * 250))
+    check_can_be_file(tmp_path / ("x" * 200))
+    os.mkfifo(tmp_path / "free")
+    for name in ("free", "runs"):
+        with pytest.raises(UserError, match="is no regular file; choose another --copy-to"):
+            check_can_be_file(tmp_path / name, "--copy-to")
+    check_can_be_folder(tmp_path / "a" / "b" / "c")
+
+
+def test_a_label_that_is_too_long_for_a_folder(tmp_path: Path) -> None:
+    rows = tmp_path / "free"
+    label = "a" * 300
+    rows.write_text(f'[local]\nsteps = 1\nclip_norm = 1.0\n[[compare]]\nlabel = "{label}"\n"scheme.name" = "pfels"\n')
+    with pytest.raises(UserError, match="File name too long"):
+        app(["compare", "free", "--out", "new"], standalone_mode=False)
+
+
+def test_what_the_system_refuses_later_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", "runs/here")
+
+    monkeypatch.setattr(sys, "argv", ["airfl", "configs"])
+    monkeypatch.setattr("airfl.shipped.configurations", refuse)
+    monkeypatch.setattr("airfl.cli.give_libraries_a_place", lambda environment: None)
+    monkeypatch.setattr(airfl.cli, "_hear", lambda handler: None)
+    with pytest.raises(SystemExit) as ended:
+        airfl.cli.main()
+    assert ended.value.code == 1
+    assert capsys.readouterr().err == "airfl: runs/here: Permission denied (AIRFL_TRACEBACK=1 shows where)\n"
+
+
+@pytest.fixture
+def everybody_s() -> Iterator[Path]:
+    """A folder that other users may look into; pytest's are for one alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
+
+
+def test_a_user_who_may_not_write_there(everybody_s: Path) -> None:
+    """Real permissions, which bind only those who are not root."""
+    if os.getuid() or not shutil.which("setpriv"):
+        pytest.skip("becoming another user takes root, and setpriv")
+    for name in ("free", "here", "runs"):
+        everybody_s.joinpath(name).mkdir()
+        everybody_s.joinpath(name).chmod(0o755)
+    everybody_s.joinpath("free").chmod(0o777)
+    everybody_s.joinpath("runs", "trace.h5").touch()
+    code = (
+        "from airfl.cli.app import app\nimport airfl.cli, sys\nfrom airfl.errors import UserError\n"
+        f"for words in {[[*words, 'here/x.html'] for words in COMMANDS.values()]!r}:\n"
+        "    try: app(words, standalone_mode=False)\n"
+        "    except UserError as error: print(error)\n"
+        "    else: sys.exit('written: ' + ' '.join(words))\n"
+    )
+    drop = ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"]
+    drop += ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
+    done = subprocess.run(
+        [*drop, sys.executable, "-c", code],
+        cwd=everybody_s,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(everybody_s)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = done.stdout.splitlines()
+    assert len(told) == len(COMMANDS)
+    own = [line for line in told if line.startswith("here") and "may not be written by this user" in line]
+    assert len(own) == len(COMMANDS), set(told) - set(own)
