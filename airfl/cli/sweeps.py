@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airfl.cli import completion
-from airfl.cli.app import AsJson, Config, DataDir, Device, Folders, print_table, say
+from airfl.cli.app import AsJson, Config, DataDir, Device, Folders, print_table, say, say_without_effect
 from airfl.errors import MachineError, UserError
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def sweep(
 
     where = Place(jobs, cluster, device, data_dir)
     check_points(points, out, where)
+    say_without_effect([*fixed, *axes], [point.settings for point in points])
 
     from airfl.report.results import results_table
     from airfl.results.tidy import write

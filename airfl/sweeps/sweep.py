@@ -15,7 +15,7 @@ from airfl.streams import Streams
 from airfl.sweeps.attempt import clear_attempts
 from airfl.sweeps.cluster import Cluster, put
 from airfl.sweeps.folder import RUNNING_NAME, Listing, alone, open_folder, place, write_listing
-from airfl.sweeps.local import run_jobs
+from airfl.sweeps.local import check_guard, run_jobs
 from airfl.sweeps.place import Place, check_points
 from airfl.sweeps.points import Plan, Point, build_points
 from airfl.sweeps.task import Job, Outcome, settings_of_a_point
@@ -82,6 +82,8 @@ def sweep(
 
 def run_points(points: Sequence[Point], out: Path, where: Place, report: Report | None = None) -> Results:
     """The work behind `sweep`, of points that are built."""
+    if where.cluster is None:
+        check_guard()
     check_points(points, out, where)
     tell = report or (lambda status: None)
     with _workplace(points, where) as work, alone(out):

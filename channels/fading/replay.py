@@ -1,4 +1,4 @@
-"""Gains that were measured or exported, replayed: from HDF5, a .mat file of MATLAB (v4 to v7.3), or NumPy's .npy, .npz."""
+"""Gains that were measured or exported, replayed: from HDF5, MATLAB's .mat (v4 to v7.3), NumPy's .npy and .npz."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def read_replay(
     HDF5 a complex number is h5py's or a pair of fields r and i, or real and imag, as MATLAB writes; arrays that MATLAB
     wrote (attribute MATLAB_class) are turned to the axes they have in MATLAB. Without `variable` the file must hold one
     array that could be meant; the one of a .npy file has no name. An array `mean_power` [devices] beside it in HDF5 or
-    .npz is what estimators are told of E|h|^2; without one it is the mean of the gains. Nothing more than what is wanted
-    is read, links to other files are not followed, nothing is unpickled.
+    .npz is what estimators are told of E|h|^2; without one it is the mean of the gains. Nothing more than what is
+    wanted is read, links to other files are not followed, nothing is unpickled.
     Raises ValueError, saying what to mend, if the file cannot be read, there is no such array, it is too small, or a
     gain is NaN, infinite, 0, or of a power that no float64 holds; also for an array that is said to be over 100 times
     as large as its file. It is a `VariableError` where another `variable` is what mends it.

@@ -1,7 +1,7 @@
 """Files of NumPy, .npy and .npz: read in a process of their own, of which only the numbers that are wanted come back.
 
-Nothing is unpickled. A header is bounded (`MOST_HEADER`), and what it says is held against the bytes that are there before
-any memory is taken by it.
+Nothing is unpickled. A header is bounded (`MOST_HEADER`), and what it says is held against the bytes that are there
+before any memory is taken by it.
 """
 
 from __future__ import annotations
