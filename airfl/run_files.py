@@ -15,14 +15,14 @@ from airfl.config import Settings
 from airfl.errors import MachineError, RunInterruptedError, UserError
 from airfl.lock import locked
 from airfl.output import CHECKPOINT_NAME, TRACE_NAME, check_no_run
-from airfl.record import Record
+from airfl.record import KeptRecord, Record
 from airfl.round import State, World, account_again
 from airfl.run_trace import open_writer
 from airfl.synced import sync_path
 from airfl.trace import TraceWriter
 
 Progress = Callable[[int, int, Record], None]
-"""Told after every round: rounds done, rounds of the run, the round's record."""
+"""Told after every round: rounds done, rounds of the run, the round's record (a `KeptRecord` of rounds done before)."""
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
@@ -98,7 +98,7 @@ def written(
                 trace.append(record)
                 account_again(world, record, rounds)
                 if progress:
-                    progress(rounds, run.rounds, record)
+                    progress(rounds, run.rounds, KeptRecord(record))
             trace.move_to(target)
             yield RunFiles(folder, trace, keeper, run.rounds)
         except (KeyboardInterrupt, RunInterruptedError):

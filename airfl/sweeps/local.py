@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Generator, Sequence
 from contextlib import suppress
@@ -81,6 +82,7 @@ class _Worker:
     process: BaseProcess
     pipe: Connection
     job: Job | None = None
+    given: float = 0.0
     begun: bool = False
     """Whether it has imported the calling script, which each process does first."""
 
@@ -94,7 +96,7 @@ class _Worker:
         return cls(process, ours)
 
     def give(self, job: Job) -> None:
-        self.job = job
+        self.job, self.given = job, time.monotonic()
         # A process that has died meanwhile is found by its silence.
         try:
             self.pipe.send(job)
@@ -111,10 +113,11 @@ class _Worker:
     def outcome(self) -> Outcome:
         assert self.job is not None
         name, self.job = self.job.name, None
+        seconds = time.monotonic() - self.given
         try:
             if self.pipe.poll():
                 cause: str | None = self.pipe.recv()
-                return Outcome(name, cause)
+                return Outcome(name, cause, seconds=seconds)
         except (EOFError, OSError):
             pass
         self.process.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from airfl.version import __version__
 @dataclass(frozen=True)
 class Status:
     """How far a sweep is: points in all, finished before it began, done and failed since; the last point's name and
-    cause, "" and None at the beginning."""
+    cause, "" and None at the beginning, and its seconds, nan where nobody knows; points that run at once."""
 
     points: int
     before: int = 0
@@ -35,16 +36,19 @@ class Status:
     failed: int = 0
     last: str = ""
     cause: str | None = None
+    seconds: float = math.nan
+    at_once: int = 1
 
     @property
     def ended(self) -> int:
         """Points that are finished or have failed, before and since."""
         return self.before + self.done + self.failed
 
-    def after(self, last: str, cause: str | None) -> Status:
+    def after(self, last: str, cause: str | None, seconds: float = math.nan) -> Status:
         """When one more point has ended."""
         failed = cause is not None
-        return replace(self, done=self.done + (not failed), failed=self.failed + failed, last=last, cause=cause)
+        done, failures = self.done + (not failed), self.failed + failed
+        return replace(self, done=done, failed=failures, last=last, cause=cause, seconds=seconds)
 
 
 Report = Callable[[Status], None]
@@ -86,11 +90,11 @@ def run_points(points: Sequence[Point], out: Path, where: Place, report: Report 
         check_guard()
     check_points(points, out, where)
     tell = report or (lambda status: None)
-    with _workplace(points, where) as work, alone(out):
+    with _workplace(points, where) as (work, at_once), alone(out):
         listing = replace(open_folder(out).joined([point.entry() for point in points]), root=out)
         write_listing(listing)
         waiting = {point.folder: point for point in points if not listing.finished(point.entry())}
-        status = Status(len(points), before=len(points) - len(waiting))
+        status = Status(len(points), before=len(points) - len(waiting), at_once=at_once)
         tell(status)
         clear_attempts(out / RUNNING_NAME, waiting)
         try:
@@ -99,7 +103,7 @@ def run_points(points: Sequence[Point], out: Path, where: Place, report: Report 
                 for outcome in outcomes:
                     point = waiting.pop(outcome.name)
                     listing = _settled(listing, point, outcome)
-                    status = status.after(point.name, outcome.cause)
+                    status = status.after(point.name, outcome.cause, outcome.seconds)
                     tell(status)
         finally:
             clear_attempts(out / RUNNING_NAME, waiting)
@@ -124,12 +128,13 @@ Work = Callable[[Sequence[Job], Path], Generator[Outcome, None, None]]
 
 
 @contextmanager
-def _workplace(points: Sequence[Point], where: Place) -> Iterator[Work]:
-    """What runs jobs, data at hand: UserError where a data set, a device or the cluster is not there."""
+def _workplace(points: Sequence[Point], where: Place) -> Iterator[tuple[Work, int]]:
+    """What runs jobs, and how many at once, data at hand: UserError where a data set, a device or the cluster is not
+    there."""
     if where.cluster is None:
         find_device(where.device)
         _load_data(points, where)
-        yield lambda jobs, running: run_jobs(jobs, running, where.jobs)
+        yield lambda jobs, running: run_jobs(jobs, running, where.jobs), where.jobs
         return
     data = _load_data(points, where)
     with closing(Cluster(where.cluster)) as cluster:
@@ -139,7 +144,7 @@ def _workplace(points: Sequence[Point], where: Place) -> Iterator[Work]:
                 put(outcome, running)
                 yield outcome
 
-        yield work
+        yield work, cluster.workers
 
 
 def _load_data(points: Sequence[Point], where: Place) -> dict[str, RawData]:
