@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from airfl.report.figures import look
 from airfl.report.paper.lines import LABELS, line_of
-from airfl.report.paper.look import check_lines, legend, look, set_scale, text
+from airfl.report.paper.look import check_lines, legend, set_scale, text
 from airfl.report.paper.names import group_names, lacking
 from airfl.results.averages import Average, average
 from airfl.results.collect import Group, Results, number_of
@@ -54,9 +55,18 @@ def draw(figure: Figure, results: Results) -> None:
     legend(figure, axis)
 
 
+def joined(results: Results) -> list[str]:
+    """The keys whose values are points of one line: those with numbers."""
+    return [key for key in results.axes if key not in _words(results)]
+
+
+def _words(results: Results) -> list[str]:
+    return [key for key in results.axes if any(math.isnan(number_of(run.values.get(key))) for run in results.runs)]
+
+
 def series_of(results: Results) -> list[tuple[str, list[Point]]]:
     """(name, points in the order of their epsilon) of groups that differ in swept numbers only."""
-    words = [key for key in results.axes if any(math.isnan(number_of(run.values.get(key))) for run in results.runs)]
+    words = _words(results)
     together: dict[str, list[Group]] = {}
     for group in results.groups:
         together.setdefault(str([group.label, [group.values.get(key) for key in words]]), []).append(group)
