@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.font_manager import FontProperties
 
 POINTS = 72  # an inch
+SAFE = 0.98
+"""Letters on a grid of dots are a little wider than as they are drawn."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ def fitted(labels: Sequence[str], room: float, most: int | None = None) -> Fitte
     size = _font().get_size_in_points() / POINTS
     handle = size * (rcParams["legend.handlelength"] + rcParams["legend.handletextpad"])
     between = size * rcParams["legend.columnspacing"]
+    room = SAFE * room - 2 * size * (rcParams["legend.borderpad"] + rcParams["legend.borderaxespad"])
     wrapped = tuple(wrap(label, room - handle) for label in labels)
     widths = [_width(label) for label in wrapped]
     columns = 1
@@ -55,7 +59,9 @@ def wrap(label: str, room: float) -> str:
         return label
     letters = max(int(len(label) * room / width), 1)
     while True:
-        text = textwrap.fill(label, letters, break_on_hyphens=False)
+        # What a setting is stays beside it; only ASCII white space is broken at.
+        kept = label.replace(" = ", "\xa0=\xa0")
+        text = textwrap.fill(kept, letters, break_on_hyphens=False).replace("\xa0", " ")
         if letters == 1 or _width(text) <= room:
             return text
         letters -= 1
@@ -70,6 +76,13 @@ def _font() -> FontProperties:
 
 def _width(label: str) -> float:
     """Of the widest line of a text in a legend, in inches."""
+    font = _font()
+    return max(_points(line, font.get_name(), font.get_size_in_points()) for line in label.split("\n")) / POINTS
+
+
+@lru_cache(maxsize=10_000)
+def _points(line: str, family: str, size: float) -> float:
+    from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 
-    return max(float(TextPath((0, 0), line, prop=_font()).get_extents().x1) for line in label.split("\n")) / POINTS
+    return float(TextPath((0, 0), line, prop=FontProperties(family=family, size=size)).get_extents().x1)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HUNDREDFOLD = 100.0
-BAR_HEIGHT, LINE_HEIGHT, WIDEST_NAME = 0.24, 0.13, 1.7  # inches; of a line of a name, its width
+BAR_HEIGHT, LINE_HEIGHT, WIDEST_NAME = 0.24, 0.16, 1.7  # inches; of a line of a name, its width
 
 
 def draw(figure: Figure, results: Results) -> None:

@@ -3,11 +3,13 @@ of the runs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from airfl.errors import UserError
+from airfl.report.legend import wrap
 from airfl.report.paper.look import FACETS, LINES, TooManyLinesError, text
 from airfl.report.paper.names import value_text
 from airfl.results.collect import Group, Result, Results, plain
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 TITLE_HEIGHT = 0.17  # inches
+FEW = 3
+"""Lines in a facet, on average, that a key must leave to make facets."""
 
 Draw = Callable[["Figure", Results], None]
 
@@ -27,6 +31,8 @@ class Part:
 
     title: str
     results: Results
+    height: float = math.nan
+    """Inches that a figure of it takes."""
 
 
 def draw_in_facets(figure: Figure, results: Results, draw: Draw, joined: Iterable[str] = ()) -> None:
@@ -37,16 +43,18 @@ def draw_in_facets(figure: Figure, results: Results, draw: Draw, joined: Iterabl
         return
     except TooManyLinesError as error:
         too_many = error
-    parts = _parts(results, draw, figure.get_figwidth(), frozenset(joined))
+    parts = _parts(results, draw, figure.get_figwidth(), frozenset(joined), too_many.count // FEW)
     if parts is None:
         raise too_many
-    heights = [_height(part, draw, figure.get_figwidth()) + TITLE_HEIGHT for part in parts]
+    titles = [wrap(text(part.title), figure.get_figwidth() - 2 * TITLE_HEIGHT) for part in parts]
+    lines = [title.count("\n") + 1 for title in titles]
+    heights = [part.height + TITLE_HEIGHT * more for part, more in zip(parts, lines, strict=True)]
     figure.set_figheight(sum(heights))
     below = figure.subfigures(len(parts), 1, height_ratios=heights, squeeze=False)[:, 0]
-    for part, one, height in zip(parts, below, heights, strict=True):
+    for part, title, one, height in zip(parts, titles, below, heights, strict=True):
         draw(cast("Figure", _Facet(one, figure.get_figwidth(), height)), part.results)
         for legend in one.legends:
-            legend.set_title(text(part.title))
+            legend.set_title(title)
     for axes in zip(*(one.axes for one in below), strict=True):
         _share(axes)
 
@@ -72,22 +80,23 @@ class _Facet:
         """Has been asked for before."""
 
 
-def _parts(results: Results, draw: Draw, width: float, joined: frozenset[str]) -> list[Part] | None:
-    """By a label or one key that leaves no part too many lines, in the fewest parts; else in order, ten lines each."""
+def _parts(results: Results, draw: Draw, width: float, joined: frozenset[str], most: int) -> list[Part] | None:
+    """By a label or one key that leaves no part too many lines, in the fewest parts, `most` of them at most; else in
+    order, ten lines each."""
     labels = _grouped(results, lambda run: run.label, lambda run: run.label)
     ways = [labels] if all(part.title for part in labels) else []
     for key in results.axes:
         if key not in joined:
             ways.append(_grouped(results, _value(key), _title(key)))
     for way in sorted(ways, key=len):
-        if 1 < len(way) <= FACETS and _can_be_drawn(way, draw, width):
-            return way
+        if 1 < len(way) <= min(most, FACETS) and (measured := _measured(way, draw, width)):
+            return measured
     for size in range(LINES, 0, -1):
         way = _in_order(results, joined, size)
         if len(way) > FACETS:
             return None
-        if _can_be_drawn(way, draw, width):
-            return way
+        if measured := _measured(way, draw, width):
+            return measured
     return None
 
 
@@ -120,13 +129,12 @@ def _in_order(results: Results, joined: frozenset[str], size: int) -> list[Part]
     return parts
 
 
-def _can_be_drawn(parts: Sequence[Part], draw: Draw, width: float) -> bool:
+def _measured(parts: Sequence[Part], draw: Draw, width: float) -> list[Part] | None:
+    """With their heights; None if one of them cannot be drawn."""
     try:
-        for part in parts:
-            _height(part, draw, width)
+        return [replace(part, height=_height(part, draw, width)) for part in parts]
     except UserError:
-        return False
-    return True
+        return None
 
 
 def _height(part: Part, draw: Draw, width: float) -> float:

@@ -73,7 +73,11 @@ def render(draw: Callable[[Figure], None], width: float, suffixes: Sequence[str]
 
 
 class TooManyLinesError(UserError):
-    """More lines than are told apart in a panel."""
+    """More lines than are told apart in a panel: how many."""
+
+    def __init__(self, count: int, message: str) -> None:
+        super().__init__(message)
+        self.count = count
 
 
 def check_lines(count: int, results: Results) -> None:
@@ -82,8 +86,9 @@ def check_lines(count: int, results: Results) -> None:
         swept = [key for key in results.axes if len({plain(run.values.get(key)) for run in results.runs}) > 1]
         some = f"--where {swept[-1]}={plain(results.runs[0].values.get(swept[-1]))}" if swept else "fewer folders"
         raise TooManyLinesError(
+            count,
             f"{count} lines are too many: {LINES} are told apart in a panel, and {FACETS} panels drawn at most; draw "
-            f"some of the runs, for instance {some}"
+            f"some of the runs, for instance {some}",
         )
 
 
