@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from airfl.config import Row
+from airfl.config import Row, Settings
 from airfl.device import find_device
 from airfl.errors import DivergedError
 from airfl.record import Record
@@ -30,6 +30,23 @@ class RowResult:
     folders: tuple[Path, ...]
     summaries: tuple[Summary, ...]
     failures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SeededRun:
+    """A run of a row: what it is called while it goes on, its settings."""
+
+    what: str
+    settings: Settings
+
+
+def runs_of(row: Row, seeds: int) -> list[SeededRun]:
+    """The runs of a row, seeds counted up from its own."""
+    first = row.settings.run.seed
+    return [
+        SeededRun(row.label if seeds == 1 else f"{row.label}, seed {seed}", row.settings.resolved(run={"seed": seed}))
+        for seed in range(first, first + seeds)
+    ]
 
 
 def compare(
@@ -57,12 +74,10 @@ def compare(
     with alone(out, labels, resume):
         write_rows(out, labels)
         for row, name in zip(rows, folders, strict=True):
-            first = row.settings.run.seed
             places, failures = [], []
-            for seed in range(first, first + seeds):
-                what = row.label if seeds == 1 else f"{row.label}, seed {seed}"
-                settings = row.settings.resolved(run={"seed": seed})
-                places.append(out / name / f"seed-{seed}")
+            for one in runs_of(row, seeds):
+                what, settings = one.what, one.settings
+                places.append(out / name / f"seed-{settings.run.seed}")
                 failure = failure_of(places[-1]) if resume else None
                 if failure is None and not (resume and is_complete(places[-1], settings)):
                     try:

@@ -10,6 +10,28 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+NOTICE = "stopping after this round; once more stops at once"
+
+
+def _write(text: str) -> None:
+    """On a line of its own: a terminal has shown ^C, or something else, on this one. Not by print: it may be printing
+    that was interrupted, which must not begin twice."""
+    with suppress(OSError):
+        os.write(2, (b"\n" if os.isatty(2) else b"") + text.encode() + b"\n")
+
+
+_tellers: list[Callable[[str], None]] = [_write]
+
+
+@contextmanager
+def told_by(tell: Callable[[str], None]) -> Iterator[None]:
+    """Inside the block the notice of an interrupt is shown by `tell`, which is called by a signal's handler: it must
+    write nothing itself."""
+    _tellers.append(tell)
+    try:
+        yield
+    finally:
+        _tellers.remove(tell)
 
 
 @contextmanager
@@ -28,8 +50,7 @@ def asked_to_stop(wanted: bool = True) -> Iterator[Callable[[], bool]]:
         asked.set()
         for each in taken:
             signal.signal(each, before[each])
-        with suppress(OSError):  # not by print: it may be printing that was interrupted, which must not begin twice
-            os.write(2, b"stopping after this round; once more stops at once\n")
+        _tellers[-1](NOTICE)
 
     taken = [number for number in SIGNALS if before[number] not in (signal.SIG_IGN, None)]
     try:

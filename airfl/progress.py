@@ -5,35 +5,64 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.text import Text
 
-from airfl.record import Record
+from airfl.interrupt import told_by
+from airfl.record import KeptRecord, Record
 from airfl.shown import PlainFormatter, sayable, tell
+from airfl.time_left import Left, Pace, Rounds, duration
 
 SECONDS_BETWEEN_LINES = 5.0
+SHOWN = 8
+"""Bars of runs that are done, at most."""
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run that is to come: its label; its row, whose runs take equally long; its rounds."""
+
+    label: str
+    row: str
+    rounds: Rounds
+
+
+class _Run:
+    """A run under way: when its process began with it, what it has done, and when that was."""
+
+    def __init__(self, planned: Planned, pace: Pace, started: float) -> None:
+        self.planned, self.pace, self.started = planned, pace, started
+        self.done, self.at, self.measured = 0, started, False
+
+    def left(self, now: float) -> Left | None:
+        """From now on: the round under way is counted down."""
+        if self.done >= self.planned.rounds.rounds:
+            return Left(0.0)
+        left = self.pace.left(self.planned.rounds, self.done) if self.done else None
+        if left is None:
+            return None
+        under_way = min(now - self.at, self.pace.of_a_round) if now > self.at else 0.0
+        return Left(max(left.seconds - under_way, 0.0), left.at_least)
 
 
 class RoundProgress:
-    """Shows the rounds of one run after another."""
+    """Shows the rounds of one run after another. plan: all runs, in their order, where that is known."""
 
-    def __init__(self, bar: Progress | None) -> None:
-        self._bar = bar
+    def __init__(self, bar: Progress | None, plan: Sequence[Planned] = (), clock: Clock = time.monotonic) -> None:
+        self._bar, self._clock = bar, clock
+        self._plan = {planned.label: planned for planned in plan}
+        self._runs: dict[str, _Run] = {}
+        self._paces: dict[str, Pace] = {}
+        self._all = Pace()
         self._tasks: dict[str, TaskID] = {}
-        self._started: dict[str, float] = {}
-        self._marks: dict[str, tuple[float, int]] = {}
-        self._last_line = 0.0
+        self._begun = self._ended = clock()
+        self._last_line = -math.inf
         self._accuracy = math.nan
 
     def reporter(self, label: str) -> Callable[[int, int, Record], None]:
@@ -47,31 +76,112 @@ class RoundProgress:
 
     def _report(self, label: str, done: int, rounds: int, record: Record) -> None:
         accuracy = float(record["test_accuracy"])
-        if label not in self._started:
-            self._started[label], self._accuracy = time.monotonic(), math.nan
-            self._marks[label] = self._started[label], done
-        self._accuracy = self._accuracy if math.isnan(accuracy) else accuracy
+        run = self._runs.get(label) or self._begin(label, rounds)
+        now = self._clock()
+        if not isinstance(record, KeptRecord):  # what an earlier process did takes no time now
+            evaluated = not math.isnan(accuracy)
+            for pace in (run.pace, self._all):
+                pace.add(now - run.at, evaluated, not run.measured)
+            run.measured = True
+        run.done, run.at = done, now
+        self._accuracy = accuracy if not math.isnan(accuracy) else self._accuracy
         text = "" if math.isnan(self._accuracy) else f"accuracy {100 * self._accuracy:.1f}%"
         if self._bar is None:
-            self._line(label, done, rounds, text)
-            return
-        if label not in self._tasks:
-            shown = sayable(label, self._bar.console.encoding)
-            self._tasks[label] = self._bar.add_task(shown, total=rounds, accuracy="")
-        self._bar.update(self._tasks[label], completed=done, accuracy=text)
+            self._line(run, text, now)
+        else:
+            self._draw(self._bar, run, text)
+        if done == rounds:
+            self._ended = self._clock()
 
-    def _line(self, label: str, done: int, rounds: int, text: str) -> None:
-        now = time.monotonic()
-        if done < rounds and now - self._last_line < SECONDS_BETWEEN_LINES:
+    def _begin(self, label: str, rounds: int) -> _Run:
+        planned = self._plan.get(label) or Planned(label, label, Rounds(rounds))
+        self._runs[label] = _Run(planned, self._paces.setdefault(planned.row, Pace()), self._ended)
+        self._accuracy = math.nan
+        return self._runs[label]
+
+    def _line(self, run: _Run, text: str, now: float) -> None:
+        rounds = run.planned.rounds.rounds
+        if run.done < rounds and now - self._last_line < SECONDS_BETWEEN_LINES:
             return
-        ending = f"done in {now - self._started[label]:.0f} s"
-        if done < rounds:
-            # By the pace since the last line: a resumed run goes through what it has done in a moment.
-            then, before = self._marks[label]
-            pace = (now - then) / (done - before) if done > before else math.nan
-            ending = "begun" if math.isnan(pace) else f"{pace * (rounds - done):.0f} s left"
-        self._last_line, self._marks[label] = now, (now, done)
-        tell(f"{label}: {', '.join(filter(None, (f'round {done}/{rounds}', text, ending)))}")
+        self._last_line = now
+        parts = [f"round {run.done}/{rounds}", text, self._times(run, now)]
+        whole = self._whole(run, now)
+        line = f"{run.planned.label}: {', '.join(filter(None, parts))}{whole and f'; {whole}'}"
+        tell(line)
+
+    def _times(self, run: _Run, now: float) -> str:
+        """Of a run."""
+        if run.done >= run.planned.rounds.rounds:
+            return f"done in {duration(run.at - run.started)}"
+        left = run.left(now)
+        return f"{duration(now - run.started)} elapsed" + (f", {left}" if left else "")
+
+    def _whole(self, run: _Run, now: float) -> str:
+        """Of all runs, which one this is and how long they still take; "" where there is no other."""
+        if len(self._plan) < 2 or run.planned.label not in self._plan:
+            return ""
+        place = list(self._plan).index(run.planned.label)
+        which = f"run {place + 1} of {len(self._plan)}"
+        left = self._left_of_all(run, list(self._plan.values())[place + 1 :], now)
+        over = place + 1 == len(self._plan) and run.done >= run.planned.rounds.rounds
+        if over:
+            return f"{which}, all done in {duration(now - self._begun)}"
+        elapsed = f"{duration(now - self._begun)} elapsed"
+        return f"{which}, {elapsed}, {left} in all" if left else f"{which}, {elapsed} in all"
+
+    def _left_of_all(self, run: _Run, ahead: Sequence[Planned], now: float) -> Left | None:
+        """The rest of this run, and the runs ahead: as those of their row, else as all so far."""
+        left = run.left(now)
+        for planned in ahead:
+            own = self._paces.get(planned.row)
+            one = (own.left(planned.rounds, 0) if own else None) or self._all.left(planned.rounds, 0)
+            left = left + one if left and one else None
+        return left
+
+    def _draw(self, bar: Progress, run: _Run, text: str) -> None:
+        label = run.planned.label
+        if len(self._plan) > 1 and "" not in self._tasks:
+            total = sum(planned.rounds.rounds for planned in self._plan.values())
+            self._tasks[""] = bar.add_task("all runs", total=total, accuracy="", times="")
+        if label not in self._tasks:
+            own = [task for name, task in self._tasks.items() if name]
+            for old in own[: max(0, len(own) - SHOWN + 1)]:
+                bar.update(old, visible=False)
+            shown = sayable(label, bar.console.encoding)
+            self._tasks[label] = bar.add_task(shown, total=run.planned.rounds.rounds, accuracy="", times="")
+        bar.update(self._tasks[label], completed=run.done, accuracy=text, times=lambda: self._times(run, self._clock()))
+        if "" in self._tasks and label in self._plan:
+            place = list(self._plan).index(label)
+            before = sum(planned.rounds.rounds for planned in list(self._plan.values())[:place])
+            bar.update(self._tasks[""], completed=before + run.done, times=lambda: self._whole(run, self._clock()))
+
+
+class Times(ProgressColumn):
+    """What the task's field `times` says, a text or a function that says it anew."""
+
+    max_refresh = 0.5
+
+    def render(self, task: Task) -> Text:
+        """As of now."""
+        times = task.fields["times"]
+        return Text(times() if callable(times) else times)
+
+
+class Bars(Progress):
+    """Bars that can be told something, which then stands on a line of its own below them."""
+
+    def __init__(self, *columns: str | ProgressColumn, console: Console) -> None:
+        self._told: list[str] = []
+        super().__init__(*columns, console=console)
+
+    def tell(self, text: str) -> None:
+        """Shown from the next refresh on. Nothing is written now: whoever calls may have interrupted a writer."""
+        self._told.append(text)
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """The bars, then what was told."""
+        yield from super().get_renderables()
+        yield from (Text(text) for text in list(self._told))
 
 
 def _show_log() -> None:
@@ -84,20 +194,22 @@ def _show_log() -> None:
 
 
 @contextmanager
-def round_progress() -> Iterator[RoundProgress]:
-    """Progress for the time of the block; what the package logs goes to standard error too."""
-    console = Console(stderr=True)
+def round_progress(
+    plan: Sequence[Planned] = (), console: Console | None = None, clock: Clock = time.monotonic
+) -> Iterator[RoundProgress]:
+    """Progress for the time of the block; what the package logs goes to standard error too. plan: all runs that there
+    will be, in their order."""
+    console = console or Console(stderr=True)
     _show_log()
     if not console.is_terminal:
-        yield RoundProgress(None)
+        yield RoundProgress(None, plan, clock)
         return
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[accuracy]}", markup=False),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        Times(),
     )
-    with Progress(*columns, console=console) as bar:
-        yield RoundProgress(bar)
+    with Bars(*columns, console=console) as bar, told_by(bar.tell):
+        yield RoundProgress(bar, plan, clock)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 Record = dict[str, Any]
 
 
+class KeptRecord(Record):
+    """The record of a round that an earlier process ran, of a run that goes on."""
+
+
 def noise_std(cell: Cell, reception: Reception) -> float:
     """On an entry of the mean message: the receiver's noise, and what the devices themselves have put on."""
     report = reception.report

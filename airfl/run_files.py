@@ -28,7 +28,7 @@ from airfl.lock import locked
 from airfl.output import CHECKPOINT_NAME, OF_A_SWEEP, OF_ROWS, TRACE_NAME, check_no_run, check_nothing_of
 from airfl.output import LOCK_NAME as LOCK_OF_A_SWEEP
 from airfl.own import check_no_link, check_own_file, is_begun_hdf5, not_own
-from airfl.record import Record
+from airfl.record import KeptRecord, Record
 from airfl.round import State, World, account_again
 from airfl.run_trace import open_writer
 from airfl.synced import sync_path
@@ -36,7 +36,7 @@ from airfl.trace import TraceWriter
 from airfl.trace.schema import SCHEMA
 
 Progress = Callable[[int, int, Record], None]
-"""Told after every round: rounds done, rounds of the run, the round's record."""
+"""Told after every round: rounds done, rounds of the run, the round's record (a `KeptRecord` of rounds done before)."""
 SECONDS_BETWEEN_LOOKS = 1.0
 BEING_MADE = f".{TRACE_NAME}.resumed"
 """The trace until it says what it is; it then takes the place of the one before."""
@@ -131,7 +131,7 @@ def written(
                 trace.append(record)
                 account_again(world, record, rounds)
                 if progress:
-                    progress(rounds, run.rounds, record)
+                    progress(rounds, run.rounds, KeptRecord(record))
             trace.move_to(target)
             yield RunFiles(folder, trace, keeper, run.rounds)
         except (KeyboardInterrupt, RunInterruptedError):

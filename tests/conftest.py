@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from airfl.config import Settings, load_settings
+# Said before airfl is imported, which would stop at the first that is missing and name no mend.
+NEEDED = ("numpy", "torch", "scipy", "h5py", "matplotlib", "pydantic", "typer", "dp_accounting", "xarray", "hypothesis")
+if missing := [name for name in NEEDED if find_spec(name) is None]:
+    pytest.exit(
+        f"the tests need {', '.join(missing)}, which this environment ({sys.prefix}) lacks; in the root of the clone: "
+        'python -m pip install -c constraints.txt -e ".[test]"',
+        returncode=4,
+    )
+
+from airfl.config import Settings, load_settings  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "experiments" / "configs" / "demo.toml"

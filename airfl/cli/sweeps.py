@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from airfl.cli import completion
-from airfl.cli.app import AsJson, Config, DataDir, Device, Folders, print_table, say, shown_whatever
+from airfl.cli.app import (
+    AsJson,
+    Config,
+    DataDir,
+    Device,
+    Folders,
+    print_table,
+    say,
+    say_without_effect,
+    shown_whatever,
+)
 from airfl.errors import MachineError, UserError
 
 if TYPE_CHECKING:
@@ -63,6 +73,7 @@ def sweep(
     where = Place(jobs, cluster, device, data_dir)
     check_points(points, out, where)
     check_files(out, replace=True)
+    say_without_effect([*fixed, *axes], [point.settings for point in points])
 
     from airfl.report.results import results_table
     from airfl.sweeps.progress import sweep_progress

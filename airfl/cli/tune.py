@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from airfl.cli import completion
-from airfl.cli.app import AsJson, Config, DataDir, Device, Schemes, print_table, say
+from airfl.cli.app import AsJson, Config, DataDir, Device, Schemes, print_table, say, say_without_effect
 from airfl.cli.sweeps import Cluster, Jobs, Seeds
 from airfl.errors import UserError
 
@@ -44,6 +44,7 @@ def tune(
 ) -> None:
     """Choose values for each scheme on held-out data."""
     from airfl.config import load_settings, to_json
+    from airfl.config.without_effect import OWNERS
     from airfl.sweeps.folder import TUNE
     from airfl.sweeps.place import Place, check_points
     from airfl.sweeps.search import check_installed, tune_by_trials
@@ -59,8 +60,11 @@ def tune(
     rows, where = rows_to_tune(config, names), Place(jobs, cluster, device, data_dir)
     # Said before torch is imported: every row with the first of the values.
     ends = [{key: one.low if isinstance(one, Interval) else one[0] for key, one in axes.items()}]
-    check_points(points_of(config, fixed, rows, {row.label: ends for row in rows}, seeds), out, where, TUNE)
+    firsts = points_of(config, fixed, rows, {row.label: ends for row in rows}, seeds)
+    check_points(firsts, out, where, TUNE)
     check_tuned(out)
+    if not OWNERS & set(axes):  # else another value of theirs may give a key its effect
+        say_without_effect([*fixed, *axes], [point.settings for point in firsts])
     if trials is None:
         values_only(axes)
     else:

@@ -61,7 +61,7 @@ class ChannelSettings(Section):
     nakagami_m: Annotated[float, Field(ge=0.5, allow_inf_nan=False)] = Field(
         1.0, description="m, for fading = nakagami"
     )
-    replay_file: str | None = Field(None, description="HDF5 or .mat file of gains, for fading = replay")
+    replay_file: str | None = Field(None, description="HDF5, .mat, .npy or .npz file of gains, for fading = replay")
     replay_variable: str | None = Field(
         None, description="array in it: [rounds, devices] or [rounds, devices, antennas]"
     )

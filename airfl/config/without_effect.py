@@ -2,50 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from airfl.config.settings import Settings
 from channels.selective import SELECTIVE_MODELS
 
-NORMALISED, PHYSICAL = ("channel.units", ("normalised",)), ("channel.units", ("physical",))
-PLACED = ("topology.kind", ("disc", "annulus", "coordinates"))
-ESTIMATED = ("csi.estimation", ("ls", "mmse"))
 
-BELONGS_TO: dict[str, tuple[str, tuple[str, ...]]] = {
-    "channel.rician_k": ("channel.fading", ("rician",)),
-    "channel.nakagami_m": ("channel.fading", ("nakagami",)),
-    "channel.replay_variable": ("channel.fading", ("replay",)),
-    "channel.delay_spread_s": ("channel.fading", tuple(SELECTIVE_MODELS)),
-    "channel.taps": ("channel.fading", ("tapped-line",)),
-    "channel.noise_std": NORMALISED,
-    "channel.noise_figure_db": PHYSICAL,
-    "channel.temperature_k": PHYSICAL,
-    "power.max_snr_db": NORMALISED,
-    "power.tx_power_dbm": PHYSICAL,
-    "csi.pilots": ESTIMATED,
-    "csi.pilot_snr_db": ESTIMATED,
-    "selection.min_gain": ("selection.kind", ("threshold",)),
-    "selection.window": ("selection.kind", ("proportional-fair",)),
-    "selection.energy_budget": ("selection.kind", ("energy-budget",)),
-    "task.dirichlet_alpha": ("task.partition", ("dirichlet",)),
-    "topology.radius_m": PLACED,
-    "topology.path_loss": PLACED,
-    "topology.exponent": ("topology.path_loss", ("log-distance",)),
-    "grid.downlink_snr_db": ("grid.downlink", ("True",)),
-    "grid.downlink_power_dbm": ("grid.downlink", ("True",)),
+@dataclass(frozen=True)
+class Needs:
+    """What a key needs to count: a setting, and the values of that with which it counts; or, in `idle`, those with
+    which it does not, unless the number `but` is above 0."""
+
+    owner: str
+    counts: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
+    but: str = ""
+
+    def met(self, settings: Settings) -> bool:
+        """Whether the key counts in these settings."""
+        return self.met_by(lambda key: _value(settings, key))
+
+    def met_by(self, value_of: Callable[[str], str | None]) -> bool:
+        """The same of settings in another form. value_of: a key's value as text, None where it is not known, and the
+        key may count."""
+        if self.but and float(value_of(self.but) or 0):
+            return True
+        value = value_of(self.owner)
+        return value is None or (value in self.counts if self.counts else value not in self.idle)
+
+    def sentence(self, keys: Sequence[str], rows: Sequence[Settings]) -> str:
+        """That these keys change nothing in these rows, and why."""
+        chosen = dict.fromkeys(_value(settings, self.owner) for settings in rows if not self.met(settings))
+        wanted = f", not {' or '.join(self.counts)}" if self.counts else ""
+        also = f", and {self.but} is 0" if self.but else ""
+        verb = "changes" if len(keys) == 1 else "change"
+        return f"{', '.join(keys)} {verb} nothing: {self.owner} is {', '.join(chosen)}{wanted}{also}"
+
+
+NORMALISED, PHYSICAL = Needs("channel.units", ("normalised",)), Needs("channel.units", ("physical",))
+PLACED, NOT_PLACED = Needs("topology.kind", ("disc", "annulus", "coordinates")), Needs("topology.kind", ("none",))
+ESTIMATED = Needs("csi.estimation", ("ls", "mmse"))
+DRAWN = Needs("channel.fading", idle=("replay",))
+"""Of recorded gains nothing is drawn, scaled, or bounded."""
+DRAWN_OR_AGED = Needs("channel.fading", idle=("replay",), but="csi.delay_s")
+
+BELONGS_TO: dict[str, tuple[Needs, ...]] = {
+    "channel.mean_gain": (DRAWN, NOT_PLACED),
+    "channel.min_gain": (DRAWN, NORMALISED),
+    "channel.max_gain": (DRAWN, NORMALISED),
+    "channel.bounds": (DRAWN, NORMALISED),
+    "channel.variation": (DRAWN,),
+    "channel.round_s": (DRAWN,),
+    "channel.coherence": (DRAWN,),
+    "channel.speed_m_s": (DRAWN_OR_AGED,),
+    "channel.carrier_hz": (DRAWN_OR_AGED,),
+    "channel.rician_k": (Needs("channel.fading", ("rician",)),),
+    "channel.nakagami_m": (Needs("channel.fading", ("nakagami",)),),
+    "channel.replay_variable": (Needs("channel.fading", ("replay",)),),
+    "channel.delay_spread_s": (Needs("channel.fading", tuple(SELECTIVE_MODELS)),),
+    "channel.taps": (Needs("channel.fading", ("tapped-line",)),),
+    "channel.noise_std": (NORMALISED,),
+    "channel.noise_figure_db": (PHYSICAL,),
+    "channel.temperature_k": (PHYSICAL,),
+    "power.max_snr_db": (NORMALISED,),
+    "power.tx_power_dbm": (PHYSICAL,),
+    "csi.pilots": (ESTIMATED,),
+    "csi.pilot_snr_db": (ESTIMATED,),
+    "selection.min_gain": (Needs("selection.kind", ("threshold",)),),
+    "selection.window": (Needs("selection.kind", ("proportional-fair",)),),
+    "selection.energy_budget": (Needs("selection.kind", ("energy-budget",)),),
+    "task.dirichlet_alpha": (Needs("task.partition", ("dirichlet",)),),
+    "topology.radius_m": (PLACED,),
+    "topology.path_loss": (PLACED,),
+    "topology.exponent": (Needs("topology.path_loss", ("log-distance",)),),
+    "grid.downlink_snr_db": (Needs("grid.downlink", ("True",)),),
+    "grid.downlink_power_dbm": (Needs("grid.downlink", ("True",)),),
 }
-"""key -> the setting that it belongs to, and the values of that with which it counts."""
+"""key -> all that it needs to count."""
+OWNERS = frozenset(needs.owner for listed in BELONGS_TO.values() for needs in listed)
 
 
 def without_effect(overrides: Sequence[str], rows: Sequence[Settings]) -> Iterator[str]:
-    """A sentence for each overridden key that changes none of these settings' runs."""
-    for key in dict.fromkeys(text.partition("=")[0].strip() for text in overrides):
-        if key not in BELONGS_TO:
-            continue
-        owner, counts = BELONGS_TO[key]
-        chosen = dict.fromkeys(_value(settings, owner) for settings in rows)
-        if not any(value in counts for value in chosen):
-            yield f"{key} changes nothing: {owner} is {', '.join(chosen)}, not {' or '.join(counts)}"
+    """A sentence for each overridden key that changes none of these settings' runs, and one for what else is set of a
+    channel that is replayed instead."""
+    given = list(dict.fromkeys(text.partition("=")[0].strip() for text in overrides))
+    for key in given:
+        unmet = [_unmet(key, settings) for settings in rows]
+        if unmet and unmet[0] and all(unmet):
+            yield unmet[0].sentence([key], rows)
+    for needs in (DRAWN, DRAWN_OR_AGED):
+        keys = [key for key in BELONGS_TO if needs in BELONGS_TO[key] and key not in given and _is_set(key, rows)]
+        if keys and not any(needs.met(settings) for settings in rows):
+            yield needs.sentence(keys, rows)
+
+
+def _unmet(key: str, settings: Settings) -> Needs | None:
+    """What the key lacks in these settings, if anything."""
+    return next((needs for needs in BELONGS_TO.get(key, ()) if not needs.met(settings)), None)
+
+
+def _is_set(key: str, rows: Sequence[Settings]) -> bool:
+    """Whether the key has, in any of these, another value than by itself."""
+    section, _, name = key.partition(".")
+    tables = [getattr(settings, section) for settings in rows]
+    return any(getattr(table, name) != type(table).model_fields[name].default for table in tables)
 
 
 def _value(settings: Settings, key: str) -> str:

@@ -42,6 +42,12 @@ EXTRAS: dict[str, dict[tuple[str, ...], tuple[str, str]]] = {
     "optuna": {("optuna",): ("optuna", "airfl tune --trials")},
     "tensorboard": {("tensorboard",): ("torch.utils.tensorboard", "airfl run, airfl compare: --tensorboard")},
     "tensorflow": {("tensorflow", "tensorflow-cpu"): ("tensorflow", "airfl export --to tfrecord")},
+    "test": {
+        ("pytest",): ("pytest", "pytest tests/conformance, for what you add"),
+        ("hypothesis",): ("hypothesis", "pytest tests/conformance, for what you add"),
+        ("ruff",): ("ruff", "its style"),
+        ("mypy",): ("mypy", "its types"),
+    },
     "rt": {("sionna-rt",): ("sionna.rt", "ray-traced gains for channel.fading=replay")},
     "bench": {("pfl",): ("pfl", "make bench, beside pfl"), ("flwr",): ("flwr", "make bench, beside Flower")},
 }

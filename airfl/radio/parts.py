@@ -21,6 +21,7 @@ from channels.fading import (
     FadeStatistics,
     FadingLaw,
     Replay,
+    VariableError,
     doppler_hz,
     fade_statistics,
     read_replay,
@@ -102,13 +103,16 @@ def replay_of(settings: Settings) -> Replay | None:
     if channel.replay_file is None:
         return None
     with settings_of("channel.replay_file"):
-        return read_replay(
-            channel.replay_file,
-            channel.replay_variable,
-            rounds=run.rounds,
-            devices=run.devices,
-            antennas=settings.antennas.count,
-        )
+        try:
+            return read_replay(
+                channel.replay_file,
+                channel.replay_variable,
+                rounds=run.rounds,
+                devices=run.devices,
+                antennas=settings.antennas.count,
+            )
+        except VariableError as error:
+            raise UserError(f"channel.replay_variable: {error}") from None
 
 
 def policy_parameters(settings: Settings) -> PolicyParameters:

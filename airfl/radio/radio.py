@@ -92,8 +92,11 @@ class Radio:
 
     @property
     def changes_within_a_round(self) -> bool:
-        """Whether devices move while they send; of flat channels only Jakes' model follows them."""
+        """Whether devices move while they send; of flat channels only Jakes' model follows them, a replayed one has a
+        gain a round."""
         channel = self.settings.channel
+        if self.replay is not None:
+            return False
         follows = channel.variation != "constant" if self.selective else channel.variation == "jakes"
         return channel.speed_m_s > 0 and follows
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from airfl.errors import UserError
 from airfl.output import check_can_be_folder, replacing
+from airfl.report.legend import fitted
 from airfl.report.table import mark_of
 from airfl.shown import in_figure
 from airfl.trace import open_trace
@@ -28,7 +29,14 @@ LEARNING = ("test_accuracy", "test_loss", "energy_j", "resource_elements")
 PRIVACY = ("epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson", "epsilon_at_least")
 # Okabe and Ito's colours, told apart by the colour-blind; line styles tell them apart in grey.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+
+
+# Lines of learning.png; further ones are left out, as its title says. 49 are told apart by colour, style and marker.
+MOST_LINES = 40
+MARKED = 8  # markers on a line, where there are more lines than colours
+LINE_HEIGHT = 0.21  # inches, of a legend
 
 
 @dataclass(frozen=True)
@@ -136,6 +144,16 @@ def write_figure(
     return list(files)
 
 
+def look(number: int) -> dict[str, Any]:
+    """Colour, style and marker of line `number`; no two of the first 49 have the same."""
+    shifted = number + number // len(COLOURS)
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": STYLES[shifted % len(STYLES)],
+        "marker": MARKERS[shifted % len(MARKERS)],
+    }
+
+
 def lighten(axis: Axes) -> None:
     """A pale grid, and no frame above and on the right."""
     axis.grid(alpha=0.3, linewidth=0.5)
@@ -146,18 +164,22 @@ def draw(figure: Figure, curves: Sequence[Curves]) -> None:
     """Accuracy above, loss below; against rounds, energy and resource elements."""
     axes = figure.subplots(2, 3, sharey="row", sharex="col")
     apart = any(curve.link == "ideal" for curve in curves) and any(curve.link != "ideal" for curve in curves)
-    for number, curve in enumerate(curves):
-        look: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "linestyle": STYLES[number % len(STYLES)]}
-        if len(curve.rounds) == 1:
-            look["marker"] = "o"  # a line of one point shows nothing
+    drawn = curves[:MOST_LINES]
+    for number, curve in enumerate(drawn):
+        style = look(number)
+        if len(drawn) > len(COLOURS):
+            step = -(-len(curve.rounds) // MARKED)
+            style |= {"markevery": (number * step // len(drawn), step), "markersize": 4}
+        elif len(curve.rounds) > 1:  # a line of one point shows nothing
+            style["marker"] = None
         for row, values in enumerate((curve.accuracy, curve.loss)):
-            _against_rounds(axes[row, 0], curve.rounds, values, curve.label, look)
+            _against_rounds(axes[row, 0], curve.rounds, values, curve.label, style)
             for axis, cost in ((axes[row, 1], curve.energy), (axes[row, 2], curve.resource_elements)):
                 # Beside the others the ideal link costs orders of magnitude more: there only the level it reaches.
                 if apart and curve.link == "ideal":
-                    axis.axhline(values.mean(axis=0)[-1], linewidth=0.8, **look)
+                    axis.axhline(values.mean(axis=0)[-1], linewidth=0.8, **{**style, "marker": None, "markevery": None})
                 else:
-                    axis.plot(cost.mean(axis=0), values.mean(axis=0), **look)
+                    axis.plot(cost.mean(axis=0), values.mean(axis=0), **style)
     for row, name in enumerate(("test accuracy (%)", "test loss")):
         axes[row, 0].set_ylabel(name)
     units = curves[0].energy_units
@@ -166,8 +188,12 @@ def draw(figure: Figure, curves: Sequence[Curves]) -> None:
     for axis in axes.flat:
         lighten(axis)
         axis.xaxis.get_major_formatter().set_powerlimits((-3, 4))
+    if len(curves) > len(drawn):
+        figure.suptitle(f"the first {len(drawn)} of {len(curves)} rows", fontsize="medium")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(5, len(labels)), frameon=False)
+    fit = fitted(labels, figure.get_figwidth() - 0.3, most=5)
+    figure.set_figheight(figure.get_figheight() + LINE_HEIGHT * (fit.lines - 1))
+    figure.legend(handles, fit.labels, loc="outside lower center", ncols=fit.columns, frameon=False)
     if apart:
         axes[0, 1].set_title("ideal link: level of its last value, off scale", fontsize="small", loc="left")
 

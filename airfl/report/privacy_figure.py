@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from airfl.report.figures import COLOURS, PRIVACY, STYLES, Rounds, check_new_files, lighten, write_figure
+from airfl.report.figures import (
+    COLOURS,
+    LINE_HEIGHT,
+    PRIVACY,
+    STYLES,
+    Rounds,
+    check_new_files,
+    lighten,
+    write_figure,
+)
+from airfl.report.legend import fitted, wrap
 from airfl.report.numbers import figure, scientific
 from airfl.report.summary import values_of
 from airfl.report.verdict import ADJACENCIES
@@ -95,10 +105,14 @@ def draw(drawing: Figure, rows: Sequence[PrivacyCurves]) -> None:
     """Epsilon against rounds, a panel a row on shared axes; only the first `PANELS` rows, which the title then says."""
     drawn = rows[:PANELS]
     lines, columns = grid(len(drawn))
-    drawing.set_size_inches(11 if columns > 1 else 6, 3.3 * lines + 0.6)
+    width = 11.0 if columns > 1 else 6.0
+    # Beside the panels stand the labels of the axis; a long name takes several lines.
+    titles = [wrap(row.label, (width - 0.6) / columns - 0.3) for row in drawn]
+    more = max(title.count("\n") for title in titles)
+    drawing.set_size_inches(width, (3.3 + LINE_HEIGHT * more) * lines + 0.6)
     axes = drawing.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
-    for axis, row in zip(axes.flat, drawn, strict=False):
-        _draw_row(axis, row)
+    for axis, row, title in zip(axes.flat, drawn, titles, strict=False):
+        _draw_row(axis, row, title)
     for axis in axes.flat[len(drawn) :]:
         axis.set_axis_off()
     for column in range(columns):
@@ -110,12 +124,9 @@ def draw(drawing: Figure, rows: Sequence[PrivacyCurves]) -> None:
         axis.set_ylabel("ε")
     found = dict(pair[::-1] for axis in axes.flat for pair in zip(*axis.get_legend_handles_labels(), strict=True))
     names = [name for name in LOOKS if name in found]
+    fit = fitted(names, width - 0.3, most=len(names) if columns > 1 else 3)
     drawing.legend(
-        [found[name] for name in names],
-        names,
-        loc="outside lower center",
-        ncols=len(names) if columns > 1 else 3,
-        frameon=False,
+        [found[name] for name in names], fit.labels, loc="outside lower center", ncols=fit.columns, frameon=False
     )
     if title := _title(rows):
         drawing.suptitle(title, fontsize="medium")
@@ -141,13 +152,13 @@ def off_scale(row: PrivacyCurves) -> str:
     return "\n".join(textwrap.fill(text, WIDTH_OF_TEXT) for text in texts)
 
 
-def _draw_row(axis: Axes, row: PrivacyCurves) -> None:
+def _draw_row(axis: Axes, row: PrivacyCurves, title: str) -> None:
     for name, values in row.curves.items():
         known = np.flatnonzero(~np.isnan(values))
         drawable = np.where(np.isfinite(values) & (values > 0), values, np.nan)[known]
         alone = {"marker": "o"} if np.isfinite(drawable).sum() == 1 else {}  # a line of one point shows nothing
         axis.plot(known + 1, drawable, label=name, **{**alone, **LOOKS[name]})
-    axis.set_title(in_figure(row.label), fontsize="medium", loc="left", pad=16)
+    axis.set_title(in_figure(title), fontsize="medium", loc="left", pad=16)
     axis.text(0, 1.02, row.about, transform=axis.transAxes, fontsize="x-small", color="0.3")
     if text := off_scale(row):
         place: dict[str, Any] = {"y": 0.04, "va": "bottom"} if row.any_finite else {"y": 0.5, "va": "center"}

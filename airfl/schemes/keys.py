@@ -31,10 +31,18 @@ OWN = of_scheme(*(name for name in SchemeSettings.model_fields if name not in ("
     LOCAL_SGD | PRIVACY | ADAPTIVE
 )
 """The keys that not every scheme has; every other key of the settings is for all of them."""
-ANALOG = frozenset(
-    f"power.{name}"
-    for name in ("policy", "threshold", "participation", "coefficient", "average_over", "strict", "peak_db", "peak")
+POWER = (
+    "policy",
+    "threshold",
+    "participation",
+    "coefficient",
+    "alignment",
+    "average_over",
+    "strict",
+    "peak_db",
+    "peak",
 )
+ANALOG = frozenset((*(f"power.{name}" for name in POWER), "privacy.gains"))
 """The keys of analog links alone; those of section `digital` are of digital ones."""
 
 
@@ -42,12 +50,8 @@ def has_setting(settings: Tables, key: str, link: str) -> bool:
     """Whether a dotted key says anything of a run with these settings over this link: "analog", "digital", "ideal"."""
     if (key in ANALOG and link != "analog") or (key.startswith("digital.") and link != "digital"):
         return False
-    if key in BELONGS_TO:
-        owner, counts = BELONGS_TO[key]
-        section, _, name = owner.partition(".")
-        chosen = settings.get(section, {})
-        if name in chosen and str(chosen[name]) not in counts:
-            return False
+    if not all(needs.met_by(lambda owner: _text(settings, owner)) for needs in BELONGS_TO.get(key, ())):
+        return False
     name = str(settings.get("scheme", {}).get("name"))
     if key not in OWN or name not in SCHEME_NAMES:  # what another version can run
         return True
@@ -55,3 +59,10 @@ def has_setting(settings: Tables, key: str, link: str) -> bool:
 
     keys = scheme(name).keys
     return keys is None or key in keys
+
+
+def _text(settings: Tables, key: str) -> str | None:
+    """A key's value as text; None where the tables have none."""
+    section, _, name = key.partition(".")
+    table = settings.get(section, {})
+    return str(table[name]) if name in table else None

@@ -11,6 +11,7 @@ import logging
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,11 @@ class Cluster:
             self.close()
             raise
 
+    @property
+    def workers(self) -> int:
+        """How many there were at the beginning; each runs one point at a time."""
+        return self._workers
+
     def run_jobs(self, jobs: Sequence[Job], data: Mapping[str, RawData]) -> Iterator[Outcome]:
         """Run every job; outcomes with their files, as they come. data: by the name of the data set."""
         import distributed
@@ -111,6 +117,7 @@ class Cluster:
             raise MachineError(
                 f"--cluster: a worker cannot import airfl ({cause_of(error)}); install it there"
             ) from None
+        self._workers = len(versions)
         other = {where: version for where, version in versions.items() if version != __version__}
         for where, version in other.items():
             raise UserError(f"--cluster: the worker {where} has airfl {version}, not {__version__}; install the same")
@@ -174,13 +181,13 @@ def _run(job: Job, data: RawData) -> Outcome:
     from airfl.simulation import run
 
     with _one_at_a_time, tempfile.TemporaryDirectory(prefix="airfl-") as parent:
-        folder = Path(parent) / job.name
+        folder, begun = Path(parent) / job.name, time.monotonic()
         try:
             run(job.settings, folder, job.device, data=data)
             keep(folder)
         except Exception as error:
             return Outcome(job.name, cause_of(error))
-        return Outcome(job.name, files=_files(folder))
+        return Outcome(job.name, files=_files(folder), seconds=time.monotonic() - begun)
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -5,24 +5,42 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from airfl.errors import UserError
 from airfl.sweeps.task import Job, Outcome, cause_of
 
 SECONDS_TO_END = 10
+UNGUARDED = 86
+"""Exit code of a process that came upon the call it was started by."""
+MEND = (
+    'put what the script does under `if __name__ == "__main__":`, since every process of a sweep imports the script '
+    "that calls it"
+)
+
+
+def check_guard() -> None:
+    """Ends a process that is still importing the script which started it: the script has no main guard, and would start
+    processes without end. The one that started it says so."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SystemExit(UNGUARDED)
 
 
 def run_jobs(jobs: Sequence[Job], running: Path, processes: int) -> Generator[Outcome, None, None]:
     """Run every job into running/NAME, so many at a time; outcomes as they come.
 
-    A process that dies takes the point it was at with it and no other: another takes its place.
+    A process that dies takes the point it was at with it and no other: another takes its place. UserError where the
+    calling script has no main guard.
     """
     waiting = deque(jobs)
     workers = [_Worker.start(running) for _ in range(min(processes, len(jobs)))]
@@ -46,6 +64,17 @@ def run_jobs(jobs: Sequence[Job], running: Path, processes: int) -> Generator[Ou
             worker.stop()
 
 
+def check_began(code: int | None) -> None:
+    """UserError where the calling script ended, with this code, a process that imported it."""
+    script = getattr(sys.modules["__main__"], "__file__", None)
+    if code == UNGUARDED:
+        raise UserError(f"{script}: calls a sweep without a main guard; {MEND}")
+    if script and not Path(script).is_file():
+        raise UserError(f"{script}: no file that the processes of a sweep could import; write the script to one")
+    if code is not None and code > 0 and script:
+        raise UserError(f"{script}: ended a process of the sweep when it was imported there (exit code {code}); {MEND}")
+
+
 @dataclass
 class _Worker:
     """A process and what it is at."""
@@ -53,6 +82,9 @@ class _Worker:
     process: BaseProcess
     pipe: Connection
     job: Job | None = None
+    given: float = 0.0
+    begun: bool = False
+    """Whether it has imported the calling script, which each process does first."""
 
     @classmethod
     def start(cls, running: Path) -> _Worker:
@@ -64,7 +96,7 @@ class _Worker:
         return cls(process, ours)
 
     def give(self, job: Job) -> None:
-        self.job = job
+        self.job, self.given = job, time.monotonic()
         # A process that has died meanwhile is found by its silence.
         try:
             self.pipe.send(job)
@@ -72,18 +104,25 @@ class _Worker:
             self.process.join()
 
     def ready(self) -> bool:
+        """Whether there is an outcome, or nothing to wait for any more."""
+        with suppress(EOFError, OSError):
+            if not self.begun and self.pipe.poll():
+                self.begun = bool(self.pipe.recv())
         return self.pipe.poll() or not self.process.is_alive()
 
     def outcome(self) -> Outcome:
         assert self.job is not None
         name, self.job = self.job.name, None
+        seconds = time.monotonic() - self.given
         try:
             if self.pipe.poll():
                 cause: str | None = self.pipe.recv()
-                return Outcome(name, cause)
+                return Outcome(name, cause, seconds=seconds)
         except (EOFError, OSError):
             pass
         self.process.join()
+        if not self.begun:
+            check_began(self.process.exitcode)
         return Outcome(name, f"its process died ({_ending(self.process.exitcode)}); was there enough memory?")
 
     def stop(self) -> None:
@@ -115,6 +154,7 @@ def _serve(pipe: Any, running: Path) -> None:
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     from airfl.sweeps.attempt import attempt
 
+    pipe.send(True)
     while True:
         try:
             job: Job = pipe.recv()

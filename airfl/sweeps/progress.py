@@ -2,43 +2,58 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from airfl.progress import Clock, Times
 from airfl.shown import sayable, tell
 from airfl.sweeps.sweep import Report, Status
+from airfl.time_left import PointsLeft, duration
 
 SECONDS_BETWEEN_LINES = 5.0
 
 
-def text_of(status: Status, seconds: float, since_first: float) -> str:
-    """Counts, and the time left as the points so far tell; seconds since the beginning, and since a first point ended,
-    which tells little: processes had to start for it."""
-    ran, left = status.done + status.failed, status.points - status.ended
-    parts = [f"{status.before + status.done} of {status.points} points"]
-    if status.before and not ran:
-        parts.append(f"{status.before} finished before")
-    if status.failed:
-        parts.append(f"{status.failed} failed")
-    if left and ran > 1:
-        parts.append(f"{duration(since_first / (ran - 1) * left)} left")
-    if not left:
-        parts.append(f"done in {duration(seconds)}")
-    return ", ".join(parts)
+class Shown:
+    """What is told of a sweep, with the time that it has taken and still takes."""
 
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._clock, self._points = clock, PointsLeft()
+        self._started = self._ended = clock()
+        self._status = Status(0)
 
-def duration(seconds: float) -> str:
-    """For people: 12 s, 3 min 5 s, 2 h 10 min."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    def tell(self, status: Status) -> None:
+        """Another point has ended; or, the first time, all begins."""
+        now = self._ended = self._clock()
+        left = status.points - status.ended
+        if not (status.done or status.failed):
+            self._points.begin(now, status.at_once, left)
+        else:
+            waiting = left - min(status.at_once - 1, left)
+            self._points.ended(now, status.seconds, status.cause is None, waiting)
+        self._status = status
+
+    def counts(self) -> str:
+        """Of the points."""
+        status = self._status
+        parts = [f"{status.before + status.done} of {status.points} points"]
+        if status.before and not (status.done or status.failed):
+            parts.append(f"{status.before} finished before")
+        if status.failed:
+            parts.append(f"{status.failed} failed")
+        return ", ".join(parts)
+
+    def times(self) -> str:
+        """Elapsed and left."""
+        now, points = self._clock(), self._status.points - self._status.ended
+        if not points:
+            return f"done in {duration(self._ended - self._started)}"
+        left = self._points.left(now, points)
+        return f"{duration(now - self._started)} elapsed" + (f", {left}" if left else "")
 
 
 def failure(status: Status) -> str | None:
@@ -47,16 +62,16 @@ def failure(status: Status) -> str | None:
 
 
 @contextmanager
-def sweep_progress() -> Iterator[Report]:
+def sweep_progress(console: Console | None = None, clock: Clock = time.monotonic) -> Iterator[Report]:
     """A report for the time of the block."""
-    console, clock = Console(stderr=True), _Clock()
+    console, shown = console or Console(stderr=True), Shown(clock)
     if not console.is_terminal:
-        lines = _Lines()
-        yield lambda status: lines.show(status, clock(status))
+        lines = _Lines(shown, clock)
+        yield lines.show
         return
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[text]}", markup=False), TimeElapsedColumn())
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("points{task.fields[text]}", markup=False), Times())
     with Progress(*columns, console=console) as bar:
-        task = bar.add_task("", total=None, text="")
+        task = bar.add_task("", total=None, text="", times="")
 
         def report(status: Status) -> None:
             line = failure(status)
@@ -64,37 +79,28 @@ def sweep_progress() -> Iterator[Report]:
                 console.print(
                     sayable(line, console.encoding), markup=False, emoji=False, highlight=False, soft_wrap=True
                 )
-            bar.update(task, total=status.points, completed=status.ended, text=clock(status).partition(", ")[2])
+            shown.tell(status)
+            _, comma, text = shown.counts().partition(", ")
+            bar.update(task, total=status.points, completed=status.ended, text=comma + text, times=shown.times)
 
         yield report
-
-
-class _Clock:
-    """Writes `text_of` with the time that has passed."""
-
-    def __init__(self) -> None:
-        self._started = time.monotonic()
-        self._first: float | None = None
-
-    def __call__(self, status: Status) -> str:
-        now = time.monotonic()
-        if self._first is None and (status.done or status.failed):
-            self._first = now
-        return text_of(status, now - self._started, now - (self._first or now))
 
 
 class _Lines:
     """Every failure at once, the counts now and then."""
 
-    def __init__(self) -> None:
-        self._last_line = time.monotonic()
+    def __init__(self, shown: Shown, clock: Clock) -> None:
+        self._shown, self._clock = shown, clock
+        self._last_line = -math.inf
 
-    def show(self, status: Status, text: str) -> None:
+    def show(self, status: Status) -> None:
+        """What a report tells."""
         line = failure(status)
         if line:
             tell(line)
-        now = time.monotonic()
+        self._shown.tell(status)
+        now = self._clock()
         first_or_last = status.ended == status.points or not (status.done or status.failed)
         if first_or_last or now - self._last_line >= SECONDS_BETWEEN_LINES:
             self._last_line = now
-            tell(text)
+            tell(f"{self._shown.counts()}, {self._shown.times()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from airfl.streams import Streams
 from airfl.sweeps.attempt import clear_attempts
 from airfl.sweeps.cluster import Cluster, put
 from airfl.sweeps.folder import RUNNING_NAME, SWEEP, Listing, alone, open_folder, place, write_listing
-from airfl.sweeps.local import run_jobs
+from airfl.sweeps.local import check_guard, run_jobs
 from airfl.sweeps.place import Place, check_points
 from airfl.sweeps.points import Plan, Point, build_points
 from airfl.sweeps.task import Job, Outcome, settings_of_a_point
@@ -27,7 +28,7 @@ from airfl.version import __version__
 @dataclass(frozen=True)
 class Status:
     """How far a sweep is: points in all, finished before it began, done and failed since; the last point's name and
-    cause, "" and None at the beginning."""
+    cause, "" and None at the beginning, and its seconds, nan where nobody knows; points that run at once."""
 
     points: int
     before: int = 0
@@ -35,16 +36,19 @@ class Status:
     failed: int = 0
     last: str = ""
     cause: str | None = None
+    seconds: float = math.nan
+    at_once: int = 1
 
     @property
     def ended(self) -> int:
         """Points that are finished or have failed, before and since."""
         return self.before + self.done + self.failed
 
-    def after(self, last: str, cause: str | None) -> Status:
+    def after(self, last: str, cause: str | None, seconds: float = math.nan) -> Status:
         """When one more point has ended."""
         failed = cause is not None
-        return replace(self, done=self.done + (not failed), failed=self.failed + failed, last=last, cause=cause)
+        done, failures = self.done + (not failed), self.failed + failed
+        return replace(self, done=done, failed=failures, last=last, cause=cause, seconds=seconds)
 
 
 Report = Callable[[Status], None]
@@ -84,14 +88,16 @@ def run_points(
     points: Sequence[Point], out: Path, where: Place, report: Report | None = None, command: str = SWEEP
 ) -> Results:
     """The work behind `sweep`, of points that are built; command: sweep or tune, which do not share a folder."""
+    if where.cluster is None:
+        check_guard()
     check_points(points, out, where, command)
     tell = report or (lambda status: None)
-    with _workplace(points, where) as work, alone(out):
+    with _workplace(points, where) as (work, at_once), alone(out):
         listing = open_folder(out, command).joined([point.entry() for point in points])
         listing = replace(listing, root=out, command=command)
         write_listing(listing)
         waiting = {point.folder: point for point in points if not listing.finished(point.entry())}
-        status = Status(len(points), before=len(points) - len(waiting))
+        status = Status(len(points), before=len(points) - len(waiting), at_once=at_once)
         tell(status)
         clear_attempts(out / RUNNING_NAME, waiting)
         try:
@@ -100,7 +106,7 @@ def run_points(
                 for outcome in outcomes:
                     point = waiting.pop(outcome.name)
                     listing = _settled(listing, point, outcome)
-                    status = status.after(point.name, outcome.cause)
+                    status = status.after(point.name, outcome.cause, outcome.seconds)
                     tell(status)
         finally:
             clear_attempts(out / RUNNING_NAME, waiting)
@@ -125,12 +131,13 @@ Work = Callable[[Sequence[Job], Path], Generator[Outcome, None, None]]
 
 
 @contextmanager
-def _workplace(points: Sequence[Point], where: Place) -> Iterator[Work]:
-    """What runs jobs, data at hand: UserError where a data set, a device or the cluster is not there."""
+def _workplace(points: Sequence[Point], where: Place) -> Iterator[tuple[Work, int]]:
+    """What runs jobs, and how many at once, data at hand: UserError where a data set, a device or the cluster is not
+    there."""
     if where.cluster is None:
         find_device(where.device)
         _load_data(points, where)
-        yield lambda jobs, running: run_jobs(jobs, running, where.jobs)
+        yield lambda jobs, running: run_jobs(jobs, running, where.jobs), where.jobs
         return
     data = _load_data(points, where)
     with closing(Cluster(where.cluster)) as cluster:
@@ -139,7 +146,7 @@ def _workplace(points: Sequence[Point], where: Place) -> Iterator[Work]:
             for outcome in cluster.run_jobs(jobs, data):
                 yield put(outcome, running)
 
-        yield work
+        yield work, cluster.workers
 
 
 def _load_data(points: Sequence[Point], where: Place) -> dict[str, RawData]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,11 +22,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a point ended: the cause in one line where it failed, its files by name where they are not in place yet."""
+    """How a point ended: the cause in one line where it failed, its files by name where they are not in place yet; the
+    seconds that it took, nan where nobody knows."""
 
     name: str
     cause: str | None = None
     files: dict[str, bytes] | None = None
+    seconds: float = math.nan
 
 
 def settings_of_a_point(settings: Settings) -> Settings:

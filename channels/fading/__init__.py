@@ -19,7 +19,7 @@ from channels.fading.law import (
 )
 from channels.fading.nakagami import nakagami
 from channels.fading.rayleigh import rayleigh
-from channels.fading.replay import Replay, read_replay
+from channels.fading.replay import Replay, VariableError, read_replay
 from channels.fading.rician import rician
 from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_turns
 
@@ -38,6 +38,7 @@ __all__ = [
     "FadingLaw",
     "LawParameters",
     "Replay",
+    "VariableError",
     "Variation",
     "doppler_hz",
     "exceedance",

@@ -1,4 +1,4 @@
-"""Gains that were measured or exported, replayed: from an HDF5 file or a .mat file of MATLAB (v4 to v7.3)."""
+"""Gains that were measured or exported, replayed: from HDF5, MATLAB's .mat (v4 to v7.3), NumPy's .npy and .npz."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.draws import Array, Complex
+from channels.isolated.arrays import array, arrays, is_numpy
 from channels.isolated.child import IsolatedError
 from channels.isolated.hdf5 import probe
 from channels.isolated.mat import mat_array, mat_variables
 
 AXES = "[rounds, devices] or [rounds, devices, antennas]"
 MEAN_POWER = "mean_power"
-"""An array [devices] of this name beside the gains, in HDF5, says what E|h|^2 is."""
+"""An array [devices] of this name beside the gains, in HDF5 and .npz, says what E|h|^2 is."""
 LONGEST_NAME = 60
 BYTES_A_GAIN = np.dtype(np.complex128).itemsize
 LEAST_GAIN, MOST_GAIN = 1e-20, 1e20
@@ -48,12 +49,12 @@ def read_replay(
     The array is [rounds, devices] (one antenna) or [rounds, devices, antennas], real (gains of phase 0) or complex. In
     HDF5 a complex number is h5py's or a pair of fields r and i, or real and imag, as MATLAB writes; arrays that MATLAB
     wrote (attribute MATLAB_class) are turned to the axes they have in MATLAB. Without `variable` the file must hold one
-    array that could be meant. An array `mean_power` [devices] beside it in HDF5 is what estimators are told of E|h|^2;
-    without one it is the mean of the gains. Nothing more than what is wanted is read, links to other files are not
-    followed.
+    array that could be meant; the one of a .npy file has no name. An array `mean_power` [devices] beside it in HDF5 or
+    .npz is what estimators are told of E|h|^2; without one it is the mean of the gains. Nothing more than what is
+    wanted is read, links to other files are not followed, nothing is unpickled.
     Raises ValueError, saying what to mend, if the file cannot be read, there is no such array, it is too small, or a
     gain is NaN, infinite, 0, or outside 1e-20 to 1e20; also for an array that is said to be over 100 times
-    as large as its file.
+    as large as its file. It is a `VariableError` where another `variable` is what mends it.
     """
     import h5py
 
@@ -64,28 +65,39 @@ def read_replay(
         raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
     if not regular:  # a pipe is waited for without end
         what = "is no regular file" if there and not path.is_dir() else "no such file"
-        raise ValueError(f"{path}: {what}; give the path of an HDF5 or .mat file")
+        raise ValueError(f"{path}: {what}; give the path of an HDF5, .mat, .npy or .npz file")
     wanted = (rounds, devices, antennas)
     try:
         if h5py.is_hdf5(path):
             probe(path)
             gains, mean_power = _from_hdf5(path, variable, wanted)
+        elif is_numpy(path):
+            gains, mean_power = _from_numpy(path, variable, wanted)
         else:
             gains, mean_power = _from_mat(path, variable, wanted)
     except ReplayError as error:
-        raise ValueError(f"{path}: {' '.join(str(error).split())}") from None
+        kind = VariableError if isinstance(error, NotNamedError) else ValueError
+        raise kind(f"{path}: {' '.join(str(error).split())}") from None
     except Exception as error:  # a damaged file can raise anything
         text = str(error) if isinstance(error, IsolatedError) else f"{type(error).__name__}: {error}"
         reason = text.splitlines()[0][:120]
-        raise ValueError(f"{path}: neither a readable HDF5 file nor a .mat file ({reason}); export it again") from None
+        raise ValueError(f"{path}: no readable HDF5, .mat, .npy or .npz file ({reason}); export it again") from None
     fault = _fault(gains)
     if fault:
         raise ValueError(f"{path}: {fault}")
     return Replay(gains, (np.abs(gains) ** 2).mean(axis=(0, 2)) if mean_power is None else mean_power)
 
 
+class VariableError(ValueError):
+    """Which array of the file is meant is not said, or one that is not there."""
+
+
 class ReplayError(Exception):
     """What is wrong with an array that was found, or not found."""
+
+
+class NotNamedError(ReplayError):
+    """That another variable is to be named, or one at all."""
 
 
 def _from_hdf5(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tuple[Complex, Array | None]:
@@ -134,20 +146,40 @@ def _from_mat(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tupl
     return _complex(mat_array(path, name)[cut]), None
 
 
+def _from_numpy(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tuple[Complex, Array | None]:
+    found = {name: (shape, dtype) for name, shape, dtype in arrays(path)}
+    if variable is not None and list(found) == [""]:
+        raise NotNamedError(f"the one array of a .npy file has no name; leave {variable!r} out")
+    shapes = {name: shape for name, (shape, dtype) in found.items() if dtype is not None and _is_number(dtype)}
+    others = {
+        name: f"{_shown(str(dtype or 'objects'))}, not numbers"
+        for name, (_, dtype) in found.items()
+        if name not in shapes
+    }
+    name = _chosen(variable, shapes, others)
+    cut = _cut(name, shapes[name], wanted)
+    _check_room(path, name, BYTES_A_GAIN * math.prod(shapes[name] if name else [one.stop for one in cut]))
+    gains = _complex(array(path, name, cut))
+    if name == MEAN_POWER or len(shapes.get(MEAN_POWER, ())) != 1:
+        return gains, None
+    _check_room(path, MEAN_POWER, BYTES_A_GAIN * shapes[MEAN_POWER][0])
+    return gains, _mean_power(array(path, MEAN_POWER, (slice(shapes[MEAN_POWER][0]),)), wanted[1])
+
+
 def _chosen(variable: str | None, shapes: dict[str, tuple[int, ...]], others: dict[str, str]) -> str:
     """The variable that is asked for, or the only one that could be meant."""
     if variable is not None:
         name = variable.strip("/")
         if name in others:
-            raise ReplayError(f"{_shown(name)!r} is {others[name]}; give an array of numbers, {AXES}")
+            raise NotNamedError(f"{_shown(name)!r} is {others[name]}; give an array of numbers, {AXES}")
         if name not in shapes:
-            raise ReplayError(f"there is no array {variable!r}; there are {_listed(sorted(shapes | others))}")
+            raise NotNamedError(f"there is no array {variable!r}; there are {_listed(sorted(shapes | others))}")
         return name
     candidates = [name for name, shape in shapes.items() if len(shape) in (2, 3)]
     if not candidates:
         raise ReplayError(f"no array of numbers is {AXES}; there are {_listed(sorted(shapes | others))}")
     if len(candidates) > 1:
-        raise ReplayError(f"{len(candidates)} arrays could be the gains: {_listed(sorted(candidates))}; name one")
+        raise NotNamedError(f"{len(candidates)} arrays could be the gains: {_listed(sorted(candidates))}; name one")
     return candidates[0]
 
 
@@ -247,4 +279,6 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _shown(name: str) -> str:
+    """The array of a .npy file has no name."""
+    name = name or "array"
     return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."

@@ -3,6 +3,7 @@ written, their lines entered, their commands and tests run, the conformance suit
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -72,6 +74,51 @@ def test_their_tests_and_the_conformance_suite_pass(extended: Path) -> None:
         passed = [line for line in report.splitlines() if line.startswith("PASSED ") and name in line]
         assert any("tests/conformance/" in line for line in passed)
         assert any(f"test_{name}.py" in line for line in passed)
+
+
+def test_the_environment_that_is_asked_for_has_what_the_tests_import() -> None:
+    """The suite, the tests of the pages, and those that the index names: of airfl's packages and the extra's."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extra = project["optional-dependencies"]["test"]
+    there = {re.split(r"[\[<>=;]", line)[0].strip().replace("-", "_") for line in [*project["dependencies"], *extra]}
+    files = [*(ROOT / "tests" / "conformance").glob("*.py"), *(ROOT / "tests").glob("*.py")]
+    files += [ROOT / "tests" / "unit" / "test_budget.py", ROOT / "tests" / "laws" / "test_fading.py"]
+    sources = [file.read_text() for file in files]
+    sources += [block.text for name in EXAMPLES for block in blocks_of(name) if block.language == "python"]
+    wanted = set().union(*map(imported, sources)) - set(sys.stdlib_module_names) - {*COPIED, "selenium"}
+    assert "hypothesis" in wanted
+    assert wanted <= there
+    index = (DOCS / "extending" / "index.md").read_text()
+    assert 'pip install -c constraints.txt -e ".[test]"' in index
+    for command in ("pytest", "ruff", "mypy"):
+        assert f"{command} " in index or f"{command}\n" in index
+        assert command in there
+
+
+def test_a_test_run_without_the_extra_names_it(tmp_path: Path) -> None:
+    """pytest alone is soon there; what the suite needs beside is named, with the line that installs it."""
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "__init__.py").touch()
+    conftest = (ROOT / "tests" / "conftest.py").read_text()
+    (tmp_path / "tests" / "conftest.py").write_text(conftest.replace('"hypothesis"', '"no_hypothesis", "no_other"'))
+    words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "tests"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert ended.returncode == 4
+    line = ended.stderr.splitlines()[-1]
+    assert f"the tests need no_hypothesis, no_other, which this environment ({sys.prefix}) lacks" in line
+    assert line.endswith('python -m pip install -c constraints.txt -e ".[test]"')
+
+
+def imported(source: str) -> set[str]:
+    """The packages that a source imports."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.split(".")[0])
+    return found
 
 
 def copy_packages(folder: Path) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,8 @@ import pytest
 import airfl
 from airfl.errors import UserError
 from airfl.results import read_results
-from airfl.sweeps.local import run_jobs
+from airfl.sweeps.folder import read_listing
+from airfl.sweeps.local import check_began, run_jobs
 from airfl.sweeps.points import Plan, build_points
 from airfl.sweeps.sweep import Status
 from airfl.sweeps.task import Job, settings_of_a_point
@@ -337,3 +338,51 @@ def test_results_prints_tables_and_writes_nothing_twice(tmp_path: Path) -> None:
         wrong = airfl_command("results", out, *words)
         assert (wrong.returncode, len(wrong.stderr.splitlines())) == (2, 1)
         assert message in wrong.stderr
+
+
+UNGUARDED = """
+import airfl
+print("begun", flush=True)
+airfl.sweep({config!r}, {{"scheme.ratio": [0.1, 0.3]}}, out={out!r}, jobs=2, overrides={overrides!r})
+"""
+
+
+def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
+    """Once, with its mend, and not by each process; with the guard the same script goes on in the same folder."""
+    script, out = tmp_path / "script.py", tmp_path / "out"
+    script.write_text(UNGUARDED.format(config=str(DEMO), out=str(out), overrides=list(SMALL)))
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr.count("Traceback") == 1
+    line = ended.stderr.splitlines()[-1]
+    assert line.startswith(f"airfl.errors.UserError: {script}: calls a sweep without a main guard; put ")
+    assert 'if __name__ == "__main__":' in line
+    assert "died" not in ended.stderr
+    assert not read_listing(out).failed
+    guarded = script.read_text().replace("airfl.sweep(", 'if __name__ == "__main__": airfl.sweep(')
+    script.write_text(guarded)
+    subprocess.run([sys.executable, script], check=True, capture_output=True)
+    assert len(airfl.read_results(out).runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "line"),
+    [
+        (
+            "script.py",
+            1,
+            "script.py: ended a process of the sweep when it was imported there .exit code 1.; put .* under",
+        ),
+        ("<stdin>", 1, "<stdin>: no file that the processes of a sweep could import; write the script to one"),
+        ("script.py", -9, None),
+        (None, 1, None),
+    ],
+)
+def test_what_a_script_does_to_the_processes_that_import_it_is_told(
+    file: str | None, code: int, line: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "script.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", file)
+    with pytest.raises(UserError, match=line) if line else nullcontext():
+        check_began(code)

@@ -92,6 +92,11 @@ def traced(there: Environment, folder: Path) -> None:
     done(there, folder, "run", "demo", *TINY, "channel.fading=tdl-a", "power.policy=per-subcarrier", "--out", "tdl")
 
 
+def conformance(there: Environment, folder: Path) -> None:
+    """The suite over a table, from a clone."""
+    there.run(ROOT, "-m", "pytest", "-p", "no:cacheprovider", "tests/conformance", "-k", "rdp")
+
+
 def base(there: Environment, folder: Path) -> None:
     """A run, and its figures."""
     done(there, folder, "run", "demo", *TINY, "--out", "run")
@@ -121,6 +126,7 @@ EXTRAS = {
     "optuna": Extra(trials, ("optuna",)),
     "bench": Extra(peers, ("flwr", "pfl", "dp-accounting", "protobuf", "typer"), "constraints-bench.txt"),
     "rt": Extra(traced, ("sionna-rt", "sionna-no-rt", "mitsuba", "drjit")),
+    "test": Extra(conformance, ("pytest", "hypothesis")),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,6 +50,9 @@ FILES: dict[str, tuple[Callable[[Path], object], int, int]] = {
     "matlab5.mat": (lambda path: savemat(path, {"h": GAINS}), 5, 80),
     "packed5.mat": (lambda path: savemat(path, {"h": GAINS}, do_compression=True), 3, 50),
     "matlab4.mat": (lambda path: savemat(path, {"h": GAINS}, format="4"), 3, 50),
+    "plain.npy": (lambda path: np.save(path, GAINS), 4, 120),
+    "plain.npz": (lambda path: np.savez(path, h=GAINS, mean_power=np.ones(8)), 4, 100),
+    "packed.npz": (lambda path: np.savez_compressed(path, h=GAINS), 3, 80),
 }
 """Writer, mutations in the short version and in the full one."""
 
@@ -133,6 +137,80 @@ def test_an_array_that_is_said_to_be_huge_takes_no_memory(tmp_path: Path) -> Non
     assert "is said to be" in refusal(tmp_path / "chunk.h5")
     savemat(tmp_path / "packed.mat", {"h": np.ones((3000, 4000))}, do_compression=True)
     assert "is said to be" in refusal(tmp_path / "packed.mat")
+
+
+def test_numpy_files_are_not_unpickled(tmp_path: Path) -> None:
+    """An array of objects is a pickle: code that runs where it is read."""
+    done = tmp_path / "done"
+
+    class Evil:
+        def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+            return Path.touch, (done,)
+
+    objects = np.empty((6, 8), dtype=object)
+    objects[...] = Evil()
+    np.save(tmp_path / "a.npy", objects)
+    np.savez(tmp_path / "a.npz", h=objects)
+    for name in ("a.npy", "a.npz"):
+        assert "no array of numbers" in refusal(tmp_path / name)
+    with pytest.raises(ValueError, match="objects, not numbers"):
+        read_replay(tmp_path / "a.npz", "h", **WANTED)
+    assert not done.exists()
+
+
+def headed(header: str, data: bytes = b"", length: int | None = None) -> bytes:
+    """A .npy file with this header, which says that it is so long."""
+    text = header.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + (len(text) if length is None else length).to_bytes(2, "little") + text + data
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        headed("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000), }", bytes(800)),
+        headed("{'descr': '<f8', 'fortran_order': False, 'shape': (6, 8), }", bytes(383)),
+        headed("{'descr': '<f8', 'fortran_order': False, 'shape': (6, 8), }", bytes(385)),
+        headed("{'descr': '<f8', 'fortran_order': False, 'shape': (-6, -8), }", bytes(384)),
+        headed("{'descr': '<f8', 'fortran_order': False, 'shape': (True, 8), }", bytes(64)),
+        headed("{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }"),
+        headed("{'descr': '|V0', 'fortran_order': False, 'shape': (6, 8), }"),
+        headed("{'descr': [('r', '<f8', (9,)), ('i', '<f8')], 'fortran_order': False, 'shape': (6, 8), }", bytes(3840)),
+        headed("(" * 5000 + ")" * 5000),
+        headed("-" * 9000 + "1"),
+        headed("'" + "x" * 60000 + "'"),
+        headed("{}", length=65535),
+        b"\x93NUMPY\x09\x00" + bytes(100),
+        b"\x93NUMPY",
+        b"PK\x03\x04" + bytes(100),
+        b"PK\x05\x06" + bytes(18),
+    ],
+    ids=range(16),
+)
+def test_headers_of_numpy_files_are_not_believed(content: bytes, tmp_path: Path) -> None:
+    for name in ("a.npy", "a.npz"):
+        path = tmp_path / name
+        path.write_bytes(content)
+        assert refusal(path)
+        if content.startswith(b"\x93"):
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("h.npy", content)
+            assert refusal(path)
+
+
+def test_an_archive_that_unpacks_to_far_more_takes_no_memory(tmp_path: Path) -> None:
+    """Said so by the header; or not said, and there; or of too many arrays."""
+    whole = headed("{'descr': '<f8', 'fortran_order': False, 'shape': (4000, 5000), }", bytes(160_000_000))
+    with zipfile.ZipFile(tmp_path / "said.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("h.npy", whole)
+    assert "is said to be" in refusal(tmp_path / "said.npz")
+    small = headed("{'descr': '<f8', 'fortran_order': False, 'shape': (6, 8), }", bytes(160_000_000))
+    with zipfile.ZipFile(tmp_path / "unsaid.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("h.npy", small)
+    assert "384 bytes of numbers are announced, more are there" in refusal(tmp_path / "unsaid.npz")
+    with zipfile.ZipFile(tmp_path / "many.npz", "w") as archive:
+        for number in range(1001):
+            archive.writestr(f"{number}.npy", b"")
+    assert "1,001 arrays, at most 1,000" in refusal(tmp_path / "many.npz")
 
 
 @pytest.mark.parametrize(

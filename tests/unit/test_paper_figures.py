@@ -413,8 +413,9 @@ def test_refusals(ratios: Path, tmp_path: Path) -> None:
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("table.tex", "mine")]
     with pytest.raises(UserError, match="is a file, a folder is wanted"):
         draw_figures(results, tmp_path / "table.tex", ["accuracy-ratio"])
-    many = Results(tuple(replace(run, label=f"{place}") for place, run in enumerate(results.runs)), results.axes)
-    with pytest.raises(UserError, match=r"12 lines are too many, 10 are told apart.*--where scheme\.ratio=0\.6"):
+    labelled = (replace(run, label=f"{place}") for place, run in enumerate(list(results.runs) * 11))
+    many = Results(tuple(labelled), results.axes)
+    with pytest.raises(UserError, match=r"132 lines are too many: 10 are told apart.*--where scheme\.ratio=0\.6"):
         draw_figures(many, tmp_path / "many", ["learning-rounds"])
     units = tuple(
         replace(run, digest=replace(run.digest, summary=replace(run.digest.summary, energy_units=unit)))

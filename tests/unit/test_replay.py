@@ -9,7 +9,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy.io import savemat
 
-from channels.fading import read_replay
+from airfl.errors import UserError
+from airfl.radio.parts import replay_of
+from channels.fading import VariableError, read_replay
+from tests.conftest import small_settings
 
 GENERATOR = np.random.default_rng(3)
 GAINS = GENERATOR.standard_normal((4, 5, 2)) + 1j * GENERATOR.standard_normal((4, 5, 2))
@@ -41,6 +44,16 @@ def matlab73(path: Path, **arrays: NDArray[Any]) -> Path:
     return path
 
 
+def npz(path: Path, packed: bool = False, **arrays: NDArray[Any]) -> Path:
+    (np.savez_compressed if packed else np.savez)(path, **arrays)
+    return path
+
+
+def npy(path: Path, values: Any) -> Path:
+    np.save(path, values)
+    return path
+
+
 def pairs(values: NDArray[np.complex128], fields: tuple[str, str], part: str) -> NDArray[Any]:
     table = np.empty(values.shape, dtype=[(fields[0], part), (fields[1], part)])
     table[fields[0]], table[fields[1]] = values.real, values.imag
@@ -55,6 +68,9 @@ def test_complex_gains_of_several_antennas_come_back(tmp_path: Path) -> None:
         hdf5(tmp_path / "b.hdf5", h=pairs(GAINS, ("real", "imag"), "f8")),
         matlab73(tmp_path / "c.mat", h=GAINS),
         mat5,
+        npz(tmp_path / "d.npz", h=GAINS),
+        npz(tmp_path / "e.npz", packed=True, h=pairs(GAINS, ("real", "imag"), "f8")),
+        npz(tmp_path / "f.npz", h=np.asfortranarray(GAINS)),
     ):
         replay = read_replay(path, **WANTED)
         assert replay.gains.dtype == np.complex128
@@ -67,6 +83,48 @@ def test_real_gains_have_phase_zero_and_one_antenna(tmp_path: Path) -> None:
     savemat(mat5, {"g": MODULI})
     for path in (hdf5(tmp_path / "a.h5", g=MODULI), matlab73(tmp_path / "c.mat", g=MODULI), mat5):
         np.testing.assert_array_equal(read_replay(path, rounds=4, devices=5).gains, MODULI[:, :, None] + 0j)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("kind", ["c16", "c8", ">c16", "f4", "u1"])
+def test_an_npy_file_holds_one_array_without_a_name(tmp_path: Path, kind: str, order: Any) -> None:
+    values = np.array(np.arange(1, 41).reshape(4, 5, 2), kind, order=order)
+    path = npy(tmp_path / "a.npy", values)
+    np.testing.assert_array_equal(read_replay(path, **WANTED).gains, values)
+    np.testing.assert_array_equal(read_replay(path, rounds=2, devices=3).gains, values[:2, :3, :1])
+    assert "leave 'h' out" in refusal(path, "h")
+    assert "'array' holds 4 of the 5 rounds" in refusal(path, rounds=5)
+    assert "holds 5 of the 6 devices" in refusal(path, devices=6)
+    assert "[rounds, devices]" in refusal(npy(path, np.ones(4)))
+
+
+def test_the_mean_power_beside_the_gains_in_npz(tmp_path: Path) -> None:
+    power = np.arange(1.0, 7.0)
+    path = npz(tmp_path / "a.npz", h=GAINS, mean_power=power, other=np.array("text"))
+    np.testing.assert_array_equal(read_replay(path, **WANTED).mean_power, power[:5])
+    assert "'mean_power' of device 0 is -1" in refusal(npz(tmp_path / "b.npz", h=GAINS, mean_power=-power), antennas=2)
+    assert "of 5 devices are wanted" in refusal(npz(tmp_path / "b.npz", h=GAINS, mean_power=power[:2]), antennas=2)
+
+
+def test_which_array_is_meant_is_an_error_of_its_own(tmp_path: Path) -> None:
+    """So that whoever reads the settings can name the one that mends it."""
+    path = npz(tmp_path / "a.npz", one=MODULI, two=MODULI)
+    for variable in (None, "three"):
+        with pytest.raises(VariableError):
+            read_replay(path, variable, rounds=4, devices=5)
+    with pytest.raises(ValueError, match="holds 4") as raised:
+        read_replay(path, "one", rounds=5, devices=5)
+    assert not isinstance(raised.value, VariableError)
+
+
+@pytest.mark.parametrize("variable", [None, "x"])
+def test_the_settings_name_the_key_that_says_which_array(tmp_path: Path, variable: str | None) -> None:
+    path = hdf5(tmp_path / "a.h5", one=np.ones((2, 100)), two=np.ones((2, 100)))
+    named = [f"channel.replay_variable={variable}"] if variable else []
+    settings = small_settings("channel.fading=replay", f"channel.replay_file={path}", *named)
+    what = "there is no array 'x'" if variable else "2 arrays could be the gains: one, two; name one"
+    with pytest.raises(UserError, match=f"^channel.replay_variable: .*{what}"):
+        replay_of(settings)
 
 
 @pytest.mark.parametrize("kind", ["i4", "u1", "f2", "f4", ">f8", "c8"])
@@ -127,12 +185,12 @@ def refusal(path: Path, variable: str | None = None, **changes: int) -> str:
     """The one line that a file is refused with."""
     with pytest.raises(ValueError, match="^" + str(path)) as raised:
         read_replay(path, variable, **({"rounds": 4, "devices": 5, "antennas": 1} | changes))
-    assert type(raised.value) is ValueError
+    assert type(raised.value) in (ValueError, VariableError)
     assert "\n" not in str(raised.value)
     return str(raised.value)
 
 
-@pytest.fixture(params=["hdf5", "matlab 7.3", "matlab 5"])
+@pytest.fixture(params=["hdf5", "matlab 7.3", "matlab 5", "npz"])
 def written(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Writes arrays to a file of each format."""
 
@@ -141,6 +199,8 @@ def written(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
             return hdf5(tmp_path / "a.h5", **arrays)
         if request.param == "matlab 7.3":
             return matlab73(tmp_path / "a.mat", **arrays)
+        if request.param == "npz":
+            return npz(tmp_path / "a.npz", **arrays)
         savemat(tmp_path / "a.mat", arrays)
         return tmp_path / "a.mat"
 
@@ -207,9 +267,15 @@ def test_files_that_are_missing_or_damaged_are_refused(tmp_path: Path) -> None:
     assert "no such file" in refusal(tmp_path)
     for content in (b"", b"gain 0.1 0.2\n" * 100, b"\x80\x04N."):
         (tmp_path / "a.mat").write_bytes(content)
-        assert "neither a readable HDF5 file nor a .mat file" in refusal(tmp_path / "a.mat")
+        assert "no readable HDF5, .mat, .npy or .npz file" in refusal(tmp_path / "a.mat")
     savemat(tmp_path / "m.mat", {"h": GENERATOR.random((40, 50))}, do_compression=True)
-    for path in (hdf5(tmp_path / "a.h5", h=GENERATOR.random((40, 50))), tmp_path / "m.mat"):
+    numbers = GENERATOR.random((40, 50))
+    for path in (
+        hdf5(tmp_path / "a.h5", h=numbers),
+        tmp_path / "m.mat",
+        npy(tmp_path / "a.npy", numbers),
+        npz(tmp_path / "a.npz", h=numbers),
+    ):
         whole = path.read_bytes()
         for part in (0.1, 0.5, 0.9):
             path.write_bytes(whole[: int(part * len(whole))])

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from airfl.config.without_effect import BELONGS_TO, without_effect
+from airfl.config.without_effect import (
+    BELONGS_TO,
+    DRAWN,
+    DRAWN_OR_AGED,
+    NORMALISED,
+    NOT_PLACED,
+    Needs,
+    without_effect,
+)
 from airfl.simulation import run
-from tests.conftest import small_settings
+from tests.conftest import SMALL, small_settings
 from tests.end_to_end.test_command_line import airfl
 
 ANOTHER = {
+    "channel.mean_gain": "0.03",
+    "channel.min_gain": "0.01",
+    "channel.max_gain": "0.05",
+    "channel.bounds": "redraw",
+    "channel.variation": "jakes",
+    "channel.round_s": "0.2",
+    "channel.coherence": "slot",
+    "channel.speed_m_s": "20.0",
+    "channel.carrier_hz": "1e9",
     "channel.rician_k": "7.0",
     "channel.nakagami_m": "3.0",
     "channel.replay_variable": "h",
@@ -33,20 +52,62 @@ ANOTHER = {
     "grid.downlink_snr_db": "10.0",
     "grid.downlink_power_dbm": "10.0",
 }
-IN_WATTS = ("channel.units=physical", "channel.fading=rayleigh", "channel.mean_gain=1e-6", "privacy.epsilon=inf")
+# Settings in which what is said to be needed is not there.
+WITHOUT = {
+    NORMALISED: ("channel.units=physical", "channel.fading=rayleigh", "channel.mean_gain=1e-6", "privacy.epsilon=inf"),
+    NOT_PLACED: (
+        "channel.units=physical",
+        "channel.fading=rayleigh",
+        "privacy.epsilon=inf",
+        "topology.kind=disc",
+        "topology.path_loss=log-distance",
+    ),
+    DRAWN: ("channel.fading=replay", "channel.replay_file={}", "channel.speed_m_s=3.0", "csi.estimation=ls"),
+    DRAWN_OR_AGED: ("channel.fading=replay", "channel.replay_file={}", "csi.estimation=ls"),
+}
+EACH = [(key, needs) for key in BELONGS_TO for needs in BELONGS_TO[key]]
 
 
-@pytest.mark.parametrize("key", list(BELONGS_TO))
-def test_what_is_said_to_change_nothing_changes_nothing(key: str) -> None:
-    base = IN_WATTS if BELONGS_TO[key] == ("channel.units", ("normalised",)) else ()
+@pytest.fixture(scope="module")
+def gains(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Gains for the small settings."""
+    file = tmp_path_factory.mktemp("gains") / "gains.npy"
+    np.save(file, np.random.default_rng(1).exponential(0.02, (2, 100)) + 1e-3)
+    return file
+
+
+@pytest.mark.parametrize(("key", "needs"), EACH, ids=[f"{key}-{needs.owner}" for key, needs in EACH])
+def test_what_is_said_to_change_nothing_changes_nothing(key: str, needs: Needs, gains: Path) -> None:
+    base = [text.format(gains) for text in WITHOUT.get(needs, ())]
     override = f"{key}={ANOTHER[key]}"
     plain, changed = small_settings(*base), small_settings(*base, override)
-    (sentence,) = without_effect([override], [changed])
-    assert sentence.startswith(f"{key} changes nothing: {BELONGS_TO[key][0]} is ")
+    sentence = next(without_effect([override], [changed]))
+    assert sentence.startswith(f"{key} changes nothing: {needs.owner} is ")
     with run(plain).trace() as one, run(changed).trace() as other:
         for name in one:
             if not str(name).startswith("wall_time"):
                 np.testing.assert_array_equal(one[name].values, other[name].values, err_msg=str(name))
+
+
+def test_of_a_replayed_channel_what_its_file_sets_is_told_too() -> None:
+    """In one line, without what stands at its default, and without what ageing uses after all."""
+    replayed = ["channel.fading=replay", "channel.replay_file=gains.h5"]
+    settings = small_settings(*replayed, "channel.mean_gain=0.5", "channel.speed_m_s=3.0", "channel.round_s=2.0")
+    assert list(without_effect(replayed, [settings])) == [
+        "channel.mean_gain, channel.round_s change nothing: channel.fading is replay",
+        "channel.speed_m_s changes nothing: channel.fading is replay, and csi.delay_s is 0",
+    ]
+    assert not list(without_effect(replayed, [small_settings(*replayed)]))
+    aged = small_settings(*replayed, "channel.speed_m_s=3.0", "csi.delay_s=0.001")
+    assert not list(without_effect(["channel.speed_m_s=3.0"], [aged]))
+    assert not list(without_effect(replayed, [settings, small_settings("channel.mean_gain=0.5")]))
+
+
+def test_a_sweep_over_what_changes_nothing_says_so(gains: Path, tmp_path: Path) -> None:
+    words = ("channel.fading=replay", f"channel.replay_file={gains}", "channel.mean_gain=0.1,0.2", *SMALL)
+    ended = airfl("sweep", "demo", *words, "--out", tmp_path / "s")
+    assert ended.returncode == 0
+    assert ended.stderr.splitlines()[0] == "channel.mean_gain changes nothing: channel.fading is replay"
 
 
 def test_nothing_is_said_of_what_counts_in_one_row() -> None:

@@ -32,6 +32,11 @@ def draw(figure: Figure, results: Results, key: str) -> None:
     legend(figure, axis)
 
 
+def joined(results: Results, key: str) -> list[str]:
+    """The keys whose values are points of one line."""
+    return [key]
+
+
 def lines_against(results: Results, key: str) -> list[Line]:
     """A line for each remaining group; a level for runs that the key says nothing to, or that have no number of it."""
     numbers = {number_of(group.values.get(key)) for group in results.groups}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airfl.report.figures import COLOURS
+from airfl.report.legend import wrap
 from airfl.report.paper.learning import learning_lines
 from airfl.report.paper.lines import LABELS, draw_panel, is_wide, off_scale, scale_costs
 from airfl.report.paper.look import HATCHES, check_lines, legend, set_scale, text
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HUNDREDFOLD = 100.0
-BAR_HEIGHT = 0.24  # inches
+BAR_HEIGHT, LINE_HEIGHT, WIDEST_NAME = 0.24, 0.16, 1.7  # inches; of a line of a name, its width
 
 
 def draw(figure: Figure, results: Results) -> None:
@@ -33,12 +34,14 @@ def draw(figure: Figure, results: Results) -> None:
     if not any(bar.mean > 0 for _, _, bar in bars):
         raise lacking("runs that spend energy", results, "draw runs over a link that costs some")
     label = LABELS["energy"].format(units=units[0])
-    figure.set_figheight(max(figure.get_figheight(), 0.7 + BAR_HEIGHT * len(bars)))
+    names = [wrap(name, WIDEST_NAME) for _, name, _ in bars]
+    each = max(BAR_HEIGHT, max(LINE_HEIGHT * (name.count("\n") + 1) + 0.06 for name in names))
+    figure.set_figheight(max(figure.get_figheight(), 0.7 + each * len(bars)))
     left, right = figure.subplots(1, 2)
     lines = learning_lines(results, "energy", "test_accuracy")
     draw_panel(left, lines, label, LABELS["test_accuracy"])
     scale_costs(left, lines)
-    _draw_bars(right, bars)
+    _draw_bars(right, bars, names)
     right.set_xlabel(label)
     legend(figure, left)
 
@@ -53,7 +56,7 @@ def energy_bars(results: Results) -> list[tuple[int, str, Average]]:
     ]
 
 
-def _draw_bars(axis: Axes, bars: Sequence[tuple[int, str, Average]]) -> None:
+def _draw_bars(axis: Axes, bars: Sequence[tuple[int, str, Average]], names: Sequence[str]) -> None:
     """From above in the order of the groups, in their colours, hatched so that they are told apart in grey."""
     for row, (place, _, bar) in enumerate(bars):
         known = np.isfinite(bar.low)
@@ -70,7 +73,7 @@ def _draw_bars(axis: Axes, bars: Sequence[tuple[int, str, Average]]) -> None:
             error_kw={"elinewidth": 0.8, "capsize": 2, "capthick": 0.8},
         )
         axis.plot(bar.points, [row] * len(bar.points), color="black", linestyle="none", marker="|", markersize=4)
-    axis.set_yticks(range(len(bars)), [text(name) for _, name, _ in bars])
+    axis.set_yticks(range(len(bars)), list(map(text, names)))
     axis.invert_yaxis()
     axis.grid(visible=False, axis="y")
     means = np.array([bar.mean for _, _, bar in bars])

@@ -11,6 +11,7 @@ from typing import Any
 from airfl.errors import UserError, unknown_name
 from airfl.output import check_can_be_folder, replacing
 from airfl.report.figures import check_new_files
+from airfl.report.paper.facets import draw_in_facets
 from airfl.report.paper.look import COLUMN, PAGE, render
 from airfl.results.collect import Results, number_of
 
@@ -35,7 +36,14 @@ class PaperFigure:
         """The contents of its files; UserError where the runs lack what it needs."""
         module = import_module(f"airfl.report.paper.{self.module}")
         if self.suffixes == (".pdf", ".png"):
-            return render(lambda figure: module.draw(figure, results, **self.options), self.width, self.suffixes)
+            joined = module.joined(results, **self.options) if hasattr(module, "joined") else ()
+            return render(
+                lambda figure: draw_in_facets(
+                    figure, results, lambda one, some: module.draw(one, some, **self.options), joined
+                ),
+                self.width,
+                self.suffixes,
+            )
         return [str(text).encode() for text in module.texts(results)]
 
 

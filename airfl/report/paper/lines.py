@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
-from airfl.report.paper.look import look, set_scale, text
+from airfl.report.figures import look
+from airfl.report.paper.look import set_scale, text
 from airfl.results.averages import NOT_NEGATIVE, average
 from airfl.results.averages import PERCENT as PERCENTS
 from airfl.results.collect import Group

@@ -6,10 +6,8 @@ import io
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from airfl.errors import UserError
-from airfl.report.figures import COLOURS, STYLES
+from airfl.report.legend import fitted
 from airfl.results.collect import Results, plain
 from airfl.shown import in_figure
 
@@ -22,8 +20,8 @@ COLUMN, PAGE = 3.5, 7.16
 PANEL_HEIGHT = 2.1
 DOTS_PER_INCH = 300
 FEW_DECADES = 100.0
-LINES = 10
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES, FACETS = 10, 12
+"""Told apart in a panel; drawn below one another where there are more."""
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++")
 # STIX comes with matplotlib and looks like Times; fonttype 42 is TrueType, as IEEE's checks want.
 LOOK: dict[str, Any] = {
@@ -58,7 +56,7 @@ LOOK: dict[str, Any] = {
     "figure.constrained_layout.w_pad": 0.03,
     "savefig.facecolor": "white",
 }
-HANDLE, BETWEEN = 0.38, 0.14  # inches in a legend: before a text, between columns
+LEGEND_LINE = 0.15  # inches
 
 
 def render(draw: Callable[[Figure], None], width: float, suffixes: Sequence[str]) -> list[bytes]:
@@ -75,51 +73,32 @@ def render(draw: Callable[[Figure], None], width: float, suffixes: Sequence[str]
         return [_saved(figure, suffix) for suffix in suffixes]
 
 
-def look(number: int) -> dict[str, Any]:
-    """Colour, style and marker of line `number`."""
-    shifted = number + number // len(COLOURS)
-    return {
-        "color": COLOURS[number % len(COLOURS)],
-        "linestyle": STYLES[shifted % len(STYLES)],
-        "marker": MARKERS[shifted % len(MARKERS)],
-    }
+class TooManyLinesError(UserError):
+    """More lines than are told apart in a panel: how many."""
+
+    def __init__(self, count: int, message: str) -> None:
+        super().__init__(message)
+        self.count = count
 
 
 def check_lines(count: int, results: Results) -> None:
-    """UserError for more lines than can be told apart."""
+    """TooManyLinesError for more lines than can be told apart."""
     if count > LINES:
         swept = [key for key in results.axes if len({plain(run.values.get(key)) for run in results.runs}) > 1]
         some = f"--where {swept[-1]}={plain(results.runs[0].values.get(swept[-1]))}" if swept else "fewer folders"
-        raise UserError(
-            f"{count} lines are too many, {LINES} are told apart; draw some of the runs, for instance {some}"
+        raise TooManyLinesError(
+            count,
+            f"{count} lines are too many: {LINES} are told apart in a panel, and {FACETS} panels drawn at most; draw "
+            f"some of the runs, for instance {some}",
         )
 
 
 def legend(figure: Figure, axis: Axes) -> None:
     """The legend of this panel above all panels, in as many columns as there is room for."""
     handles, labels = axis.get_legend_handles_labels()
-    lines = -(-len(labels) // _columns(labels, figure.get_figwidth()))
-    figure.set_figheight(figure.get_figheight() + 0.15 * lines)
-    figure.legend(handles, labels, loc="outside upper center", ncols=-(-len(labels) // lines))
-
-
-def _columns(labels: Sequence[str], room: float) -> int:
-    """The most that fit into so many inches; matplotlib fills one after the other."""
-    for columns in range(len(labels), 1, -1):
-        widths = [max(map(_width, part)) for part in np.array_split(labels, columns)]
-        if sum(widths) + columns * HANDLE + (columns - 1) * BETWEEN <= room:
-            return columns
-    return 1
-
-
-def _width(label: str) -> float:
-    """Of a label in a legend, in inches."""
-    from matplotlib import rcParams
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
-
-    points = FontProperties(family=rcParams["font.family"], size=rcParams["legend.fontsize"])
-    return float(TextPath((0, 0), label, prop=points).get_extents().x1) / 72
+    fit = fitted(labels, figure.get_figwidth())
+    figure.set_figheight(figure.get_figheight() + LEGEND_LINE * fit.lines)
+    figure.legend(handles, fit.labels, loc="outside upper center", ncols=fit.columns)
 
 
 def text(label: str) -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airfl.config.json_numbers import to_json
+from airfl.report.figures import look
 from airfl.report.paper.lines import LABELS, THIN
-from airfl.report.paper.look import check_lines, legend, look, set_scale, text
+from airfl.report.paper.look import check_lines, legend, set_scale, text
 from airfl.report.paper.names import group_names, lacking
 from airfl.results.averages import NOT_NEGATIVE, PERCENT, Average, average
 from airfl.results.collect import Group, Results, number_of
@@ -52,6 +53,12 @@ def draw(figure: Figure, results: Results) -> None:
         claimed = f"claimed {' or '.join(CLAIMS[scope] for scope in scopes)}"
         axis.plot([], [], color="0.3", marker="o", markerfacecolor="white", linestyle="none", label=claimed)
     legend(figure, axis)
+
+
+def joined(results: Results) -> list[str]:
+    """The keys whose values are points of one line: the one that moves along the lines of some groups."""
+    moving = {_moving(results.axes, family) for family in _families(results)}
+    return [key for key in results.axes if key in moving]
 
 
 def series_of(results: Results) -> list[tuple[str, list[Point]]]:

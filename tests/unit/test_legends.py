@@ -1,0 +1,245 @@
+"""Legends of many groups with long names: nothing of them lies outside of the figure; lines stay told apart; facets."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib import import_module
+from importlib.resources import files
+
+import matplotlib
+import matplotlib.style
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure, FigureBase
+
+from airfl.errors import UserError
+from airfl.report import figures, privacy_figure
+from airfl.report.figures import Curves, look
+from airfl.report.legend import fitted, wrap
+from airfl.report.paper.facets import draw_in_facets
+from airfl.report.paper.figures import FIGURES, find_figure
+from airfl.report.paper.look import DOTS_PER_INCH, FACETS, LINES, LOOK, PANEL_HEIGHT
+from airfl.report.privacy_figure import PrivacyCurves
+from airfl.results import Results, read_results
+from tests.unit.test_paper_figures import sweep
+
+LONG = "{} with a rather long name, as people give them, over the channel of chapter {}"
+DRAWN = [name for name, figure in FIGURES.items() if figure.suffixes != (".md", ".tex")]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Runs that every figure can be drawn of: a scheme over the air and a digital one, at two values of three keys."""
+    keys = ("scheme.ratio", "privacy.epsilon", "power.max_snr_db")
+    points = [
+        {"scheme.name": name, **dict(zip(keys, values, strict=True))}
+        for name in ("pfels", "fed-smp-randk")
+        for values in ((0.2, 1.0, 10.0), (0.6, 1.0, 10.0), (0.2, 2.0, 10.0), (0.2, 1.0, 20.0))
+    ]
+    root = sweep(tmp_path_factory.mktemp("sweep") / "s", points, (0,), "trace.gradient_norm=true")
+    return read_results(root)
+
+
+def with_labels(results: Results, labels: Sequence[str]) -> Results:
+    """The same runs under each label."""
+    copies = (replace(run, label=label) for label in labels for run in results.runs)
+    return Results(tuple(copies), results.axes)
+
+
+def some_labels(count: int) -> list[str]:
+    return [LONG.format(("PFELS", "Fed-SMP-randk")[number % 2], number) for number in range(count)]
+
+
+def of_figure(name: str, runs: Results) -> Results:
+    """Runs of which each label is one line: all of the figure's key, else those of one point of a scheme."""
+    entry = find_figure(name)
+    scheme = "fed-smp-randk" if name in ("accuracy-bits", "utility") else "pfels"
+    usual = {"scheme.ratio": 0.2, "privacy.epsilon": 1.0, "power.max_snr_db": 10.0}
+    free = entry.options.get("key")
+    wanted = {key: value for key, value in usual.items() if key != free}
+    chosen = [run for run in runs.runs if run.values["scheme.name"] == scheme]
+    chosen = [run for run in chosen if all(run.values[key] == value for key, value in wanted.items())]
+    return Results(tuple(chosen), runs.axes)
+
+
+@pytest.fixture
+def papers_look() -> Iterator[None]:
+    """As the papers' figures are written."""
+    with matplotlib.style.context(LOOK, after_reset=True):
+        yield
+
+
+def in_facets(name: str, results: Results) -> Figure:
+    """The figure, drawn as it is saved."""
+    entry = find_figure(name)
+    figure = Figure(figsize=(entry.width, PANEL_HEIGHT), dpi=DOTS_PER_INCH)
+    module = import_module(f"airfl.report.paper.{entry.module}")
+    FigureCanvasAgg(figure)
+    joined = module.joined(results, **entry.options) if hasattr(module, "joined") else ()
+    draw_in_facets(figure, results, lambda one, some: module.draw(one, some, **entry.options), joined)
+    return figure
+
+
+def parts(figure: FigureBase) -> list[FigureBase]:
+    return [figure, *figure.subfigs]
+
+
+def check_canvas(figure: Figure) -> None:
+    """Every text of a legend, a title or an axis, and every handle, is inside of what is saved; panels have not
+    collapsed, and no legend lies over another one or over a panel."""
+    figure.canvas.draw()
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    whole = figure.bbox.padded(1)
+    legends = [legend for part in parts(figure) for legend in part.legends]
+    assert legends
+    shown = [legend.get_window_extent(renderer) for legend in legends]
+    axes = [axis for part in parts(figure) for axis in part.get_axes()]
+    texts = [text for axis in axes for text in (axis.xaxis.label, axis.yaxis.label, axis.title, axis._left_title)]  # type: ignore[attr-defined]
+    shown += [text.get_window_extent(renderer) for text in texts if text.get_text()]
+    for box in shown:
+        assert whole.x0 <= box.x0 <= box.x1 <= whole.x1, box
+        assert whole.y0 <= box.y0 <= box.y1 <= whole.y1, box
+    boxes = [axis.get_window_extent(renderer) for axis in axes]
+    assert min(min(box.width, box.height) for box in boxes) > 0.5 * figure.dpi
+    for legend in legends:
+        assert not any(legend.get_window_extent(renderer).overlaps(box) for box in boxes)
+    for one, other in itertools.combinations(legends, 2):
+        assert not one.get_window_extent(renderer).overlaps(other.get_window_extent(renderer))
+
+
+def names_in(figure: Figure) -> list[str]:
+    """What the legends say, of each part."""
+    return [
+        re.sub(r"\s+", " ", text.get_text())
+        for part in parts(figure)
+        for one in part.legends
+        for text in one.get_texts()
+    ]
+
+
+@pytest.mark.usefixtures("papers_look")
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", DRAWN)
+def test_nine_long_names_are_whole(name: str, runs: Results) -> None:
+    labels = some_labels(9)
+    figure = in_facets(name, with_labels(of_figure(name, runs), labels))
+    check_canvas(figure)
+    assert not figure.subfigs
+    assert [one for one in names_in(figure) if one in labels] == labels
+
+
+@pytest.mark.usefixtures("papers_look")
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("accuracy-ratio", 11), ("energy", 11), ("utility", 11), ("privacy-accuracy", 11), ("learning-rounds", 23)],
+)
+def test_more_lines_than_ten_are_drawn_in_facets(name: str, count: int, runs: Results) -> None:
+    """All of them, once, ten in a facet at most, each told apart in it; on the same axes."""
+    labels = some_labels(count)
+    figure = in_facets(name, with_labels(of_figure(name, runs), labels))
+    check_canvas(figure)
+    assert len(figure.subfigs) == -(-count // LINES)
+    assert [one for one in names_in(figure) if one in labels] == labels
+    for part in figure.subfigs:
+        lines = [line for line in part.axes[0].lines if line.get_label() in labels]
+        looks = {(line.get_color(), line.get_marker()) for line in lines}
+        assert 0 < len(lines) == len(looks) <= LINES
+    assert len({part.axes[0].get_ylim() for part in figure.subfigs}) == 1
+    assert len({part.axes[0].get_xlim() for part in figure.subfigs}) == 1
+
+
+@pytest.mark.usefixtures("papers_look")
+def test_a_key_that_divides_the_lines_makes_the_facets(runs: Results) -> None:
+    """Named by its value, which the lines then need not say."""
+    several = [
+        replace(run, label="", values={**run.values, "local.steps": steps, "power.max_snr_db": snr})
+        for run in of_figure("accuracy-ratio", runs).runs
+        for steps in (1, 2, 3)
+        for snr in (5.0, 10.0, 15.0, 20.0)
+    ]
+    results = Results(tuple(several), (*runs.axes, "local.steps"))
+    figure = in_facets("accuracy-ratio", results)
+    check_canvas(figure)
+    titles = [part.legends[0].get_title().get_text() for part in figure.subfigs]
+    assert titles == ["τ = 1", "τ = 2", "τ = 3"]
+    assert names_in(figure) == [f"SNR = {snr:.1f} dB" for snr in (5, 10, 15, 20)] * 3
+
+
+@pytest.mark.usefixtures("papers_look")
+def test_more_than_a_page_of_facets_is_refused(runs: Results) -> None:
+    many = with_labels(of_figure("learning-rounds", runs), [f"{number}" for number in range(LINES * FACETS + 1)])
+    with pytest.raises(
+        UserError, match="121 lines are too many: 10 are told apart in a panel, and 12 panels drawn at most"
+    ):
+        in_facets("learning-rounds", many)
+
+
+def test_no_two_lines_look_the_same() -> None:
+    looks = [tuple(look(number).values()) for number in range(49)]
+    assert len(set(looks)) == 49
+    assert len({(colour, style) for colour, style, _ in looks}) == 49
+
+
+def some_curves(count: int) -> list[Curves]:
+    rounds = np.arange(1, 31)
+    values = np.linspace(0, 1, 30)[None]
+    return [
+        Curves(label, "analog", "normalised", rounds, 50 + number + values, 2 - values, values + 1, values + 1)
+        for number, label in enumerate(some_labels(count))
+    ]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("count", [1, 9, 25, 60])
+def test_the_learning_figure_of_many_runs(count: int) -> None:
+    figure = Figure(figsize=(11, 6.2), layout="constrained", dpi=150)
+    FigureCanvasAgg(figure)
+    figures.draw(figure, some_curves(count))
+    check_canvas(figure)
+    shown = min(count, figures.MOST_LINES)
+    assert names_in(figure) == some_labels(shown)
+    lines = figure.axes[0].lines
+    assert len({(line.get_color(), line.get_marker(), line._unscaled_dash_pattern) for line in lines}) == shown
+    said = figure.get_suptitle()
+    assert said == ("the first 40 of 60 rows" if count == 60 else "")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("count", [1, 3, 9])
+def test_the_titles_of_the_privacy_figure(count: int) -> None:
+    """Above their panels, in as many lines as it takes; no two overlap."""
+    curves = {name: np.geomspace(1, 100, 20) for name in privacy_figure.LOOKS}
+    rows = [PrivacyCurves(f"{label}, p = 0.3", "client level, δ = 0.001", 2, curves) for label in some_labels(count)]
+    figure = Figure(layout="constrained", dpi=150)
+    FigureCanvasAgg(figure)
+    privacy_figure.draw(figure, rows)
+    check_canvas(figure)
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    titles = [axis._left_title for axis in figure.axes if axis.axison]  # type: ignore[attr-defined]
+    boxes = [title.get_window_extent(renderer) for title in titles]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    assert all("p = 0.3" in title.get_text() for title in titles)
+
+
+def test_long_names_are_broken_between_words() -> None:
+    text = wrap("PFELS over a channel, scheme.ratio = 0.3, power.max_snr_db = 15.0", 2.0)
+    assert text.split("\n") == ["PFELS over a channel,", "scheme.ratio = 0.3,", "power.max_snr_db = 15.0"]
+    assert wrap("PFELS", 2.0) == "PFELS"
+    assert "\n" in wrap("x" * 200, 2.0)
+    fit = fitted(["short", "x" * 200, "short"], 4.0)
+    assert fit.columns == 1
+    assert fit.lines > 3
+
+
+def test_the_pages_legends_have_no_largest_height() -> None:
+    """A legend that scrolls is cut off on paper and at a glance."""
+    style = files("airfl.report.page").joinpath("page.css").read_text(encoding="utf-8")
+    (rule,) = re.findall(r"^\.legend \{(.*?)\}", style, re.M | re.S)
+    assert "flex-wrap: wrap" in rule
+    assert "max-height" not in rule
+    assert "overflow" not in rule
