@@ -87,14 +87,16 @@ class Cell:
     def beta_tells(self) -> BetaTells:
         """What the privacy figures say of a beta that follows from who was selected, see `BetaTells`."""
         uplink, statement = self.recipe.uplink, self.statement
-        if not isinstance(uplink, AnalogUplink) or not statement.sampled or not uplink.control.sample_sets_beta:
+        flat = self.radio.observed_shape(self.frame) == (1, 1)
+        if not isinstance(uplink, AnalogUplink) or not statement.sampled or not uplink.control.sample_sets_beta(flat):
             return "nothing"
         if statement.gains == "private":
             return "unknown"
         limits = self.power_limits * self.weights**-2.0
         tie = len(np.unique(limits)) < len(limits) or self.radio.law is None
-        exact = uplink.control.one_by_one(self.settings.antennas.count) and _population_fits(self) and not tie
-        return "exact" if exact and not statement.granted and not statement.remembered else "granted"
+        one_by_one = uplink.control.one_by_one(self.settings.antennas.count, flat) and _population_fits(self)
+        granted = statement.granted or statement.remembered
+        return "exact" if one_by_one and not tie and not granted else "granted"
 
     @cached_property
     def discloses(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from airfl.errors import UserError
 from airfl.privacy.events import NOTHING, Adjacency, Event, FixedSizeSampled, PoissonSampled, as_poisson
 from airfl.selection import SELECTIONS, Sampling
+from channels.fading import FADING_LAWS
 
 if TYPE_CHECKING:
     from airfl.config.settings import Settings
@@ -134,5 +135,9 @@ def statement_of(
 
 def _beta_tells(settings: Settings) -> bool:
     """Whether beta follows from who was selected, and not from a schedule or from everybody."""
-    power = settings.power
-    return power.divide_by == "active" or (power.alignment in ("auto", "sample") and power.coefficient is None)
+    power, channel, csi = settings.power, settings.channel, settings.csi
+    flat = channel.fading in FADING_LAWS and not (channel.speed_m_s or csi.timing_offset_s or csi.frequency_offset_hz)
+    lowered = (power.strict and not flat) or (power.peak_db is not None and power.peak == "back-off")
+    return (
+        power.divide_by == "active" or lowered or (power.alignment in ("auto", "sample") and power.coefficient is None)
+    )

@@ -65,22 +65,31 @@ class PowerControl:
     alignment: Alignment = "sample"
     scheduled: float = float("inf")
 
-    @property
-    def sample_sets_beta(self) -> bool:
-        """Whether beta, or what else is broadcast beside the sum, follows from who was selected."""
-        return self.divide_by == "active" or (self.alignment == "sample" and self.parameters.coefficient is None)
+    def sample_sets_beta(self, flat: bool) -> bool:
+        """Whether beta, or what else is broadcast beside the sum, follows from who was selected. flat: whether all
+        entries meet one coefficient."""
+        if self.divide_by == "active" or self._lowers(flat):
+            return True
+        return self.alignment == "sample" and self.parameters.coefficient is None
 
-    def one_by_one(self, antennas: int) -> bool:
+    def one_by_one(self, antennas: int, flat: bool) -> bool:
         """Whether beta is the least of what the devices reach one by one, so that what it tells can be worked out."""
-        lowered = self.strict or (self.peak_db is not None and self.peak == "back-off")
         alone = antennas == 1 or self.combining == "first"
-        return alone and not lowered and self.divide_by != "active" and POLICIES[self.policy].reaches is not None
+        together = self.divide_by == "active" or self._lowers(flat) or POLICIES[self.policy].reaches is None
+        return alone and not together
+
+    def _lowers(self, flat: bool) -> bool:
+        """Whether a limit may lower beta by what the selected devices' entries could be."""
+        return (self.strict and not flat) or (self.peak_db is not None and self.peak == "back-off")
 
     def disclosure(self, terms: Terms, poisson: bool) -> Disclosure:
         """What beta tells an observer who knows everybody's gains and limits of who was selected; poisson: the kind of
         sample. All who were selected are granted where nothing better is proven, or `terms` do not know everybody."""
         everyone, reaches_of = terms.population, POLICIES[self.policy].reaches
-        if everyone is None or not self.one_by_one(everyone.knowledge.estimate.response.shape[1]):
+        if everyone is None:
+            return everybody_named(terms.ids)
+        _, antennas, *coefficients = everyone.knowledge.estimate.response.shape
+        if not self.one_by_one(antennas, flat=coefficients == [1, 1]):
             return everybody_named(terms.ids)
         assert reaches_of is not None
         return disclosed(terms.ids, reaches_of(self._task(everyone)[0], self.parameters), self.privacy_bound, poisson)

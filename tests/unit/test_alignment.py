@@ -68,7 +68,10 @@ def test_whom_beta_names_pays_in_full() -> None:
         (("antennas.count=4", "antennas.combining=principal"), "granted"),
         (("antennas.count=4",), "granted"),
         (("power.policy=cao",), "granted"),
-        (("power.strict=true", "power.peak_db=3.0"), "granted"),
+        (("power.peak_db=3.0",), "granted"),
+        (("power.peak_db=3.0", "power.alignment=schedule"), "granted"),  # lowered by what those selected could send
+        (("power.peak_db=3.0", "power.alignment=schedule", "power.peak=clip"), "nothing"),
+        (("power.strict=true",), "exact"),
         (("power.divide_by=active",), "granted"),
         (("channel.fading=tdl-a", "power.policy=per-subcarrier", "run.devices=40", "run.selected=4"), "granted"),
         (("power.alignment=population",), "nothing"),
