@@ -21,6 +21,7 @@ from airfl.errors import AlignmentError, UserError
 from airfl.privacy.accountants import accountant_of_settings
 from airfl.privacy.events import Event
 from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.release import ClientRelease
 from airfl.privacy.statement import BetaTells, Statement, statement_of
 from airfl.radio import Radio, build_radio, check_radio, check_size
 from airfl.schemes import fitted, link_of, scheme
@@ -87,16 +88,17 @@ class Cell:
     def beta_tells(self) -> BetaTells:
         """What the privacy figures say of a beta that follows from who was selected, see `BetaTells`."""
         uplink, statement = self.recipe.uplink, self.statement
+        if statement.sampled and (statement.granted or statement.remembered):
+            return "granted"
         flat = self.radio.observed_shape(self.frame) == (1, 1)
         if not isinstance(uplink, AnalogUplink) or not statement.sampled or not uplink.control.sample_sets_beta(flat):
             return "nothing"
         if statement.gains == "private":
             return "unknown"
         limits = self.power_limits * self.weights**-2.0
-        tie = len(np.unique(limits)) < len(limits) or self.radio.law is None
+        tie = len(np.unique(limits)) < len(limits)  # gains at their bounds may then be equal
         one_by_one = uplink.control.one_by_one(self.settings.antennas.count, flat) and _population_fits(self)
-        granted = statement.granted or statement.remembered
-        return "exact" if one_by_one and not tie and not granted else "granted"
+        return "exact" if one_by_one and not tie else "granted"
 
     @cached_property
     def discloses(self) -> bool:
@@ -210,7 +212,7 @@ def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: i
         return build_cell(settings.resolved(power={"alignment": alignment}), dimension, weights, samples)
 
     best = aligned("sample")
-    if not best.statement.granted or not best.statement.sampled or settings.run.rounds < 1:
+    if not best.statement.granted or not best.statement.sampled or best.link != "analog":
         return best
     for alignment in ("schedule", "population"):
         try:
@@ -224,9 +226,9 @@ def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: i
 
 def _signal_over_noise(cell: Cell) -> float:
     """Of the decoded mean: the share of the selected devices that is heard over the noise on an entry, mean of the
-    logarithm over the first rounds."""
-    logs = []
-    for index in range(min(cell.settings.run.rounds, ROUNDS_TO_COMPARE)):
+    logarithm over rounds after the run's last one, whose samples tell nothing of those that are drawn in it."""
+    logs, rounds = [], cell.settings.run.rounds
+    for index in range(rounds, rounds + ROUNDS_TO_COMPARE):
         report = open_round(cell, index, cell.memory).link.at_bound()
         heard = float(report.devices.active.sum()) / cell.settings.run.selected
         noise = np.hypot(report.noise_std, cell.bound.noise_std * report.own_noise_gain)
@@ -389,7 +391,9 @@ def build_ledger(cell: Cell) -> PrivacyLedger:
 
 def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> Statement:
     memory = any(isinstance(stage, ErrorFeedback) for stage in recipe.stages)
-    statement = statement_of(settings, recipe.release.level, link, recipe.calibrated, memory)
+    # Noise that is not Gaussian is the devices' own, too.
+    own_noise = bound.noise_std > 0 or not isinstance(recipe.release, ClientRelease)
+    statement = statement_of(settings, recipe.release.level, link, recipe.calibrated, memory, own_noise)
     bounded = link == "analog" and bound.noise_std > 0 and _own_noise_is_bounded(settings)
     # What memories tell of samples is an upper bound, too: no neighbours are known that pay for all of it.
     attained = recipe.release.attained and not bounded and not statement.remembered

@@ -162,8 +162,6 @@ class PrivacyLedger:
         """What a pair of neighbours pays for certain."""
         if self._binomial or not self.statement.attained:
             return math.nan
-        if math.isinf(own):
-            return own
         return self._view.at_least(self.released, self._delta)
 
     def _figure(self, event: Event, adjacency: Adjacency) -> float:

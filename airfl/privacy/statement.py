@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from airfl.errors import UserError
 from airfl.privacy.events import NOTHING, Adjacency, Event, FixedSizeSampled, PoissonSampled, as_poisson
+from airfl.privacy.visibility import alike, beta_tells, is_granted
 from airfl.selection import SELECTIONS, Sampling
-from channels.fading import FADING_LAWS
 
 if TYPE_CHECKING:
     from airfl.config.settings import Settings
@@ -19,8 +19,8 @@ Observer = Literal["third_party", "server"]
 Gains = Literal["public", "private"]
 BetaTells = Literal["nothing", "exact", "granted", "unknown"]
 """Of who was selected, where that is kept from the observer. nothing: beta does not follow from them, or there is none;
-exact: accounted as it is; granted: accounted as more than it may tell; unknown: accounted as if it told nothing, which
-rests on gains that the observer does not know."""
+exact: accounted as it is; granted: accounted as more than it, or something else that shows, may tell; unknown:
+accounted as if it told nothing, which rests on gains that the observer does not know."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,10 @@ class Statement:
     and N of the sample of devices; observer: from whom; delta: of the statement; tail: the part of it that pays for
     noise multipliers that are no bounds for certain; accountant: a name of the table; attained: whether
     neighbours exist that really pay what is accounted, so that it can be bounded from below; gains: whether the
-    observer knows all devices' channel gains and power limits; granted: whether it is granted who took part, as beta
-    tells of them in a way that is not known in advance; memory: whether devices keep something from round to round
-    that goes into what they send, so that later rounds tell of earlier samples.
+    observer knows all devices' channel gains and power limits; granted: whether it is granted who took part, as beta,
+    or something else that shows, tells of them in a way that is not worked out, or not known in advance; memory:
+    whether devices keep something from round to round that goes into what they send, so that later rounds tell of
+    earlier samples.
     """
 
     level: Level
@@ -100,10 +101,15 @@ class Statement:
 
 
 def statement_of(
-    settings: Settings, level: Level, link: str, calibrated: bool = False, memory: bool = False
+    settings: Settings,
+    level: Level,
+    link: str,
+    calibrated: bool = False,
+    memory: bool = False,
+    own_noise: bool = False,
 ) -> Statement:
     """Of a run over that link. calibrated: whether its noise follows the accountant, and so has to be enough whatever
-    beta turns out to tell; memory: whether devices send of what they kept.
+    beta turns out to tell; memory: whether devices send of what they kept; own_noise: whether they bring noise.
 
     Client level: without secure aggregation a digital server sees single messages, and knows whom it asked. Record
     level: against the server, who sees each device's message; the sample that hides is that of a device's records.
@@ -117,6 +123,7 @@ def statement_of(
             '"auto" or "server"'
         )
     client = level == "client"
+    unknown_before = link == "analog" and settings.privacy.gains == "public" and beta_tells(settings)
     return Statement(
         level=level,
         sampling=SELECTIONS[settings.selection.kind].sampling if client else "without_replacement",
@@ -126,18 +133,9 @@ def statement_of(
         delta=settings.delta,
         tail=settings.csi_tail if client else 0.0,
         accountant=settings.privacy.accountant,
-        attained=not client or settings.privacy.csi_error == "realised",
+        # Whoever is not heard, or arrives with less than others, pays less than is accounted.
+        attained=alike(settings, link) and (not client or settings.privacy.csi_error == "realised"),
         gains=settings.privacy.gains,
-        granted=calibrated and link == "analog" and settings.privacy.gains == "public" and _beta_tells(settings),
+        granted=client and (is_granted(settings, link, own_noise) or (calibrated and unknown_before)),
         memory=memory and client,
-    )
-
-
-def _beta_tells(settings: Settings) -> bool:
-    """Whether beta follows from who was selected, and not from a schedule or from everybody."""
-    power, channel, csi = settings.power, settings.channel, settings.csi
-    flat = channel.fading in FADING_LAWS and not (channel.speed_m_s or csi.timing_offset_s or csi.frequency_offset_hz)
-    lowered = (power.strict and not flat) or (power.peak_db is not None and power.peak == "back-off")
-    return (
-        power.divide_by == "active" or lowered or (power.alignment in ("auto", "sample") and power.coefficient is None)
     )

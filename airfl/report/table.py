@@ -104,7 +104,7 @@ SAMPLINGS = {
 OBSERVERS = {"third_party": "observer a third party", "server": "observer the server"}
 BETA_TELLS = {
     "exact": "who knows all gains; what β tells of the sample is accounted",
-    "granted": "who knows all gains; whom β may tell of is granted",
+    "granted": "who is granted the sample, as β or the noise may tell of it",
     "unknown": "who knows no gains, so that β is taken to tell nothing of the sample",
 }
 ENERGY_NOTES = {NORMALISED: "normalised, sum of ||x||^2", "J": "J, sum of power x air time"}

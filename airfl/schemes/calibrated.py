@@ -24,12 +24,16 @@ def is_calibrated(settings: Settings) -> bool:
 
 
 def run_noise_multiplier(
-    problem: Problem, level: Level = "client", event_of: EventOf | None = None, memory: bool = False
+    problem: Problem,
+    level: Level = "client",
+    event_of: EventOf | None = None,
+    memory: bool = False,
+    own_noise: bool = True,
 ) -> float:
     """The smallest noise multiplier that every round may have; event_of: what a round releases with one, Gaussian noise
-    if not given; memory: whether devices send of what they kept."""
+    if not given; memory: whether devices send of what they kept; own_noise: whether it is they who bring the noise."""
     settings = problem.settings
-    statement = statement_of(settings, level, problem.link, calibrated=True, memory=memory)
+    statement = statement_of(settings, level, problem.link, calibrated=True, memory=memory, own_noise=own_noise)
     participations = participations_of(settings, statement)
     if event_of is None:
         return calibrated(statement, settings.privacy.epsilon, settings.run.rounds, participations)
@@ -45,7 +49,7 @@ def largest_alignment(problem: Problem, stages: tuple[Stage, ...]) -> float:
             'that no beta ends at an epsilon; take "paper", or scheme.error_feedback = false'
         )
     memory = any(isinstance(stage, ErrorFeedback) for stage in stages)
-    return problem.noise_std / (run_noise_multiplier(problem, memory=memory) * sensitivity)
+    return problem.noise_std / (run_noise_multiplier(problem, memory=memory, own_noise=False) * sensitivity)
 
 
 def participations_of(settings: Settings, statement: Statement) -> int:

@@ -165,8 +165,12 @@ class _AnalogLink:
         )
 
     def _largest_amplitude(self, share: Array) -> float:
-        """With which a unit of anybody's message is observed: in the sum, or on all antennas by the server."""
+        """With which a unit of anybody's message is observed: in the sum, or on all antennas by the server. Where
+        nobody sends, that of whoever could have been selected instead; 0 where beta says that nobody does."""
         uplink, control, knowledge = self._uplink, self._control, self._terms.knowledge
+        if not control.plan.active.any() and not uplink.raw_samples:
+            largest = _largest_used(control.plan.coefficient, control.weights)
+            return largest if uplink.control.settled and np.isfinite(largest) else 0.0
         if uplink.raw_samples:
             return largest_raw_amplitude(knowledge.state.response, control, share)
         return largest_amplitude(

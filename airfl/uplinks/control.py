@@ -76,7 +76,15 @@ class PowerControl:
         """Whether beta is the least of what the devices reach one by one, so that what it tells can be worked out."""
         alone = antennas == 1 or self.combining == "first"
         together = self.divide_by == "active" or self._lowers(flat) or POLICIES[self.policy].reaches is None
-        return alone and not together
+        shows = self.parameters.threshold > 0 and not flat  # which coefficients nobody uses
+        return alone and not together and not shows
+
+    @property
+    def settled(self) -> bool:
+        """Whether beta, or a bound on it, is there whoever was selected: what is received is then decoded in every
+        round, as whether anybody was heard would tell of the sample."""
+        announced = self.alignment != "sample" or self.parameters.coefficient is not None
+        return announced or bool(np.isfinite(self.privacy_bound))
 
     def _lowers(self, flat: bool) -> bool:
         """Whether a limit may lower beta by what the selected devices' entries could be."""
@@ -162,9 +170,9 @@ class PowerControl:
             divisor = np.full(shape, terms.divisor * terms.fades.exceedance(self.parameters.threshold))
         else:
             divisor = np.broadcast_to((plan.amplitudes > 0).sum(axis=0), shape).astype(np.float64)
-        # Nobody sends there, which follows from public channels: noise alone tells nothing and is left out. A round
-        # whose random sample came out empty is decoded like any other, so as not to tell that it was.
-        heard = (plan.amplitudes > 0).any(axis=0) if len(plan.amplitudes) else np.array(True)
+        # Where beta itself says that nobody sends, noise alone is left out. Otherwise, and where a random sample came
+        # out empty, what is received is decoded like any other, so as not to tell who was selected.
+        heard = (plan.amplitudes > 0).any(axis=0) if len(plan.amplitudes) and not self.settled else np.array(True)
         used = (divisor > 0) & heard
         return np.asarray(used / np.where(used, divisor, 1.0) / np.where(used, coefficient, 1.0))
 

@@ -58,7 +58,8 @@ def disclosed(devices: Ids, reaches: Array, privacy_bound: float, poisson: bool)
     """
 
     def found(named: Ids, sample: int, of: int, pool: Mask, exact: bool) -> Disclosure:
-        return Disclosure(named, sample, of, pool[followed(len(reaches))], exact)
+        silent = bool((pool & (free | np.isinf(reaches))).any())  # who is in the pool, and would pay nothing
+        return Disclosure(named, sample, of, pool[followed(len(reaches))], exact and not silent)
 
     nobody = np.zeros(0, dtype=np.int64)  # no view, which would keep all devices of the round
     free = reaches <= 0  # silent, and setting nothing: they may or may not have been selected

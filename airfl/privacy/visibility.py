@@ -1,0 +1,61 @@
+"""What a run's settings let an observer tell of who was selected, beside the sum itself.
+
+An amplified figure needs a round that looks the same whoever was selected, but for the data. Where it may not, and what
+it tells is not worked out, the observer is granted who was selected.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from channels.fading import FADING_LAWS
+
+if TYPE_CHECKING:
+    from airfl.config.settings import Settings
+
+ALIGNED = ("pfels", "full-inversion", "per-subcarrier")
+"""Policies under which every device that can sends so that it arrives like all others."""
+
+
+def beta_tells(settings: Settings) -> bool:
+    """Whether beta follows from who was selected, and not from a schedule or from everybody."""
+    power, channel, csi = settings.power, settings.channel, settings.csi
+    flat = channel.fading in FADING_LAWS and not (channel.speed_m_s or csi.timing_offset_s or csi.frequency_offset_hz)
+    lowered = (power.strict and not flat) or (power.peak_db is not None and power.peak == "back-off")
+    of_the_sample = power.alignment in ("auto", "sample") and power.coefficient is None
+    return power.divide_by == "active" or lowered or of_the_sample
+
+
+def is_granted(settings: Settings, link: str, own_noise: bool) -> bool:
+    """Whether the round may look otherwise for other devices in a way that is not worked out, so that the observer is
+    granted who was selected. own_noise: whether devices bring noise of their own."""
+    if link == "analog" and imperfect_csi(settings):
+        return True  # how strongly anybody arrives, and so what the noise is worth, differs between devices
+    # The noise on the sum then tells how many brought theirs, and whose counted more.
+    return own_noise and not alike(settings, link)
+
+
+def alike(settings: Settings, link: str) -> bool:
+    """Whether all selected devices are heard in every round, each as strongly as any other."""
+    if settings.server.weights != "equal":
+        return False
+    if link == "analog":
+        power = settings.power
+        silent = power.threshold > 0 or power.participation is not None or power.coefficient is not None
+        return power.policy in ALIGNED and power.alignment != "schedule" and not silent and not imperfect_csi(settings)
+    return link == "ideal" or not may_be_lost(settings)
+
+
+def may_be_lost(settings: Settings) -> bool:
+    """Whether a digital link may lose messages: at capacity, over known channels and without a deadline it does not."""
+    digital = settings.digital
+    return digital.error_model != "capacity" or digital.deadline_s < float("inf") or imperfect_csi(settings)
+
+
+def imperfect_csi(settings: Settings) -> bool:
+    """Whether channels are known otherwise than they are."""
+    csi = settings.csi
+    aged = bool(csi.delay_s and settings.channel.speed_m_s)
+    quantised = bool(csi.phase_bits or csi.gain_bits)
+    offset = bool(csi.phase_std_rad or csi.timing_offset_s or csi.frequency_offset_hz)
+    return csi.estimation != "perfect" or aged or quantised or offset
