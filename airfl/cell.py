@@ -212,7 +212,7 @@ def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: i
         return build_cell(settings.resolved(power={"alignment": alignment}), dimension, weights, samples)
 
     best = aligned("sample")
-    if not best.statement.granted or not best.statement.sampled or best.link != "analog":
+    if not (best.recipe.calibrated and best.statement.granted and best.statement.sampled and best.link == "analog"):
         return best
     for alignment in ("schedule", "population"):
         try:
@@ -226,9 +226,12 @@ def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: i
 
 def _signal_over_noise(cell: Cell) -> float:
     """Of the decoded mean: the share of the selected devices that is heard over the noise on an entry, mean of the
-    logarithm over rounds after the run's last one, whose samples tell nothing of those that are drawn in it."""
-    logs, rounds = [], cell.settings.run.rounds
-    for index in range(rounds, rounds + ROUNDS_TO_COMPARE):
+    logarithm over rounds after the run's last one, whose samples tell nothing of those that are drawn in it. Replayed
+    gains may end with the run: there its own first rounds are looked at."""
+    rounds = cell.settings.run.rounds
+    replayed = range(min(rounds, ROUNDS_TO_COMPARE))
+    logs = []
+    for index in replayed if cell.radio.replay else range(rounds, rounds + ROUNDS_TO_COMPARE):
         report = open_round(cell, index, cell.memory).link.at_bound()
         heard = float(report.devices.active.sum()) / cell.settings.run.selected
         noise = np.hypot(report.noise_std, cell.bound.noise_std * report.own_noise_gain)

@@ -38,7 +38,8 @@ def open_regular(path: str | Path) -> BinaryIO:
 def read_regular(path: str | Path, most: int) -> bytes:
     """All that is in the file; OSError as `open_regular`, and for more than `most` bytes, of which no more are read."""
     with open_regular(path) as file:
-        content = file.read(most + 1)
+        # A buffer of the size that is asked for is made at once.
+        content = file.read(min(os.fstat(file.fileno()).st_size, most) + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"larger than {most:,} bytes, which is too much for what it should be", str(path))
     return content

@@ -13,6 +13,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
+from airfl.errors import escaped
 from airfl.interrupt import told_by
 from airfl.record import KeptRecord, Record
 from airfl.shown import PlainFormatter, sayable, tell
@@ -106,7 +107,7 @@ class RoundProgress:
         self._last_line = now
         parts = [f"round {run.done}/{rounds}", text, self._times(run, now)]
         whole = self._whole(run, now)
-        line = f"{run.planned.label}: {', '.join(filter(None, parts))}{whole and f'; {whole}'}"
+        line = f"{escaped(run.planned.label)}: {', '.join(filter(None, parts))}{whole and f'; {whole}'}"
         tell(line)
 
     def _times(self, run: _Run, now: float) -> str:
@@ -147,7 +148,7 @@ class RoundProgress:
             own = [task for name, task in self._tasks.items() if name]
             for old in own[: max(0, len(own) - SHOWN + 1)]:
                 bar.update(old, visible=False)
-            shown = sayable(label, bar.console.encoding)
+            shown = sayable(escaped(label), bar.console.encoding)
             self._tasks[label] = bar.add_task(shown, total=run.planned.rounds.rounds, accuracy="", times="")
         bar.update(self._tasks[label], completed=run.done, accuracy=text, times=lambda: self._times(run, self._clock()))
         if "" in self._tasks and label in self._plan:
@@ -164,7 +165,7 @@ class Times(ProgressColumn):
     def render(self, task: Task) -> Text:
         """As of now."""
         times = task.fields["times"]
-        return Text(times() if callable(times) else times)
+        return Text(times() if callable(times) else times, no_wrap=True, overflow="ellipsis")
 
 
 class Bars(Progress):

@@ -102,7 +102,8 @@ def sayable_table(table: Any, encoding: str | None) -> Any:
     """A table of rich's with all its text made sayable; the same one."""
     for column in table.columns:
         column.header = _cell(column.header, encoding)
-        column._cells = [_cell(cell, encoding) for cell in column.cells]
+        # A heading may take several lines; a label that has one in it would look like two rows.
+        column._cells = [_cell(escaped(cell) if isinstance(cell, str) else cell, encoding) for cell in column.cells]
     table.title, table.caption = _cell(table.title, encoding), _cell(table.caption, encoding)
     return table
 

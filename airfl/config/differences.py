@@ -12,6 +12,7 @@ AUTOMATIC = {
     "run.chunk": 0,
     "local.engine": "auto",
     "grid.symbol_duration_s": None,
+    "power.alignment": "auto",
     "privacy.delta": None,
 }
 """Settings that a trace has resolved, and what they are before that."""

@@ -86,9 +86,9 @@ def write_figures(
 
 def check_copies(target: Path) -> None:
     """UserError where a file that `copy_report` would replace is not one of airfl's, or no folder can be there."""
+    check_own_files(target, {name: MARKS[name] for name in COPIED})
     for name in COPIED:
         check_can_be_file(target / name, "--copy-to")
-    check_own_files(target, {name: MARKS[name] for name in COPIED})
 
 
 def copy_report(files: Sequence[Path], target: Path) -> list[Path]:

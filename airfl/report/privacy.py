@@ -66,7 +66,7 @@ def privacy_table(privacy: RunPrivacy) -> Table:
 
 def _of_beta(privacy: RunPrivacy) -> str:
     text = BETA_TELLS.get(privacy.beta_tells)
-    return f", {text}" if text else ""
+    return f"; {text}" if text else ""
 
 
 def _what_would_do(privacy: RunPrivacy) -> list[tuple[str, str]]:

@@ -107,7 +107,7 @@ def draw(drawing: Figure, rows: Sequence[PrivacyCurves]) -> None:
     lines, columns = grid(len(drawn))
     width = 11.0 if columns > 1 else 6.0
     # Beside the panels stand the labels of the axis; a long name takes several lines.
-    titles = [wrap(row.label, (width - 0.6) / columns - 0.3) for row in drawn]
+    titles = [wrap(in_figure(row.label), (width - 0.6) / columns - 0.3) for row in drawn]
     more = max(title.count("\n") for title in titles)
     drawing.set_size_inches(width, (3.3 + LINE_HEIGHT * more) * lines + 0.6)
     axes = drawing.subplots(lines, columns, sharex=True, sharey=True, squeeze=False)
@@ -158,7 +158,7 @@ def _draw_row(axis: Axes, row: PrivacyCurves, title: str) -> None:
         drawable = np.where(np.isfinite(values) & (values > 0), values, np.nan)[known]
         alone = {"marker": "o"} if np.isfinite(drawable).sum() == 1 else {}  # a line of one point shows nothing
         axis.plot(known + 1, drawable, label=name, **{**alone, **LOOKS[name]})
-    axis.set_title(in_figure(title), fontsize="medium", loc="left", pad=16)
+    axis.set_title(title, fontsize="medium", loc="left", pad=16)
     axis.text(0, 1.02, row.about, transform=axis.transAxes, fontsize="x-small", color="0.3")
     if text := off_scale(row):
         place: dict[str, Any] = {"y": 0.04, "va": "bottom"} if row.any_finite else {"y": 0.5, "va": "center"}

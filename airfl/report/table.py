@@ -103,9 +103,9 @@ SAMPLINGS = {
 }
 OBSERVERS = {"third_party": "observer a third party", "server": "observer the server"}
 BETA_TELLS = {
-    "exact": "who knows all gains; what β tells of the sample is accounted",
-    "granted": "who is granted the sample, as β or the noise may tell of it",
-    "unknown": "who knows no gains, so that β is taken to tell nothing of the sample",
+    "exact": "all gains known to the observer and what β tells accounted",
+    "granted": "who was selected granted to the observer, as β or the noise may tell of it",
+    "unknown": "no gains known to the observer and β taken to tell nothing",
 }
 ENERGY_NOTES = {NORMALISED: "normalised, sum of ||x||^2", "J": "J, sum of power x air time"}
 ENERGY_NOTE = "over devices and rounds (ideal link: at capacity)"

@@ -92,7 +92,9 @@ def read_listing(root: Path) -> Listing:
         causes = {name: str(cause) for name, cause in failed.items() if name in folders}
         return Listing(root, entries, causes, str(found.get("command", "")))
     except (TypeError, ValueError, KeyError, AttributeError):
-        raise UserError(f"{root / SWEEP_NAME}: its list of points is damaged; run the same sweep again") from None
+        raise UserError(
+            f"{root / SWEEP_NAME}: its list of points is damaged; run the same sweep into another folder"
+        ) from None
 
 
 def _entry(folder: str, label: str, values: Mapping[str, Any], seed: int) -> Entry:

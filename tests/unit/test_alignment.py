@@ -224,7 +224,7 @@ def test_the_trace_says_what_its_figures_rest_on(tmp_path: Path) -> None:
     from airfl.report.table import TableRow, notes
 
     small = ("run.rounds=2", "run.devices=50", "run.selected=4", "task.public_samples=0", "run.threads=1")
-    for gains, tells, words in (("public", "exact", "what β tells"), ("private", "unknown", "who knows no gains")):
+    for gains, tells, words in (("public", "exact", "what β tells"), ("private", "unknown", "no gains known")):
         run = airfl.run(settings_of(*small, f"privacy.gains={gains}"), tmp_path / gains)
         with run.trace() as trace:
             assert trace["epsilon"].attrs["beta_tells"] == tells

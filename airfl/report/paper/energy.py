@@ -34,7 +34,7 @@ def draw(figure: Figure, results: Results) -> None:
     if not any(bar.mean > 0 for _, _, bar in bars):
         raise lacking("runs that spend energy", results, "draw runs over a link that costs some")
     label = LABELS["energy"].format(units=units[0])
-    names = [wrap(name, WIDEST_NAME) for _, name, _ in bars]
+    names = [wrap(text(name), WIDEST_NAME) for _, name, _ in bars]
     each = max(BAR_HEIGHT, max(LINE_HEIGHT * (name.count("\n") + 1) + 0.06 for name in names))
     figure.set_figheight(max(figure.get_figheight(), 0.7 + each * len(bars)))
     left, right = figure.subplots(1, 2)
@@ -73,7 +73,7 @@ def _draw_bars(axis: Axes, bars: Sequence[tuple[int, str, Average]], names: Sequ
             error_kw={"elinewidth": 0.8, "capsize": 2, "capthick": 0.8},
         )
         axis.plot(bar.points, [row] * len(bar.points), color="black", linestyle="none", marker="|", markersize=4)
-    axis.set_yticks(range(len(bars)), list(map(text, names)))
+    axis.set_yticks(range(len(bars)), list(names))
     axis.invert_yaxis()
     axis.grid(visible=False, axis="y")
     means = np.array([bar.mean for _, _, bar in bars])
