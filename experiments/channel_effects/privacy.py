@@ -23,7 +23,7 @@ def privacy(figure: Figure) -> list[str]:
     numbers = []
     for number, (reading, tail) in enumerate({"realised": 0.0, "quantile": DELTA / 2}.items()):
         multipliers = np.array([_quantiles(level, reading) for level in LEVELS_DB])
-        epsilons = np.array([[_epsilon(value, tail) for value in row] for row in multipliers])
+        epsilons = np.array([[_epsilon(value, tail, granted=True) for value in row] for row in multipliers])
         for axis, shown in ((left, multipliers), (right, epsilons)):
             axis.plot(LEVELS_DB, shown[:, 1], label=f"{reading} (5 to 95%)", **line(number, marked=True))
             colour = line(number)["color"]
@@ -54,6 +54,8 @@ def _quantiles(pilot_snr_db: float | None, reading: str) -> Array:
     return np.asarray(np.quantile(found, [0.05, 0.5, 0.95]))
 
 
-def _epsilon(multiplier: float, tail: float) -> float:
-    ledger = PrivacyLedger(Statement("client", "without_replacement", 32, 1000, "third_party", DELTA, tail))
+def _epsilon(multiplier: float, tail: float, granted: bool = False) -> float:
+    """granted: who was selected, to the observer, as where devices arrive with different strengths."""
+    about = Statement("client", "without_replacement", 32, 1000, "third_party", DELTA, tail, granted=granted)
+    ledger = PrivacyLedger(about)
     return ledger.of_one_round(Gaussian(float(multiplier)))
