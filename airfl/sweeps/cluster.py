@@ -56,7 +56,7 @@ class Cluster:
             client: Any = distributed.Client
             # The caller's own use of Dask, if any, goes on as it was.
             self._client = client(address, timeout=SECONDS_TO_ANSWER, set_as_default=False, security=security)
-        except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
+        except Exception as error:  # what answers need not be a scheduler: Dask then fails in whatever way
             other = (
                 "see that it was started with TLS, and trusts the authority of this client's certificate"
                 if address.startswith(TLS)

@@ -8,8 +8,10 @@ import pickle
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +24,7 @@ import pytest
 
 import airfl
 from airfl.errors import UserError
+from airfl.sweeps import cluster
 from airfl.sweeps.cluster import _security
 from airfl.sweeps.points import Plan, build_points
 from airfl.sweeps.sweep import Status
@@ -280,3 +283,21 @@ def test_what_needs_certificates_says_which(monkeypatch: pytest.MonkeyPatch) -> 
 def test_an_open_scheduler_elsewhere_is_told(address: str, told: bool, caplog: pytest.LogCaptureFixture) -> None:
     assert _security(address) is None
     assert ("whoever reaches that scheduler runs code" in caplog.text) == told
+
+
+def test_something_else_that_answers_is_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A web server's answer is taken for the length of a message by Dask, which then wants exbibytes."""
+    monkeypatch.setattr(cluster, "SECONDS_TO_ANSWER", 3)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"tcp://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(UserError, match="no scheduler answers at ") as raised:
+            cluster.Cluster(address)
+    assert "\n" not in str(raised.value)

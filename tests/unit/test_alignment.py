@@ -13,7 +13,7 @@ from scipy.stats import norm
 from airfl import link_budget, load_settings
 from airfl.budget import opened_rounds
 from airfl.calculator import privacy_of
-from airfl.cell import Cell, build_cell, disclosure_again
+from airfl.cell import Cell, build_cell, disclosure_again, noise_multiplier
 from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.privacy.ledger import PrivacyLedger, coarser
@@ -229,3 +229,77 @@ def test_the_trace_says_what_its_figures_rest_on(tmp_path: Path) -> None:
         with run.trace() as trace:
             assert trace["epsilon"].attrs["beta_tells"] == tells
         assert words in notes([TableRow("one", [run.summary()])])
+
+
+def test_a_round_in_which_nobody_is_heard_looks_like_any_other() -> None:
+    """Where beta is announced, silence would tell that nobody who could be heard was selected: noise is decoded, and
+    the round costs what one costs in which somebody was."""
+    overrides = ("scheme.name=wfl-p", "power.alignment=schedule", "power.coefficient=40.0", "run.rounds=60")
+    cell = cell_of(*overrides, "run.selected=2")
+    openings = list(opened_rounds(cell))
+    silent = [opening for opening in openings if not opening.link.at_bound().devices.active.any()]
+    assert 0 < len(silent) < len(openings)
+    multipliers = {noise_multiplier(cell, opening.link.at_bound()) for opening in openings}
+    assert max(multipliers) == pytest.approx(min(multipliers), rel=1e-9)
+    assert min(multipliers) == pytest.approx(1 / (40.0 * cell.settings.local.update_bound), rel=1e-9)
+    received = silent[0].link.close()
+    assert float(received.mean.std()) == pytest.approx(1 / (2 * 40.0), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("channel.fading=rayleigh", "csi.estimation=ls"),
+        ("channel.fading=rayleigh", "csi.estimation=mmse", "power.alignment=population"),
+        ("channel.fading=rayleigh", "csi.phase_std_rad=0.1", "privacy.gains=private"),
+        ("scheme.name=dp-fedavg", "scheme.noise_multiplier=1.0", "digital.deadline_s=0.01"),
+        ("scheme.name=dp-fedavg", "scheme.noise_multiplier=1.0", "server.weights=samples"),
+        ("scheme.name=dp-fedavg", "scheme.noise_multiplier=1.0", "scheme.link=analog", "power.alignment=schedule",
+         "power.coefficient=1.0"),
+        ("scheme.name=cpsgd", "digital.error_model=finite-blocklength"),
+    ],
+)  # fmt: skip
+def test_what_else_may_tell_is_granted(overrides: tuple[str, ...]) -> None:
+    """Noise that is worth another amount for other devices: everybody who was selected pays in full, and no pair of
+    neighbours is known that does."""
+    cell = cell_of(*overrides)
+    assert cell.beta_tells == "granted"
+    assert not cell.statement.hidden
+    assert not cell.statement.attained
+
+
+def test_no_claim_is_refuted_by_rounds_in_which_devices_were_silent() -> None:
+    """All 50 devices are in every round, and none is heard in more than some 18 of 60: the claim for the run holds,
+    though not by a figure that counts them as heard."""
+    found = privacy_of(
+        settings_of(
+            "scheme.name=dp-fedavg",
+            "scheme.link=analog",
+            "scheme.noise_multiplier=16.0",
+            "channel.fading=rayleigh",
+            "run.devices=50",
+            "run.selected=50",
+            "run.rounds=60",
+            "power.max_snr_db=60.0",
+            "power.policy=truncated-inversion",
+            "power.threshold=1.5",
+            "power.coefficient=0.3",
+        )
+    )
+    assert math.isnan(found.epsilon_at_least)
+    assert found.epsilon > found.epsilon_paper
+    sentence = found.verdict()
+    assert sentence is not None
+    assert "is not proven" in sentence
+    assert "really" not in sentence
+
+
+def test_an_empty_sample_costs_nothing() -> None:
+    """A Poisson sample may come out empty; without a privacy bound beta is then infinite, and nothing is sent."""
+    found = privacy_of(
+        settings_of("scheme.name=wfl-p", "selection.kind=poisson", "run.devices=100", "run.selected=1", "run.rounds=20")
+    )
+    assert any(len(devices) == 0 for devices in found.released.devices)
+    assert 0 < found.noise_multiplier_min < math.inf
+    assert 0 < found.epsilon_as_poisson < math.inf
+    assert found.epsilon_at_least <= found.epsilon < math.inf
