@@ -167,7 +167,7 @@ def test_a_key_that_divides_the_lines_makes_the_facets(runs: Results) -> None:
     check_canvas(figure)
     titles = [part.legends[0].get_title().get_text() for part in figure.subfigs]
     assert titles == ["τ = 1", "τ = 2", "τ = 3"]
-    assert names_in(figure) == [f"SNR = {snr:.1f} dB" for snr in (5, 10, 15, 20)] * 3
+    assert names_in(figure) == [f"PFELS, SNR = {snr:.1f} dB" for snr in (5, 10, 15, 20)] * 3
 
 
 @pytest.mark.usefixtures("papers_look")

@@ -459,7 +459,8 @@ def test_own_rounds_compose_as_gaussians_and_the_worst_device_counts() -> None:
     for multiplier, devices, _ in rounds:
         figures = at_once.record(Gaussian(multiplier), multiplier == 3.0, np.array(devices, dtype=np.int64), last=True)
     assert figures.epsilon == pytest.approx(gaussian_epsilon(1e-3, bare), rel=1e-12)
-    assert figures.epsilon_at_least == pytest.approx(figures.epsilon, rel=1e-9)  # exact
+    # Exact but for what a lower bound leaves out to be one.
+    assert figures.epsilon * (1 - 1e-8) <= figures.epsilon_at_least <= figures.epsilon
 
 
 def test_participation_tells_by_how_much_the_worst_has_grown() -> None:
