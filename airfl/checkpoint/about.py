@@ -52,7 +52,8 @@ class About:
 
     def is_one(self) -> bool:
         """Whether every field is of its kind, as far as that can be said without the run."""
-        texts = [self.settings, self.device, self.created_utc, *self.versions, *_values(self.versions)]
+        listed = (one for table in (self.versions, self.numerics) for one in _texts(table))
+        texts = [self.settings, self.device, self.created_utc, *listed]
         tables = isinstance(self.chosen, Mapping) and all(isinstance(one, Mapping) for one in self.chosen.values())
         whole = isinstance(self.data, int) and not isinstance(self.data, bool)
         return tables and whole and all(isinstance(one, str) for one in texts) and len(self.created_utc) < LONGEST_TIME
@@ -69,8 +70,9 @@ class About:
         return chosen
 
 
-def _values(table: Any) -> list[Any]:
-    return list(table.values()) if isinstance(table, Mapping) else [None]
+def _texts(table: Any) -> list[Any]:
+    """What should all be text."""
+    return [*table, *table.values()] if isinstance(table, Mapping) else [None]
 
 
 def about_run(given: Settings, resolved: Settings, device: torch.device, raw: RawData) -> About:
