@@ -143,7 +143,7 @@ def _read_row(row: Any, where: str) -> tuple[str, dict[str, Any], str]:
         # "scheme.ratio" = 0.3 (quoted) arrives as one key, scheme.ratio = 0.3 (bare) as a nested table.
         section, _, name = key.partition(".")
         entries = {name: value} if name else value
-        if not isinstance(entries, dict):
+        if not section or not isinstance(entries, dict) or "" in entries:
             raise UserError(f"{where}: {key}: a dotted key section.key is wanted")
         changes |= {f"{section}.{entry}": item for entry, item in entries.items()}
     return row["label"], changes, f"{where} ({row['label']})"

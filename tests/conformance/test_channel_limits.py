@@ -176,7 +176,8 @@ def test_a_silent_device_sends_nothing_and_is_recorded(name: str, fading: str) -
 @pytest.mark.parametrize("fading", ["rayleigh", "tapped-line"])
 @pytest.mark.parametrize("name", TRUNCATING)
 def test_where_nobody_sends_nothing_is_decoded(name: str, fading: str) -> None:
-    """Every device silent: the mean is 0, noise included, nothing is spent, nothing needs protection."""
+    """Every device silent: nothing is spent. Where beta says so the mean is 0, noise included, and nothing needs
+    protection; where beta was announced, noise is decoded, lest silence tell of the sample, and protects as ever."""
     entry = POLICIES[name]
     value = "power.threshold=1e3" if "threshold" in entry.reads else "power.coefficient=1e6"
     _, reception = pass_through(
@@ -184,6 +185,11 @@ def test_where_nobody_sends_nothing_is_decoded(name: str, fading: str) -> None:
     )
     assert not reception.report.devices.active.any()
     assert not reception.report.devices.energy.any()
+    if value == "power.coefficient=1e6":
+        assert reception.mean.any()
+        assert reception.report.noise_std > 0
+        assert 0 < reception.report.protection < math.inf
+        return
     assert not reception.mean.any()
     assert reception.report.noise_std == 0
     assert reception.report.protection == math.inf
