@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from airfl.errors import UserError
+from airfl.input import LIST_BYTES, read_regular
 from airfl.lock import locked
 from airfl.output import (
     LOCK_NAME,
@@ -20,7 +21,7 @@ from airfl.output import (
     name_of_label,
     replace_text,
 )
-from airfl.own import check_no_link, is_file
+from airfl.own import check_no_link
 
 
 def row_folders(labels: Sequence[str]) -> list[str]:
@@ -68,9 +69,9 @@ def write_rows(out: Path, labels: Sequence[str]) -> None:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8").strip() if is_file(path) else ""
-    except (OSError, ValueError):
-        return ""
+        return read_regular(path, LIST_BYTES).decode(errors="replace").strip()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); choose another --out") from None
 
 
 def _listed(labels: Sequence[str]) -> str:

@@ -293,5 +293,5 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, finished: Path, 
     if name == DIGEST_NAME:
         assert digest_of(tmp_path).summary.rounds == 3
         return
-    with pytest.raises(UserError, match="it is no file"):
+    with pytest.raises(UserError, match="it is no regular file"):
         digest_of(tmp_path)

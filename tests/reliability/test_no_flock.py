@@ -28,6 +28,14 @@ def no_flock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(fcntl, "flock", refuse)
 
 
+MARK = lock.MARKER.decode()
+
+
+def named(path: Path) -> str:
+    """What stands behind the mark in a lock's file."""
+    return path.read_text().removeprefix(MARK)
+
+
 def refusal(path: Path) -> str:
     with pytest.raises(UserError) as told, locked(path, "busy"):
         pass
@@ -41,7 +49,7 @@ def test_one_process_at_a_time_and_nothing_is_left(tmp_path: Path) -> None:
     for _ in range(2):
         with locked(path, "busy"):
             assert refusal(path) == "busy"
-            holder = Holder.read(path.read_text())
+            holder = Holder.read(named(path))
             assert holder is not None
             assert holder.pid == os.getpid()
         assert not path.exists()
@@ -64,7 +72,7 @@ def test_a_run_is_run_and_gone_on_with(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_flock")
 def test_a_sweep_has_its_folder_alone(tmp_path: Path) -> None:
-    with alone(tmp_path), pytest.raises(UserError, match="another sweep is writing into it"), alone(tmp_path):
+    with alone(tmp_path), pytest.raises(UserError, match="another process is writing into it"), alone(tmp_path):
         pass
     assert not open_folder(tmp_path).entries
 
@@ -82,18 +90,18 @@ def test_a_lock_that_was_left_behind_is_told_with_the_mend(tmp_path: Path) -> No
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, cwd=Path(lock.__file__).parents[1])
     assert done.returncode == 9
-    left = json.loads(path.read_text())
+    left = json.loads(named(path))
     assert f"process {left['pid']} of {left['host'][0]} has the lock since" in refusal(path)
     assert "and runs no more; delete that file" in refusal(path)
-    path.write_text(json.dumps({**left, "pid": os.getpid()}))
+    path.write_text(MARK + json.dumps({**left, "pid": os.getpid()}))
     assert "and runs no more; delete that file" in refusal(path)
-    path.write_text(json.dumps({**left, "host": ["node-7", "x", "y"]}))
+    path.write_text(MARK + json.dumps({**left, "host": ["node-7", "x", "y"]}))
     assert "of node-7 has the lock" in refusal(path)
     assert "if it runs no more, delete that file" in refusal(path)
-    path.write_text('{"not": "ours"}')
+    path.write_text(MARK + '{"not": "ours"}')
     assert "is no lock of airfl" in refusal(path)
     path.write_bytes(b"\xff" * 10)
-    assert "is no lock of airfl" in refusal(path)
+    assert "airfl did not write this" in refusal(path)
     path.write_text("")
     os.utime(path, (0, 0))
     assert "is there already, and this file system has no locks" in refusal(path)
@@ -106,7 +114,7 @@ def test_a_lock_that_was_left_behind_is_told_with_the_mend(tmp_path: Path) -> No
 def test_who_made_it_and_has_not_said_so_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "lock"
     path.touch()
-    monkeypatch.setattr("airfl.lock.time.sleep", lambda _: path.write_text(json.dumps(vars(Holder.this()))))
+    monkeypatch.setattr("airfl.lock.time.sleep", lambda _: path.write_text(MARK + json.dumps(vars(Holder.this()))))
     assert refusal(path) == "busy"
 
 
@@ -121,7 +129,7 @@ def test_where_one_machine_has_flock_and_another_has_not(tmp_path: Path, monkeyp
         monkeypatch.setattr(fcntl, "flock", real)
         assert refusal(path) == "busy"
     with locked(path, "busy"):
-        assert path.read_text() == ""
+        assert path.read_text() == MARK
         monkeypatch.setattr(fcntl, "flock", refuse)
         monkeypatch.setattr(lock, "SECONDS_TO_SAY_WHO", 0.0)
         assert "is there already" in refusal(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 import shutil
@@ -229,7 +230,7 @@ def test_runs_that_are_not_complete_are_marked_wherever_they_are_averaged(broken
     row = TableRow("both", summaries)
     assert cells(row)[0] == "both (1 of 2 failed)"
     assert notes([row]).endswith("Not complete, and taken as far as they went: both (1 of 2 failed).")
-    assert csv_table([row]).splitlines()[1].endswith(",1")
+    assert next(csv.DictReader(csv_table([row]).splitlines()))["not_complete"] == "1"
     assert "Not complete" not in notes([TableRow("one", summaries[:1])])
     alone = read_results(broken_off / "alone")
     assert cells(TableRow("alone", [one.digest.summary for one in alone.runs]))[0] == "alone (unfinished)"
