@@ -123,18 +123,21 @@ def statement_of(
             '"auto" or "server"'
         )
     client = level == "client"
+    at_server = not (client and secure and wanted != "server")
+    # On several antennas, whose samples the server sees, all arrive with strengths of their own.
+    apart = link == "analog" and at_server and settings.antennas.count > 1
     unknown_before = link == "analog" and settings.privacy.gains == "public" and beta_tells(settings)
     return Statement(
         level=level,
         sampling=SELECTIONS[settings.selection.kind].sampling if client else "without_replacement",
         selected=settings.run.selected,
         devices=settings.run.devices,
-        observer="third_party" if client and secure and wanted != "server" else "server",
+        observer="server" if at_server else "third_party",
         delta=settings.delta,
         tail=settings.csi_tail if client else 0.0,
         accountant=settings.privacy.accountant,
         # Whoever is not heard, or arrives with less than others, pays less than is accounted.
-        attained=alike(settings, link) and (not client or settings.privacy.csi_error == "realised"),
+        attained=alike(settings, link) and not apart and (not client or settings.privacy.csi_error == "realised"),
         gains=settings.privacy.gains,
         granted=client and (is_granted(settings, link, own_noise) or (calibrated and unknown_before)),
         memory=memory and client,

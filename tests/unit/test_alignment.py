@@ -268,6 +268,14 @@ def test_what_else_may_tell_is_granted(overrides: tuple[str, ...]) -> None:
     assert not cell.statement.attained
 
 
+def test_the_server_at_several_antennas_has_no_lower_bound() -> None:
+    """All arrive with beta in the sum, and each with a norm of its own at the antennas."""
+    server = ("privacy.observer=server", "channel.fading=rayleigh")
+    assert cell_of(*server).statement.attained
+    assert not cell_of(*server, "antennas.count=4").statement.attained
+    assert cell_of("channel.fading=rayleigh", "antennas.count=4").statement.attained
+
+
 def test_no_claim_is_refuted_by_rounds_in_which_devices_were_silent() -> None:
     """All 50 devices are in every round, and none is heard in more than some 18 of 60: the claim for the run holds,
     though not by a figure that counts them as heard."""
