@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airfl.privacy.accountants import accountant
-from airfl.privacy.accountants.bins import binned, on_lattice
+from airfl.privacy.accountants.bins import Bins, on_lattice
 from airfl.privacy.bounds import epsilon, least
 from airfl.privacy.events import (
     NOTHING,
@@ -80,8 +80,7 @@ class PrivacyLedger:
         self._poisson = accountant("auto", "add_remove")
         self._view = View(statement)
         self._pending: list[Event] = []
-        self._entered: dict[Event, int] = {}
-        self._many = False
+        self._entered = Tally(FEW)
         self._binomial = False
         self._one_round = functools.lru_cache(maxsize=256)(self._figure)
 
@@ -89,7 +88,7 @@ class PrivacyLedger:
     def released(self) -> Composed:
         """Everything entered and composed so far, as the observer sees it; of many different rounds something that
         gives away no more, in bins."""
-        return Composed(tuple(self._entered.items()))
+        return self._entered.event
 
     def of_one_round(self, event: Event, disclosure: Disclosure | None = None) -> float:
         """Tight epsilon of such a round by itself, of whoever pays most; nothing is entered."""
@@ -141,11 +140,7 @@ class PrivacyLedger:
     def _composed(self) -> tuple[float, float]:
         statement, rounds, self._pending = self.statement, self._pending, []
         seen = self._view.more()
-        for event, times in seen.parts:
-            self._entered[event] = self._entered.get(event, 0) + times
-        if self._many or len(self._entered) > FEW:
-            self._many = True
-            self._entered = dict(binned(self.released, COARSE_BINS, upwards=True).parts)
+        self._entered.add(seen)
         self._own.compose(self._rounded(seen))
         if self._binomial:
             return self._own.epsilon(self._delta), math.nan
@@ -156,7 +151,7 @@ class PrivacyLedger:
 
     def _rounded(self, event: Event) -> Event:
         """Where there are many different rounds."""
-        return on_lattice([event], LATTICE) if self._many else event
+        return on_lattice([event], LATTICE) if self._entered.many else event
 
     def _at_least(self, own: float) -> float:
         """What a pair of neighbours pays for certain."""
@@ -181,8 +176,8 @@ class View:
         self._participation = Participation(statement.devices)
         self._new: dict[Event, int] = {}
         self._followed = followed(statement.devices).tolist()
-        self._paid: list[dict[Event, int]] = [{} for _ in self._followed]
-        self._named: dict[int, dict[Event, int]] = {}
+        self._paid = [Tally(MOST_FOLLOWED) for _ in self._followed]
+        self._named: dict[int, Tally] = {}
         self._discloses = False
 
     def enter(self, event: Event, devices: NDArray[np.int64] | None, disclosure: Disclosure | None) -> None:
@@ -208,8 +203,9 @@ class View:
         """Of some devices what they paid, one of which is likely to have paid most; released: of all rounds."""
         if not self._discloses:
             return [released]
-        likely = [max(paid, key=_weight, default={}) for paid in (self._paid, self._named.values())]
-        return [Composed(tuple(paid.items())) for paid in likely if paid]
+        paid = [[tally.event for tally in tallies] for tallies in (self._paid, self._named.values())]
+        likely = [max(events, key=_weight, default=NOTHING) for events in paid]
+        return [event for event in likely if event.parts]
 
     def at_least(self, released: Event, delta: float) -> float:
         """What a pair of neighbours pays for certain, a lower bound on epsilon; nan where no such pair is known."""
@@ -219,28 +215,51 @@ class View:
     def _follow(self, event: Event, disclosure: Disclosure) -> None:
         """Some devices, and whoever is named: of these what they paid by name, which is no more than all they did."""
         for device in disclosure.named.tolist():
-            _count(self._named.setdefault(device, {}), event)
+            self._named.setdefault(device, Tally(MOST_FOLLOWED)).add(event)
         hidden = self._statement.of_round(event, coarser(disclosure, self._statement.devices, upwards=True))
         for device, paid, is_hidden in zip(self._followed, self._paid, disclosure.hidden.tolist(), strict=True):
             if is_hidden:
-                _count(paid, hidden)
+                paid.add(hidden)
             elif device in disclosure.named:
-                _count(paid, event)
+                paid.add(event)
 
 
-def _count(counts: dict[Event, int], event: Event) -> None:
-    counts[event] = counts.get(event, 0) + 1
-    if len(counts) > MOST_FOLLOWED:
-        coarse = binned(Composed(tuple(counts.items())), COARSE_BINS, upwards=True)
-        counts.clear()
-        for part, times in coarse.parts:
-            counts[part] = counts.get(part, 0) + times
+class Tally:
+    """Releases and how often each came: as they are while there are few different ones, in bins of their noise, each
+    counted as the one with most, from then on. An event that costs no more than all of them."""
+
+    def __init__(self, few: int) -> None:
+        self._few = few
+        self._counts: dict[Release, int] = {}
+        self._bins: Bins | None = None
+
+    @property
+    def many(self) -> bool:
+        """Whether there have been more than a few different releases."""
+        return self._bins is not None
+
+    @property
+    def event(self) -> Composed:
+        """Everything added."""
+        return Composed(tuple(self._counts.items())) if self._bins is None else self._bins.event
+
+    def add(self, event: Event) -> None:
+        """Enter an event."""
+        if self._bins is not None:
+            self._bins.add(event)
+            return
+        for release, count in releases(event):
+            self._counts[release] = self._counts.get(release, 0) + count
+        if len(self._counts) > self._few:
+            bins = Bins(COARSE_BINS, upwards=True)
+            bins.add(self.event)
+            self._bins, self._counts = bins, {}
 
 
-def _weight(paid: dict[Event, int]) -> float:
+def _weight(paid: Event) -> float:
     """By which one device is known to have paid more than another: no more than a choice of who is accounted."""
     total = 0.0
-    for release, count in releases(Composed(tuple(paid.items()))):
+    for release, count in releases(paid):
         if isinstance(release, NonPrivate):
             return math.inf
         rate = release.rate if isinstance(release, Sampled) else 1.0

@@ -33,11 +33,35 @@ def binned(event: Event, width: float, upwards: bool = False) -> Composed:
     Epsilon falls with noise, so that the one bounds the event's epsilon from above, the other from below. Equal
     releases stay as they are.
     """
-    bins: dict[tuple[object, int], dict[Release, int]] = {}
-    for release, count in releases(event):
-        members = bins.setdefault(_bin(release, width), {})
-        members[release] = members.get(release, 0) + count
-    return Composed(tuple((_counted_as(members, upwards), sum(members.values())) for members in bins.values()))
+    bins = Bins(width, upwards)
+    bins.add(event)
+    return bins.event
+
+
+class Bins:
+    """Releases as they come, in the bins of `binned`; to add one takes the same time however many there are."""
+
+    def __init__(self, width: float, upwards: bool) -> None:
+        self._width, self._upwards = width, upwards
+        self._bins: dict[tuple[object, int], tuple[Release, int]] = {}
+
+    def add(self, event: Event, times: int = 1) -> None:
+        """Enter an event so many times."""
+        for release, count in releases(event, times):
+            key = _bin(release, self._width)
+            member, before = self._bins.get(key, (release, 0))
+            self._bins[key] = self._counted_as(member, release), before + count
+
+    @property
+    def event(self) -> Composed:
+        """Everything added."""
+        return Composed(tuple(self._bins.values()))
+
+    def _counted_as(self, one: Release, other: Release) -> Release:
+        if one == other:
+            return one
+        noise = [noise_of(release).noise_multiplier for release in (one, other)]
+        return other if (noise[1] > noise[0]) == self._upwards else one
 
 
 def on_lattice(events: Iterable[Event], width: float, upwards: bool = False) -> Composed:
@@ -62,12 +86,6 @@ def _bin(release: Release, width: float) -> tuple[object, int]:
     if isinstance(without_sample(release), Binomial | NonPrivate):
         return release, 0
     return with_noise(release, 1.0), math.floor(math.log(noise_of(release).noise_multiplier) / width)
-
-
-def _counted_as(members: dict[Release, int], upwards: bool) -> Release:
-    if len(members) == 1:
-        return next(iter(members))
-    return (max if upwards else min)(members, key=lambda release: noise_of(release).noise_multiplier)
 
 
 def _rounded(release: Release, width: float, upwards: bool) -> Release:
