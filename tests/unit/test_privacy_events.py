@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airfl.errors import UserError
-from airfl.privacy.accountants.bins import binned, distinct, on_lattice
+from airfl.privacy.accountants.bins import Bins, binned, distinct, on_lattice
 from airfl.privacy.binomial import Quantised, cpsgd_epsilon
 from airfl.privacy.binomial_release import BinomialRelease
 from airfl.privacy.bounds import epsilon
@@ -34,7 +34,7 @@ from airfl.privacy.events import (
     with_noise,
 )
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
-from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.ledger import PrivacyLedger, Tally
 from airfl.privacy.release import ClientRelease
 from airfl.privacy.statement import Level, Observer, Statement, statement_of
 from airfl.selection import Sampling
@@ -214,6 +214,44 @@ def test_bins_keep_apart_what_is_different() -> None:
     kept = parts(on_lattice(events, 0.5))
     assert sum(kept.values()) == len(kept) == len(events)
     assert kept[BINOMIAL] == kept[NonPrivate()] == 1
+
+
+@repeatable
+@given(multipliers, st.floats(1e-3, 0.5), st.booleans())
+def test_bins_that_are_filled_one_by_one_are_those_of_all_at_once(
+    several: list[float], width: float, upwards: bool
+) -> None:
+    """Each bin by its own definition: all that share a step of the logarithm count as their least or largest."""
+    filled = Bins(width, upwards)
+    for one in several:
+        filled.add(PoissonSampled(0.1, Gaussian(one)), 2)
+    members: dict[int, list[float]] = {}
+    for one in several:
+        members.setdefault(math.floor(math.log(one) / width), []).append(one)
+    wanted: Counter[Release] = Counter()
+    for bin_ in members.values():
+        wanted[PoissonSampled(0.1, Gaussian((max if upwards else min)(bin_)))] += 2 * len(bin_)
+    assert parts(filled.event) == wanted
+
+
+@repeatable
+@given(multipliers, st.integers(0, 5))
+def test_a_tally_keeps_few_releases_as_they_are_and_many_in_bins_that_cost_no_more(
+    several: list[float], few: int
+) -> None:
+    tally = Tally(few)
+    for one in several:
+        tally.add(Gaussian(one))
+    kept, given_ = parts(tally.event), Counter(map(Gaussian, several))
+    assert tally.many == (len(given_) > few)
+    if not tally.many:
+        assert kept == given_
+        return
+    louder, quieter = (
+        np.sort([noise_of(one).noise_multiplier for one in found.elements()]) for found in (given_, kept)
+    )
+    assert len(louder) == len(quieter)
+    assert np.all(quieter >= louder)
 
 
 # --- statements and ledgers ------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ beyond the window of a transform comes back into it at the other end; Chernoff's
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -89,8 +90,7 @@ def planned(parts: Sequence[Counted], delta: float, side: Side, fineness: float 
             told = [(_logs(_on_grid(pair, grid, deviations, side)[2]), times) for pair, times in parts]
             tilt = _best_tilt(told, delta, tilt * _NEARBY)
         deviation = _deviation(told, tilt)
-        shifts = _STEPS * math.sqrt(2 * BEYOND) / deviation
-        bottom, top = _around(told, tilt, shifts)
+        bottom, top, shifts = _around(told, tilt, _STEPS * math.sqrt(2 * BEYOND) / deviation)
         width = max(top - bottom, deviation) * GROWTH
         if not grid:
             wanted = min(deviation / math.sqrt(count) / fineness, COARSE, width / SMALLEST_WINDOW)
@@ -114,11 +114,15 @@ def _deviation(told: Sequence[Told], tilt: float) -> float:
     return math.sqrt(max(float(before - 2 * here + after), 1e-30)) / (0.01 * tilt)
 
 
-def _around(told: Sequence[Told], tilt: float, shifts: Array) -> tuple[float, float]:
-    """What all but e^-BEYOND of the tilted loss lies between, by Chernoff's bound."""
+def _around(told: Sequence[Told], tilt: float, shifts: Array) -> tuple[float, float, Array]:
+    """What all but e^-BEYOND of the tilted loss lies between, by Chernoff's bound; and the shifts that give it, with
+    their neighbours, among which the best will be when more has been entered."""
     here = float(_summed(told, np.array([tilt]))[0])
     more, less = _summed(told, tilt + shifts) - here, here - _summed(told, tilt - shifts)
-    return float(np.nanmax((less - BEYOND) / shifts)), float(np.nanmin((more + BEYOND) / shifts))
+    bottoms, tops = (less - BEYOND) / shifts, (more + BEYOND) / shifts
+    best = np.array([np.nanargmax(bottoms), np.nanargmin(tops)])
+    near = np.unique(np.clip(np.add.outer([-1, 0, 1], best), 0, len(shifts) - 1))
+    return float(np.nanmax(bottoms)), float(np.nanmin(tops)), shifts[near]
 
 
 def _summed(told: Sequence[Told], tilts: Array) -> Array:
@@ -138,8 +142,8 @@ class Composition:
         self.plan, self.side = plan, side
         frequencies = plan.size // 2 + 1
         self._spectrum: NDArray[np.complex128] = np.ones(frequencies, dtype=np.complex128)
-        self._largest = np.zeros(frequencies)
-        self._log_size = np.zeros(frequencies)
+        # Of the spectrum, its absolute value and what that is at most, with every factor's error.
+        self._size, self._largest = np.ones(frequencies), np.ones(frequencies)
         self._tilts = np.concatenate([[plan.tilt], plan.tilt + plan.shifts, plan.tilt - plan.shifts])
         self._cumulants = np.zeros(len(self._tilts))
         self._infinite = 0.0
@@ -151,13 +155,12 @@ class Composition:
         """Whether the plan does for these releases, too."""
         most = 2 * MOST_ATOMS * self.plan.grid
         reaches = (pair.reach(self.plan.deviations) for pair, _ in parts)
-        return all(high - low <= most for low, high in reaches) and (
-            self._weight + self._weight_of(parts) <= GROWTH * self.plan.weight
-        )
+        if any(high - low > most for low, high in reaches):
+            return False
+        return self._weight + self._weight_of(parts) <= GROWTH * self.plan.weight
 
     def _weight_of(self, parts: Sequence[Counted]) -> float:
-        told = [(_told_coarsely(pair, self.plan.deviations), times) for pair, times in parts]
-        return float(_summed(told, np.array([self.plan.tilt]))[0])
+        return math.fsum(times * _weight(pair, self.plan.deviations, self.plan.tilt) for pair, times in parts)
 
     def add(self, parts: Sequence[Counted]) -> None:
         """Enter releases."""
@@ -170,11 +173,10 @@ class Composition:
             tilted = np.exp(log_masses + self.plan.tilt * losses - cumulants[0])
             places = indices[found.masses > 0] % self.plan.size
             transform = fft.rfft(np.bincount(places, weights=tilted, minlength=self.plan.size))
-            size = np.maximum(np.abs(transform), 1e-300)
-            angle = np.remainder(times * np.angle(transform), 2 * math.pi)
-            self._spectrum *= np.exp(times * np.log(size)) * np.exp(1j * angle)
-            self._log_size += times * np.log(size)
-            self._largest += times * np.log(size + self._rounding)
+            size = np.abs(transform)
+            self._spectrum *= transform if times == 1 else _power(transform, size, times)
+            self._size *= size**times
+            self._largest *= (size + self._rounding) ** times
             self._cumulants += times * cumulants
             self._infinite += times * found.infinite
             self._offset += times * offset
@@ -190,7 +192,7 @@ class Composition:
         """Tilted masses of the window, and what each may be off by."""
         if self._masses is None:
             size = self.plan.size
-            error = np.exp(self._largest) - np.exp(self._log_size) * (1 - self._rounding)
+            error = self._largest - self._size * (1 - self._rounding)
             masses = np.roll(fft.irfft(self._spectrum, size), -(self._start % size))
             self._masses = masses, 2 * float(error.sum()) / size
         return self._masses
@@ -264,6 +266,12 @@ class Composition:
         return found * (1 + DIGITS if above else 1 - DIGITS)
 
 
+def _power(transform: NDArray[np.complex128], size: Array, times: int) -> NDArray[np.complex128]:
+    """The power by logarithm and angle, which keeps the digits that a power of complex numbers loses."""
+    angle = np.remainder(times * np.angle(transform), 2 * math.pi)
+    return np.asarray(size**times * np.exp(1j * angle))
+
+
 def _told_coarsely(pair: Pair, deviations: float) -> tuple[Array, Array]:
     """Losses and the logarithms of their masses, off to either side: for planning."""
     losses = pair.spread(deviations, COARSE_POINTS)
@@ -271,6 +279,12 @@ def _told_coarsely(pair: Pair, deviations: float) -> tuple[Array, Array]:
     masses = -np.diff(larger)
     kept = masses > 0
     return ((losses[1:] + losses[:-1]) / 2)[kept], np.log(masses[kept] / masses.sum())
+
+
+@functools.lru_cache(maxsize=256)
+def _weight(pair: Pair, deviations: float, tilt: float) -> float:
+    """log E e^(tilt loss), told coarsely."""
+    return float(_cumulants(_told_coarsely(pair, deviations), np.array([tilt]))[0])
 
 
 def _logs(found: Atoms) -> tuple[Array, Array]:

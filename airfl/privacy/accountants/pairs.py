@@ -107,7 +107,7 @@ class Pair:
         """Losses by which the pair is told coarsely: those of places around both means, and their opposites."""
         places = np.linspace(-deviations, deviations, points)
         inner = self.mu * (np.concatenate([places, places + self.mu]) - self.mu / 2)
-        losses = np.array([self._loss(float(one)) for one in inner])
+        losses = self._losses(inner)
         low, high = self.reach(deviations)
         beyond = high + SMALL * (high - low)  # where the largest loss there is may be an atom
         every = np.unique(np.concatenate([[0.0, -SMALL * high, low, high, beyond], losses, -losses]))
@@ -119,11 +119,13 @@ class Pair:
 
     def _loss(self, inner: float) -> float:
         """log(1 - q + q e^inner)."""
-        if inner > LARGE:
-            return inner + math.log(self.rate)
+        return float(self._losses(np.array([inner]))[0])
+
+    def _losses(self, inner: Array) -> Array:
         if self.rate == 1:
             return inner
-        return math.log1p(self.rate * math.expm1(inner))
+        near = np.log1p(self.rate * np.expm1(np.minimum(inner, LARGE)))
+        return np.where(inner > LARGE, inner + math.log(self.rate), near)
 
 
 def _delta(epsilon: Array, mu: float) -> Array:
