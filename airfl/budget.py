@@ -14,19 +14,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.cell import (
-    Cell,
-    Opening,
-    build_cell,
-    build_ledger,
-    noise_multiplier,
-    open_round,
-    paper_cost_mb,
-    release_event,
-    worst_round_epsilon,
-)
+from airfl.building import build_cell
+from airfl.cell import Cell, build_ledger, noise_multiplier, paper_cost_mb, release_event, worst_round_epsilon
 from airfl.config import Settings
 from airfl.memory import store_bytes
+from airfl.opening import Opening, open_round
 from airfl.privacy.release import RecordRelease
 from airfl.schemes import equal_weights, nominal_samples
 from airfl.server import mean_weights

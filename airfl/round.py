@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.cell import Cell, Opening, disclosure_again, noise_multiplier, open_round, release_event
+from airfl.cell import Cell, noise_multiplier, release_event
 from airfl.computation import Computation
 from airfl.config import Settings
 from airfl.finite import check_losses, check_model, keep_finite
@@ -20,6 +20,7 @@ from airfl.local.engines.table import THREADS_OF_THEIR_OWN
 from airfl.local.evaluation import evaluate
 from airfl.local.flat import FlatModel
 from airfl.local.work import Trainer
+from airfl.opening import Opening, disclosure_again, open_round
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.record import Record, record_evaluation, record_exchange, record_privacy
 from airfl.selection import Memory

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from airfl.allocation import keep_freed_memory
-from airfl.cell import build_cell, build_ledger
+from airfl.building import build_cell
+from airfl.cell import build_ledger
 from airfl.checkpoint import (
     Saved,
     about_run,

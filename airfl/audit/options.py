@@ -56,7 +56,7 @@ def check_audit(settings: Settings, options: Options) -> None:
     """UserError for settings that cannot be audited so; reads no data and needs no torch."""
     import numpy as np
 
-    from airfl.cell import build_cell
+    from airfl.building import build_cell
     from airfl.schemes import nominal_samples
     from airfl.tasks.models import MODELS
 

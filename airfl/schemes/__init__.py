@@ -67,7 +67,7 @@ def fitted(settings: Settings) -> Settings:
 
 def check_recipe(settings: Settings) -> None:
     """UserError if scheme or radio cannot be built from these settings; needs neither data nor torch."""
-    from airfl.cell import build_cell
+    from airfl.building import build_cell
     from airfl.tasks.models import MODELS
 
     dimension = MODELS[settings.task.model].parameters

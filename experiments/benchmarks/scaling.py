@@ -82,8 +82,8 @@ def measure(point: Point) -> Cost:
     import torch
     from torch import nn
 
-    from airfl.cell import open_round
     from airfl.config import Settings
+    from airfl.opening import open_round
     from airfl.round import State, run_round
     from airfl.simulation import world_of
     from airfl.tasks.partition import Partition

@@ -16,8 +16,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.cell import Cell, Opening, build_cell, open_round
+from airfl.building import build_cell
+from airfl.cell import Cell
 from airfl.config import load_settings
+from airfl.opening import Opening, open_round
 from airfl.stages import Batch
 from airfl.uplinks import LinkReport
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import erfc
 
-from airfl.cell import open_round
+from airfl.opening import open_round
 from airfl.uplinks import AnalogUplink
 from channel_effects.drawing import ERROR, dots, label, line, panels, quote
 from channel_effects.rounds import FIXED, WIDE, cell_of, errors, messages, sent

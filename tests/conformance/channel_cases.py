@@ -13,8 +13,10 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from airfl.cell import Cell, Opening, build_cell, open_round
+from airfl.building import build_cell
+from airfl.cell import Cell
 from airfl.errors import UserError
+from airfl.opening import Opening, open_round
 from airfl.selection import SELECTIONS
 from airfl.stages import Batch
 from airfl.uplinks import Link, Reception, Terms

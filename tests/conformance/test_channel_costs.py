@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from airfl.cell import Cell, open_round
+from airfl.cell import Cell
+from airfl.opening import open_round
 from airfl.streams import Streams
 from tests.conformance.channel_cases import DIMENSION, LIGHT, Case, cell_of, each_case, messages_of, send
 

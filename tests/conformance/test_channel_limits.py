@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from airfl.cell import open_round
+from airfl.opening import open_round
 from airfl.stages import Batch, open_encoder
 from channels.antennas import COMBINERS
 from channels.power import POLICIES

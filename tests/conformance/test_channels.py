@@ -10,7 +10,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from airfl.cell import Cell, open_round
+from airfl.cell import Cell
+from airfl.opening import open_round
 from airfl.radio.parts import csi_parameters, grid_of
 from airfl.selection import SELECTIONS
 from airfl.streams import Purpose

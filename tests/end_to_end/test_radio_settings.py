@@ -20,8 +20,10 @@ from scipy.io import savemat
 
 import airfl.simulation
 from airfl.budget import Budget, link_budget
-from airfl.cell import build_cell, noise_multiplier, open_round
+from airfl.building import build_cell
+from airfl.cell import noise_multiplier
 from airfl.config import Settings
+from airfl.opening import open_round
 from airfl.server import mean_weights
 from airfl.simulation import Run, run
 from airfl.streams import Purpose, Streams

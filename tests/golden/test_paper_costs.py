@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from airfl.cell import build_cell, paper_cost_mb
+from airfl.building import build_cell
+from airfl.cell import paper_cost_mb
 from airfl.config import Settings, load_rows
 from airfl.schemes import nominal_samples
 from airfl.tasks.models import MODELS

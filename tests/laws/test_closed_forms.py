@@ -22,7 +22,9 @@ from scipy.integrate import quad
 from scipy.linalg import hadamard
 from scipy.special import exp1
 
-from airfl.cell import Cell, Opening, build_cell, open_round
+from airfl.building import build_cell
+from airfl.cell import Cell
+from airfl.opening import Opening, open_round
 from airfl.stages import Batch, open_encoder
 from airfl.uplinks import Reception
 from channels.digital import capacity_cost

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from airfl.cell import build_cell, open_round
+from airfl.building import build_cell
+from airfl.opening import open_round
 from airfl.stages import Batch
 from tests.conftest import small_settings
 

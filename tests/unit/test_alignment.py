@@ -12,10 +12,12 @@ from scipy.stats import norm
 
 from airfl import link_budget, load_settings
 from airfl.budget import opened_rounds
+from airfl.building import build_cell
 from airfl.calculator import privacy_of
-from airfl.cell import Cell, build_cell, disclosure_again, noise_multiplier
+from airfl.cell import Cell, noise_multiplier
 from airfl.config import Settings
 from airfl.errors import UserError
+from airfl.opening import disclosure_again
 from airfl.privacy.ledger import PrivacyLedger, coarser
 from airfl.privacy.statement import Statement
 from airfl.uplinks.disclosure import Disclosure

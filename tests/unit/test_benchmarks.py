@@ -14,8 +14,9 @@ import pytest
 import torch
 from torch import nn
 
-from airfl.cell import build_cell, open_round
+from airfl.building import build_cell
 from airfl.local.work import GradientEstimate, LocalSgd, PerturbedSgd
+from airfl.opening import open_round
 from airfl.profile import STAGES
 from airfl.schemes import link_of, scheme
 from airfl.schemes.names import SCHEME_NAMES

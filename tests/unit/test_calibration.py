@@ -11,10 +11,12 @@ import pytest
 from dp_accounting import pld
 
 from airfl.budget import link_budget
+from airfl.building import build_cell
 from airfl.calculator import privacy_of, unmet
-from airfl.cell import build_cell, noise_multiplier, open_round
+from airfl.cell import noise_multiplier
 from airfl.config import Settings
 from airfl.errors import UserError
+from airfl.opening import open_round
 from airfl.privacy.calibration import (
     SMALLEST,
     run_epsilon,

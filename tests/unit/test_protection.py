@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import j0
 
-from airfl.cell import build_cell, noise_multiplier, open_round
+from airfl.building import build_cell
+from airfl.cell import noise_multiplier
 from airfl.config import Settings
+from airfl.opening import open_round
 from airfl.privacy.events import Gaussian
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from airfl.budget import link_budget
-from airfl.cell import Cell, Opening, build_cell, noise_multiplier, open_round
+from airfl.building import build_cell
+from airfl.cell import Cell, noise_multiplier
 from airfl.choice import round_costs
 from airfl.config import Settings
 from airfl.errors import UserError
+from airfl.opening import Opening, open_round
 from airfl.privacy.accountants import accountant
 from airfl.privacy.events import Event, Gaussian, NonPrivate
 from airfl.privacy.gaussian import gaussian_epsilon

@@ -7,10 +7,12 @@ import math
 import numpy as np
 import pytest
 
+from airfl.building import build_cell
 from airfl.calculator import privacy_of
-from airfl.cell import build_cell, build_ledger, noise_multiplier, open_round
+from airfl.cell import build_ledger, noise_multiplier
 from airfl.config import Settings
 from airfl.errors import UserError
+from airfl.opening import open_round
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.simulation import run
 from tests.conftest import small_settings

@@ -12,8 +12,8 @@ import torch
 from scipy import stats
 
 import airfl.round
-from airfl.cell import open_round
 from airfl.finite import keep_finite
+from airfl.opening import open_round
 from airfl.round import State, World, exchange, run_round
 from airfl.simulation import build_world
 from airfl.stages import Batch, Clip, ErrorFeedback, GaussianNoise, RandK, Stage, open_encoder

@@ -1,0 +1,162 @@
+"""Settings made into a cell: scheme, radio and powers fitted to one another, refused where they do not go together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.cell import Cell
+from airfl.choice import check_energy_budget
+from airfl.config import Settings
+from airfl.errors import AlignmentError, UserError
+from airfl.opening import open_round
+from airfl.privacy.release import ClientRelease
+from airfl.privacy.statement import Statement, statement_of
+from airfl.radio import build_radio, check_radio, check_size
+from airfl.schemes import fitted, link_of, scheme
+from airfl.schemes.recipe import LinkKind, Problem, Recipe
+from airfl.selection import SELECTIONS
+from airfl.stages import ErrorFeedback, MessageBound, bound_after
+from airfl.streams import Streams
+from channels.selective import SELECTIVE_MODELS
+
+Array = NDArray[np.float64]
+
+# Standard deviation on an entry that single precision carries.
+LARGEST_NOISE = 1e20
+# Rounds by which ways of settling beta are compared.
+ROUNDS_TO_COMPARE = 8
+# By how much the next way, which takes more knowledge of the channels, has to be better.
+WORTH_IT = 1.1
+# Of the formulas: below them they have no digits left.
+SMALLEST_EPSILON, SMALLEST_DELTA = 1e-10, 1e-100
+
+
+def build_cell(settings: Settings, dimension: int, weights: Array, samples: int = 1) -> Cell:
+    """The cell of these settings for a model of d = `dimension` parameters; weights: of the devices' updates, [N];
+    samples: m, of the device that has fewest."""
+    settings = fitted(settings)
+    if settings.power.alignment == "auto":
+        return _best_aligned(settings, dimension, weights, samples)
+    check_radio(settings)
+    if settings.delta < SMALLEST_DELTA:
+        raise UserError(f"privacy.delta: at least {SMALLEST_DELTA:g} is wanted, not {settings.delta:g}; give more")
+    if settings.privacy.epsilon < SMALLEST_EPSILON:
+        given = settings.privacy.epsilon
+        raise UserError(f"privacy.epsilon: at least {SMALLEST_EPSILON:g} is wanted, not {given:g}; give more")
+    streams = Streams(settings.run.seed)
+    link = link_of(settings)
+    recipe = scheme(settings.scheme.name).build(Problem(settings, dimension, link, float(weights.max()), samples))
+    bound = bound_after(recipe.stages, dimension)
+    _check_recipe(settings, recipe, bound, link)
+    radio = build_radio(settings, streams)
+    # Orthogonal devices sit anywhere in the band, however short a message is.
+    frame = radio.frame(bound.entries if link == "analog" else max(bound.entries, 2 * radio.grid.used_subcarriers))
+    hears = SELECTIONS[settings.selection.kind].hears
+    rows = (settings.selection.candidates or settings.run.devices) if hears else settings.run.selected
+    if link == "analog" and settings.power.alignment == "population":
+        rows = settings.run.devices
+    check_size(settings, bound.entries, rows, frame.blocks)
+    cell = Cell(
+        settings=settings,
+        streams=streams,
+        radio=radio,
+        dimension=dimension,
+        link=link,
+        recipe=recipe,
+        bound=bound,
+        frame=frame,
+        power_limits=radio.power_limits(dimension),
+        weights=weights,
+        samples=samples,
+        statement=_statement(settings, recipe, bound, link),
+    )
+    check_energy_budget(cell)
+    return cell
+
+
+def _best_aligned(settings: Settings, dimension: int, weights: Array, samples: int) -> Cell:
+    """The cell with power.alignment = "auto" settled: by the selected devices, unless the account grants the observer
+    who they were, so that the noise it asks for may be dearer than a beta that does not tell."""
+
+    def aligned(alignment: str) -> Cell:
+        return build_cell(settings.resolved(power={"alignment": alignment}), dimension, weights, samples)
+
+    best = aligned("sample")
+    if not (best.recipe.calibrated and best.statement.granted and best.statement.sampled and best.link == "analog"):
+        return best
+    for alignment in ("schedule", "population"):
+        try:
+            other = aligned(alignment)
+        except AlignmentError:
+            continue  # this scheme, policy or radio has no such beta
+        if _signal_over_noise(other) > _signal_over_noise(best) + np.log(WORTH_IT):
+            best = other
+    return best
+
+
+def _signal_over_noise(cell: Cell) -> float:
+    """Of the decoded mean: the share of the selected devices that is heard over the noise on an entry, mean of the
+    logarithm over rounds after the run's last one, whose samples tell nothing of those that are drawn in it. Replayed
+    gains may end with the run: there its own first rounds are looked at."""
+    rounds = cell.settings.run.rounds
+    replayed = range(min(rounds, ROUNDS_TO_COMPARE))
+    logs = []
+    for index in replayed if cell.radio.replay else range(rounds, rounds + ROUNDS_TO_COMPARE):
+        report = open_round(cell, index, cell.memory).link.at_bound()
+        heard = float(report.devices.active.sum()) / cell.settings.run.selected
+        noise = np.hypot(report.noise_std, cell.bound.noise_std * report.own_noise_gain)
+        logs.append(np.log(heard / noise) if heard and noise else -np.inf)
+    return float(np.mean(logs))
+
+
+def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> Statement:
+    memory = any(isinstance(stage, ErrorFeedback) for stage in recipe.stages)
+    # Noise that is not Gaussian is the devices' own, too.
+    own_noise = bound.noise_std > 0 or not isinstance(recipe.release, ClientRelease)
+    statement = statement_of(settings, recipe.release.level, link, recipe.calibrated, memory, own_noise)
+    bounded = link == "analog" and bound.noise_std > 0 and _own_noise_is_bounded(settings)
+    # What memories tell of samples is an upper bound, too: no neighbours are known that pay for all of it.
+    attained = recipe.release.attained and not bounded and not statement.remembered
+    return replace(statement, attained=statement.attained and attained)
+
+
+def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> None:
+    if recipe.public_data and not settings.task.public_samples:
+        raise UserError(
+            f"task.public_samples: scheme {settings.scheme.name!r} chooses coordinates on public data; give how many "
+            "training samples are public (given: 0)"
+        )
+    if bound.noise_std and SELECTIONS[settings.selection.kind].sampling == "poisson":
+        raise UserError(
+            f"selection.kind: devices of scheme {settings.scheme.name!r} bring the noise, so that its sum would tell "
+            'how many a Poisson sample has; take "uniform"'
+        )
+    if bound.noise_std > LARGEST_NOISE:
+        raise UserError(
+            f"privacy.epsilon: the noise of scheme {settings.scheme.name!r} would have a standard deviation of "
+            f"{bound.noise_std:.3g} on an entry, which single precision does not carry (at most {LARGEST_NOISE:g}); "
+            "raise privacy.epsilon, or lower scheme.noise_multiplier or local.clip_norm"
+        )
+    if settings.run.non_finite == "clip" and not recipe.local.clips_update:
+        raise UserError(
+            f"run.non_finite: scheme {settings.scheme.name!r} clips no update that 'clip' could bound; take 'stop' or "
+            "'drop'"
+        )
+    backs_off = settings.power.peak_db is not None and settings.power.peak == "back-off"
+    if link == "analog" and np.isinf(bound.peak) and (backs_off or settings.power.strict):
+        raise UserError(
+            f"power.{'peak' if backs_off else 'strict'}: a message with the device's own noise has no largest norm to "
+            f"keep to (scheme {settings.scheme.name!r}); take {'power.peak = clip' if backs_off else 'false'}"
+        )
+    if link == "analog" and np.isinf(bound.rms):
+        raise UserError(f"scheme.link: messages of scheme {settings.scheme.name!r} have no bound to set a power by")
+
+
+def _own_noise_is_bounded(settings: Settings) -> bool:
+    """Whether less of the devices' own noise may be counted than arrives over an analog link: over coefficients that
+    differ the least counts, and against the server often only a device's own."""
+    # At the antennas, or under phases that are not known, the others' noise is not counted.
+    return settings.channel.fading in SELECTIVE_MODELS or settings.privacy.observer == "server"
