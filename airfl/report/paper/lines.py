@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Numbers = NDArray[np.float64]
-MARKED = 8  # markers on a long curve
+MARKED = 12  # markers on a long curve
 WIDE = 10.0  # from where on an axis is logarithmic
 
 LABELS = {
