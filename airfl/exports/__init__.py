@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,7 +73,7 @@ def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None
     said = []
     for file, folder in traces:
         _check_target(folder, form)
-        with open_trace(file, cache=False) as trace:
+        with open_trace(file, cache=False) as trace, _of_a_trace(file, to):
             form.check(trace)
             status, left_out = str(trace.attrs["status"]), form.left_out(trace)
             if status != "complete":
@@ -83,11 +84,26 @@ def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None
                 said.append(f"{file}: {left_out}")
     written = []
     for file, folder in traces:
-        with open_trace(file, cache=False) as trace:
+        with open_trace(file, cache=False) as trace, _of_a_trace(file, to):
             written += _write(form, under_true_names(trace), folder)
     for sentence in said:
         say(sentence)
     return written
+
+
+@contextmanager
+def _of_a_trace(file: Path, to: str) -> Iterator[None]:
+    """What a format does not find, or finds to be another thing, is the file's fault: nothing of it is believed, and
+    only what tables need is looked at when it is opened."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        what = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise UserError(
+            f"{file}: cannot be exported to {to}, as it lacks what airfl writes ({what}); run it again"
+        ) from error
 
 
 def _check_target(folder: Path, form: Format) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from airfl.cli import app
 from airfl.errors import UserError
+from airfl.exports import export
 from airfl.results import read_results
 from airfl.results.digest import DIGEST_NAME, _checksum, digest_of, keep
 from airfl.simulation import run
@@ -152,6 +153,38 @@ def test_what_a_few_bytes_stand_for_is_looked_at_first(bomb: str, finished: Path
     with pytest.raises(UserError) as raised:
         open_trace(path)
     assert line in str(raised.value)
+
+
+def without_version(file: h5py.File) -> None:
+    del file.attrs["airfl_version"]
+
+
+def without_sent_symbols(file: h5py.File) -> None:
+    del file["tx_symbols"]
+
+
+def without_packing(file: h5py.File) -> None:
+    settings = json.loads(file.attrs["config"])
+    del settings["grid"]
+    file.attrs["config"] = json.dumps(settings)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "to"), [(without_version, "channel"), (without_sent_symbols, "sigmf"), (without_packing, "sigmf")]
+)
+def test_an_export_that_finds_less_than_a_trace_has_says_so(
+    lacking: Callable[[h5py.File], None], to: str, finished: Path, tmp_path: Path
+) -> None:
+    """Tables need little of a trace, and so does opening one; a format may need more."""
+    path = tmp_path / "trace.h5"
+    path.write_bytes(unsealed(finished.read_bytes()))
+    with h5py.File(path, "a") as file:
+        lacking(file)
+    seal(path)
+    wanted = rf"trace.h5: cannot be exported to {to}, as it lacks .*Error: .*; run it again"
+    with pytest.raises(UserError, match=wanted):
+        export(path, to, tmp_path / "out")
+    assert not [file for file in (tmp_path / "out").glob("**/*") if file.is_file()]
 
 
 def test_signals_that_no_file_of_that_size_can_hold_are_not_asked_for(finished: Path, tmp_path: Path) -> None:
