@@ -97,16 +97,13 @@ class Cell:
     # Of the whole population, so computed once: a round costs what its own devices cost.
 
     @cached_property
-    def entry_limits(self) -> Array:
-        """P_i/d, the energy of an entry of a whole update, over the energy unit, [N]."""
-        return self.power_limits / self.dimension
-
-    @cached_property
     def element_power(self) -> Array:
-        """The same of a resource element; in physical units the transmit power on it, [N]."""
-        if not self.radio.physical:
-            return self.entry_limits
-        return self.power_limits / self.radio.grid.elements_for(self.dimension)
+        """Mean energy of a resource element of a whole update at the limit P_i, over the energy unit, [N]: in physical
+        units the transmit power on it; in normalised ones P_i/d, and twice that where two entries of an analog link
+        share it."""
+        if self.radio.physical or self.link == "analog":
+            return self.power_limits / self.radio.grid.elements_for(self.dimension)
+        return self.power_limits / self.dimension
 
     @cached_property
     def largest_weight(self) -> float:

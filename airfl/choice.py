@@ -70,7 +70,7 @@ def _without_hearing(cell: Cell, round_index: int, devices: Ids) -> Choice:
 
 def _known(cell: Cell, round_index: int, devices: Ids) -> tuple[Ids, Knowledge]:
     """The channels of these devices, of those whose channel is finite where others are left out."""
-    knowledge = cell.radio.know(round_index, devices, cell.frame, cell.entry_limits[devices])
+    knowledge = cell.radio.know(round_index, devices, cell.frame, cell.element_power[devices])
     finite = knowledge.finite
     if finite.all():
         return devices, knowledge
@@ -84,7 +84,7 @@ def round_costs(cell: Cell) -> Array:
     ratio = 1.0 if settings.power_limit == "round_energy" else cell.bound.entries / cell.dimension
     everyone = np.arange(settings.run.devices)
     shape = (1, 1, *radio.response_shape(cell.frame))
-    pilots = radio.pilots(shape, everyone, everyone, cell.entry_limits).energy
+    pilots = radio.pilots(shape, everyone, everyone, cell.element_power).energy
     return np.asarray(cell.power_limits * ratio * _worst_fade(cell) * radio.energy_unit + pilots)
 
 
@@ -119,6 +119,7 @@ def gains(knowledge: Knowledge) -> Array:
 
 
 def rates(cell: Cell, devices: Ids, knowledge: Knowledge) -> Array:
-    """log2(1 + SNR) of a device at its power limit, bit/s/Hz, [devices]."""
-    element_power = cell.power_limits[devices] / cell.dimension
-    return np.asarray(np.log2(1 + gains(knowledge) ** 2 * element_power / cell.radio.noise_std**2))
+    """log2(1 + SNR) of a device at its power limit, over the noise N_0 = 2 sigma_0^2 of a complex element, bit/s/Hz,
+    [devices]."""
+    snr = gains(knowledge) ** 2 * cell.element_power[devices] / (2 * cell.radio.noise_std**2)
+    return np.asarray(np.log2(1 + snr))

@@ -72,7 +72,7 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
         dimension=cell.dimension,
         divisor=float(divisor),
         fades=radio.fades,
-        pilots=radio.pilots(knowledge.estimate.response.shape, candidates, rows, cell.entry_limits),
+        pilots=radio.pilots(knowledge.estimate.response.shape, candidates, rows, cell.element_power),
         energy_unit=radio.energy_unit,
         streams=cell.streams,
         round_index=round_index,
@@ -98,7 +98,7 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
 def _everybody(cell: Cell, terms: Terms) -> Terms | None:
     """The terms of all devices; where some channel is not finite None, or those of the others if they set beta."""
     everyone = np.arange(cell.settings.run.devices)
-    knowledge = cell.radio.know(terms.round_index, everyone, cell.frame, cell.entry_limits)
+    knowledge = cell.radio.know(terms.round_index, everyone, cell.frame, cell.element_power)
     finite = knowledge.finite
     if not finite.all():
         if not cell.everybody_sets_beta:

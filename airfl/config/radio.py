@@ -126,7 +126,7 @@ class CsiSettings(Section):
     estimation: Literal["perfect", "ls", "mmse"] = Field("perfect", description="from pilots, by which estimator")
     pilots: Count = Field(1, description="L, pilot symbols a device sends for each coefficient")
     pilot_snr_db: Decibels | None = Field(
-        None, description="energy of a pilot over sigma0^2; default P_i/d, what an entry has"
+        None, description="energy of a pilot over sigma0^2; default what a resource element of data has"
     )
     delay_s: ScaleOrZero = Field(0.0, description="from estimation to transmission: ageing by channel.speed_m_s")
     phase_bits: int = Field(0, ge=0, le=16, description="of the quantised feedback; 0 = not quantised")
@@ -185,10 +185,11 @@ class PowerSettings(Section):
         "selected", description="the sum is divided by the selected, the expected senders, or those that send"
     )
     peak_db: Decibels | None = Field(
-        None, description="largest energy of an entry over the mean P_i/d, in dB; default no peak limit"
+        None,
+        description="largest energy of a resource element over its mean at the limit, in dB; default no peak limit",
     )
     peak: Literal["back-off", "clip"] = Field(
-        "back-off", description="keep to the peak limit by a smaller beta, or clip entries (and record how many)"
+        "back-off", description="keep to the peak limit by a smaller beta, or clip elements (and record how many)"
     )
 
     @field_validator("max_snr_db", "tx_power_dbm")

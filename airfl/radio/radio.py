@@ -138,29 +138,29 @@ class Radio:
             return ChannelState(self._selective(round_index, devices, frame))
         return ChannelState(self._flat(self.law, round_index, devices, frame))
 
-    def know(self, round_index: int, devices: Ids, frame: Frame, entry_limits: Array) -> Knowledge:
-        """The channel as it is and as it is known. entry_limits: P_i/d of these devices: a pilot's energy, unless
-        csi.pilot_snr_db says otherwise."""
+    def know(self, round_index: int, devices: Ids, frame: Frame, element_power: Array) -> Knowledge:
+        """The channel as it is and as it is known. element_power: of these devices on a resource element of data, and
+        so of a pilot, unless csi.pilot_snr_db says otherwise."""
         state = self.channel(round_index, devices, frame)
-        noise = 2 * self.noise_std**2 / self.pilot_energy(entry_limits)
+        noise = 2 * self.noise_std**2 / self.pilot_energy(element_power)
         knowledge = perfect_knowledge(state, self.mean_power[devices], noise)
         parameters = self.csi
         if self.waveform is not None:  # offsets happen in the waveform itself
             parameters = replace(parameters, timing_offset_s=0.0, frequency_offset_hz=0.0)
         return impair(knowledge, parameters, frame, impairment_draws(self.streams, round_index, devices))
 
-    def pilot_energy(self, entry_limits: Array) -> Array:
+    def pilot_energy(self, element_power: Array) -> Array:
         """Of one pilot, over the energy unit, [devices]."""
         snr = self.settings.csi.pilot_snr_db
         if snr is None:
-            return entry_limits
-        return np.full(len(entry_limits), float(db_to_linear(snr)) * self.noise_std**2)
+            return element_power
+        return np.full(len(element_power), float(db_to_linear(snr)) * self.noise_std**2)
 
-    def pilots(self, shape: tuple[int, ...], estimated: Ids, rows: Ids, entry_limits: Array) -> PilotCost:
+    def pilots(self, shape: tuple[int, ...], estimated: Ids, rows: Ids, element_power: Array) -> PilotCost:
         """What the pilots cost. shape: of a response; estimated: ids of everybody whose channel was estimated; rows:
-        who of them was selected; entry_limits: P_i/d, [N]."""
+        who of them was selected; element_power: on a resource element of data, [N]."""
         elements, sent = pilots_charged(self.csi, len(estimated), int(np.prod(shape[2:])))
-        energy = sent * self.pilot_energy(entry_limits[estimated]) * self.energy_unit
+        energy = sent * self.pilot_energy(element_power[estimated]) * self.energy_unit
         return PilotCost(elements, energy[rows], float(energy.sum() - energy[rows].sum()) if elements else 0.0)
 
     def response_shape(self, frame: Frame) -> tuple[int, int]:

@@ -86,7 +86,7 @@ PER_ROUND = (
     _per_round("compute_time_s", "s", "of local computation, the slowest device; 0 where it is not charged"),
     _per_round("energy_j", NORMALISED, "transmit energy of all devices"),
     _per_round("heard", "1", "devices whose message arrived", "i8"),
-    _per_round("clipped_share", "1", "of the entries of all devices, those cut to the peak limit"),
+    _per_round("clipped_share", "1", "of the resource elements of all devices, those cut to the peak limit"),
     _per_round("papr_db", "dB", "largest peak-to-average power ratio of a waveform symbol; nan where none is made"),
     _per_round("waveform_clipped_share", "1", "of the waveforms' samples, those clipped"),
     _per_round(

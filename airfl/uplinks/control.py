@@ -33,7 +33,7 @@ Alignment = Literal["sample", "population", "schedule"]
 class Control:
     """Of one round. combiner: a, [antennas, blocks, subcarriers]; estimate: a^H hhat_i; precoders: b_i; both [devices,
     blocks, subcarriers]; weights: share of entries on each coefficient; decoder: what a received entry is multiplied
-    by, both [blocks, subcarriers]; clip_energy: peak limits [devices] if entries are cut to them."""
+    by, both [blocks, subcarriers]; clip_energy: peak limits [devices] if elements are cut to them."""
 
     combiner: NDArray[np.complex128]
     estimate: Response
@@ -49,8 +49,8 @@ class PowerControl:
     """The rules. policy: a name of `POLICIES`, parameters: its own; limit: what P_i bounds; noise_std: sigma_0;
     privacy_bound: the largest beta that privacy allows, inf where it does not matter; divide_by: selected, expected or
     active devices; combining: a name of `COMBINERS`; strict: keep to the limit in every round; peak_db: largest energy
-    of an entry over P_i/d, None for no peak limit; peak: how it is kept to; alignment: see `Alignment`; scheduled: the
-    beta of a schedule, within the privacy bound."""
+    of a resource element over its mean at the limit, None for no peak limit; peak: how it is kept to; alignment: see
+    `Alignment`; scheduled: the beta of a schedule, within the privacy bound."""
 
     policy: str
     parameters: PolicyParameters
@@ -145,7 +145,7 @@ class PowerControl:
             plan = back_off(plan, terms.peak_norms, limits)
         peaks = None
         if self.peak_db is not None:
-            peaks = terms.power_limits / terms.dimension * db_to_linear(self.peak_db)
+            peaks = terms.element_power * db_to_linear(self.peak_db)
             if self.peak == "back-off":
                 plan, peaks = back_off(plan, terms.peak_norms, peaks), None
         turned = known.conj() / np.maximum(np.abs(known), np.finfo(np.float32).tiny)

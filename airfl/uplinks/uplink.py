@@ -40,13 +40,13 @@ class Terms:
     knowledge: the channel as it is and as it is known; frame: the resource elements of the message; power_limits: P_i;
     rms_norms: sqrt(E||m_i||^2) bounds; peak_norms: bounds on ||m_i|| in any round; weights included, all [r]. weights:
     of the mean, [r]; message: what is known of one; entries: m; dimension: d; ids: of the devices, [r]; element_power:
-    transmit energy of a device on a resource element when it sends over the whole band, [r]; divisor: what the sum is
-    divided by to give the mean (r, or qN under Poisson sampling); fades: of the fading law, where they are known;
-    pilots: what the knowledge has cost; energy_unit: energy of a resource element of unit power (1 in normalised units,
-    the symbol duration in physical ones); device: where the messages are; record: keep signals; multipath: taps behind
-    the response, where the waveform is modulated; own_noise: by it the devices' own noise is larger than `message` has
-    it (rms_norms have it in them); population: the same of all devices, where beta follows from them or tells of who
-    was selected among them, None elsewhere.
+    mean transmit energy of a device on a resource element when it sends over the whole band at its limit, [r]; divisor:
+    what the sum is divided by to give the mean (r, or qN under Poisson sampling); fades: of the fading law, where they
+    are known; pilots: what the knowledge has cost; energy_unit: energy of a resource element of unit power (1 in
+    normalised units, the symbol duration in physical ones); device: where the messages are; record: keep signals;
+    multipath: taps behind the response, where the waveform is modulated; own_noise: by it the devices' own noise is
+    larger than `message` has it (rms_norms have it in them); population: the same of all devices, where beta follows
+    from them or tells of who was selected among them, None elsewhere.
     """
 
     knowledge: Knowledge

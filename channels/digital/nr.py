@@ -22,8 +22,9 @@ def nr(task: DigitalTask, own: OwnElements) -> Demand:
 
     The MCS has the largest transport block among those whose first transmission fails, by the known channel, with
     probability `target_error` at most (the lowest in the table where none does). A block that fails is sent again whole
-    and combined with what was received: the effective SINR of transmission j is j times the first's, and a block that
-    fails in j fails in all before. When to repeat costs no time: other blocks are sent meanwhile.
+    and combined with what was received: by transmission j the SINR of every subcarrier is j times what it was, of which
+    the effective SINR is taken, and a block that fails in j fails in all before. When to repeat costs no time: other
+    blocks are sent meanwhile.
     """
     asked = task.parameters
     table = error_table(asked.table)
@@ -31,10 +32,10 @@ def nr(task: DigitalTask, own: OwnElements) -> Demand:
     data = DATA_SYMBOLS * slots * own.subcarriers
     choice = _adapt(own, data, asked.table, asked.target_error)
     sizes = transport_blocks(data, table.indices[choice], asked.table)
-    sinr = effective_sinr(own, own.true, table.betas[choice])
-    times = np.arange(1, asked.transmissions + 1)
+    betas = table.betas[choice]
+    combined = [effective_sinr(own, times * own.true, betas) for times in range(1, asked.transmissions + 1)]
     code_block = nr_block_error_rate(
-        table.indices[choice][:, None], sinr[:, None] * times, sizes.code_block_bits[:, None], asked.table
+        table.indices[choice][:, None], np.stack(combined, axis=1), sizes.code_block_bits[:, None], asked.table
     )
     error = _any_of(code_block, sizes.code_blocks[:, None])
     bits = task.bits.astype(float)

@@ -1,4 +1,4 @@
-"""Peak limits: what a device may spend on a single entry, beside what it may spend in a round."""
+"""Peak limits: what a device may spend on a single resource element, beside what it may spend in a round."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 from channels.power.plan import Array, PowerPlan
 
 
-def back_off(plan: PowerPlan, entry_bounds: Array, peak_energies: Array) -> PowerPlan:
-    """Lower beta, and every amplitude with it, until no entry can exceed a device's peak limit.
+def back_off(plan: PowerPlan, element_bounds: Array, peak_energies: Array) -> PowerPlan:
+    """Lower beta, and every amplitude with it, until no resource element can exceed a device's peak limit.
 
-    entry_bounds: largest |entry| of device i's message; peak_energies: limit on |b_i entry|^2; both [devices]. The
-    limit holds in the worst case, an entry at its bound on the coefficient with the largest amplitude. A plan with one
+    element_bounds: largest modulus that an entry of device i's message, or two that share an element, can have, which
+    is never above the norm of the whole; peak_energies: limit on |b_i element|^2; both [devices]. The limit holds in
+    the worst case, an element at its bound on the coefficient with the largest amplitude. A plan with one
     beta for all coefficients keeps one; otherwise each coefficient is lowered by itself. Contributions keep their
     proportions, so what was aligned stays so. Where anything is lowered the power bound is the one that binds.
 
@@ -21,9 +22,9 @@ def back_off(plan: PowerPlan, entry_bounds: Array, peak_energies: Array) -> Powe
     """
     if not np.all(peak_energies > 0):
         raise ValueError(f"a peak limit of {np.min(peak_energies):g} lets nothing be sent: give one above 0")
-    if not np.all(np.isfinite(entry_bounds)):
+    if not np.all(np.isfinite(element_bounds)):
         raise ValueError("a peak limit cannot be kept by entries without a bound: clip the entries first")
-    peaks = plan.amplitudes * (entry_bounds / np.sqrt(peak_energies))[:, None, None]
+    peaks = plan.amplitudes * (element_bounds / np.sqrt(peak_energies))[:, None, None]
     shared = tuple(axis for axis, length in enumerate(plan.coefficient.shape) if length == 1)
     excess = peaks.max(axis=0, initial=0.0).max(axis=shared, keepdims=True)
     if np.all(excess <= 1):

@@ -64,7 +64,7 @@ def _pilots(axis: Axes) -> list[str]:
     for number, (name, overrides) in enumerate(kinds.items()):
         reports = [_at_bound((*overrides, "csi.estimation=mmse", f"csi.pilots={count}")) for count in pilots]
         shares = [100 * np.mean([one.pilot_elements / one.use.resource_elements for one in each]) for each in reports]
-        # A pilot has the energy P_i/d, 20 dB over sigma_0^2.
+        # A pilot has the energy of an element, P_i/d: 20 dB over sigma_0^2.
         energy = [
             100 * np.mean([100 * one.pilot_elements / one.devices.energy.sum() for one in each]) for each in reports
         ]

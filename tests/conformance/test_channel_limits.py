@@ -29,6 +29,9 @@ from tests.rounds import a_round
 
 Array = NDArray[np.float64]
 
+WHOLE = {"real": DIMENSION, "iq": (DIMENSION + 1) // 2}
+"""Resource elements of an update that is sent as it is."""
+
 
 def spike_energies(kept: Kept, peak: float, elements: int | None = None) -> Array:
     """Energies of messages that are one entry of that size, on every element in turn (or the first ones), [elements,
@@ -94,14 +97,14 @@ def test_the_budget_is_the_mean_over_masks_and_starts(case: Case, packing: str) 
 @pytest.mark.parametrize("packing", ["real", "iq"])
 @pytest.mark.parametrize("peak", ["back-off", "clip"])
 def test_no_element_exceeds_its_peak_limit(case: Case, packing: str, peak: str) -> None:
-    """3 dB over P_i/d on every element, for one entry that is the whole message: the worst there is. It meets
-    every subcarrier. What is cut is recorded, and backing off cuts nothing."""
+    """3 dB over the mean, P_i over the elements of a whole update, on every element, for one entry that is the whole
+    message: the worst there is. It meets every subcarrier. What is cut is recorded, and backing off cuts nothing."""
     half = ("scheme.name=pfels", "scheme.ratio=0.5", "privacy.epsilon=inf", f"grid.packing={packing}")
     kept = Kept(cell_of(case, *half, "power.peak_db=3", f"power.peak={peak}"))
     cell, elements = kept.cell, kept.cell.frame.elements
     assert cell.bound.peak > 1.4 * cell.bound.rms
     cut = spike_energies(kept, cell.bound.peak, min(elements, 9))
-    allowed = kept.terms.power_limits / cell.dimension * 10**0.3
+    allowed = kept.terms.power_limits / WHOLE[packing] * 10**0.3
     assert (cut <= allowed * (1 + 1e-5)).all()
 
     loose = Kept(cell_of(case, *half))
@@ -128,7 +131,7 @@ def test_the_record_holds_elements_as_they_were_cut(fading: str, packing: str) -
     assert reception.signals is not None
     assert reception.report.clipped_share > 0
     power = np.abs(reception.signals.tx.astype(np.complex128)) ** 2
-    allowed = cell.power_limits[opening.devices] / cell.dimension * 10**-0.3
+    allowed = cell.power_limits[opening.devices] / WHOLE[packing] * 10**-0.3
     np.testing.assert_allclose(power.sum(axis=1), reception.report.devices.energy, rtol=1e-5)
     assert (power.max(axis=1) <= allowed * (1 + 1e-5)).all()
 

@@ -165,8 +165,8 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
     assert signals.tx.dtype == np.complex64
     assert signals.tx.shape == (len(opening.devices), cell.frame.elements)
     tx = signals.tx.astype(np.complex128)
-    unit, terms = cell.radio.energy_unit, cell.power_limits[opening.devices] / cell.dimension
-    pilots = report.pilot_elements / max(len(opening.devices), 1) * cell.radio.pilot_energy(terms) * unit
+    unit, own = cell.radio.energy_unit, cell.element_power[opening.devices]
+    pilots = report.pilot_elements / max(len(opening.devices), 1) * cell.radio.pilot_energy(own) * unit
     np.testing.assert_allclose(report.devices.energy, (np.abs(tx) ** 2).sum(axis=1) * unit + pilots, rtol=1e-5)
 
     factors = np.sqrt(cell.power_limits[opening.devices]) / cell.bound.rms

@@ -351,7 +351,7 @@ def test_pilots_are_charged_by_hand() -> None:
 
 
 def test_a_pilot_is_as_strong_as_the_data_unless_it_is_said() -> None:
-    """P_i/d each: in J, 0.2 W over 60 subcarriers for a symbol of 71.4 us."""
+    """As much as an element of data: in J, 0.2 W over 60 subcarriers for a symbol of 71.4 us; else P_i/d."""
     settings, budget = only_pilots(PHYSICAL, "power.tx_power_dbm=23.0", "grid.subcarriers=60", RAYLEIGH)
     by_hand = 2 * 100 * 10**-0.7 / 60 * 1e-3 / 14
     assert budget.energy_j == pytest.approx(by_hand, rel=1e-9)

@@ -189,6 +189,46 @@ def test_combined_transmissions_fail_together() -> None:
         assert abs(sent.mean() - mean) <= 5 * sent.std() / math.sqrt(n) + 1e-6
 
 
+@pytest.mark.parametrize(("mcs", "shortfall_db"), [(7, 0.72), (20, 0.88), (25, 1.27)])
+def test_combined_transmissions_add_up_on_every_subcarrier(mcs: int, shortfall_db: float) -> None:
+    """Chase combining of j transmissions over subcarriers of SNR gamma_k has j gamma_k on each, and the effective SINR
+    of these is less than j times that of the gamma_k, here by so many dB at j = 2: 24 subcarriers that fade as Rayleigh
+    does (quantiles of the exponential law). n = 40,000 blocks; transmissions of all of them are n (1 + P_1 + P_2), each
+    term within 5 of its standard errors."""
+    width, n = 24, 40_000
+    profile = -np.log1p(-(np.arange(width) + 0.5) / width)[None, :]
+    beta = float(error_table(1).betas[error_table(1).indices.tolist().index(mcs)])
+    size = transport_blocks(13 * width, mcs, 1)
+    assert size.code_blocks == 1
+
+    def effective(snr: Array) -> float:
+        return -beta * math.log(np.exp(-snr / beta).mean())
+
+    def failing(snr: float) -> float:
+        return float(nr_block_error_rate(mcs, snr, size.code_block_bits, 1))
+
+    # Where the second transmission fails half of the time, and a flat channel known so that this MCS is chosen.
+    scales = np.geomspace(0.05, 500, 4000)
+    true = scales[np.argmax([failing(effective(2 * s * profile)) < 0.5 for s in scales])] * profile
+    known = scales[np.argmax([failing(s) <= 0.1 for s in scales])]
+    first, second = failing(effective(true)), failing(effective(2 * true))
+    assert 10 * math.log10(2 * effective(true) / effective(2 * true)) == pytest.approx(shortfall_db, abs=0.01)
+    assert failing(2 * effective(true)) < 0.1 < 0.45 < second < 0.55
+    sent = []
+    for transmissions in (2, 3):
+        done = send(
+            DigitalTask(
+                np.array([n * int(size.bits)]), np.full((1, width), known), true, np.array([float(width)]), 1.0, width,
+                True, math.inf, DigitalParameters(error_model="nr", transmissions=transmissions),
+                lambda count: np.random.default_rng(7).random((1, count)),
+            )
+        )  # fmt: skip
+        assert done.rate[0] * 14 * width == int(size.bits)
+        sent.append(done.resource_elements[0] / (14 * width))
+    assert abs(sent[0] - n * (1 + first)) <= 5 * math.sqrt(n * first * (1 - first)) + 1
+    assert abs(sent[1] - sent[0] - n * second) <= 5 * math.sqrt(n * second * (1 - second))
+
+
 def same_size(mcs: int, bits: int) -> bool:
     return int(transport_blocks(156, mcs, 1).bits) == bits
 

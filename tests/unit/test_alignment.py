@@ -150,14 +150,16 @@ def test_the_population_takes_the_least_of_all() -> None:
     of_sample = cell_of(*overrides)
     for opening, other in zip(opened_rounds(cell), opened_rounds(of_sample), strict=True):
         report = opening.link.at_bound()
-        everyone = cell.radio.know(0, np.arange(1000), cell.frame, cell.entry_limits)
+        everyone = cell.radio.know(0, np.arange(1000), cell.frame, cell.element_power)
         assert len(everyone.estimate.response) == 1000
         assert report.devices.active.all()
         assert report.alignment_coefficient <= other.link.at_bound().alignment_coefficient
         assert report.pilot_elements > 10 * other.link.at_bound().pilot_elements
     index = 3
     opening = list(opened_rounds(cell))[index]
-    gains = np.abs(cell.radio.know(index, np.arange(1000), cell.frame, cell.entry_limits).estimate.response[:, 0, 0, 0])
+    gains = np.abs(
+        cell.radio.know(index, np.arange(1000), cell.frame, cell.element_power).estimate.response[:, 0, 0, 0]
+    )
     reach = gains * np.sqrt(cell.power_limits) / cell.bound.rms
     assert opening.link.at_bound().alignment_coefficient == pytest.approx(reach.min(), rel=1e-12)
     assert opening.link.at_bound().power_bound_binding

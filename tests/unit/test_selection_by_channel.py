@@ -160,9 +160,10 @@ def test_proportional_fair_takes_the_largest_rate_over_mean_rate() -> None:
 
 
 def test_mean_rates_of_three_rounds_by_hand(tmp_path: Path) -> None:
-    """R <- (1 - 1/W) R + rate/W for those served, (1 - 1/W) R for the others, rate = log2(1 + |h|^2 P/(d sigma0^2)).
+    """R <- (1 - 1/W) R + rate/W for those served, (1 - 1/W) R for the others, rate = log2(1 + |h|^2 P/(d N_0)),
+    N_0 = 2 sigma0^2.
 
-    Two of three devices, W = 4, 7 dB (5.0119), so that the rates of gains 1, 2, .5 are 2.5878, 4.3963, 1.1705.
+    Two of three devices, W = 4, 10 dB over sigma0^2, so that the rates of gains 1, 2, .5 are 2.5850, 4.3923, 1.1699.
     """
     path = tmp_path / "gains.h5"
     gains = np.array([[1.0, 2.0, 0.5], [0.5, 1.0, 2.0], [2.0, 0.5, 1.0]])
@@ -174,13 +175,13 @@ def test_mean_rates_of_three_rounds_by_hand(tmp_path: Path) -> None:
         "run.rounds=3",
         "selection.kind=proportional-fair",
         "selection.window=4",
-        "power.max_snr_db=7",
+        "power.max_snr_db=10",
         "channel.noise_std=3",
         "channel.fading=replay",
         f"channel.replay_file={path}",
     )
-    rate = {gain: math.log2(1 + gain**2 * 10**0.7) for gain in (0.5, 1.0, 2.0)}
-    assert rate[1.0] == pytest.approx(2.5878, abs=5e-5)
+    rate = {gain: math.log2(1 + gain**2 * 10 / 2) for gain in (0.5, 1.0, 2.0)}
+    assert rate[1.0] == pytest.approx(2.5850, abs=5e-5)
     memory = cell.memory
     np.testing.assert_array_equal(memory.mean_rate, [0, 0, 0])
     # Nobody was served: the two largest rates. Then device 2, never served, and of 0 and 1 the larger ratio,
@@ -374,7 +375,7 @@ def test_all_candidates_are_charged_for_their_pilots(kind: str, heard: int, fadi
 
 
 def test_pilots_at_the_devices_own_power_are_charged_to_each() -> None:
-    """By default a pilot has the energy P_i/d, and limits differ."""
+    """By default a pilot has the energy of an element, P_i/d under real packing, and limits differ."""
     cell = cell_of("selection.kind=best-k", "csi.estimation=ls", "power.max_snr_db=[0.0, 20.0]")
     opening = open_round(cell, 0, cell.memory)
     opening.link.send(Batch(torch.zeros(3, 20), torch.ones(3)), slice(0, 3))

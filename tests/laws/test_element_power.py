@@ -1,0 +1,181 @@
+"""What a resource element has at a device's limit: peak limits, pilots and the rate of a selection are set against it.
+
+Written out by hand from the settings: in physical units the transmit power over the used subcarriers, under either
+packing; in normalised ones P_i/d = SNR sigma_0^2 an entry, so twice that where two entries share an element.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy.special import erfc
+
+from airfl.building import build_cell
+from airfl.cell import Cell
+from airfl.opening import Opening, open_round
+from airfl.stages import Batch
+from airfl.uplinks import Reception
+from tests.conftest import small_settings
+
+Array = NDArray[np.float64]
+
+BOLTZMANN = 1.380649e-23
+DEVICES = 10
+SUBCARRIERS = 48
+ENTRIES = 4000  # 84 or 42 symbols of 48 subcarriers, the last one filled in part
+SYMBOL_S = 1e-3 / 14
+UNITS = ["normalised", "physical"]
+PACKINGS = ["real", "iq"]
+
+
+def cell_of(units: str, packing: str, *overrides: str, gain: float = 1.0) -> Cell:
+    """Ten devices with this |h|, all in every round, messages of norm sqrt(ENTRIES); 13 dB an entry, or 20 dBm."""
+    if units == "physical":
+        radio: tuple[str, ...] = ("channel.units=physical", "power.tx_power_dbm=20")
+    else:
+        radio = ("power.max_snr_db=13", "channel.noise_std=3", "channel.min_gain=1e-12", "channel.max_gain=1e12")
+    settings = small_settings(
+        f"run.devices={DEVICES}",
+        f"run.selected={DEVICES}",
+        "scheme.name=wfl-p",
+        f"local.clip_norm={math.sqrt(ENTRIES)!r}",
+        "channel.fading=fixed",
+        f"channel.mean_gain={gain!r}",
+        f"grid.subcarriers={SUBCARRIERS}",
+        f"grid.packing={packing}",
+        *radio,
+        *overrides,
+    )
+    return build_cell(settings, ENTRIES, np.ones(DEVICES))
+
+
+def element_energy(units: str, packing: str) -> float:
+    """By hand: 0.1 W over 48 subcarriers, or 13 dB over sigma_0^2 = 9 for each entry."""
+    if units == "physical":
+        return 0.1 / SUBCARRIERS
+    return 10**1.3 * 9 * (2 if packing == "iq" else 1)
+
+
+def complex_noise(units: str) -> float:
+    """N_0: k_B 290 K F 15 kHz, with the noise figure of the settings; 2 sigma_0^2."""
+    if units == "physical":
+        return BOLTZMANN * 290 * 10**0.7 * 15e3
+    return 2 * 9.0
+
+
+def sent(cell: Cell, messages: Array) -> tuple[Opening, Reception]:
+    opening = open_round(cell, 0, cell.memory)
+    opening.link.send(Batch(torch.tensor(messages, dtype=torch.float32), torch.ones(DEVICES)), slice(0, DEVICES))
+    return opening, opening.link.close()
+
+
+# --- peak limits ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("units", UNITS)
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("peak_db", [0.0, 3.0, 6.0])
+def test_the_share_of_gaussian_elements_that_is_cut(units: str, packing: str, peak_db: float) -> None:
+    """The energy of an element is over kappa times its mean with probability 2 Q(sqrt(kappa)) where it holds a real
+    Gaussian entry and e^-kappa where it holds two: n = 40,000 or 20,000 elements, within 5 standard errors. At 3 dB
+    that is 13.6% of the I/Q elements. What is left has kappa times the element's energy at most, and reaches it."""
+    kappa = 10 ** (peak_db / 10)
+    cell = cell_of(units, packing, f"power.peak_db={peak_db}", "power.peak=clip", "trace.signals=true")
+    _, reception = sent(cell, np.random.default_rng(5).standard_normal((DEVICES, ENTRIES)))
+    elements = ENTRIES if packing == "real" else ENTRIES // 2
+    law = erfc(math.sqrt(kappa / 2)) if packing == "real" else math.exp(-kappa)
+    share = reception.report.clipped_share
+    assert abs(share - law) < 5 * math.sqrt(law * (1 - law) / (DEVICES * elements))
+    assert reception.signals is not None
+    power = np.abs(reception.signals.tx.astype(np.complex128)) ** 2
+    assert power.max() == pytest.approx(kappa * element_energy(units, packing), rel=1e-5)
+    assert (np.isclose(power, power.max(), rtol=1e-5)).mean() == pytest.approx(share, abs=2e-4)
+
+
+@pytest.mark.parametrize("units", UNITS)
+@pytest.mark.parametrize("peak_db", [0.0, 3.0, 6.0])
+def test_the_error_of_cut_iq_elements(units: str, peak_db: float) -> None:
+    """Of complex Gaussian elements of mean energy 1, E(|x| - sqrt(kappa))^2 over those that are cut is
+    e^-kappa - sqrt(pi kappa) erfc(sqrt(kappa)); without noise that is the error of a sum over the sum's power.
+    n = 20,000 elements, within 5 standard errors."""
+    kappa = 10 ** (peak_db / 10)
+    messages = np.random.default_rng(6).standard_normal((DEVICES, ENTRIES))
+    cell = cell_of(
+        units, "iq", f"power.peak_db={peak_db}", "power.peak=clip", "channel.noise=false", "trace.signals=true"
+    )
+    _, reception = sent(cell, messages)
+    assert reception.signals is not None
+    given = (messages[:, 0::2] + 1j * messages[:, 1::2]) * math.sqrt(element_energy(units, "iq") / 2)
+    missing = np.abs(np.abs(given) - np.abs(reception.signals.tx)) ** 2 / element_energy(units, "iq")
+    law = math.exp(-kappa) - math.sqrt(math.pi * kappa) * erfc(math.sqrt(kappa))
+    assert abs(missing.mean() - law) < 5 * missing.std() / math.sqrt(missing.size)
+
+
+@pytest.mark.parametrize("units", UNITS)
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_a_whole_message_on_one_element_backs_off_to_the_peak(units: str, packing: str) -> None:
+    """beta^2 C^2 = kappa times the energy of an element, kappa below the number of elements: of a message that is one
+    entry at the norm C every element has just that."""
+    kappa = 10**1.5
+    cell = cell_of(units, packing, "power.peak_db=15", "trace.signals=true", gain=0.25)
+    message = np.zeros((DEVICES, ENTRIES))
+    message[:, 8] = math.sqrt(ENTRIES)
+    opening, reception = sent(cell, message)
+    assert reception.signals is not None
+    power = np.abs(reception.signals.tx.astype(np.complex128)) ** 2
+    np.testing.assert_allclose(power.max(axis=1), kappa * element_energy(units, packing), rtol=1e-5)
+    beta = opening.link.at_bound().alignment_coefficient
+    assert beta**2 * ENTRIES == pytest.approx(kappa * element_energy(units, packing) * 0.25**2, rel=1e-9)
+    assert reception.report.clipped_share == 0
+
+
+# --- pilots ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("units", UNITS)
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_a_pilot_has_what_an_element_of_data_has(units: str, packing: str) -> None:
+    """In the account, and in the noise of a least squares estimate, hhat - h ~ CN(0, N_0/E): n = 10 devices of 48
+    coefficients in 30 rounds, |CN|^2 within 5 standard errors of its mean."""
+    energy, unit = element_energy(units, packing), SYMBOL_S if units == "physical" else 1.0
+    elements = ENTRIES if packing == "real" else ENTRIES // 2
+    data = open_round(cell_of(units, packing), 0, cell_of(units, packing).memory).link.at_bound().devices.energy
+    np.testing.assert_allclose(data, elements * energy * unit, rtol=1e-9)
+
+    gain = 1.0 if units == "normalised" else 1e-6
+    cell = cell_of(units, packing, "csi.estimation=ls", "channel.fading=tapped-line", gain=gain)
+    # With a threshold that nobody reaches all are listened to and nothing but pilots is sent.
+    nobody = ("selection.kind=threshold", "selection.min_gain=1e9")
+    listening = cell_of(units, packing, "csi.estimation=ls", "channel.fading=tapped-line", *nobody, gain=gain)
+    charged = open_round(listening, 0, listening.memory).link.at_bound().energy_of_others
+    assert charged == pytest.approx(DEVICES * SUBCARRIERS * energy * unit, rel=1e-9)
+
+    found = []
+    for t in range(30):
+        opening = open_round(cell, t, cell.memory)
+        found.append(np.abs(opening.estimate.response - opening.channel.response) ** 2)
+    law = complex_noise(units) / energy
+    assert np.shape(found) == (30, DEVICES, 1, 1, SUBCARRIERS)
+    assert abs(np.mean(found) / law - 1) < 5 / math.sqrt(np.size(found))
+
+
+# --- the rate of proportional-fair selection -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("units", UNITS)
+@pytest.mark.parametrize("packing", PACKINGS)
+def test_the_rate_that_selection_remembers(units: str, packing: str) -> None:
+    """log2(1 + |h|^2 E/N_0) bit/s/Hz of a complex element of energy E: after one round with a window of 4 a device that
+    was served has a quarter of it."""
+    gain = 0.1 if units == "normalised" else 1e-6
+    chosen = ("selection.kind=proportional-fair", "selection.window=4", "run.selected=3")
+    cell = cell_of(units, packing, *chosen, gain=gain)
+    opening = open_round(cell, 0, cell.memory)
+    assert opening.memory.mean_rate is not None
+    rate = math.log2(1 + gain**2 * element_energy(units, packing) / complex_noise(units))
+    assert 0.05 < rate < 20
+    np.testing.assert_allclose(opening.memory.mean_rate[opening.devices], rate / 4, rtol=1e-6)
