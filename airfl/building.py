@@ -51,6 +51,7 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
     recipe = scheme(settings.scheme.name).build(Problem(settings, dimension, link, float(weights.max()), samples))
     bound = bound_after(recipe.stages, dimension)
     _check_recipe(settings, recipe, bound, link)
+    _check_offsets(settings, link)
     radio = build_radio(settings, streams)
     # Orthogonal devices sit anywhere in the band, however short a message is.
     frame = radio.frame(bound.entries if link == "analog" else max(bound.entries, 2 * radio.grid.used_subcarriers))
@@ -153,6 +154,20 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
         )
     if link == "analog" and np.isinf(bound.rms):
         raise UserError(f"scheme.link: messages of scheme {settings.scheme.name!r} have no bound to set a power by")
+
+
+def _check_offsets(settings: Settings, link: LinkKind) -> None:
+    """Offsets that are made in a waveform reach only what sends one."""
+    csi = settings.csi
+    if not settings.grid.waveform or not (csi.timing_offset_s or csi.frequency_offset_hz):
+        return
+    without = f"{link} link" if link != "analog" else "downlink" if settings.grid.downlink else None
+    if without:
+        raise UserError(
+            f"grid.waveform: offsets are made in the waveform, which the {without} does not send (given: "
+            f"csi.timing_offset_s = {csi.timing_offset_s:g}, csi.frequency_offset_hz = {csi.frequency_offset_hz:g}); "
+            "take grid.waveform = false, or no offsets"
+        )
 
 
 def _own_noise_is_bounded(settings: Settings) -> bool:

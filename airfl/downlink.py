@@ -10,11 +10,15 @@ from airfl.radio import Radio
 from airfl.radio.parts import link_noise_std_of
 from channels.broadcast import Broadcast, broadcast_cost, downlink_bits
 from channels.csi import Knowledge
+from channels.noise import disturbance_energy
 from channels.units import db_to_linear, subcarrier_power_w
 
 
 def broadcast(settings: Settings, radio: Radio, dimension: int, knowledge: Knowledge, mask_bits: int = 0) -> Broadcast:
     """What it takes at the capacity of the weakest selected device, over the uplink's reciprocal channel.
+
+    A device is as far off the server's time and carrier in receiving as it is in sending, and hears as much of other
+    cells, over its noise, as the server does.
 
     mask_bits: names of coordinates that the server chose and no seed tells.
     """
@@ -24,8 +28,10 @@ def broadcast(settings: Settings, radio: Radio, dimension: int, knowledge: Knowl
     else:
         element_power = float(db_to_linear(grid.downlink_snr_db)) * radio.noise_std**2
     # One beam for everybody: no array gain is counted.
-    power = (np.abs(response[:, 0]) ** 2).mean(axis=(1, 2))
-    worst = float(np.min(power, initial=np.inf)) * element_power / link_noise_std_of(settings) ** 2
+    received = (np.abs(response[:, 0]) ** 2).mean(axis=(1, 2)) * element_power
+    leaked = received * knowledge.leakage / (1.0 - knowledge.leakage)
+    disturbance = disturbance_energy(link_noise_std_of(settings), settings.channel.interference_to_noise_db)
+    worst = float(np.min(received / (disturbance + leaked), initial=np.inf))
     if not len(response):
         return Broadcast(0, 0, 0, 0.0, 0.0)
     coefficients = int(np.prod(response.shape[2:]))

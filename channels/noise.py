@@ -57,3 +57,12 @@ def interference_std(noise_std: float, interference_to_noise_db: float | None) -
             f"interference {interference_to_noise_db:g} dB over the noise: it must be finite, or not given"
         )
     return noise_std * math.sqrt(float(db_to_linear(interference_to_noise_db)))
+
+
+def disturbance_energy(noise_std: float, interference_to_noise_db: float | None) -> float:
+    """Of noise and interference together, noise_std^2 (1 + I): what a link that carries bits has against it.
+
+    noise_std: root of the noise energy on a resource element. Interference is on both parts of an element as the noise
+    is, so it is I times that, whichever of the parts are counted. Raises ValueError as `interference_std`.
+    """
+    return noise_std**2 + interference_std(noise_std, interference_to_noise_db) ** 2

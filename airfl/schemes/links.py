@@ -73,9 +73,14 @@ def digital_uplink(settings: Settings) -> DigitalUplink:
         deadline_s=digital.deadline_s,
         secure_aggregation=digital.secure_aggregation,
         divide_by_heard=settings.power.divide_by == "active",
+        interference_to_noise_db=settings.channel.interference_to_noise_db,
     )
 
 
 def ideal_uplink(settings: Settings) -> IdealUplink:
     """Error-free and orthogonal, charged at capacity."""
-    return IdealUplink(grid=grid_of(settings), noise_std=link_noise_std_of(settings))
+    return IdealUplink(
+        grid=grid_of(settings),
+        noise_std=link_noise_std_of(settings),
+        interference_to_noise_db=settings.channel.interference_to_noise_db,
+    )

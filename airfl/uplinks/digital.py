@@ -18,6 +18,7 @@ from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, 
 from channels.csi import Response
 from channels.digital import DigitalOutcome, DigitalParameters, DigitalTask, send
 from channels.grid import GridUse, OfdmaGrid
+from channels.noise import disturbance_energy
 from channels.units import linear_to_db
 
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ KEY_BITS = SHARE_BITS = 256
 
 @dataclass(frozen=True)
 class DigitalUplink:
-    """Orthogonal OFDMA. noise_std: root of the noise energy on an element; concentrate: a device's power goes into its
-    own subcarriers; secure_aggregation: whether the server sees the sum only, and whether that is charged;
-    divide_by_heard: the sum is divided by those that were heard, not by all that were selected."""
+    """Orthogonal OFDMA. noise_std: root of the noise energy on an element; interference_to_noise_db: of other cells, at
+    a level that is known, None for none; concentrate: a device's power goes into its own subcarriers;
+    secure_aggregation: whether the server sees the sum only, and whether that is charged; divide_by_heard: the sum is
+    divided by those that were heard, not by all that were selected."""
 
     grid: OfdmaGrid
     parameters: DigitalParameters
@@ -41,6 +43,7 @@ class DigitalUplink:
     deadline_s: float = math.inf
     secure_aggregation: SecureAggregation = "assumed"
     divide_by_heard: bool = False
+    interference_to_noise_db: float | None = None
 
     def open(self, terms: Terms) -> Link:
         """Rates, errors and retransmissions follow from the channel and the length of the messages: all is known here.
@@ -60,19 +63,23 @@ class _DigitalLink:
         bits = message_bits(terms, devices, uplink.secure_aggregation)
         subcarriers = uplink.grid.used_subcarriers
         self._bits = np.full(devices, bits, dtype=np.int64)
-        # What is known of a flat channel is flat, though an offset may have put a ramp on the true one.
-        known, true = np.broadcast_arrays(_power_gains(knowledge.estimate.response), self._power)
+        # Rates are taken from a measured SINR, and what leaks is in it. What is known of a flat channel is flat, though
+        # an offset may have put a ramp on the true one.
+        kept = (1.0 - knowledge.leakage)[:, None]
+        known, true = np.broadcast_arrays(_power_gains(knowledge.estimate.response) * kept, self._power)
         task = DigitalTask(
             bits=self._bits,
             known=known,
             true=true,
             symbol_energy=terms.element_power * min(subcarriers, uplink.grid.elements_for(terms.dimension)),
-            noise_energy=uplink.noise_std**2,
+            noise_energy=disturbance_energy(uplink.noise_std, uplink.interference_to_noise_db),
             subcarriers=subcarriers,
             concentrate=uplink.concentrate,
             deadline_symbols=uplink.deadline_s / uplink.grid.mean_symbol_s,
             parameters=uplink.parameters,
             uniforms=self._uniforms,
+            offsets=knowledge.offsets,
+            antennas=knowledge.state.response.shape[1],
         )
         try:
             self._outcome: DigitalOutcome = send(task)

@@ -14,6 +14,7 @@ from airfl.uplinks.orthogonal import add_up, mean_of, own_noise_gain
 from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Terms
 from channels.digital import capacity_cost
 from channels.grid import OfdmaGrid
+from channels.noise import interference_std
 from channels.units import linear_to_db
 
 if TYPE_CHECKING:
@@ -22,10 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IdealUplink:
-    """The message's bits at log2(1 + |h_i|^2 P_i/(d sigma_0^2)) bits a resource element, with energy P_i/d each."""
+    """The message's bits at log2(1 + |h_i|^2 P_i/(d (sigma_0^2 + I_i))) bits a resource element of energy P_i/d.
+
+    I_i: of other cells, and what the device leaks itself: nobody else sends beside it.
+    """
 
     grid: OfdmaGrid
     noise_std: float
+    interference_to_noise_db: float | None = None
 
     def open(self, terms: Terms) -> Link:
         """What sending takes is known here; UserError where the link is too weak to be paid for at all."""
@@ -43,8 +48,11 @@ class _IdealLink:
         self._gains = np.sqrt(power.sum(axis=1).mean(axis=(1, 2)))
         self._element_power = terms.element_power
         bits = terms.message.payload_bits
+        other_cells = interference_std(uplink.noise_std, uplink.interference_to_noise_db) ** 2
+        leakage = terms.knowledge.leakage
+        interference = other_cells + self._gains**2 * self._element_power * leakage / (1.0 - leakage)
         try:
-            self._cost = capacity_cost(bits, self._gains, self._element_power, uplink.noise_std)
+            self._cost = capacity_cost(bits, self._gains, self._element_power, uplink.noise_std, interference)
         except OverflowError as error:
             raise UserError(
                 f"power.max_snr_db: round {terms.round_index} of the ideal link: {error}; raise it"

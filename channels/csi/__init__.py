@@ -7,6 +7,7 @@ from channels.csi.estimation import ESTIMATION, pilots_charged
 from channels.csi.feedback import FEEDBACK
 from channels.csi.frequency import FREQUENCY
 from channels.csi.knowledge import CsiParameters, Impairment, Knowledge, check_csi, match, perfect_knowledge
+from channels.csi.offsets import Offsets
 from channels.csi.phase import PHASE
 from channels.csi.state import ChannelEstimate, ChannelState, Response
 from channels.csi.timing import TIMING
@@ -49,6 +50,7 @@ __all__ = [
     "CsiParameters",
     "Impairment",
     "Knowledge",
+    "Offsets",
     "Response",
     "check_csi",
     "impair",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from channels.csi.knowledge import CsiParameters, Impairment, Knowledge, turn
@@ -21,7 +23,8 @@ def _offset(knowledge: Knowledge, parameters: CsiParameters, frame: Frame, draw:
     eps = offset_hz / parameters.spacing_hz
     useful = np.sinc(eps)
     phase = np.pi * eps + 2 * np.pi * offset_hz * frame.block_times_s
-    return turn(knowledge, (useful * np.exp(1j * phase))[:, None, :, None], 1 - useful[:, 0] ** 2, in_phase=True)
+    turned = turn(knowledge, (useful * np.exp(1j * phase))[:, None, :, None], 1 - useful[:, 0] ** 2, in_phase=True)
+    return replace(turned, offsets=replace(turned.offsets, carrier=eps[:, 0]))
 
 
 FREQUENCY = Impairment(

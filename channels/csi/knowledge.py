@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from channels.csi.offsets import Offsets
 from channels.csi.state import ChannelEstimate, ChannelState
 from channels.draws import Array, Complex, Draw
 from channels.frame import Frame
@@ -57,6 +58,7 @@ class Knowledge:
     is left on the device's own elements, so that beside a useful |h|^2 of `state` leaks |h|^2 leakage/(1 - leakage).
     in_phase: the part of `leakage` that arrives with the phase of what is useful, and so on the real part of an element
     as far as that does; the rest falls on both parts alike, [devices].
+    offsets: where the leaked power comes from, and so on which subcarriers it falls.
     """
 
     state: ChannelState
@@ -67,6 +69,7 @@ class Knowledge:
     error_variance: Array | None
     leakage: Array
     in_phase: Array
+    offsets: Offsets
 
     @property
     def finite(self) -> NDArray[np.bool_]:
@@ -85,6 +88,7 @@ class Knowledge:
             error_variance=None if self.error_variance is None else self.error_variance[rows],
             leakage=self.leakage[rows],
             in_phase=self.in_phase[rows],
+            offsets=self.offsets.take(rows),
         )
 
 
@@ -94,7 +98,8 @@ def perfect_knowledge(
     """Perfect channel knowledge at both ends (PFELS, section 4.1)."""
     exact, nothing = np.ones(len(state.response)), np.zeros(len(state.response))
     estimate = ChannelEstimate(state.response)
-    return Knowledge(state, estimate, mean_power, pilot_noise_variance, exact, nothing, nothing, nothing)
+    none = Offsets(late=nothing, carrier=nothing)
+    return Knowledge(state, estimate, mean_power, pilot_noise_variance, exact, nothing, nothing, nothing, none)
 
 
 def turn(knowledge: Knowledge, factor: Complex, leaked: Array | float = 0.0, *, in_phase: bool = False) -> Knowledge:

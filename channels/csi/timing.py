@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from channels.csi.knowledge import CsiParameters, Impairment, Knowledge, turn
@@ -19,7 +21,8 @@ def _delay(knowledge: Knowledge, parameters: CsiParameters, frame: Frame, draw: 
     late_s = parameters.timing_offset_s * draw(1)
     lost = np.maximum(late_s - parameters.prefix_s, 0) * parameters.spacing_hz
     ramp = (1 - lost) * np.exp(-2j * np.pi * late_s * frame.frequencies_hz)
-    return turn(knowledge, ramp[:, None, None, :], (lost * (2 - lost))[:, 0])
+    turned = turn(knowledge, ramp[:, None, None, :], (lost * (2 - lost))[:, 0])
+    return replace(turned, offsets=replace(turned.offsets, late=lost[:, 0]))
 
 
 TIMING = Impairment(

@@ -9,8 +9,8 @@ from channels.digital.orthogonal import LEAST_RATE
 from channels.digital.task import Array, Demand, DigitalTask
 from channels.units import db_to_linear
 
-# Two ways to compute the same gain are no outage.
-ROUNDING = 1e-12
+# Two ways to compute the same gain are no outage, in single precision as selective channels are.
+ROUNDING = 1e-6
 
 
 def capacity(task: DigitalTask, own: OwnElements) -> Demand:

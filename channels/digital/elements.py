@@ -1,4 +1,4 @@
-"""The SNR that every device has on its own subcarriers."""
+"""The SINR that every device has on its own subcarriers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from channels.csi.offsets import Offsets
 from channels.digital.task import Array, Counts, DigitalTask
 
 
@@ -13,7 +14,7 @@ from channels.digital.task import Array, Counts, DigitalTask
 class OwnElements:
     """A device's subcarriers are contiguous, in the devices' order within a turn.
 
-    energy: transmitted on a resource element, [devices]; known, true: SNR as believed and as it is, device after
+    energy: transmitted on a resource element, [devices]; known, true: SINR as believed and as it is, device after
     device, [n]; counts: how many of the n are a device's, [devices]: its subcarriers, or 1 of a flat channel.
     """
 
@@ -40,19 +41,43 @@ class OwnElements:
 
 
 def own_elements(task: DigitalTask, subcarriers: Counts) -> OwnElements:
-    """Elements of every device from its share."""
+    """Elements of every device from its share. What leaks is against them as noise is, and is known: what a receiver
+    measures is the SINR."""
     energy = task.symbol_energy / (subcarriers if task.concentrate else task.subcarriers)
     per_gain = energy / task.noise_energy
-    if task.known.shape[1] == 1:
+    offsets = task.offsets if task.offsets is not None and task.offsets.present else None
+    if task.known.shape[1] == 1 and offsets is None:
         counts = np.ones(len(subcarriers), dtype=np.int64)
         return OwnElements(subcarriers, energy, task.known[:, 0] * per_gain, task.true[:, 0] * per_gain, counts)
     owner = np.repeat(np.arange(len(subcarriers)), subcarriers)
     # Every turn uses the K subcarriers once, so its first lies at a multiple of K.
-    column = np.arange(len(owner)) % task.subcarriers
-    return OwnElements(
-        subcarriers=subcarriers,
-        energy=energy,
-        known=task.known[owner, column] * per_gain[owner],
-        true=task.true[owner, column] * per_gain[owner],
-        counts=subcarriers,
-    )
+    column = np.arange(len(owner)) % task.subcarriers if task.known.shape[1] > 1 else np.zeros_like(owner)
+    known, true = (gains[owner, column] * per_gain[owner] for gains in (task.known, task.true))
+    if offsets is not None:
+        known, true = (
+            snr / (1.0 + leaked(snr, subcarriers, task.subcarriers, offsets, task.antennas)) for snr in (known, true)
+        )
+    return OwnElements(subcarriers=subcarriers, energy=energy, known=known, true=true, counts=subcarriers)
+
+
+def leaked(snr: Array, counts: Counts, subcarriers: int, offsets: Offsets, antennas: int) -> Array:
+    """What all devices of a turn leak on each other's and on their own subcarriers, over the noise, [n].
+
+    snr: of what stays on an element, device after device, [n]. The antennas' weights are one device's: its own leakage
+    arrives with all of them, that of others with their mean power. All devices are taken to send, as long as any does.
+    """
+    found = np.zeros_like(snr)
+    first = np.cumsum(counts) - counts
+    for device, (start, width) in enumerate(zip(first.tolist(), counts.tolist(), strict=True)):
+        own = slice(start, start + width)
+        in_band = start % subcarriers
+        # From each of its subcarriers to each of the band, as a convolution.
+        distances = np.arange(-(in_band + width - 1), subcarriers - in_band)
+        size = 1 << (len(distances) - 1).bit_length()
+        share = np.fft.rfft(offsets.leaked(device, distances), size)
+        everywhere = np.fft.irfft(share * np.fft.rfft(snr[own] / offsets.kept[device], size), size)
+        arriving = np.maximum(everywhere[width - 1 : len(distances)], 0.0)
+        turn = found[start - in_band : start - in_band + subcarriers]
+        turn += arriving / antennas
+        found[own] += arriving[in_band : in_band + width] * (1.0 - 1.0 / antennas)
+    return found

@@ -21,14 +21,16 @@ class OrthogonalCost:
     energy: Array
 
 
-def capacity_cost(bits: int, gains: Array, element_power: Array, noise_std: float) -> OrthogonalCost:
+def capacity_cost(
+    bits: int, gains: Array, element_power: Array, noise_std: float, interference: Array | float = 0.0
+) -> OrthogonalCost:
     """Cost of `bits` bits a device, error-free at capacity on resource elements of its own.
 
-    The rate is log2(1 + |h_i|^2 p_i / sigma_0^2) bits a resource element at transmit power p_i = `element_power`
-    [devices].
+    The rate is log2(1 + |h_i|^2 p_i / (sigma_0^2 + I_i)) bits a resource element at transmit power p_i =
+    `element_power` [devices], with I_i = `interference`, energy on a resource element.
     Raises OverflowError where that takes more resource elements than a 64-bit integer counts.
     """
-    rate = np.log1p(gains**2 * element_power / noise_std**2) / np.log(2.0)
+    rate = np.log1p(gains**2 * element_power / (noise_std**2 + interference)) / np.log(2.0)
     wanted = np.ceil(bits / np.maximum(rate, np.finfo(float).tiny))
     check_count(wanted.sum())
     elements = wanted.astype(np.int64)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from channels.csi.offsets import Offsets
+
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
@@ -32,11 +34,12 @@ class DigitalParameters:
 class DigitalTask:
     """One message of every device, over one round's channel.
 
-    bits: payload, [devices]; known, true: |hhat|^2 and |h|^2, antennas added up, [devices, elements], elements 1 for a
-    flat channel, else the K subcarriers; symbol_energy: what a device transmits in an OFDM symbol, [devices];
-    noise_energy: on a resource element; subcarriers: K; concentrate: a device's energy is spread over its own
-    subcarriers, else every subcarrier has symbol_energy/K whoever uses it; deadline_symbols: OFDM symbols from the
-    start of the round, inf for none; uniforms: count -> numbers in [0, 1), [devices, count], asked once at most.
+    bits: payload, [devices]; known, true: |hhat|^2 and |h|^2, antennas added up and without what leaks, [devices,
+    elements], elements 1 for a flat channel, else the K subcarriers; symbol_energy: what a device transmits in an OFDM
+    symbol, [devices]; noise_energy: on a resource element, with interference; subcarriers: K; concentrate: a device's
+    energy is spread over its own subcarriers, else every subcarrier has symbol_energy/K whoever uses it;
+    deadline_symbols: OFDM symbols from the start of the round, inf for none; uniforms: count -> numbers in [0, 1),
+    [devices, count], asked once at most; offsets: of the devices, None for none; antennas: that were added up.
     """
 
     bits: Counts
@@ -49,6 +52,8 @@ class DigitalTask:
     deadline_symbols: float
     parameters: DigitalParameters
     uniforms: Callable[[int], Array]
+    offsets: Offsets | None = None
+    antennas: int = 1
 
 
 @dataclass(frozen=True)
