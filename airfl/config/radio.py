@@ -78,8 +78,8 @@ class ChannelSettings(Section):
     )
     coherence: Literal["round", "slot", "symbol"] = Field(
         "round",
-        description="time over which a channel is held constant within a round: of devices that move, under a selective "
-        "model or a flat law with variation = jakes",
+        description="time over which a moving device's channel is held constant within a round: a selective "
+        "model's, or a flat one with variation = jakes",
     )
     units: Literal["normalised", "physical"] = Field(
         "normalised", description="the papers' (noise_std, max_snr_db), or W and J (tx_power_dbm, noise_figure_db)"
