@@ -73,8 +73,13 @@ class ChannelSettings(Section):
     round_s: Scale = Field(1.0, description="time from one round's transmission to the next")
     delay_spread_s: ScaleOrZero = Field(1e-7, description="rms, of selective models (umi, uma, rma bring their own)")
     taps: int = Field(0, ge=0, description="of fading = tapped-line; 0 = enough for the bandwidth")
+    tr38901_version: Literal["v16.1", "v19.2"] = Field(
+        "v19.2", description="of 3GPP TR 38.901, whose tables tdl, cdl, umi, uma and rma take from Sionna"
+    )
     coherence: Literal["round", "slot", "symbol"] = Field(
-        "round", description="time over which a selective channel is held constant within a round"
+        "round",
+        description="time over which a moving device's channel is held constant within a round: a selective "
+        "model's, or a flat one with variation = jakes",
     )
     units: Literal["normalised", "physical"] = Field(
         "normalised", description="the papers' (noise_std, max_snr_db), or W and J (tx_power_dbm, noise_figure_db)"

@@ -62,6 +62,9 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.replay_variable": (Needs("channel.fading", ("replay",)),),
     "channel.delay_spread_s": (Needs("channel.fading", tuple(SELECTIVE_MODELS)),),
     "channel.taps": (Needs("channel.fading", ("tapped-line",)),),
+    "channel.tr38901_version": (
+        Needs("channel.fading", tuple(name for name, model in SELECTIVE_MODELS.items() if model.needs_sionna)),
+    ),
     "channel.noise_std": (NORMALISED,),
     "channel.noise_figure_db": (PHYSICAL,),
     "channel.temperature_k": (PHYSICAL,),

@@ -17,6 +17,7 @@ from airfl.radio.parts import (
     grid_of,
     impairment_draws,
     noise_std_of,
+    prefix_s,
     replay_of,
     settings_of,
     statistics_of,
@@ -43,6 +44,8 @@ from channels.frame import Frame
 from channels.grid import OfdmaGrid
 from channels.power import draw_max_snr, power_limits
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest
+from channels.selective.late import late_paths, take_late
+from channels.selective.sionna_bridge import check_version
 from channels.selective.tapped_line import least_taps, tap_coefficients
 from channels.topology import Drop, drop
 from channels.units import db_to_linear, linear_to_db, subcarrier_power_w
@@ -135,7 +138,7 @@ class Radio:
         if self.replay is not None:
             return ChannelState(self.replay.at(round_index, devices)[:, :, None, None])
         if self.law is None:
-            return ChannelState(self._selective(round_index, devices, frame))
+            return self._selective(round_index, devices, frame)
         return ChannelState(self._flat(self.law, round_index, devices, frame))
 
     def know(self, round_index: int, devices: Ids, frame: Frame, element_power: Array) -> Knowledge:
@@ -227,19 +230,25 @@ class Radio:
         )
         return np.asarray(gains.reshape(len(devices), antennas, len(within_s))[..., None])
 
-    def _selective(self, round_index: int, devices: Ids, frame: Frame) -> Response:
+    def _selective(self, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
         channel = self.settings.channel
         request = self._request(round_index, devices, frame)
         if self.waveform is not None:
             from channels.waveform import response
 
-            taps, delays = self._taps(round_index, devices, frame, self.waveform.fft_size * self.grid.spacing_hz)
-            return np.asarray(response(taps, delays, self.waveform)[:, None, None, : frame.subcarriers])
+            rate_hz = self.waveform.fft_size * self.grid.spacing_hz
+            taps, delays = self._taps(round_index, devices, frame, rate_hz)
+            found = response(taps, delays, self.waveform)[:, None, None, : frame.subcarriers]
+            request = replace(request, prefix_s=self.waveform.prefix_samples / rate_hz)
+            late = (late_paths(row[None, None], delays / rate_hz, request) for row in taps)
+            return ChannelState(found, take_late(found, late))
         small = SELECTIVE_MODELS[channel.fading].respond(request)
-        small *= self.scale[devices, None, None, None].astype(np.float32)
+        scale = self.scale[devices, None, None].astype(np.float32)
+        faded, spilled = small.response, small.spilled
+        faded *= scale[..., None]
         if not self.physical:
-            keep_within(small, channel.min_gain, channel.max_gain)
-        return small
+            keep_within(faded, channel.min_gain, channel.max_gain)
+        return ChannelState(faded, None if spilled is None else spilled * scale**2)
 
     def _request(self, round_index: int, devices: Ids, frame: Frame) -> SelectiveRequest:
         channel = self.settings.channel
@@ -256,6 +265,9 @@ class Radio:
             start_s=round_index * channel.round_s,
             fresh=fresh,
             lasting=lasting,
+            prefix_s=prefix_s(self.grid),
+            spacing_hz=self.grid.spacing_hz,
+            tr38901_version=channel.tr38901_version,
         )
         if self.drop is None:
             return request
@@ -279,6 +291,9 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
     channel, devices = settings.channel, settings.run.devices
     law, placed, replay = fading_law(settings), None, replay_of(settings)
     mean_square = law.mean_square if law else 1.0
+    if channel.fading in SELECTIVE_MODELS and SELECTIVE_MODELS[channel.fading].needs_sionna:
+        with settings_of("channel.tr38901_version"):
+            check_version(channel.tr38901_version)
     scale = np.full(devices, channel.mean_gain)
     if settings.topology.kind != "none":
         with settings_of("topology"):

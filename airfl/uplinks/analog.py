@@ -117,7 +117,7 @@ class _AnalogLink:
 
         terms = self._terms
         signal = self._channel.close(torch.zeros(terms.entries, device=terms.device))
-        received = signal + self._draw_noise(signal, self._disturbance(self._received))
+        received = signal + self._draw_noise(signal, self._disturbance(self._energy, self._received))
         return Reception(
             mean=received * self._decoder(signal),
             receive_snr_db=float(self._snr_db(np.array(energy(signal)))),
@@ -144,7 +144,7 @@ class _AnalogLink:
         largest = self._largest_amplitude(share)
         return LinkReport(
             noise_std=self._noise_std * decoded,
-            interference_std=self._disturbance(received) * decoded,
+            interference_std=self._disturbance(energy, received) * decoded,
             alignment_coefficient=_largest_used(plan.coefficient, weights),
             power_bound_binding=plan.power_bound_binding,
             privacy_bound_binding=plan.privacy_bound_binding,
@@ -217,18 +217,30 @@ class _AnalogLink:
         """Of the receiver noise that is added: sigma_0, or 0 without noise."""
         return self._uplink.noise_std if self._uplink.noise else 0.0
 
-    def _disturbance(self, received: Array) -> float:
+    def _disturbance(self, energy: Array, received: Array) -> float:
         """Standard deviation on an observed entry of what is neither signal nor receiver noise: other cells, and what
-        offsets leak from one element to others."""
+        offsets and late paths leak from one element to others. energy, received: of each device's message."""
         knowledge, uplink = self._terms.knowledge, self._uplink
         other_cells = interference_std(uplink.noise_std, uplink.interference_to_noise_db)
         if uplink.waveform is not None or not knowledge.leakage.any():  # a waveform has its leakage in it
             return other_cells
         # On each part of an element falls half of it, but for what keeps the phase of a real payload.
         turned = knowledge.in_phase * (self._real_share() if uplink.grid.packing == "real" else 0.5)
-        observed = turned + (knowledge.leakage - knowledge.in_phase) / 2
-        leaked = float((received / (1.0 - knowledge.leakage) * observed).sum()) / self._terms.frame.elements
-        return float(np.sqrt(leaked + other_cells**2))
+        offsets = knowledge.leakage - knowledge.late
+        observed = turned + (offsets - knowledge.in_phase) / 2
+        leaked = received / (1.0 - knowledge.leakage) * observed + energy * self._spilled() / 2
+        return float(np.sqrt(leaked.sum() / self._terms.frame.elements + other_cells**2))
+
+    def _spilled(self) -> Array:
+        """What late paths leak of a device's transmitted energy, [devices]: most where it inverts a deep fade."""
+        spilled = self._terms.knowledge.state.spilled
+        power = np.abs(self._control.precoders) ** 2
+        if spilled is None:
+            return np.zeros(len(power))
+        power, spilled = np.broadcast_arrays(power, spilled)
+        power = power * shares_as(self._terms.frame.weights, power.shape[1:])
+        sent = power.sum(axis=(1, 2))
+        return np.asarray((power * spilled).sum(axis=(1, 2)) / np.where(sent > 0, sent, 1.0))
 
     def _real_share(self) -> Array:
         """Of a device's received power, what is on the real part where the payload was, [devices]."""

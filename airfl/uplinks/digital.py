@@ -65,7 +65,7 @@ class _DigitalLink:
         self._bits = np.full(devices, bits, dtype=np.int64)
         # Rates are taken from a measured SINR, and what leaks is in it. What is known of a flat channel is flat, though
         # an offset may have put a ramp on the true one.
-        kept = (1.0 - knowledge.leakage)[:, None]
+        kept = ((1.0 - knowledge.leakage) / (1.0 - knowledge.late))[:, None]  # late paths are lost to the estimate, too
         known, true = np.broadcast_arrays(_power_gains(knowledge.estimate.response) * kept, self._power)
         task = DigitalTask(
             bits=self._bits,
@@ -79,6 +79,7 @@ class _DigitalLink:
             parameters=uplink.parameters,
             uniforms=self._uniforms,
             offsets=knowledge.offsets,
+            spilled=None if knowledge.state.spilled is None else knowledge.state.spilled.mean(axis=1, dtype=np.float64),
             antennas=knowledge.state.response.shape[1],
         )
         try:

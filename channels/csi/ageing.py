@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import j0
 
 from channels.csi.knowledge import CsiParameters, Impairment, Knowledge
-from channels.csi.state import ChannelState, Response
+from channels.csi.state import Response
 from channels.draws import Draw, circular_gaussian
 from channels.frame import Frame
 
@@ -25,7 +25,7 @@ def _age(knowledge: Knowledge, parameters: CsiParameters, frame: Frame, draw: Dr
     error = knowledge.error_variance
     return replace(
         knowledge,
-        state=ChannelState(rho * h + w),
+        state=replace(knowledge.state, response=rho * h + w),
         slope=rho * knowledge.slope,
         error_variance=None if error is None else rho**2 * error + spread,
     )

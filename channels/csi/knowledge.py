@@ -27,7 +27,7 @@ class CsiParameters:
     device's root mean square; phase_std_rad: of the residual phase; timing_offset_s: a device arrives up to that much
     after the receiver's window opens for the first arrival, uniform in [0, timing_offset_s], and as far as prefix_s
     late without harm; frequency_offset_hz: a device's carrier is off by plus or minus this at most, uniform;
-    spacing_hz, prefix_s: of the OFDM symbols, the prefix less the channel's own delay spread.
+    spacing_hz, prefix_s: of the OFDM symbols; the channel's own delays are none of the offsets'.
     """
 
     estimation: str = "perfect"
@@ -59,6 +59,9 @@ class Knowledge:
     in_phase: the part of `leakage` that arrives with the phase of what is useful, and so on the real part of an element
     as far as that does; the rest falls on both parts alike, [devices].
     offsets: where the leaked power comes from, and so on which subcarriers it falls.
+    late: the share, of the power before offsets, that paths beyond the cyclic prefix leak if a device loads all
+    subcarriers alike, [devices]; it is in `leakage`: 1 - leakage = (1 - late)(1 - what offsets leak). Where a device
+    loads them unlike, `state.spilled` says what leaks.
     """
 
     state: ChannelState
@@ -70,6 +73,7 @@ class Knowledge:
     leakage: Array
     in_phase: Array
     offsets: Offsets
+    late: Array
 
     @property
     def finite(self) -> NDArray[np.bool_]:
@@ -79,8 +83,9 @@ class Knowledge:
 
     def take(self, rows: NDArray[np.int64]) -> Knowledge:
         """Of these devices alone."""
+        spilled = self.state.spilled
         return Knowledge(
-            state=ChannelState(self.state.response[rows]),
+            state=ChannelState(self.state.response[rows], None if spilled is None else spilled[rows]),
             estimate=ChannelEstimate(self.estimate.response[rows]),
             mean_power=self.mean_power[rows],
             pilot_noise_variance=self.pilot_noise_variance[rows],
@@ -89,6 +94,7 @@ class Knowledge:
             leakage=self.leakage[rows],
             in_phase=self.in_phase[rows],
             offsets=self.offsets.take(rows),
+            late=self.late[rows],
         )
 
 
@@ -97,9 +103,18 @@ def perfect_knowledge(
 ) -> Knowledge:
     """Perfect channel knowledge at both ends (PFELS, section 4.1)."""
     exact, nothing = np.ones(len(state.response)), np.zeros(len(state.response))
-    estimate = ChannelEstimate(state.response)
+    estimate, late = ChannelEstimate(state.response), _late_share(state)
     none = Offsets(late=nothing, carrier=nothing)
-    return Knowledge(state, estimate, mean_power, pilot_noise_variance, exact, nothing, nothing, nothing, none)
+    return Knowledge(state, estimate, mean_power, pilot_noise_variance, exact, nothing, late, nothing, none, late)
+
+
+def _late_share(state: ChannelState) -> Array:
+    """Of a device's received power, what its late paths leak under equal power on all elements, [devices]."""
+    if state.spilled is None:
+        return np.zeros(len(state.response))
+    spilled = state.spilled.mean(axis=(1, 2), dtype=np.float64)
+    total = spilled + (np.abs(state.response) ** 2).mean(axis=(1, 2, 3), dtype=np.float64)
+    return np.asarray(spilled / np.where(total > 0, total, 1.0))
 
 
 def turn(knowledge: Knowledge, factor: Complex, leaked: Array | float = 0.0, *, in_phase: bool = False) -> Knowledge:
@@ -112,7 +127,7 @@ def turn(knowledge: Knowledge, factor: Complex, leaked: Array | float = 0.0, *, 
     response, newly = knowledge.state.response, (1.0 - knowledge.leakage) * leaked
     return replace(
         knowledge,
-        state=ChannelState(response * factor.astype(response.dtype)),
+        state=replace(knowledge.state, response=response * factor.astype(response.dtype)),
         error_variance=if_exact(knowledge.error_variance),
         leakage=1.0 - (1.0 - knowledge.leakage) * (1.0 - leaked),
         in_phase=knowledge.in_phase + newly if in_phase else knowledge.in_phase,

@@ -14,10 +14,13 @@ class ChannelState:
     """The true channel of one round, at the time of transmission.
 
     response: h_i at every receive antenna, time block and subcarrier, [devices, antennas, blocks, subcarriers]; flat
-    fading with one antenna is [devices, 1, 1, 1].
+    fading with one antenna is [devices, 1, 1, 1]. Of paths beyond the cyclic prefix it has what stays on the element.
+    spilled: power that such paths put on other elements and symbols in all for one unit of power on an element, the
+    mean over antennas, [devices, blocks, subcarriers], lengths as of the response; None where no path is late.
     """
 
     response: Response
+    spilled: NDArray[np.float32] | None = None
 
     @property
     def gains(self) -> NDArray[np.complex128]:

@@ -53,10 +53,15 @@ def own_elements(task: DigitalTask, subcarriers: Counts) -> OwnElements:
     # Every turn uses the K subcarriers once, so its first lies at a multiple of K.
     column = np.arange(len(owner)) % task.subcarriers if task.known.shape[1] > 1 else np.zeros_like(owner)
     known, true = (gains[owner, column] * per_gain[owner] for gains in (task.known, task.true))
+    # What paths beyond the prefix spill stays near by: on the device's own subcarriers.
+    spilled = 0.0 if task.spilled is None else task.spilled[owner, column] * per_gain[owner]
     if offsets is not None:
         known, true = (
-            snr / (1.0 + leaked(snr, subcarriers, task.subcarriers, offsets, task.antennas)) for snr in (known, true)
+            snr / (1.0 + spilled + leaked(snr, subcarriers, task.subcarriers, offsets, task.antennas))
+            for snr in (known, true)
         )
+    elif task.spilled is not None:
+        known, true = known / (1.0 + spilled), true / (1.0 + spilled)
     return OwnElements(subcarriers=subcarriers, energy=energy, known=known, true=true, counts=subcarriers)
 
 

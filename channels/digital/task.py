@@ -39,7 +39,9 @@ class DigitalTask:
     symbol, [devices]; noise_energy: on a resource element, with interference; subcarriers: K; concentrate: a device's
     energy is spread over its own subcarriers, else every subcarrier has symbol_energy/K whoever uses it;
     deadline_symbols: OFDM symbols from the start of the round, inf for none; uniforms: count -> numbers in [0, 1),
-    [devices, count], asked once at most; offsets: of the devices, None for none; antennas: that were added up.
+    [devices, count], asked once at most; offsets: of the devices, None for none; antennas: that were added up; spilled:
+    power that a device's late paths put beside an element for one unit on each, the mean over antennas, [devices, K],
+    None where no path is late.
     """
 
     bits: Counts
@@ -54,6 +56,7 @@ class DigitalTask:
     uniforms: Callable[[int], Array]
     offsets: Offsets | None = None
     antennas: int = 1
+    spilled: Array | None = None
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,19 @@ from channels.draws import Array, Draw
 from channels.frame import Frame
 from channels.units import SPEED_OF_LIGHT_M_S
 
+Tr38901Version = Literal["v16.1", "v19.2"]
+"""Of 3GPP TR 38.901, whose parameter tables a model through Sionna takes."""
 Variation = Literal["independent", "constant", "jakes"]
-SelectiveResponse = NDArray[np.complex64]
+
+
+@dataclass(frozen=True)
+class SelectiveResponse:
+    """response: H on every element, complex64 [devices, antennas, blocks, subcarriers], with a single block where the
+    channel stands still (`SelectiveRequest.moves`), as in `ChannelState`; spilled: what paths beyond the cyclic prefix
+    put on other elements (`ChannelState.spilled`), None where there are none."""
+
+    response: NDArray[np.complex64]
+    spilled: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True)
@@ -28,6 +39,8 @@ class SelectiveRequest:
     starts, from the start of the run; fresh, lasting: uniforms of each device's own stream, of this round and of the
     run. positions_m: of the devices, [devices, 3], the base station stands at (0, 0, base_height_m); line_of_sight:
     which devices see it, [devices], None to have TR 38.901's probability decide; both for umi, uma and rma only.
+    prefix_s, spacing_hz: of the OFDM symbols; a path that is later than the prefix is lost in part. tr38901_version: of
+    the models through Sionna.
     """
 
     frame: Frame
@@ -43,6 +56,9 @@ class SelectiveRequest:
     positions_m: Array | None = None
     base_height_m: float = 10.0
     line_of_sight: NDArray[np.bool_] | None = None
+    prefix_s: float = math.inf
+    spacing_hz: float = 15e3
+    tr38901_version: Tr38901Version = "v19.2"
 
     @property
     def doppler_hz(self) -> float:
@@ -72,11 +88,10 @@ class SelectiveRequest:
 
 @dataclass(frozen=True)
 class SelectiveModel:
-    """A frequency-selective fading model with E|H|^2 = 1.
+    """A frequency-selective fading model with E|H|^2 = 1 where all paths are within the cyclic prefix.
 
-    respond: request -> H, complex64 [devices, antennas, blocks, subcarriers], with a single block where the channel
-    stands still (`SelectiveRequest.moves`), as in `ChannelState`. source: where the model is from; needs_sionna:
-    whether it imports Sionna; needs_positions: whether it asks where the devices are; variations: those it offers.
+    respond: request -> H, and what late paths spill. source: where the model is from; needs_sionna: whether it imports
+    Sionna; needs_positions: whether it asks where the devices are; variations: those it offers.
     """
 
     respond: Callable[[SelectiveRequest], SelectiveResponse]

@@ -7,6 +7,7 @@ No generator is left changed: not torch's, numpy's or Python's, and not Sionna's
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,10 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from channels.selective.request import SelectiveRequest, SelectiveResponse
+from channels.selective.late import Late, late_paths, take_late
+from channels.selective.request import SelectiveRequest, SelectiveResponse, Tr38901Version
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
+
+# Of a Sionna that lets nobody choose, which is any before 2.1.
+ONLY_VERSION: Tr38901Version = "v16.1"
 
 Scenario = Literal["UMi", "UMa", "RMa"]
 # (path coefficients, delays) as Sionna's channel models return them, for one device.
@@ -41,6 +46,7 @@ def respond_tdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
         request.carrier_hz,
         min_speed=_speed_m_s(request),
         num_rx_ant=request.antennas,
+        **_tables(TDL, request.tr38901_version),
         **PLACE,
     )
     return _respond(request, lambda _device, _velocity: model(1, request.blocks, 1 / request.frame.block_s))
@@ -55,6 +61,8 @@ def respond_cdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
     _load()
     from sionna.phy.channel.tr38901 import CDL
 
+    tables = _tables(CDL, request.tr38901_version)
+
     def impulse(_device: int, velocity: Tensor) -> Impulse:
         model = CDL(
             profile,
@@ -64,6 +72,7 @@ def respond_cdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
             bs_array=_array(request, request.antennas),
             direction="uplink",
             ut_velocity=velocity,
+            **tables,
             **PLACE,
         )
         a, tau = model(1, request.blocks, 1 / request.frame.block_s)
@@ -85,13 +94,15 @@ def respond_scenario(name: Scenario, request: SelectiveRequest) -> SelectiveResp
     import torch
     from sionna.phy.channel import tr38901
 
+    scenario = getattr(tr38901, name)
+    tables = _tables(scenario, request.tr38901_version)
     outdoors = torch.zeros((1, 1), dtype=torch.bool, device="cpu")
     level = torch.zeros((1, 1, 3), device="cpu")
     base = torch.tensor([[[0.0, 0.0, request.base_height_m]]], dtype=torch.float32, device="cpu")
 
     def impulse(device: int, velocity: Tensor) -> Impulse:
         # A new object a device: one that is used again keeps random numbers of the device before.
-        model = getattr(tr38901, name)(
+        model = scenario(
             request.carrier_hz,
             **({} if name == "RMa" else {"o2i_model": "low"}),
             ut_array=_array(request, 1),
@@ -99,6 +110,7 @@ def respond_scenario(name: Scenario, request: SelectiveRequest) -> SelectiveResp
             direction="uplink",
             enable_pathloss=False,
             enable_shadow_fading=False,
+            **tables,
             **PLACE,
         )
         model.set_topology(
@@ -114,6 +126,28 @@ def respond_scenario(name: Scenario, request: SelectiveRequest) -> SelectiveResp
         return a, tau
 
     return _respond(request, impulse)
+
+
+def check_version(wanted: Tr38901Version) -> None:
+    """ValueError, one line, if the Sionna that is installed has no tables of that version. Imports Sionna."""
+    _load()
+    from sionna.phy.channel.tr38901 import TDL
+
+    _tables(TDL, wanted)
+
+
+def _tables(model: type, wanted: Tr38901Version) -> dict[str, str]:
+    """What says to a model of Sionna's which version of TR 38.901 its parameters are of; never left to its default."""
+    if "spec_version" in inspect.signature(model).parameters:
+        return {"spec_version": wanted.removeprefix("v")}
+    if wanted != ONLY_VERSION:
+        import sionna
+
+        raise ValueError(
+            f"TR 38.901 {wanted}: Sionna {sionna.__version__} has {ONLY_VERSION} alone; take {ONLY_VERSION}, or Sionna "
+            "2.1 or newer"
+        )
+    return {}
 
 
 def device_seeds(request: SelectiveRequest) -> list[int]:
@@ -137,13 +171,16 @@ def _respond(request: SelectiveRequest, impulse: Callable[[int, Tensor], Impulse
     velocities = torch.tensor(device_velocities_m_s(request), dtype=torch.float32, device="cpu")
     seeds = device_seeds(request)
     response = np.empty((len(seeds), request.antennas, request.blocks, request.frame.subcarriers), np.complex64)
+    late: list[Late | None] = []
     with torch.no_grad(), _sionna_generator() as generator:
         for device, seed in enumerate(seeds):
             generator.manual_seed(seed)
             a, tau = impulse(device, velocities[device])
             # [1, receiver, its antennas, transmitter, its antenna, blocks, subcarriers]
             response[device] = cir_to_ofdm_channel(frequencies, a, tau)[0, 0, :, 0, 0].numpy()
-    return response
+            paths = np.moveaxis(a[0, 0, :, 0, 0].numpy(), 1, 2)  # they come as [antennas, paths, blocks]
+            late.append(late_paths(paths, tau[0, 0, 0].numpy(), request))
+    return SelectiveResponse(response, take_late(response, late))
 
 
 def _load() -> None:

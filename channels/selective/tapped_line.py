@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import diric
 
 from channels.draws import Array, Complex, circular_gaussian
+from channels.selective.late import late_paths, take_late
 from channels.selective.request import SelectiveRequest, SelectiveResponse
 
 # Paths of a moving tap. Their number does not touch the mean power, the distribution or J0, which hold exactly over
@@ -55,7 +56,7 @@ def tap_coefficients(request: SelectiveRequest) -> tuple[Complex, Array]:
 
 
 def respond(request: SelectiveRequest) -> SelectiveResponse:
-    """H(f, t) = sum_l a_l(t) e^(-j 2 pi f tau_l), complex64 [devices, antennas, blocks, subcarriers]."""
+    """H(f, t) = sum_l a_l(t) e^(-j 2 pi f tau_l), less what late taps do not give."""
     import torch
 
     coefficients, delays_s = tap_coefficients(request)
@@ -67,7 +68,9 @@ def respond(request: SelectiveRequest) -> SelectiveResponse:
     # A product a device, not one for all: then no bit of a device's row depends on how many rows there are.
     for row, device_taps in zip(response, taps, strict=True):
         torch.matmul(device_taps, phases, out=row)
-    return np.asarray(response.numpy())
+    found = np.asarray(response.numpy())
+    late = (late_paths(row, delays_s, request) for row in coefficients)
+    return SelectiveResponse(found, take_late(found, late))
 
 
 def _antenna(uniforms: Array, request: SelectiveRequest) -> Complex:

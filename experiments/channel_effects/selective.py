@@ -43,7 +43,7 @@ def _responses(axis: Axes) -> list[str]:
             positions_m=np.array([[120.0, 0.0, 1.5]]),
             line_of_sight=np.array([False]),
         )
-        level_db = 20 * np.log10(np.abs(SELECTIVE_MODELS[name].respond(request)[0, 0, 0]))
+        level_db = 20 * np.log10(np.abs(SELECTIVE_MODELS[name].respond(request).response[0, 0, 0]))
         axis.plot(frame.frequencies_hz / 1e6, level_db, label=name, **line(number))
         weak, strong = np.quantile(level_db, [0.02, 0.98])
         numbers.append(f"{name}: |H| from {weak:.1f} to {strong:.1f} dB (2% to 98% of the subcarriers)")

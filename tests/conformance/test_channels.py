@@ -156,8 +156,8 @@ def test_a_round_of_nobody(case: Case) -> None:
 @pytest.mark.parametrize("case", [case for case in LIGHT if "waveform" not in case.name], ids=str)
 def test_the_record_is_what_was_on_the_air(case: Case) -> None:
     """Energies are those of the recorded x_i, SNR those of a^H h_i x_i. Without receiver noise the received elements
-    are their sum, from the recorded x_i and h_i; what an offset leaks from one element to others comes on top, as noise
-    of that level (27 entries: its rms within a factor of 2)."""
+    are their sum, from the recorded x_i and h_i; what an offset or a late path leaks from one element to others comes
+    on top, as noise of that level (27 entries: its rms within a factor of 2)."""
     cell = cell_of(case, "trace.signals=true")
     opening, reception = pass_through(cell)
     signals, report = reception.signals, reception.report
@@ -183,14 +183,23 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
     _, silence = pass_through(cell_of(case, "trace.signals=true", "channel.noise=false"))
     assert silence.signals is not None
     rest = entries_of(silence.signals.rx, cell) - expected
-    leakage = opening.knowledge.leakage
-    if leakage.any():
-        level = math.sqrt((received * leakage / (1 - leakage)).sum() / cell.frame.elements)
-        leaked = silence.report.interference_std * len(opening.devices) * report.alignment_coefficient
-        if cell.radio.grid.packing == "iq":  # half of it on each of the two parts
-            assert leaked == pytest.approx(level / math.sqrt(2), rel=1e-5)
-        assert 0.3 * level < leaked <= level * (1 + 1e-5)
-        assert leaked / 2 < np.sqrt(np.mean(rest**2)) < 2 * leaked
+    knowledge = opening.knowledge
+    if knowledge.leakage.any():
+        offsets = 1 - (1 - knowledge.leakage) / (1 - knowledge.late)
+        leaking = received * offsets / (1 - offsets)
+        if (spilled := knowledge.state.spilled) is not None:
+            on_each = np.array([on_elements(one, cell, 0) for one in spilled]).reshape(tx.shape[0], -1)
+            leaking = leaking + (np.abs(tx) ** 2 * on_each).sum(axis=1)
+        level = math.sqrt(leaking.sum() / cell.frame.elements)
+        heard = np.sqrt(np.mean(rest**2))
+        if spilled is not None:  # half of it on each of the two parts; what keeps its phase, on one
+            assert 0.3 * level < heard < 2 * level or not level + heard  # all of them silent
+        else:
+            leaked = silence.report.interference_std * len(opening.devices) * report.alignment_coefficient
+            if cell.radio.grid.packing == "iq":
+                assert leaked == pytest.approx(level / math.sqrt(2), rel=1e-5)
+            assert 0.3 * level < leaked <= level * (1 + 1e-5)
+            assert leaked / 2 < heard < 2 * leaked
     elif (over_noise_db := cell.settings.channel.interference_to_noise_db) is not None:
         # It stays without receiver noise; a standard deviation of n numbers within 5 standard errors.
         level = cell.radio.noise_std * 10 ** (over_noise_db / 20)

@@ -78,6 +78,14 @@ def test_an_effect_costs_something_on_every_link(effect: str, link: str) -> None
     assert disturbed[0] > 1.01 * plain[0] or disturbed[1] > 1.01 * plain[1]
 
 
+@pytest.mark.parametrize("link", LINKS)
+def test_paths_beyond_the_prefix_cost_something_on_every_link(link: str) -> None:
+    """Against the same paths within a prefix that is longer than they are late."""
+    delays = ("channel.fading=tapped-line", "channel.delay_spread_s=5e-6")
+    within, late = price(link, (*delays, "grid.symbol_duration_s=1.3e-4")), price(link, delays)
+    assert late[0] > 1.01 * within[0] or late[1] > 1.01 * within[1]
+
+
 @pytest.mark.parametrize("effect", ["timing", "frequency"])
 @pytest.mark.parametrize("link", REFUSED)
 def test_offsets_that_a_waveform_would_keep_from_a_link_are_refused(link: str, effect: str) -> None:

@@ -439,8 +439,8 @@ def test_the_waveform_is_the_model_per_subcarrier(
     assert (made["papr_db"] > 3).all()
 
 
-def test_one_tap_too_late_and_the_waveform_says_otherwise() -> None:
-    """The model knows of no interference between symbols: a line of 9 samples in a prefix of 5."""
+def test_one_tap_too_late_and_the_waveform_has_interference_of_its_own() -> None:
+    """The model draws the interference between symbols as noise: a line of 9 samples in a prefix of 5."""
     spread = f"channel.delay_spread_s={3 * SAMPLE_S * math.sqrt(15 / 12)!r}"
     common = (*LINE, spread, "grid.subcarriers=60", "trace.signals=true", "channel.noise=false")
     model, made = (recorded(run(radio_settings(*common, f"grid.waveform={way}"))) for way in ("false", "true"))

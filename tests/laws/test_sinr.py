@@ -204,3 +204,19 @@ def test_antennas_gather_a_devices_own_leakage_and_not_that_of_others() -> None:
         leaked += gains[device] * np.where(own, 1.0, 0.25) * ((now - np.diag(np.diag(now))) @ own)
     rate = np.log2(1 + useful / (1 + leaked)).reshape(4, -1).mean(axis=1)
     np.testing.assert_allclose(devices_of(opening)["rate"], rate, rtol=0.005)
+
+
+# --- late paths -----------------------------------------------------------------------------------------------------
+
+
+def test_what_late_paths_spill_is_noise_on_a_devices_own_subcarriers() -> None:
+    """Six subcarriers each: the mean of log2(1 + |h|^2 E/(N_0 + S E)) over them, S spilled for one unit of power."""
+    opening = opened("channel.fading=tapped-line", "channel.delay_spread_s=8e-6")
+    spilled = opening.channel.spilled
+    assert spilled is not None
+    assert float(spilled.mean()) > 0.01
+    for device, rate in enumerate(devices_of(opening)["rate"]):
+        own = slice(6 * device, 6 * device + 6)
+        gain = np.abs(opening.channel.response[device, 0, 0, own].astype(complex)) ** 2
+        snr = 4 * 100 * gain / (1 + 4 * 100 * spilled[device, 0, own])
+        assert rate == pytest.approx(np.log2(1 + snr).mean(), rel=1e-5)

@@ -11,7 +11,7 @@ from scipy import optimize, special, stats
 from airfl.streams import Purpose, Streams
 from channels.frame import Frame
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest, check
-from channels.selective.tapped_line import frequency_correlation, least_taps, respond, tap_coefficients, tap_spacing_s
+from channels.selective.tapped_line import frequency_correlation, least_taps, tap_coefficients, tap_spacing_s
 
 N = 10_000
 # A Kolmogorov-Smirnov p-value below this comes by chance once in 10,000 seeds.
@@ -44,6 +44,10 @@ def request(devices: Any = 8, round_index: int = 0, **changes: Any) -> Selective
         "lasting": lambda count: streams.device_uniforms(Purpose.FADING, None, rows, count),
     }
     return SelectiveRequest(**{**asked, **changes})
+
+
+def respond(asked: SelectiveRequest) -> NDArray[np.complex64]:
+    return SELECTIVE_MODELS["tapped-line"].respond(asked).response
 
 
 def p_value(sample: NDArray[np.float64], law: Any) -> float:

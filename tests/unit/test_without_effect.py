@@ -35,6 +35,7 @@ ANOTHER = {
     "channel.replay_variable": "h",
     "channel.delay_spread_s": "1e-6",
     "channel.taps": "5",
+    "channel.tr38901_version": "v16.1",
     "channel.noise_std": "2.0",
     "channel.noise_figure_db": "3.0",
     "channel.temperature_k": "100.0",
