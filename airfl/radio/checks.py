@@ -12,6 +12,7 @@ from airfl.radio.parts import (
     csi_parameters,
     fading_law,
     grid_of,
+    has_bounds,
     noise_std_of,
     policy_parameters,
     settings_of,
@@ -87,7 +88,9 @@ def _check_fading(settings: Settings) -> None:
     model = SELECTIVE_MODELS.get(channel.fading)
     if model is None:
         _check_redraw(settings)
+        _check_mean_gain(settings)
         return
+    _check_mean_gain(settings)
     if model.needs_positions and settings.topology.kind == "none":
         raise UserError(
             f"topology.kind: channel.fading = {channel.fading!r} asks where the devices are; take disc, annulus or "
@@ -126,6 +129,17 @@ def _check_redraw(settings: Settings) -> None:
             min_gain=channel.min_gain,
             max_gain=channel.max_gain,
             bounds=channel.bounds,
+        )
+
+
+def _check_mean_gain(settings: Settings) -> None:
+    """Bounds that do not hold the mean make another law of it than the one that was asked for."""
+    channel = settings.channel
+    if has_bounds(settings) and not channel.min_gain <= channel.mean_gain <= channel.max_gain:
+        key = "min_gain" if channel.mean_gain < channel.min_gain else "max_gain"
+        raise UserError(
+            f"channel.mean_gain: {channel.mean_gain:g} is cut by the bounds, {channel.min_gain:g} to "
+            f"{channel.max_gain:g}; give a mean within them, or another channel.{key}"
         )
 
 

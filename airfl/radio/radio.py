@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from airfl.config import Settings
 from airfl.radio.parts import (
     base_height_m,
+    bounds_factor,
     csi_parameters,
     fading_law,
     grid_of,
@@ -60,8 +61,9 @@ class Radio:
     """As it holds for all rounds.
 
     grid; noise_std: sigma_0, in normalised units or sqrt(W); drop: where devices are, None without a topology; law: of
-    flat fading, None for replayed or selective channels; replay: recorded gains; fades: statistics of the fading, None
-    where they are not known; scale: mean |h| of flat laws, rms of selective models, [N]; mean_power: E|h|^2, [N].
+    flat fading, None for replayed or selective channels; replay: recorded gains; fades: statistics of the fading as
+    bounded, None where they are not known; scale: mean |h| of flat laws, rms of selective models, before bounds, [N];
+    mean_power: E|h|^2 within the bounds, [N], of Sionna's models before them, as their law is not known.
     """
 
     settings: Settings
@@ -284,7 +286,7 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
         with settings_of("topology"):
             placed = drop(topology_parameters(settings), whole_population(streams, Purpose.TOPOLOGY, devices))
         scale = placed.amplitude / np.sqrt(mean_square)  # a path gain is of powers: fading has unit mean power
-    mean_power = scale**2 * mean_square
+    mean_power = scale**2 * mean_square * bounds_factor(settings)
     if replay is not None:
         mean_power = replay.mean_power
     return Radio(

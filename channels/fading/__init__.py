@@ -5,6 +5,7 @@ A new law is one file beside this one and one line in the table.
 
 from collections.abc import Callable
 
+from channels.fading.bounded import bounded
 from channels.fading.exponential import exponential
 from channels.fading.fixed import fixed
 from channels.fading.gains import flat_gains, keep_within
@@ -40,6 +41,7 @@ __all__ = [
     "Replay",
     "VariableError",
     "Variation",
+    "bounded",
     "doppler_hz",
     "exceedance",
     "fade_statistics",
