@@ -205,6 +205,7 @@ def csi_parameters(settings: Settings, grid: OfdmaGrid) -> CsiParameters:
         pilots=csi.pilots,
         delay_s=csi.delay_s,
         doppler_hz=doppler_hz(channel.speed_m_s, channel.carrier_hz),
+        los_doppler=csi.los_doppler,
         phase_bits=csi.phase_bits,
         gain_bits=csi.gain_bits,
         phase_std_rad=csi.phase_std_rad,

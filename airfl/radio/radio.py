@@ -28,16 +28,26 @@ from airfl.radio.parts import (
 from airfl.selection import Ids
 from airfl.streams import Purpose, Streams
 from airfl.uplinks.uplink import PilotCost
-from channels.csi import ChannelState, CsiParameters, Knowledge, Response, impair, perfect_knowledge, pilots_charged
+from channels.csi import (
+    ChannelState,
+    CsiParameters,
+    Knowledge,
+    LineOfSight,
+    Response,
+    impair,
+    perfect_knowledge,
+    pilots_charged,
+)
 from channels.draws import Draw
 from channels.fading import (
     VARIATIONS,
     FadeStatistics,
     FadingLaw,
+    FlatParts,
     Replay,
-    doppler_hz,
-    flat_gains,
+    flat_parts,
     keep_within,
+    line_of_sight_cosines,
     line_of_sight_turns,
 )
 from channels.frame import Frame
@@ -134,18 +144,28 @@ class Radio:
 
     def channel(self, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
         """The true channel of these devices, before offsets."""
+        return self._channel(round_index, devices, frame)[0]
+
+    def _channel(
+        self, round_index: int, devices: Ids, frame: Frame
+    ) -> tuple[ChannelState, NDArray[np.complex128] | None]:
+        """The same, and what of it comes by the line of sight, axes of the response, where that is known of it."""
         if self.replay is not None:
-            return ChannelState(self.replay.at(round_index, devices)[:, :, None, None])
+            return ChannelState(self.replay.at(round_index, devices)[:, :, None, None]), None
         if self.law is None:
-            return ChannelState(self._selective(round_index, devices, frame))
-        return ChannelState(self._flat(self.law, round_index, devices, frame))
+            return ChannelState(self._selective(round_index, devices, frame)), None
+        found, sight = self._flat(self.law, round_index, devices, frame)
+        axes = (len(devices), self.settings.antennas.count, -1, 1)
+        return ChannelState(np.asarray(found.reshape(axes))), None if sight is None else np.asarray(sight.reshape(axes))
 
     def know(self, round_index: int, devices: Ids, frame: Frame, entry_limits: Array) -> Knowledge:
         """The channel as it is and as it is known. entry_limits: P_i/d of these devices: a pilot's energy, unless
         csi.pilot_snr_db says otherwise."""
-        state = self.channel(round_index, devices, frame)
+        state, sight = self._channel(round_index, devices, frame)
         noise = 2 * self.noise_std**2 / self.pilot_energy(entry_limits)
-        knowledge = perfect_knowledge(state, self.mean_power[devices], noise)
+        knowledge = perfect_knowledge(
+            state, self.mean_power[devices], noise, self._line_of_sight(sight, round_index, devices)
+        )
         parameters = self.csi
         if self.waveform is not None:  # offsets happen in the waveform itself
             parameters = replace(parameters, timing_offset_s=0.0, frequency_offset_hz=0.0)
@@ -203,22 +223,21 @@ class Radio:
         state = self.channel(round_index, devices, frame)
         return np.asarray(state.response[:, 0, 0, :], dtype=np.complex128), np.zeros(1, dtype=np.int64)
 
-    def _flat(self, law: FadingLaw, round_index: int, devices: Ids, frame: Frame) -> Response:
+    def _flat(self, law: FadingLaw, round_index: int, devices: Ids, frame: Frame) -> FlatParts:
+        """Gains and what of them comes by the line of sight, [devices, antennas x blocks], blocks inmost."""
         channel, antennas = self.settings.channel, self.settings.antennas.count
         fresh, lasting = self._draws(round_index, devices)
         within_s = frame.block_times_s if channel.variation == "jakes" else np.zeros(1)
-        diffuse = VARIATIONS[channel.variation](
-            fresh,
-            lasting,
-            antennas,
-            doppler_hz(channel.speed_m_s, channel.carrier_hz),
-            round_index * channel.round_s + within_s,
-        )
-        turns = np.zeros(len(devices))
+        times_s = round_index * channel.round_s + within_s
+        diffuse = VARIATIONS[channel.variation](fresh, lasting, antennas, self.csi.doppler_hz, times_s)
+        turns = np.zeros((len(devices), 1))
         if law.line_of_sight > 0:
-            turns = line_of_sight_turns(channel.variation, fresh, lasting, antennas)
+            turns = line_of_sight_turns(channel.variation, fresh, lasting, antennas)[:, None]
+            if channel.variation == "jakes":  # the line of sight moves with the diffuse paths
+                shifts_hz = self._line_of_sight_doppler_hz(round_index, devices)
+                turns = np.tile(turns + shifts_hz[:, None] * times_s, antennas)
         limits = (0.0, np.inf) if self.physical else (channel.min_gain, channel.max_gain)
-        gains = flat_gains(
+        return flat_parts(
             law,
             diffuse.reshape(len(devices), antennas * len(within_s)),
             turns,
@@ -227,7 +246,20 @@ class Radio:
             max_gain=limits[1],
             bounds=channel.bounds,
         )
-        return np.asarray(gains.reshape(len(devices), antennas, len(within_s))[..., None])
+
+    def _line_of_sight(self, part: NDArray[np.complex128] | None, round_index: int, devices: Ids) -> LineOfSight | None:
+        """What ageing asks of the line of sight, where the law has one."""
+        if part is None or self.law is None:
+            return None
+        share = 1.0 if self.law.constant else self.law.line_of_sight
+        doppler = self._line_of_sight_doppler_hz(round_index, devices)
+        return LineOfSight(part, part, np.full(len(devices), share), doppler)
+
+    def _line_of_sight_doppler_hz(self, round_index: int, devices: Ids) -> Array:
+        """f_D cos(theta), theta between a device's motion and its line of sight, [devices]."""
+        fresh, lasting = self._draws(round_index, devices)
+        cosines = line_of_sight_cosines(self.settings.channel.variation, fresh, lasting, self.settings.antennas.count)
+        return np.asarray(self.csi.doppler_hz * cosines)
 
     def _selective(self, round_index: int, devices: Ids, frame: Frame) -> Response:
         channel = self.settings.channel

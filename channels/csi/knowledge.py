@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from channels.csi.state import ChannelEstimate, ChannelState
+from channels.csi.state import ChannelEstimate, ChannelState, LineOfSight
 from channels.draws import Array, Complex, Draw
 from channels.frame import Frame
 
@@ -21,8 +21,9 @@ class CsiParameters:
     """What makes channel knowledge imperfect; the defaults leave it perfect.
 
     estimation: "perfect", "ls" or "mmse"; pilots: L, pilot symbols a device sends for each coefficient that is
-    estimated; delay_s: from estimation to transmission; doppler_hz: f_D = v f_c/c; phase_bits, gain_bits: of the
-    quantised feedback, 0 for none; gain_range_db: (lowest, highest) modulus the feedback can say, relative to the
+    estimated; delay_s: from estimation to transmission; doppler_hz: f_D = v f_c/c; los_doppler: whether the phase that
+    the line of sight takes on meanwhile is "known", so that it is made up for, or "unknown"; phase_bits, gain_bits: of
+    the quantised feedback, 0 for none; gain_range_db: (lowest, highest) modulus the feedback can say, relative to the
     device's root mean square; phase_std_rad: of the residual phase; timing_offset_s: a device arrives up to that much
     after the receiver's window opens for the first arrival, uniform in [0, timing_offset_s], and as far as prefix_s
     late without harm; frequency_offset_hz: a device's carrier is off by plus or minus this at most, uniform;
@@ -33,6 +34,7 @@ class CsiParameters:
     pilots: int = 1
     delay_s: float = 0.0
     doppler_hz: float = 0.0
+    los_doppler: str = "unknown"
     phase_bits: int = 0
     gain_bits: int = 0
     gain_range_db: tuple[float, float] = (-40.0, 10.0)
@@ -57,6 +59,7 @@ class Knowledge:
     is left on the device's own elements, so that beside a useful |h|^2 of `state` leaks |h|^2 leakage/(1 - leakage).
     in_phase: the part of `leakage` that arrives with the phase of what is useful, and so on the real part of an element
     as far as that does; the rest falls on both parts alike, [devices].
+    line_of_sight: what of the channel comes by it at the time of the estimate, None where nothing is known to.
     """
 
     state: ChannelState
@@ -67,6 +70,7 @@ class Knowledge:
     error_variance: Array | None
     leakage: Array
     in_phase: Array
+    line_of_sight: LineOfSight | None = None
 
     @property
     def finite(self) -> NDArray[np.bool_]:
@@ -85,16 +89,20 @@ class Knowledge:
             error_variance=None if self.error_variance is None else self.error_variance[rows],
             leakage=self.leakage[rows],
             in_phase=self.in_phase[rows],
+            line_of_sight=self.line_of_sight.take(rows) if self.line_of_sight else None,
         )
 
 
 def perfect_knowledge(
-    state: ChannelState, mean_power: NDArray[np.float64], pilot_noise_variance: NDArray[np.float64]
+    state: ChannelState,
+    mean_power: NDArray[np.float64],
+    pilot_noise_variance: NDArray[np.float64],
+    line_of_sight: LineOfSight | None = None,
 ) -> Knowledge:
     """Perfect channel knowledge at both ends (PFELS, section 4.1)."""
     exact, nothing = np.ones(len(state.response)), np.zeros(len(state.response))
     estimate = ChannelEstimate(state.response)
-    return Knowledge(state, estimate, mean_power, pilot_noise_variance, exact, nothing, nothing, nothing)
+    return Knowledge(state, estimate, mean_power, pilot_noise_variance, exact, nothing, nothing, nothing, line_of_sight)
 
 
 def turn(knowledge: Knowledge, factor: Complex, leaked: Array | float = 0.0, *, in_phase: bool = False) -> Knowledge:
@@ -137,6 +145,8 @@ def check_csi(parameters: CsiParameters) -> None:
         raise ValueError(f"channel estimation {p.estimation!r} is not known: choose perfect, ls or mmse")
     if not 1 <= p.pilots < math.inf or p.pilots % 1:
         raise ValueError(f"{p.pilots} pilots per coefficient: give a whole number from 1 up")
+    if p.los_doppler not in ("known", "unknown"):
+        raise ValueError(f"a line of sight's Doppler shift is known or unknown, not {p.los_doppler!r}")
     for what, value in (("a CSI delay", p.delay_s), ("a cyclic prefix", p.prefix_s)):
         if not 0 <= value < math.inf:
             raise ValueError(f"{what} of {value} s: give a finite time from 0 up")

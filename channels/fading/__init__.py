@@ -8,7 +8,7 @@ from collections.abc import Callable
 from channels.fading.bounded import bounded
 from channels.fading.exponential import exponential
 from channels.fading.fixed import fixed
-from channels.fading.gains import flat_gains, keep_within
+from channels.fading.gains import FlatParts, flat_gains, flat_parts, keep_within
 from channels.fading.law import (
     FadeStatistics,
     FadingLaw,
@@ -22,7 +22,7 @@ from channels.fading.nakagami import nakagami
 from channels.fading.rayleigh import rayleigh
 from channels.fading.replay import Replay, VariableError, read_replay
 from channels.fading.rician import rician
-from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_turns
+from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_cosines, line_of_sight_turns
 
 FADING_LAWS: dict[str, Callable[[LawParameters], FadingLaw]] = {
     "exponential": exponential,
@@ -37,6 +37,7 @@ __all__ = [
     "VARIATIONS",
     "FadeStatistics",
     "FadingLaw",
+    "FlatParts",
     "LawParameters",
     "Replay",
     "VariableError",
@@ -46,8 +47,10 @@ __all__ = [
     "exceedance",
     "fade_statistics",
     "flat_gains",
+    "flat_parts",
     "inverse_power",
     "keep_within",
+    "line_of_sight_cosines",
     "line_of_sight_turns",
     "read_replay",
     "threshold_for",
