@@ -90,13 +90,14 @@ def round_costs(cell: Cell) -> Array:
 
 def _worst_fade(cell: Cell) -> float:
     """How far a round may exceed a limit that holds on the mean over fades: inversion at the threshold t takes
-    1/(t E[P/|h|^2; |h|^2 >= t P]) times that mean."""
+    1/(t E[P/|h|^2; |h|^2 >= t P]) times that mean, with the smallest |h|^2/P in place of a t below it."""
     settings, fades = cell.settings, cell.radio.fades
     if settings.power.average_over == "round":
         return 1.0
     assert fades is not None
     threshold = policy_parameters(settings).threshold
-    return 1 / (threshold * fades.inverse_power(threshold)) if threshold else np.inf
+    least = max(threshold, fades.least_power)
+    return 1 / (least * fades.inverse_power(threshold)) if least else np.inf
 
 
 def check_energy_budget(cell: Cell) -> None:

@@ -104,10 +104,13 @@ def show(text: str) -> None:
 
 
 def say_without_effect(overrides: Sequence[str] | None, rows: Sequence[Settings]) -> None:
-    """A line for each override that changes nothing."""
+    """A line for each override that changes nothing, and for each mean gain that bounds move far."""
     from airfl.config.without_effect import without_effect
+    from airfl.radio import cut_by_bounds
 
     for sentence in without_effect(overrides or [], rows):
+        say(sentence)
+    for sentence in dict.fromkeys(filter(None, map(cut_by_bounds, rows))):
         say(sentence)
 
 

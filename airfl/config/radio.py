@@ -134,6 +134,9 @@ class CsiSettings(Section):
         None, description="energy of a pilot over sigma0^2; default what a resource element of data has"
     )
     delay_s: ScaleOrZero = Field(0.0, description="from estimation to transmission: ageing by channel.speed_m_s")
+    los_doppler: Literal["unknown", "known"] = Field(
+        "unknown", description="the phase that a line of sight takes on over delay_s; known: it is made up for"
+    )
     phase_bits: int = Field(0, ge=0, le=16, description="of the quantised feedback; 0 = not quantised")
     gain_bits: int = Field(0, ge=0, le=16, description="of the quantised feedback; 0 = not quantised")
     phase_std_rad: ScaleOrZero = Field(0.0, description="residual phase, Gaussian, one a device and round")

@@ -46,6 +46,8 @@ ESTIMATED = Needs("csi.estimation", ("ls", "mmse"))
 DRAWN = Needs("channel.fading", idle=("replay",))
 """Of recorded gains nothing is drawn, scaled, or bounded."""
 DRAWN_OR_AGED = Needs("channel.fading", idle=("replay",), but="csi.delay_s")
+AGED, MOVED = Needs("csi.delay_s", idle=("0.0",)), Needs("channel.speed_m_s", idle=("0.0",))
+IN_SIGHT = Needs("channel.fading", ("rician", "fixed"))
 
 BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.mean_gain": (DRAWN, NOT_PLACED),
@@ -72,6 +74,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "power.tx_power_dbm": (PHYSICAL,),
     "csi.pilots": (ESTIMATED,),
     "csi.pilot_snr_db": (ESTIMATED,),
+    "csi.los_doppler": (AGED, MOVED, IN_SIGHT),
     "selection.min_gain": (Needs("selection.kind", ("threshold",)),),
     "selection.window": (Needs("selection.kind", ("proportional-fair",)),),
     "selection.energy_budget": (Needs("selection.kind", ("energy-budget",)),),

@@ -12,6 +12,7 @@ from airfl.radio.parts import (
     csi_parameters,
     fading_law,
     grid_of,
+    has_bounds,
     noise_std_of,
     policy_parameters,
     settings_of,
@@ -23,7 +24,7 @@ from airfl.selection import SELECTIONS
 from channels.csi import check_csi
 from channels.fading import FADING_LAWS, flat_gains
 from channels.power import POLICIES, check_policy
-from channels.selective import SELECTIVE_MODELS, check
+from channels.selective import SELECTIVE_MODELS, WITH_LINE_OF_SIGHT, check
 from channels.selective.tapped_line import least_taps, tap_spacing_s
 from channels.topology import check_topology
 
@@ -87,7 +88,9 @@ def _check_fading(settings: Settings) -> None:
     model = SELECTIVE_MODELS.get(channel.fading)
     if model is None:
         _check_redraw(settings)
+        _check_mean_gain(settings)
         return
+    _check_mean_gain(settings)
     if model.needs_positions and settings.topology.kind == "none":
         raise UserError(
             f"topology.kind: channel.fading = {channel.fading!r} asks where the devices are; take disc, annulus or "
@@ -108,6 +111,7 @@ def _check_fading(settings: Settings) -> None:
         )
     if not model.needs_positions:
         _check_delays(settings)
+    _check_ageing(settings)
     if channel.bounds == "redraw":
         raise UserError(f'channel.bounds: "redraw" is for flat laws ({", ".join(FADING_LAWS)}); take "clip"')
 
@@ -126,6 +130,31 @@ def _check_redraw(settings: Settings) -> None:
             min_gain=channel.min_gain,
             max_gain=channel.max_gain,
             bounds=channel.bounds,
+        )
+
+
+def _check_mean_gain(settings: Settings) -> None:
+    """Bounds that do not hold the mean make another law of it than the one that was asked for."""
+    channel = settings.channel
+    if has_bounds(settings) and not channel.min_gain <= channel.mean_gain <= channel.max_gain:
+        key = "min_gain" if channel.mean_gain < channel.min_gain else "max_gain"
+        raise UserError(
+            f"channel.mean_gain: {channel.mean_gain:g} is cut by the bounds, {channel.min_gain:g} to "
+            f"{channel.max_gain:g}; give a mean within them, or another channel.{key}"
+        )
+
+
+def _check_ageing(settings: Settings) -> None:
+    """What ages is diffuse: of a response that holds a line of sight as well, nothing says which part is which."""
+    channel, csi = settings.channel, settings.csi
+    if not (csi.delay_s and channel.speed_m_s):
+        return
+    needs_positions = SELECTIVE_MODELS[channel.fading].needs_positions
+    if channel.fading in WITH_LINE_OF_SIGHT or (needs_positions and settings.topology.los != "nlos"):
+        cure = 'topology.los = "nlos"' if needs_positions else "channel.fading = rician"
+        raise UserError(
+            f"csi.delay_s: channel.fading = {channel.fading!r} has a line of sight, which does not age, in one "
+            f"response with what does (given: {csi.delay_s:g} s at {channel.speed_m_s:g} m/s); take 0, or {cure}"
         )
 
 

@@ -22,6 +22,7 @@ from channels.fading import (
     FadingLaw,
     Replay,
     VariableError,
+    bounded,
     doppler_hz,
     fade_statistics,
     read_replay,
@@ -44,6 +45,11 @@ IMPAIRMENT_PURPOSES = {
     "frequency": Purpose.FREQUENCY,
 }
 """An impairment that is added needs a purpose of its own, so that it moves no other's draws."""
+
+# Shares of fades closer than that are the same; channels.fading keeps a threshold half as far from a gain of many.
+SHARE_ACCURACY = 2e-6
+# Bounds that move the mean gain by a larger share are told.
+MOST_MOVED = 0.1
 
 
 @contextmanager
@@ -124,17 +130,70 @@ def policy_parameters(settings: Settings) -> PolicyParameters:
             raise UserError(
                 f"power.participation: the law of fading {settings.channel.fading!r} is not known; give power.threshold"
             )
-        threshold = fades.threshold_for(power.participation)
+        threshold = _threshold_for(power.participation, fades)
     # The coefficient of a schedule is announced, and no aim of the policy's own.
     aim = None if power.alignment == "schedule" else power.coefficient
     return PolicyParameters(threshold, power.average_over, aim)
 
 
+def _threshold_for(share: float, fades: FadeStatistics) -> float:
+    """The threshold that this share of fades reaches; UserError where bounds put so many on one gain that none does."""
+    threshold = fades.threshold_for(share)
+    found = fades.exceedance(threshold)
+    if found > share + SHARE_ACCURACY:
+        fewer = fades.exceedance(threshold * (1 + 4 * SHARE_ACCURACY))
+        offered = f"{found:.6g} or {fewer:.6g}" if fewer > 0 else f"{found:.6g}"
+        raise UserError(
+            f"power.participation: {share:g} of fades cannot be told by a threshold, as {found - fewer:.3g} have the "
+            f"same gain (channel.bounds, channel.fading); ask for {offered}, or give power.threshold"
+        )
+    return threshold
+
+
+def gain_law(settings: Settings) -> FadingLaw | None:
+    """The law of one coefficient's |h| as bounded, over its mean before bounds; None where it is not known (replayed
+    gains, Sionna's models)."""
+    channel, law = settings.channel, fading_law(settings)
+    mean_gain = channel.mean_gain
+    if law is None and channel.fading == "tapped-line":  # every subcarrier fades so, and mean_gain is its rms
+        law = FADING_LAWS["rayleigh"](LawParameters())
+        mean_gain /= math.sqrt(law.mean_square)
+    if law is None or not has_bounds(settings):
+        return law
+    with settings_of("channel.bounds"):
+        return bounded(law, channel.min_gain / mean_gain, channel.max_gain / mean_gain, channel.bounds)
+
+
+def has_bounds(settings: Settings) -> bool:
+    """Whether gains are kept within channel.min_gain and channel.max_gain: not in physical units, not as recorded, and
+    not on the taps that a waveform goes through."""
+    channel = settings.channel
+    through_taps = settings.grid.waveform and channel.fading not in FADING_LAWS
+    return channel.units == "normalised" and channel.fading != "replay" and not through_taps
+
+
+def bounds_factor(settings: Settings) -> float:
+    """What the bounds make of the mean power E|h|^2, over what it is without them; 1 where the law is not known."""
+    law, before = gain_law(settings), fading_law(settings) or FADING_LAWS["rayleigh"](LawParameters())
+    return law.mean_square / before.mean_square if law else 1.0
+
+
+def cut_by_bounds(settings: Settings) -> str | None:
+    """A sentence where the bounds move the mean gain by more than a tenth; one outside them is refused."""
+    channel = settings.channel
+    law = gain_law(settings) if channel.min_gain <= channel.mean_gain <= channel.max_gain else None
+    if law is None or abs(law.mean - 1) <= MOST_MOVED:
+        return None
+    return (
+        f"channel.mean_gain is {channel.mean_gain:g} before the bounds, and {law.mean * channel.mean_gain:.3g} within "
+        f"them (channel.min_gain {channel.min_gain:g}, channel.max_gain {channel.max_gain:g}, {channel.bounds})"
+    )
+
+
 def statistics_of(settings: Settings) -> FadeStatistics | None:
-    """Of the fading of one coefficient; None where its law is not known (replayed gains, Sionna's models)."""
-    law = fading_law(settings)
-    if law is None and settings.channel.fading == "tapped-line":
-        law = FADING_LAWS["rayleigh"](LawParameters())  # every subcarrier fades so
+    """Of the fading of one coefficient, as bounded; None where its law is not known (replayed gains, Sionna's
+    models)."""
+    law = gain_law(settings)
     return fade_statistics(law) if law else None
 
 
@@ -146,6 +205,7 @@ def csi_parameters(settings: Settings, grid: OfdmaGrid) -> CsiParameters:
         pilots=csi.pilots,
         delay_s=csi.delay_s,
         doppler_hz=doppler_hz(channel.speed_m_s, channel.carrier_hz),
+        los_doppler=csi.los_doppler,
         phase_bits=csi.phase_bits,
         gain_bits=csi.gain_bits,
         phase_std_rad=csi.phase_std_rad,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from airfl.config import Settings
 from airfl.radio.parts import (
     base_height_m,
+    bounds_factor,
     csi_parameters,
     fading_law,
     grid_of,
@@ -28,16 +29,25 @@ from airfl.radio.parts import (
 from airfl.selection import Ids
 from airfl.streams import Purpose, Streams
 from airfl.uplinks.uplink import PilotCost
-from channels.csi import ChannelState, CsiParameters, Knowledge, Response, impair, perfect_knowledge, pilots_charged
+from channels.csi import (
+    ChannelState,
+    CsiParameters,
+    Knowledge,
+    LineOfSight,
+    impair,
+    perfect_knowledge,
+    pilots_charged,
+)
 from channels.draws import Draw
 from channels.fading import (
     VARIATIONS,
     FadeStatistics,
     FadingLaw,
+    FlatParts,
     Replay,
-    doppler_hz,
-    flat_gains,
+    flat_parts,
     keep_within,
+    line_of_sight_cosines,
     line_of_sight_turns,
 )
 from channels.frame import Frame
@@ -63,8 +73,9 @@ class Radio:
     """As it holds for all rounds.
 
     grid; noise_std: sigma_0, in normalised units or sqrt(W); drop: where devices are, None without a topology; law: of
-    flat fading, None for replayed or selective channels; replay: recorded gains; fades: statistics of the fading, None
-    where they are not known; scale: mean |h| of flat laws, rms of selective models, [N]; mean_power: E|h|^2, [N].
+    flat fading, None for replayed or selective channels; replay: recorded gains; fades: statistics of the fading as
+    bounded, None where they are not known; scale: mean |h| of flat laws, rms of selective models, before bounds, [N];
+    mean_power: E|h|^2 within the bounds, [N], of Sionna's models before them, as their law is not known.
     """
 
     settings: Settings
@@ -135,18 +146,28 @@ class Radio:
 
     def channel(self, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
         """The true channel of these devices, before offsets."""
+        return self._channel(round_index, devices, frame)[0]
+
+    def _channel(
+        self, round_index: int, devices: Ids, frame: Frame
+    ) -> tuple[ChannelState, NDArray[np.complex128] | None]:
+        """The same, and what of it comes by the line of sight, axes of the response, where that is known of it."""
         if self.replay is not None:
-            return ChannelState(self.replay.at(round_index, devices)[:, :, None, None])
+            return ChannelState(self.replay.at(round_index, devices)[:, :, None, None]), None
         if self.law is None:
-            return self._selective(round_index, devices, frame)
-        return ChannelState(self._flat(self.law, round_index, devices, frame))
+            return self._selective(round_index, devices, frame), None
+        found, sight = self._flat(self.law, round_index, devices, frame)
+        axes = (len(devices), self.settings.antennas.count, -1, 1)
+        return ChannelState(np.asarray(found.reshape(axes))), None if sight is None else np.asarray(sight.reshape(axes))
 
     def know(self, round_index: int, devices: Ids, frame: Frame, element_power: Array) -> Knowledge:
         """The channel as it is and as it is known. element_power: of these devices on a resource element of data, and
         so of a pilot, unless csi.pilot_snr_db says otherwise."""
-        state = self.channel(round_index, devices, frame)
+        state, sight = self._channel(round_index, devices, frame)
         noise = 2 * self.noise_std**2 / self.pilot_energy(element_power)
-        knowledge = perfect_knowledge(state, self.mean_power[devices], noise)
+        knowledge = perfect_knowledge(
+            state, self.mean_power[devices], noise, self._line_of_sight(sight, round_index, devices)
+        )
         parameters = self.csi
         if self.waveform is not None:  # offsets happen in the waveform itself
             parameters = replace(parameters, timing_offset_s=0.0, frequency_offset_hz=0.0)
@@ -204,22 +225,21 @@ class Radio:
         state = self.channel(round_index, devices, frame)
         return np.asarray(state.response[:, 0, 0, :], dtype=np.complex128), np.zeros(1, dtype=np.int64)
 
-    def _flat(self, law: FadingLaw, round_index: int, devices: Ids, frame: Frame) -> Response:
+    def _flat(self, law: FadingLaw, round_index: int, devices: Ids, frame: Frame) -> FlatParts:
+        """Gains and what of them comes by the line of sight, [devices, antennas x blocks], blocks inmost."""
         channel, antennas = self.settings.channel, self.settings.antennas.count
         fresh, lasting = self._draws(round_index, devices)
         within_s = frame.block_times_s if channel.variation == "jakes" else np.zeros(1)
-        diffuse = VARIATIONS[channel.variation](
-            fresh,
-            lasting,
-            antennas,
-            doppler_hz(channel.speed_m_s, channel.carrier_hz),
-            round_index * channel.round_s + within_s,
-        )
-        turns = np.zeros(len(devices))
+        times_s = round_index * channel.round_s + within_s
+        diffuse = VARIATIONS[channel.variation](fresh, lasting, antennas, self.csi.doppler_hz, times_s)
+        turns = np.zeros((len(devices), 1))
         if law.line_of_sight > 0:
-            turns = line_of_sight_turns(channel.variation, fresh, lasting, antennas)
+            turns = line_of_sight_turns(channel.variation, fresh, lasting, antennas)[:, None]
+            if channel.variation == "jakes":  # the line of sight moves with the diffuse paths
+                shifts_hz = self._line_of_sight_doppler_hz(round_index, devices)
+                turns = np.tile(turns + shifts_hz[:, None] * times_s, antennas)
         limits = (0.0, np.inf) if self.physical else (channel.min_gain, channel.max_gain)
-        gains = flat_gains(
+        return flat_parts(
             law,
             diffuse.reshape(len(devices), antennas * len(within_s)),
             turns,
@@ -228,7 +248,20 @@ class Radio:
             max_gain=limits[1],
             bounds=channel.bounds,
         )
-        return np.asarray(gains.reshape(len(devices), antennas, len(within_s))[..., None])
+
+    def _line_of_sight(self, part: NDArray[np.complex128] | None, round_index: int, devices: Ids) -> LineOfSight | None:
+        """What ageing asks of the line of sight, where the law has one."""
+        if part is None or self.law is None:
+            return None
+        share = 1.0 if self.law.constant else self.law.line_of_sight
+        doppler = self._line_of_sight_doppler_hz(round_index, devices)
+        return LineOfSight(part, part, np.full(len(devices), share), doppler)
+
+    def _line_of_sight_doppler_hz(self, round_index: int, devices: Ids) -> Array:
+        """f_D cos(theta), theta between a device's motion and its line of sight, [devices]."""
+        fresh, lasting = self._draws(round_index, devices)
+        cosines = line_of_sight_cosines(self.settings.channel.variation, fresh, lasting, self.settings.antennas.count)
+        return np.asarray(self.csi.doppler_hz * cosines)
 
     def _selective(self, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
         channel = self.settings.channel
@@ -299,7 +332,7 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
         with settings_of("topology"):
             placed = drop(topology_parameters(settings), whole_population(streams, Purpose.TOPOLOGY, devices))
         scale = placed.amplitude / np.sqrt(mean_square)  # a path gain is of powers: fading has unit mean power
-    mean_power = scale**2 * mean_square
+    mean_power = scale**2 * mean_square * bounds_factor(settings)
     if replay is not None:
         mean_power = replay.mean_power
     return Radio(

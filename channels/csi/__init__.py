@@ -9,7 +9,7 @@ from channels.csi.frequency import FREQUENCY
 from channels.csi.knowledge import CsiParameters, Impairment, Knowledge, check_csi, match, perfect_knowledge
 from channels.csi.offsets import Offsets
 from channels.csi.phase import PHASE
-from channels.csi.state import ChannelEstimate, ChannelState, Response
+from channels.csi.state import ChannelEstimate, ChannelState, LineOfSight, Response
 from channels.csi.timing import TIMING
 from channels.draws import Draw
 from channels.frame import Frame
@@ -50,6 +50,7 @@ __all__ = [
     "CsiParameters",
     "Impairment",
     "Knowledge",
+    "LineOfSight",
     "Offsets",
     "Response",
     "check_csi",

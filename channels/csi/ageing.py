@@ -1,4 +1,5 @@
-"""Channel ageing: what the channel has become between its estimation and the transmission."""
+"""Channel ageing: what the channel has become between its estimation and the transmission. Diffuse paths fade anew, the
+line of sight turns."""
 
 from __future__ import annotations
 
@@ -7,25 +8,52 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import j0
 
-from channels.csi.knowledge import CsiParameters, Impairment, Knowledge
-from channels.csi.state import Response
-from channels.draws import Draw, circular_gaussian
+from channels.csi.knowledge import CsiParameters, Impairment, Knowledge, if_exact
+from channels.csi.state import ChannelEstimate, Response
+from channels.draws import Array, Draw, circular_gaussian
 from channels.frame import Frame
 
 
 def _age(knowledge: Knowledge, parameters: CsiParameters, frame: Frame, draw: Draw) -> Knowledge:
-    """h' = rho h + sqrt(1 - rho^2) sqrt(P) w, rho = J0(2 pi f_D delay), w ~ CN(0, 1) independent of h.
+    """h' = e^(j psi) s + rho (h - s) + sqrt(1 - rho^2) sqrt(P_d) w, rho = J0(2 pi f_D delay), w ~ CN(0, 1).
 
-    A Gauss-Markov step with the correlation of Jakes' spectrum. rho may be negative. Antennas have independent w.
+    s: what comes by the line of sight, turned by psi = 2 pi f_s delay, f_s its Doppler shift; the rest, of mean power
+    P_d, takes a Gauss-Markov step with the correlation of Jakes' spectrum, w independent of h. rho may be negative.
+    Antennas have independent w. Where the shift is known, the estimate's own part by the line of sight is turned too.
     """
-    h = knowledge.state.response
+    sight = knowledge.line_of_sight
+    if sight is None:
+        return _age_diffuse(knowledge, np.zeros_like(knowledge.state.response), knowledge.mean_power, parameters, draw)
+    diffuse_power = knowledge.mean_power * (1 - sight.share)
+    aged = _age_diffuse(knowledge, sight.part, diffuse_power, parameters, draw)
+    turns = np.exp(2j * np.pi * sight.doppler_hz * parameters.delay_s)[:, None, None, None]
+    estimate = knowledge.estimate.response
+    if parameters.los_doppler == "known":
+        estimate = estimate + ((turns - 1) * sight.heard).astype(estimate.dtype)
+    # Without diffuse paths an exact estimate is turned, at most; otherwise h given it depends on the line of sight.
+    turned = not diffuse_power.any()
+    return replace(
+        aged,
+        state=replace(aged.state, response=aged.state.response + (turns * sight.part).astype(estimate.dtype)),
+        estimate=ChannelEstimate(estimate),
+        slope=knowledge.slope if turned else aged.slope,
+        error_variance=if_exact(knowledge.error_variance) if turned else None,
+    )
+
+
+def _age_diffuse(
+    knowledge: Knowledge, sight: Response, diffuse_power: Array, parameters: CsiParameters, draw: Draw
+) -> Knowledge:
+    """The step of what does not come by the line of sight, and the moments of that alone. sight: axes of the response;
+    diffuse_power: E|h - s|^2, [devices]."""
+    diffuse = knowledge.state.response - sight
     rho = ageing_correlation(parameters.doppler_hz, parameters.delay_s)
-    spread = (1 - rho**2) * knowledge.mean_power
-    w = _innovation(h, draw) * np.sqrt(spread)[:, None, None, None].astype(h.real.dtype)
+    spread = (1 - rho**2) * diffuse_power
+    w = _innovation(diffuse, draw) * np.sqrt(spread)[:, None, None, None].astype(diffuse.real.dtype)
     error = knowledge.error_variance
     return replace(
         knowledge,
-        state=replace(knowledge.state, response=rho * h + w),
+        state=replace(knowledge.state, response=rho * diffuse + w),
         slope=rho * knowledge.slope,
         error_variance=None if error is None else rho**2 * error + spread,
     )

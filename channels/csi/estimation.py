@@ -23,12 +23,15 @@ def _estimate(knowledge: Knowledge, parameters: CsiParameters, frame: Frame, dra
     shrinkage = _shrinkage(knowledge.mean_power, noise_variance)
     noise = circular_gaussian(draw(2 * int(np.prod(h.shape[1:])))).reshape(h.shape)
     heard = h + (_rows(np.sqrt(noise_variance)) * noise).astype(h.dtype)
-    linear = parameters.estimation == "mmse"
+    linear, sight = parameters.estimation == "mmse", knowledge.line_of_sight
+    if linear and sight is not None:
+        sight = replace(sight, heard=sight.heard * _rows(shrinkage).astype(h.real.dtype))
     return replace(
         knowledge,
         estimate=ChannelEstimate(heard * _rows(shrinkage).astype(h.real.dtype) if linear else heard),
         slope=np.ones_like(shrinkage) if linear else shrinkage,
         error_variance=shrinkage * noise_variance,
+        line_of_sight=sight,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.csi.offsets import Offsets
-from channels.csi.state import ChannelEstimate, ChannelState
+from channels.csi.state import ChannelEstimate, ChannelState, LineOfSight
 from channels.draws import Array, Complex, Draw
 from channels.frame import Frame
 
@@ -22,8 +22,9 @@ class CsiParameters:
     """What makes channel knowledge imperfect; the defaults leave it perfect.
 
     estimation: "perfect", "ls" or "mmse"; pilots: L, pilot symbols a device sends for each coefficient that is
-    estimated; delay_s: from estimation to transmission; doppler_hz: f_D = v f_c/c; phase_bits, gain_bits: of the
-    quantised feedback, 0 for none; gain_range_db: (lowest, highest) modulus the feedback can say, relative to the
+    estimated; delay_s: from estimation to transmission; doppler_hz: f_D = v f_c/c; los_doppler: whether the phase that
+    the line of sight takes on meanwhile is "known", so that it is made up for, or "unknown"; phase_bits, gain_bits: of
+    the quantised feedback, 0 for none; gain_range_db: (lowest, highest) modulus the feedback can say, relative to the
     device's root mean square; phase_std_rad: of the residual phase; timing_offset_s: a device arrives up to that much
     after the receiver's window opens for the first arrival, uniform in [0, timing_offset_s], and as far as prefix_s
     late without harm; frequency_offset_hz: a device's carrier is off by plus or minus this at most, uniform;
@@ -34,6 +35,7 @@ class CsiParameters:
     pilots: int = 1
     delay_s: float = 0.0
     doppler_hz: float = 0.0
+    los_doppler: str = "unknown"
     phase_bits: int = 0
     gain_bits: int = 0
     gain_range_db: tuple[float, float] = (-40.0, 10.0)
@@ -62,6 +64,7 @@ class Knowledge:
     late: the share, of the power before offsets, that paths beyond the cyclic prefix leak if a device loads all
     subcarriers alike, [devices]; it is in `leakage`: 1 - leakage = (1 - late)(1 - what offsets leak). Where a device
     loads them unlike, `state.spilled` says what leaks.
+    line_of_sight: what of the channel comes by it at the time of the estimate, None where nothing is known to.
     """
 
     state: ChannelState
@@ -74,6 +77,7 @@ class Knowledge:
     in_phase: Array
     offsets: Offsets
     late: Array
+    line_of_sight: LineOfSight | None = None
 
     @property
     def finite(self) -> NDArray[np.bool_]:
@@ -95,17 +99,23 @@ class Knowledge:
             in_phase=self.in_phase[rows],
             offsets=self.offsets.take(rows),
             late=self.late[rows],
+            line_of_sight=self.line_of_sight.take(rows) if self.line_of_sight else None,
         )
 
 
 def perfect_knowledge(
-    state: ChannelState, mean_power: NDArray[np.float64], pilot_noise_variance: NDArray[np.float64]
+    state: ChannelState,
+    mean_power: NDArray[np.float64],
+    pilot_noise_variance: NDArray[np.float64],
+    line_of_sight: LineOfSight | None = None,
 ) -> Knowledge:
     """Perfect channel knowledge at both ends (PFELS, section 4.1)."""
     exact, nothing = np.ones(len(state.response)), np.zeros(len(state.response))
     estimate, late = ChannelEstimate(state.response), _late_share(state)
     none = Offsets(late=nothing, carrier=nothing)
-    return Knowledge(state, estimate, mean_power, pilot_noise_variance, exact, nothing, late, nothing, none, late)
+    return Knowledge(
+        state, estimate, mean_power, pilot_noise_variance, exact, nothing, late, nothing, none, late, line_of_sight
+    )
 
 
 def _late_share(state: ChannelState) -> Array:
@@ -157,6 +167,8 @@ def check_csi(parameters: CsiParameters) -> None:
         raise ValueError(f"channel estimation {p.estimation!r} is not known: choose perfect, ls or mmse")
     if not 1 <= p.pilots < math.inf or p.pilots % 1:
         raise ValueError(f"{p.pilots} pilots per coefficient: give a whole number from 1 up")
+    if p.los_doppler not in ("known", "unknown"):
+        raise ValueError(f"a line of sight's Doppler shift is known or unknown, not {p.los_doppler!r}")
     for what, value in (("a CSI delay", p.delay_s), ("a cyclic prefix", p.prefix_s)):
         if not 0 <= value < math.inf:
             raise ValueError(f"{what} of {value} s: give a finite time from 0 up")

@@ -1,5 +1,7 @@
 """Channel state, and what is known of it: kept apart by type, so that no device precodes by what it cannot know."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,3 +40,21 @@ class ChannelEstimate:
     def gains(self) -> NDArray[np.complex128]:
         """As in `ChannelState`."""
         return np.asarray(self.response[:, 0].mean(axis=(1, 2)), dtype=np.complex128)
+
+
+@dataclass(frozen=True)
+class LineOfSight:
+    """What of a channel comes by the line of sight, which does not fade but turns with its own Doppler shift.
+
+    part: of the true channel, axes as in `ChannelState`; heard: as the estimate holds it, same axes; share: K/(K+1) of
+    the mean power, [devices]; doppler_hz: the shift, of either sign, [devices].
+    """
+
+    part: Response
+    heard: Response
+    share: NDArray[np.float64]
+    doppler_hz: NDArray[np.float64]
+
+    def take(self, rows: NDArray[np.int64]) -> LineOfSight:
+        """Of these devices alone."""
+        return LineOfSight(self.part[rows], self.heard[rows], self.share[rows], self.doppler_hz[rows])

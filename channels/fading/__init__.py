@@ -5,9 +5,10 @@ A new law is one file beside this one and one line in the table.
 
 from collections.abc import Callable
 
+from channels.fading.bounded import bounded
 from channels.fading.exponential import exponential
 from channels.fading.fixed import fixed
-from channels.fading.gains import flat_gains, keep_within
+from channels.fading.gains import FlatParts, flat_gains, flat_parts, keep_within
 from channels.fading.law import (
     FadeStatistics,
     FadingLaw,
@@ -21,7 +22,7 @@ from channels.fading.nakagami import nakagami
 from channels.fading.rayleigh import rayleigh
 from channels.fading.replay import Replay, VariableError, read_replay
 from channels.fading.rician import rician
-from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_turns
+from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_cosines, line_of_sight_turns
 
 FADING_LAWS: dict[str, Callable[[LawParameters], FadingLaw]] = {
     "exponential": exponential,
@@ -36,16 +37,20 @@ __all__ = [
     "VARIATIONS",
     "FadeStatistics",
     "FadingLaw",
+    "FlatParts",
     "LawParameters",
     "Replay",
     "VariableError",
     "Variation",
+    "bounded",
     "doppler_hz",
     "exceedance",
     "fade_statistics",
     "flat_gains",
+    "flat_parts",
     "inverse_power",
     "keep_within",
+    "line_of_sight_cosines",
     "line_of_sight_turns",
     "read_replay",
     "threshold_for",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,14 @@ Bounds = Literal["clip", "redraw"]
 
 # A law is not conditioned on less of itself than this: double precision would leave it few different gains.
 LEAST_SHARE = 1e-12
+
+
+class FlatParts(NamedTuple):
+    """gains: h, [devices, antennas]; line_of_sight: the part of h that comes by the line of sight, same axes, None
+    where there is none; all of h where it does not fade."""
+
+    gains: Complex
+    line_of_sight: Complex | None
 
 
 def flat_gains(
@@ -28,17 +36,32 @@ def flat_gains(
 ) -> Complex:
     """Gains h of flat fading with E|h| = scale before bounds, [devices, antennas].
 
-    diffuse: CN(0, 1) numbers g, [devices, antennas]; turns: phase of the line of sight over 2 pi, in [0, 1), [devices],
-    the same at all antennas of a device; scale: mean gain, a number or [devices].
+    diffuse: CN(0, 1) numbers g, [devices, antennas]; turns: phase of the line of sight over 2 pi, [devices], the same
+    at all antennas of a device, or [devices, antennas]; scale: mean gain, a number or [devices].
     Without line of sight |h| is the law's quantile at 1 - exp(-|g|^2) and the phase that of g; with it h is the sum of
     both parts, which is the law. A constant law has phase 0.
     bounds: "clip" moves a gain outside [min_gain, max_gain] to the nearer limit and keeps its phase; "redraw" is the
     law conditioned on the interval (what drawing again until inside would give), by inversion, phase kept.
     Raises ValueError for "redraw" if the interval holds none of the law.
     """
+    return flat_parts(law, diffuse, turns, scale=scale, min_gain=min_gain, max_gain=max_gain, bounds=bounds).gains
+
+
+def flat_parts(
+    law: FadingLaw,
+    diffuse: Complex,
+    turns: Array,
+    *,
+    scale: float | Array,
+    min_gain: float,
+    max_gain: float,
+    bounds: Bounds,
+) -> FlatParts:
+    """`flat_gains`, and what of them comes by the line of sight, before bounds: what these change is the rest."""
     means = np.reshape(np.asarray(scale, dtype=np.float64), (-1, 1))
+    sight: Complex | None = None
     if law.line_of_sight > 0:
-        sight = np.sqrt(law.line_of_sight) * np.exp(2j * np.pi * turns)[:, None]
+        sight = np.sqrt(law.line_of_sight) * np.exp(2j * np.pi * turns.reshape(len(turns), -1))
         sums = sight + np.sqrt(1 - law.line_of_sight) * diffuse
         gains, angles = np.sqrt(law.mean_square) * np.abs(sums), np.angle(sums)
         shares = law.cdf(gains) if bounds == "redraw" else gains
@@ -48,7 +71,11 @@ def flat_gains(
     if bounds == "redraw":
         gains = _within(law, gains, shares, means, (min_gain, max_gain))
     gains = np.clip(means * gains, min_gain, max_gain)
-    return np.asarray(gains + 0j if law.constant else gains * np.exp(1j * angles))
+    if law.constant:
+        return FlatParts(np.asarray(gains + 0j), np.asarray(gains + 0j))
+    if sight is not None:
+        sight = np.asarray(means * np.sqrt(law.mean_square) * sight)
+    return FlatParts(np.asarray(gains * np.exp(1j * angles)), sight)
 
 
 def keep_within(response: NDArray[np.complexfloating], low: float, high: float) -> None:

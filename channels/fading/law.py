@@ -16,6 +16,8 @@ from channels.draws import Array
 
 # The largest number below 1: where a law is asked for its upper end, which may be infinite.
 ALMOST_ONE = 1 - 2.0**-53
+# A threshold that is to keep the fades of one gain lies so far below it, as single precision rounds gains.
+BESIDE_AN_ATOM = 1 - 1e-6
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,13 @@ class LawParameters:
 
 @dataclass(frozen=True)
 class FadingLaw:
-    """Distribution of |h| with unit mean.
+    """Distribution of |h| with unit mean, before any bounds on the gain (`bounded` puts them on).
 
     cdf: P(|h| <= g) at gains g >= 0 [...]; quantile: its inverse at probabilities u in [0, 1) [...]; mean_square:
-    E|h|^2 of that unit-mean law; source: where the law is from; line_of_sight: K/(K+1), share of the power that is a
-    constant component; constant: h is 1, with phase 0; closed_inverse_power: what `inverse_power` gives at t >= 0,
-    where that has a closed form.
+    E|h|^2 of that law; source: where the law is from; line_of_sight: K/(K+1), share of the power that is a constant
+    component; constant: h is 1, with phase 0; closed_inverse_power: what `inverse_power` gives at t >= 0, where that
+    has a closed form; mean: E|h|, other than 1 under bounds; least: the smallest |h|; atoms: gains that bounds give a
+    probability of their own.
     """
 
     cdf: Callable[[Array], Array]
@@ -46,6 +49,9 @@ class FadingLaw:
     line_of_sight: float = 0.0
     constant: bool = False
     closed_inverse_power: Callable[[float], float] | None = None
+    mean: float = 1.0
+    least: float = 0.0
+    atoms: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,20 +59,22 @@ class FadeStatistics:
     """What is known of a law as a whole, for thresholds and for limits on the mean over fades.
 
     inverse_power(t): E[P/|h|^2; |h|^2 >= t P] with P = E|h|^2; exceedance(t): P(|h|^2 >= t P); threshold_for(share):
-    the t that this share of fades reaches.
+    the t that this share of fades reaches; least_power: the smallest |h|^2/P.
     """
 
     inverse_power: Callable[[float], float]
     exceedance: Callable[[float], float]
     threshold_for: Callable[[float], float]
+    least_power: float
 
 
 def fade_statistics(law: FadingLaw) -> FadeStatistics:
-    """The three functions of a law that follow, before any bounds on the gain."""
+    """The three functions of a law that follow."""
     return FadeStatistics(
         inverse_power=inverse_power(law),
         exceedance=lambda threshold: exceedance(law, threshold),
         threshold_for=lambda share: threshold_for(law, share),
+        least_power=law.least**2 / law.mean_square,
     )
 
 
@@ -80,11 +88,15 @@ def exceedance(law: FadingLaw, threshold: float) -> float:
 def threshold_for(law: FadingLaw, share: float) -> float:
     """t with P(|h|^2 >= t E|h|^2) = share, the inverse of `exceedance`.
 
-    Raises ValueError unless 0 < share <= 1.
+    Where that t is a gain of many fades, the smallest share above it: all of these are kept. Raises ValueError unless
+    0 < share <= 1.
     """
     if not 0 < share <= 1:
         raise ValueError(f"a share of {share:g} cannot be kept by a threshold: give a number above 0, at most 1")
-    return float(law.quantile(np.array(1 - share)) ** 2 / law.mean_square)
+    gain = float(law.quantile(np.array(1 - share)))
+    if gain in law.atoms:
+        gain *= BESIDE_AN_ATOM
+    return float(gain**2 / law.mean_square)
 
 
 def inverse_power(law: FadingLaw) -> Callable[[float], float]:

@@ -1,4 +1,5 @@
-"""How the diffuse part of flat fading changes over time: new each round, constant over the run, or correlated."""
+"""How flat fading changes over time: new each round, constant over the run, or correlated. The diffuse part, and what
+the line of sight goes by."""
 
 from __future__ import annotations
 
@@ -74,13 +75,28 @@ VARIATIONS: dict[str, Variation] = {
 
 
 def line_of_sight_turns(name: str, fresh: Draw, lasting: Draw, antennas: int) -> Array:
-    """Phase of the line of sight over 2 pi, in [0, 1), [devices], under the variation of that name.
+    """Phase of the line of sight over 2 pi at the start of the run, in [0, 1), [devices], under the variation of that
+    name.
 
     It is new each round where the diffuse part is, otherwise the run's; it takes the column after those that
     `VARIATIONS[name]` uses for as many antennas, so that no draw is shared.
     """
+    return _beyond_the_diffuse_part(name, fresh, lasting, antennas, 1)
+
+
+def line_of_sight_cosines(name: str, fresh: Draw, lasting: Draw, antennas: int) -> Array:
+    """Cosine of the angle between a device's motion and its line of sight, whose Doppler shift over f_D it is,
+    [devices].
+
+    The angle is uniform, and new when the phase is; it takes the column after that of `line_of_sight_turns`.
+    """
+    return np.asarray(np.cos(2 * np.pi * _beyond_the_diffuse_part(name, fresh, lasting, antennas, 2)))
+
+
+def _beyond_the_diffuse_part(name: str, fresh: Draw, lasting: Draw, antennas: int, column: int) -> Array:
+    """The column-th number of a device after those of its diffuse part, counted from 1, [devices]."""
     variation = VARIATIONS[name]
-    return (lasting if variation.lasting else fresh)(variation.columns * antennas + 1)[:, -1]
+    return (lasting if variation.lasting else fresh)(variation.columns * antennas + column)[:, -1]
 
 
 def doppler_hz(speed_m_s: float, carrier_hz: float) -> float:

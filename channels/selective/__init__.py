@@ -46,4 +46,7 @@ SELECTIVE_MODELS: dict[str, SelectiveModel] = {
     "rma": _scenario("RMa"),
 }
 
-__all__ = ["SELECTIVE_MODELS", "SelectiveModel", "SelectiveRequest", "check"]
+WITH_LINE_OF_SIGHT = frozenset(("tdl-d", "tdl-e", "cdl-d", "cdl-e"))
+"""Profiles whose first path is a line of sight; devices in a cell may have one in umi, uma and rma."""
+
+__all__ = ["SELECTIVE_MODELS", "WITH_LINE_OF_SIGHT", "SelectiveModel", "SelectiveRequest", "check"]

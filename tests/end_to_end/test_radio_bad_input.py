@@ -144,7 +144,7 @@ BAD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         ("antennas.count = 2", '"active"'),
     ),
     "infinite mean inverse power": (
-        (TRUNCATED, "power.average_over=fading"),
+        ("channel.units=physical", TRUNCATED, "power.average_over=fading"),
         "power",
         ("threshold 0", "infinite", "above 0"),
     ),

@@ -112,7 +112,8 @@ def test_a_single_device_follows_clarkes_model_nearly(lasting: Draw) -> None:
 def test_correlated_rician_gains_have_the_line_of_sight_in_their_autocorrelation(
     fresh: Draw, lasting: Draw, correlated: NDArray[np.complex128]
 ) -> None:
-    """E[h(0) h*(t)] = (K + J0(2 pi f_D t))/(K + 1) of the power; n = 20,000, within 5 standard errors."""
+    """E[h(0) h*(t)] = (K + J0(2 pi f_D t))/(K + 1) of the power, as the line of sight is not turned here; n = 20,000,
+    within 5 standard errors."""
     law, turns = FADING_LAWS["rician"](PARAMETERS), line_of_sight_turns("jakes", fresh, lasting, 1)
     gains = flat_gains(law, correlated, turns, scale=1.0, min_gain=0.0, max_gain=np.inf, bounds="clip")
     for later in range(len(TIMES_S)):

@@ -11,6 +11,8 @@ from airfl.config.without_effect import (
     BELONGS_TO,
     DRAWN,
     DRAWN_OR_AGED,
+    IN_SIGHT,
+    MOVED,
     NORMALISED,
     NOT_PLACED,
     Needs,
@@ -43,6 +45,7 @@ ANOTHER = {
     "power.tx_power_dbm": "10.0",
     "csi.pilots": "9",
     "csi.pilot_snr_db": "20.0",
+    "csi.los_doppler": "known",
     "selection.min_gain": "0.01",
     "selection.window": "7",
     "selection.energy_budget": "1e3",
@@ -65,6 +68,8 @@ WITHOUT = {
     ),
     DRAWN: ("channel.fading=replay", "channel.replay_file={}", "channel.speed_m_s=3.0", "csi.estimation=ls"),
     DRAWN_OR_AGED: ("channel.fading=replay", "channel.replay_file={}", "csi.estimation=ls"),
+    MOVED: ("csi.delay_s=1e-3",),
+    IN_SIGHT: ("csi.delay_s=1e-3", "channel.speed_m_s=3.0"),
 }
 EACH = [(key, needs) for key in BELONGS_TO for needs in BELONGS_TO[key]]
 

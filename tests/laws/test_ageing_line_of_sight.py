@@ -1,0 +1,231 @@
+"""What ages of a Rician channel is its diffuse part; the line of sight turns with its Doppler shift.
+
+Correlations of the aged channel with its estimate against closed forms written out here, and whole radios at 30 dB,
+10 m/s, 3 ms.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from airfl.building import build_cell
+from airfl.cell import Cell
+from airfl.errors import UserError
+from airfl.radio import check_radio
+from channels.csi import IMPAIRMENTS, ChannelState, CsiParameters, Knowledge, LineOfSight, impair, perfect_knowledge
+from channels.draws import Draw
+from channels.frame import Frame
+from tests.conftest import small_settings
+
+Array = NDArray[np.float64]
+Complex = NDArray[np.complex128]
+
+N = 40_000
+LEAST_P = 1e-4
+FLAT = Frame(np.zeros(1), elements=1, symbol_s=1 / 14e3, symbols_per_block=1)
+SPEED_M_S, CARRIER_HZ, DELAY_S = 10.0, 3.5e9, 3e-3
+DOPPLER_HZ = SPEED_M_S * CARRIER_HZ / 299_792_458  # 116.7 Hz, 0.35 turns in 3 ms
+
+
+def bessel(x: float) -> float:
+    """J0 by Bessel's integral, mean of cos(x sin t) over a period: the trapezoid rule is exact for it."""
+    return float(np.cos(x * np.sin(np.arange(400) * np.pi / 200)).mean())
+
+
+def agrees(sample: Complex, expected: complex) -> bool:
+    """The mean of a sample within 5 of its own standard errors, real and imaginary part each."""
+    for part in (np.real, np.imag):
+        values = part(sample)
+        if abs(values.mean() - part(expected)) > 5 * values.std() / math.sqrt(values.size) + 1e-12:
+            return False
+    return True
+
+
+def gaussian(seed: int) -> Complex:
+    pairs = np.random.default_rng(seed).standard_normal((N, 2)) * math.sqrt(0.5)
+    return np.asarray(pairs[:, 0] + 1j * pairs[:, 1])
+
+
+def aged(k: float, power: float, cosine: float, noise: float = 0.0, **parameters: Any) -> Knowledge:
+    """N Rician channels of K-factor k that all move at the same angle to their lines of sight, 3 ms later."""
+    turns = np.random.default_rng(5).random(N)
+    sight = math.sqrt(power * k / (k + 1)) * np.exp(2j * np.pi * turns)
+    h = sight + math.sqrt(power / (k + 1)) * gaussian(6)
+    axes = (N, 1, 1, 1)
+    known = LineOfSight(
+        sight.reshape(axes), sight.reshape(axes), np.full(N, k / (k + 1)), np.full(N, cosine * DOPPLER_HZ)
+    )
+    source = perfect_knowledge(ChannelState(h.reshape(axes)), np.full(N, power), np.full(N, noise), known)
+    given = CsiParameters(doppler_hz=DOPPLER_HZ, delay_s=DELAY_S, **parameters)
+
+    def of(address: int) -> Draw:
+        return lambda count: np.random.default_rng([7, address]).random((N, count))
+
+    return impair(source, given, FLAT, {name: of(address) for address, name in enumerate(IMPAIRMENTS)})
+
+
+def pair(knowledge: Knowledge) -> tuple[Complex, Complex]:
+    """h', hhat."""
+    both = knowledge.state.response, knowledge.estimate.response
+    return np.asarray(both[0][:, 0, 0, 0]), np.asarray(both[1][:, 0, 0, 0])
+
+
+@pytest.mark.parametrize("cosine", [1.0, 0.3, -0.8])
+@pytest.mark.parametrize("k", [0.5, 10.0, 1000.0])
+@pytest.mark.parametrize("los_doppler", ["unknown", "known"])
+def test_correlation_of_the_estimate_with_the_aged_channel(los_doppler: str, k: float, cosine: float) -> None:
+    """n = 40,000: E[h' hhat*]/P = (K e^(j psi) + J0(2 pi f_D tau))/(K + 1), psi = 2 pi f_D tau cos(theta); without the
+    turn where it is known. |h'| is as Rician as |h| was."""
+    power = 0.04
+    h, hhat = pair(aged(k, power, cosine, los_doppler=los_doppler))
+    psi = 2 * math.pi * DOPPLER_HZ * DELAY_S * cosine if los_doppler == "unknown" else 0.0
+    expected = (k * np.exp(1j * psi) + bessel(2 * math.pi * DOPPLER_HZ * DELAY_S)) / (k + 1)
+    assert agrees(h * hhat.conj() / power, expected)
+    for one in (h, hhat):
+        assert agrees(np.abs(one) ** 2 / power, 1.0)
+        assert (
+            stats.kstest(np.abs(one) * math.sqrt(2 * (k + 1) / power), stats.rice(math.sqrt(2 * k)).cdf).pvalue
+            > LEAST_P
+        )
+
+
+@pytest.mark.parametrize(("estimation", "noise"), [("ls", 0.02), ("mmse", 0.02)])
+@pytest.mark.parametrize("los_doppler", ["unknown", "known"])
+def test_an_estimate_is_turned_as_far_as_it_holds_the_line_of_sight(
+    estimation: str, noise: float, los_doppler: str
+) -> None:
+    """n = 40,000, K = 10: the correlation as before; times c = P/(P + v) under MMSE, whose estimate is c (h + n)."""
+    power, k = 0.04, 10.0
+    h, hhat = pair(aged(k, power, 0.7, noise, estimation=estimation, los_doppler=los_doppler))
+    psi = 2 * math.pi * DOPPLER_HZ * DELAY_S * 0.7 if los_doppler == "unknown" else 0.0
+    c = power / (power + noise) if estimation == "mmse" else 1.0
+    expected = c * (k * np.exp(1j * psi) + bessel(2 * math.pi * DOPPLER_HZ * DELAY_S)) / (k + 1)
+    assert agrees(h * hhat.conj() / power, expected)
+    assert agrees(np.abs(hhat) ** 2 / c**2, power + noise)
+
+
+# --- from settings --------------------------------------------------------------------------------------------------
+
+MOVING = (f"channel.speed_m_s={SPEED_M_S}", f"channel.carrier_hz={CARRIER_HZ}", f"csi.delay_s={DELAY_S}")
+
+
+def cell_of(*overrides: str, devices: int = 4000) -> Cell:
+    settings = small_settings(
+        f"run.devices={devices}",
+        f"run.selected={devices}",
+        "run.rounds=4",
+        "scheme.name=wfl-p",
+        "channel.min_gain=1e-9",
+        "channel.max_gain=1e9",
+        *overrides,
+    )
+    return build_cell(settings, 8, np.ones(devices))
+
+
+def known(cell: Cell, round_index: int = 0) -> tuple[Complex, Complex]:
+    """h', hhat of all devices in a round."""
+    everybody = np.arange(cell.settings.run.devices)
+    return pair(cell.radio.know(round_index, everybody, cell.frame, cell.element_power))
+
+
+@pytest.mark.parametrize("variation", ["independent", "constant", "jakes"])
+def test_a_line_of_sight_of_30_db_is_still_there_after_3_ms(variation: str) -> None:
+    """K = 1000, n = 4,000 devices in any direction: |h'| is Rician of that K, and h'/h has the phase 2 pi 0.35
+    cos(theta), theta uniform, but for the diffuse part (0.045 rad)."""
+    overrides = ("channel.fading=rician", "channel.rician_k=1000.0", f"channel.variation={variation}", *MOVING)
+    cell = cell_of(*overrides)
+    h, hhat = known(cell)
+    scaled = np.abs(h) * math.sqrt(2 * 1001 / cell.radio.mean_power[0])
+    assert stats.kstest(scaled, stats.rice(math.sqrt(2000)).cdf).pvalue > LEAST_P
+    cosines = np.angle(h / hhat) / (2 * math.pi * DOPPLER_HZ * DELAY_S)
+    # A blur of 0.02 of a cosine moves shares by up to 0.03 at the ends of the arcsine law; n = 4,000 adds 0.035.
+    assert stats.kstest(cosines, lambda x: 1 - np.arccos(np.clip(x, -1, 1)) / np.pi).statistic < 0.065
+    h, hhat = known(cell_of(*overrides, "csi.los_doppler=known"))
+    expected = (1000 + bessel(2 * math.pi * DOPPLER_HZ * DELAY_S)) / 1001
+    assert agrees(h * hhat.conj() / cell.radio.mean_power[0], expected)
+    assert np.abs(h / hhat - 1).max() < 0.3
+
+
+def test_k_of_10_stays_10_at_a_fifth_of_a_doppler_period() -> None:
+    """f_D tau = 0.2, n = 4,000: K by moments, K/(K + 1) = sqrt(2 - E|h|^4/(E|h|^2)^2),
+    within 5 standard errors of a sample of the law itself."""
+    delay = 0.2 / DOPPLER_HZ
+    h, _ = known(cell_of("channel.fading=rician", "channel.rician_k=10.0", *MOVING[:2], f"csi.delay_s={delay}"))
+    ratio = np.mean(np.abs(h) ** 4) / np.mean(np.abs(h) ** 2) ** 2
+    share = math.sqrt(2 - ratio)
+    samples = stats.rice(math.sqrt(20)).rvs((400, 4000), random_state=np.random.default_rng(9))
+    shares = np.sqrt(2 - (samples**4).mean(axis=1) / (samples**2).mean(axis=1) ** 2)
+    assert abs(share - 10 / 11) < 5 * shares.std()
+
+
+def test_bounds_hold_at_the_time_of_the_estimate_and_ageing_stays_near_them() -> None:
+    bounded = ("channel.min_gain=0.01", "channel.max_gain=0.022")
+    h, hhat = known(cell_of("channel.fading=rician", "channel.rician_k=10.0", *MOVING, *bounded))
+    assert np.abs(hhat).max() < 0.022 * (1 + 1e-9)
+    assert np.abs(h).max() < 0.04
+
+
+def test_a_fixed_channel_turns_and_no_more() -> None:
+    h, hhat = known(cell_of("channel.fading=fixed", *MOVING))
+    np.testing.assert_allclose(np.abs(h), 0.02, rtol=1e-12)
+    np.testing.assert_array_equal(hhat, 0.02)
+    cosines = np.angle(h) / (2 * math.pi * DOPPLER_HZ * DELAY_S)
+    assert stats.kstest(cosines, lambda x: 1 - np.arccos(np.clip(x, -1, 1)) / np.pi).pvalue > LEAST_P
+    h, hhat = known(cell_of("channel.fading=fixed", *MOVING, "csi.los_doppler=known"))
+    np.testing.assert_allclose(h, hhat, rtol=1e-12)
+
+
+@pytest.mark.parametrize("antennas", [1, 2])
+def test_jakes_turns_the_line_of_sight_as_ageing_does(antennas: int) -> None:
+    """Rounds 3 ms apart, K = 10^8: what a round's channel has become 3 ms later is the next round's; each device has a
+    shift of its own, f_D at most. Diffuse paths are 10^-4 of the amplitude."""
+    cell = cell_of(
+        "channel.fading=rician",
+        "channel.rician_k=1e8",
+        "channel.variation=jakes",
+        f"channel.round_s={DELAY_S}",
+        f"antennas.count={antennas}",
+        *MOVING,
+        devices=500,
+    )
+    everybody = np.arange(500)
+    rounds = [cell.radio.know(t, everybody, cell.frame, cell.element_power) for t in range(3)]
+    for before, after in pairwise(rounds):
+        np.testing.assert_allclose(before.state.response, after.estimate.response, rtol=3e-3)
+    turn = np.angle(rounds[1].estimate.response / rounds[0].estimate.response)
+    assert np.abs(turn).max() <= 2 * math.pi * DOPPLER_HZ * DELAY_S + 3e-3
+    assert turn.std() > 1.0  # arcsine: 2.2/sqrt(2)
+    np.testing.assert_allclose(turn[:, 0], turn[:, -1], atol=3e-3)
+
+
+def test_without_a_delay_the_setting_moves_nothing() -> None:
+    for fading in ("rician", "fixed"):
+        one, other = (
+            known(cell_of(f"channel.fading={fading}", MOVING[0], f"csi.los_doppler={how}"))
+            for how in ("known", "unknown")
+        )
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(one[0], one[1])
+
+
+@pytest.mark.parametrize("fading", ["tdl-d", "tdl-e", "cdl-d", "cdl-e", "umi", "uma", "rma"])
+def test_a_response_that_hides_its_line_of_sight_does_not_age(fading: str) -> None:
+    placed = ("channel.units=physical", "topology.kind=disc") if fading in ("umi", "uma", "rma") else ()
+    with pytest.raises(UserError, match=r"^csi\.delay_s: .* take 0, or ") as raised:
+        check_radio(small_settings(f"channel.fading={fading}", *placed, *MOVING))
+    assert "\n" not in str(raised.value)
+    check_radio(small_settings(f"channel.fading={fading}", *placed, *MOVING[:2]))
+    if placed:
+        check_radio(small_settings(f"channel.fading={fading}", *placed, *MOVING, "topology.los=nlos"))
+
+
+def test_profiles_without_a_line_of_sight_age() -> None:
+    for fading in ("tdl-a", "tdl-b", "tdl-c", "cdl-a", "cdl-c", "tapped-line", "rayleigh"):
+        check_radio(small_settings(f"channel.fading={fading}", *MOVING))
