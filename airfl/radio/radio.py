@@ -157,8 +157,10 @@ class Radio:
         if self.law is None:
             return self._selective(round_index, devices, frame), None
         found, sight = self._flat(self.law, round_index, devices, frame)
-        axes = (len(devices), self.settings.antennas.count, -1, 1)
-        return ChannelState(np.asarray(found.reshape(axes))), None if sight is None else np.asarray(sight.reshape(axes))
+        antennas = self.settings.antennas.count
+        axes = (len(devices), antennas, found.shape[1] // antennas, 1)
+        gains = ChannelState(np.asarray(found.reshape(axes)))
+        return gains, None if sight is None else np.broadcast_to(sight, found.shape).reshape(axes)
 
     def know(self, round_index: int, devices: Ids, frame: Frame, element_power: Array) -> Knowledge:
         """The channel as it is and as it is known. element_power: of these devices on a resource element of data, and

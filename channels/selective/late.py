@@ -42,7 +42,8 @@ def late_paths(
     """
     delays = np.asarray(delays_s, dtype=np.float64)
     excess = (delays - request.prefix_s) * request.spacing_hz
-    late = np.flatnonzero(excess > ROUNDING)
+    # Sionna fills up what a device has fewer paths of with some of no power, at any delay.
+    late = np.flatnonzero((excess > ROUNDING) & np.any(np.asarray(coefficients) != 0, axis=(0, 1)))
     if not len(late):
         return None
     excess = excess[late]

@@ -128,7 +128,7 @@ def test_a_device_does_not_see_who_else_is_there(case: Case) -> None:
     for company, alone in zip(know(1, 2, 5), know(5), strict=True):
         assert np.array_equal(company[2], alone[0])
         if not (cell.radio.law and cell.radio.law.constant):
-            assert not np.isin(company[2], company[:2]).any()
+            assert not any(np.array_equal(company[2], other) for other in company[:2])
 
 
 @each_case
@@ -259,6 +259,7 @@ def test_mean_power_is_the_scale_squared(case: Case) -> None:
     )
     # A cell in which nobody's power is that of another: a mean taken with the wrong device's scale shows.
     wide = ("grid.subcarriers=64", "grid.spacing_hz=240e3", "channel.delay_spread_s=3e-7", "antennas.count=2")
+    wide = (*wide, "grid.symbol_duration_s=8e-6")  # a prefix that holds every path
     cell = cell_of(case, *wide, f"run.devices={devices}", dimension=64)
     ids, channel = np.arange(devices), cell.settings.channel
     response = cell.radio.channel(0, ids, cell.frame).response

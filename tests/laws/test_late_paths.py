@@ -215,3 +215,9 @@ def test_delays_of_a_model_through_sionna_are_in_what_a_round_says() -> None:
     assert opening.link.at_bound().interference_std > 0
     short = build_cell(small_settings(*given, *many, "channel.delay_spread_s=5e-7"), 480, np.ones(200))
     assert open_round(short, 0, short.memory).link.at_bound().interference_std == 0
+
+
+def test_paths_of_no_power_are_none() -> None:
+    """Sionna fills up its paths with some at a delay of seconds: thousands of symbols that nothing comes from."""
+    coefficients, delays = np.array([[[1.0, 0.0]]], dtype=complex), np.array([0.0, 5.85])
+    assert late_paths(coefficients, delays, request()) is None

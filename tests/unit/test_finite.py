@@ -5,10 +5,12 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 import airfl
@@ -161,15 +163,15 @@ def test_dropping_is_as_if_the_device_had_computed_zeros(
 def spoilt_channels(monkeypatch: pytest.MonkeyPatch, row: int) -> None:
     from airfl.radio import Radio
 
-    whole = Radio.channel
+    whole = Radio._channel
 
-    def channel(self: Radio, *given: object) -> ChannelState:
-        state = whole(self, *given)
+    def channel(self: Radio, *given: Any) -> tuple[ChannelState, NDArray[np.complex128] | None]:
+        state, line_of_sight = whole(self, *given)
         response = np.array(state.response)
         response[row] = math.nan
-        return ChannelState(response)
+        return ChannelState(response), line_of_sight
 
-    monkeypatch.setattr(Radio, "channel", channel)
+    monkeypatch.setattr(Radio, "_channel", channel)
 
 
 @pytest.mark.parametrize("more", [(), ("scheme.name=fedavg",), ("selection.kind=best-k",), ("csi.estimation=ls",)])

@@ -90,7 +90,8 @@ def planned(parts: Sequence[Counted], delta: float, side: Side, fineness: float 
             told = [(_logs(_on_grid(pair, grid, deviations, side)[2]), times) for pair, times in parts]
             tilt = _best_tilt(told, delta, tilt * _NEARBY)
         deviation = _deviation(told, tilt)
-        bottom, top, shifts = _around(told, tilt, _STEPS * math.sqrt(2 * BEYOND) / deviation)
+        shifts = _STEPS * math.sqrt(2 * BEYOND) / deviation
+        bottom, top = _around(told, tilt, shifts)
         width = max(top - bottom, deviation) * GROWTH
         if not grid:
             wanted = min(deviation / math.sqrt(count) / fineness, COARSE, width / SMALLEST_WINDOW)
@@ -114,15 +115,11 @@ def _deviation(told: Sequence[Told], tilt: float) -> float:
     return math.sqrt(max(float(before - 2 * here + after), 1e-30)) / (0.01 * tilt)
 
 
-def _around(told: Sequence[Told], tilt: float, shifts: Array) -> tuple[float, float, Array]:
-    """What all but e^-BEYOND of the tilted loss lies between, by Chernoff's bound; and the shifts that give it, with
-    their neighbours, among which the best will be when more has been entered."""
+def _around(told: Sequence[Told], tilt: float, shifts: Array) -> tuple[float, float]:
+    """What all but e^-BEYOND of the tilted loss lies between, by Chernoff's bound."""
     here = float(_summed(told, np.array([tilt]))[0])
     more, less = _summed(told, tilt + shifts) - here, here - _summed(told, tilt - shifts)
-    bottoms, tops = (less - BEYOND) / shifts, (more + BEYOND) / shifts
-    best = np.array([np.nanargmax(bottoms), np.nanargmin(tops)])
-    near = np.unique(np.clip(np.add.outer([-1, 0, 1], best), 0, len(shifts) - 1))
-    return float(np.nanmax(bottoms)), float(np.nanmin(tops)), shifts[near]
+    return float(np.nanmax((less - BEYOND) / shifts)), float(np.nanmin((more + BEYOND) / shifts))
 
 
 def _summed(told: Sequence[Told], tilts: Array) -> Array:
