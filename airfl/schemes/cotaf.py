@@ -1,4 +1,4 @@
-"""COTAF: the whole update over the air, precoded to a common level that follows the updates' bound."""
+"""COTAF's inversion down to a floor, over the air: the level follows the updates' bound, not their expected norm."""
 
 from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.recipe import Problem, Recipe, Scheme
