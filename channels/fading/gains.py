@@ -61,7 +61,7 @@ def flat_parts(
     means = np.reshape(np.asarray(scale, dtype=np.float64), (-1, 1))
     sight: Complex | None = None
     if law.line_of_sight > 0:
-        sight = np.sqrt(law.line_of_sight) * np.exp(2j * np.pi * turns.reshape(len(turns), -1))
+        sight = np.sqrt(law.line_of_sight) * np.exp(2j * np.pi * (turns if turns.ndim == 2 else turns[:, None]))
         sums = sight + np.sqrt(1 - law.line_of_sight) * diffuse
         gains, angles = np.sqrt(law.mean_square) * np.abs(sums), np.angle(sums)
         shares = law.cdf(gains) if bounds == "redraw" else gains
