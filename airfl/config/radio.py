@@ -74,7 +74,7 @@ class ChannelSettings(Section):
     delay_spread_s: ScaleOrZero = Field(1e-7, description="rms, of selective models (umi, uma, rma bring their own)")
     taps: int = Field(0, ge=0, description="of fading = tapped-line; 0 = enough for the bandwidth")
     tr38901_version: Literal["v16.1", "v19.2"] = Field(
-        "v19.2", description="of 3GPP TR 38.901, whose tables tdl, cdl, umi, uma and rma take from Sionna"
+        "v19.2", description="version of 3GPP TR 38.901 whose tables tdl, cdl, umi, uma and rma use, by Sionna"
     )
     coherence: Literal["round", "slot", "symbol"] = Field(
         "round",
@@ -131,11 +131,11 @@ class CsiSettings(Section):
     estimation: Literal["perfect", "ls", "mmse"] = Field("perfect", description="from pilots, by which estimator")
     pilots: Count = Field(1, description="L, pilot symbols a device sends for each coefficient")
     pilot_snr_db: Decibels | None = Field(
-        None, description="energy of a pilot over sigma0^2; default what a resource element of data has"
+        None, description="energy of a pilot over sigma0^2; default that of a resource element of data"
     )
     delay_s: ScaleOrZero = Field(0.0, description="from estimation to transmission: ageing by channel.speed_m_s")
     los_doppler: Literal["unknown", "known"] = Field(
-        "unknown", description="the phase that a line of sight takes on over delay_s; known: it is made up for"
+        "unknown", description="whether the phase by which a line of sight turns over delay_s is known, and compensated"
     )
     phase_bits: int = Field(0, ge=0, le=16, description="of the quantised feedback; 0 = not quantised")
     gain_bits: int = Field(0, ge=0, le=16, description="of the quantised feedback; 0 = not quantised")

@@ -22,7 +22,7 @@ from airfl.radio.parts import (
 )
 from airfl.selection import SELECTIONS
 from channels.csi import check_csi
-from channels.fading import FADING_LAWS, flat_gains
+from channels.fading import FADING_LAWS, flat_parts
 from channels.power import POLICIES, check_policy
 from channels.selective import SELECTIVE_MODELS, WITH_LINE_OF_SIGHT, check
 from channels.selective.tapped_line import least_taps, tap_spacing_s
@@ -122,7 +122,7 @@ def _check_redraw(settings: Settings) -> None:
     if law is None or channel.bounds == "clip" or channel.units == "physical":
         return
     with settings_of("channel.bounds"):
-        flat_gains(
+        flat_parts(
             law,
             np.ones((1, 1), dtype=np.complex128),
             np.zeros(1),
@@ -139,8 +139,8 @@ def _check_mean_gain(settings: Settings) -> None:
     if has_bounds(settings) and not channel.min_gain <= channel.mean_gain <= channel.max_gain:
         key = "min_gain" if channel.mean_gain < channel.min_gain else "max_gain"
         raise UserError(
-            f"channel.mean_gain: {channel.mean_gain:g} is cut by the bounds, {channel.min_gain:g} to "
-            f"{channel.max_gain:g}; give a mean within them, or another channel.{key}"
+            f"channel.mean_gain: must lie within the bounds on the gain, {channel.min_gain:g} to {channel.max_gain:g} "
+            f"(given: {channel.mean_gain:g}); change it, or channel.{key}"
         )
 
 
@@ -153,8 +153,9 @@ def _check_ageing(settings: Settings) -> None:
     if channel.fading in WITH_LINE_OF_SIGHT or (needs_positions and settings.topology.los != "nlos"):
         cure = 'topology.los = "nlos"' if needs_positions else "channel.fading = rician"
         raise UserError(
-            f"csi.delay_s: channel.fading = {channel.fading!r} has a line of sight, which does not age, in one "
-            f"response with what does (given: {csi.delay_s:g} s at {channel.speed_m_s:g} m/s); take 0, or {cure}"
+            f"csi.delay_s: ageing cannot be computed for channel.fading = {channel.fading!r}, whose response does not "
+            f"tell its line of sight from diffuse paths (given: {csi.delay_s:g} s at {channel.speed_m_s:g} m/s); take "
+            f"0, or {cure}"
         )
 
 

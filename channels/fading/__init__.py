@@ -8,7 +8,7 @@ from collections.abc import Callable
 from channels.fading.bounded import bounded
 from channels.fading.exponential import exponential
 from channels.fading.fixed import fixed
-from channels.fading.gains import FlatParts, flat_gains, flat_parts, keep_within
+from channels.fading.gains import FlatParts, flat_parts, keep_within
 from channels.fading.law import (
     FadeStatistics,
     FadingLaw,
@@ -46,7 +46,6 @@ __all__ = [
     "doppler_hz",
     "exceedance",
     "fade_statistics",
-    "flat_gains",
     "flat_parts",
     "inverse_power",
     "keep_within",

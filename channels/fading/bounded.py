@@ -13,7 +13,7 @@ from channels.fading.law import ALMOST_ONE, FadingLaw, inverse_power
 
 
 def bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingLaw:
-    """The law of |h| within [low, high], in units of its mean before bounds; what `flat_gains` draws of it.
+    """The law of |h| within [low, high], in units of its mean before bounds; what `flat_parts` draws of it.
 
     "clip": the shares below and above lie on the limits; "redraw": the law given that |h| is within. With F the law
     before bounds, its E[1/|h|^2; |h| >= g] follows from that of F between the limits, and from the shares on them.

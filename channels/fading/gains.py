@@ -24,29 +24,6 @@ class FlatParts(NamedTuple):
     line_of_sight: Complex | None
 
 
-def flat_gains(
-    law: FadingLaw,
-    diffuse: Complex,
-    turns: Array,
-    *,
-    scale: float | Array,
-    min_gain: float,
-    max_gain: float,
-    bounds: Bounds,
-) -> Complex:
-    """Gains h of flat fading with E|h| = scale before bounds, [devices, antennas].
-
-    diffuse: CN(0, 1) numbers g, [devices, antennas]; turns: phase of the line of sight over 2 pi, [devices], the same
-    at all antennas of a device, or [devices, antennas]; scale: mean gain, a number or [devices].
-    Without line of sight |h| is the law's quantile at 1 - exp(-|g|^2) and the phase that of g; with it h is the sum of
-    both parts, which is the law. A constant law has phase 0.
-    bounds: "clip" moves a gain outside [min_gain, max_gain] to the nearer limit and keeps its phase; "redraw" is the
-    law conditioned on the interval (what drawing again until inside would give), by inversion, phase kept.
-    Raises ValueError for "redraw" if the interval holds none of the law.
-    """
-    return flat_parts(law, diffuse, turns, scale=scale, min_gain=min_gain, max_gain=max_gain, bounds=bounds).gains
-
-
 def flat_parts(
     law: FadingLaw,
     diffuse: Complex,
@@ -57,7 +34,17 @@ def flat_parts(
     max_gain: float,
     bounds: Bounds,
 ) -> FlatParts:
-    """`flat_gains`, and what of them comes by the line of sight, before bounds: what these change is the rest."""
+    """Gains h of flat fading with E|h| = scale before bounds, and what of them comes by the line of sight.
+
+    diffuse: CN(0, 1) numbers g, [devices, antennas]; turns: phase of the line of sight over 2 pi, [devices], the same
+    at all antennas of a device, or [devices, antennas]; scale: mean gain, a number or [devices].
+    Without line of sight |h| is the law's quantile at 1 - exp(-|g|^2) and the phase that of g; with it h is the sum of
+    both parts, which is the law. A constant law has phase 0.
+    bounds: "clip" moves a gain outside [min_gain, max_gain] to the nearer limit and keeps its phase; "redraw" is the
+    law conditioned on the interval (what drawing again until inside would give), by inversion, phase kept. The part by
+    the line of sight is that before bounds: what these change counts as diffuse.
+    Raises ValueError for "redraw" if the interval holds none of the law.
+    """
     means = np.reshape(np.asarray(scale, dtype=np.float64), (-1, 1))
     sight: Complex | None = None
     if law.line_of_sight > 0:

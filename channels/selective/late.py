@@ -42,7 +42,7 @@ def late_paths(
     """
     delays = np.asarray(delays_s, dtype=np.float64)
     excess = (delays - request.prefix_s) * request.spacing_hz
-    # Sionna fills up what a device has fewer paths of with some of no power, at any delay.
+    # Sionna pads its lists of paths with some of no power, at arbitrary delays.
     late = np.flatnonzero((excess > ROUNDING) & np.any(np.asarray(coefficients) != 0, axis=(0, 1)))
     if not len(late):
         return None

@@ -29,7 +29,7 @@ from airfl.stages import Batch, open_encoder
 from airfl.uplinks import Reception
 from channels.digital import capacity_cost
 from channels.draws import circular_gaussian
-from channels.fading import FADING_LAWS, LawParameters, flat_gains
+from channels.fading import FADING_LAWS, LawParameters, flat_parts
 from tests.conftest import small_settings
 from tests.rounds import a_round
 
@@ -344,9 +344,9 @@ def rates_of_draws(g: float, count: int) -> Array:
     show."""
     law = FADING_LAWS["rayleigh"](LawParameters())
     diffuse = circular_gaussian(np.random.default_rng(8).random((count, 2)))
-    gains = flat_gains(
+    gains = flat_parts(
         law, diffuse, np.zeros(count), scale=math.sqrt(math.pi) / 2, min_gain=0.0, max_gain=np.inf, bounds="clip"
-    )
+    ).gains
     noise_std = 0.7
     bits = 10**9
     cost = capacity_cost(bits, np.abs(gains[:, 0]), np.full(count, g * noise_std**2), noise_std)

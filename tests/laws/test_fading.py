@@ -18,7 +18,7 @@ from channels.fading import (
     FadingLaw,
     LawParameters,
     exceedance,
-    flat_gains,
+    flat_parts,
     inverse_power,
     threshold_for,
 )
@@ -66,7 +66,7 @@ def drawn(law: str | FadingLaw, uniforms: NDArray[np.float64], **changes: Any) -
     """Gains of mean 0.02 at one antenna, unlimited unless limits are given, [devices]."""
     options = {"scale": 0.02, "min_gain": 0.0, "max_gain": np.inf, "bounds": "clip", **changes}
     law = CASES[law][0] if isinstance(law, str) else law
-    return flat_gains(law, circular_gaussian(uniforms[:, :2]), uniforms[:, 2], **options)[:, 0]
+    return flat_parts(law, circular_gaussian(uniforms[:, :2]), uniforms[:, 2], **options).gains[:, 0]
 
 
 def p_value(sample: NDArray[np.float64], cdf: Callable[[Any], Any]) -> float:
@@ -179,7 +179,7 @@ def test_antennas_fade_by_themselves_and_share_the_line_of_sight(name: str, unif
     more = Streams(8).device_uniforms(Purpose.FADING, 0, range(N), 2)
     diffuse = circular_gaussian(np.hstack([uniforms[:, :2], more]))
     options: Any = {"scale": 0.02, "min_gain": 0.0, "max_gain": np.inf, "bounds": "clip"}
-    gains = flat_gains(law, diffuse, uniforms[:, 2], **options)
+    gains = flat_parts(law, diffuse, uniforms[:, 2], **options).gains
     assert gains.shape == (N, 2)
     np.testing.assert_array_equal(gains[:, 0], drawn(name, uniforms))
     products = gains[:, 0] * gains[:, 1].conj() / (0.02**2 * law.mean_square)
@@ -187,7 +187,7 @@ def test_antennas_fade_by_themselves_and_share_the_line_of_sight(name: str, unif
 
 
 def test_rician_gains_are_a_constant_part_and_a_diffuse_part() -> None:
-    gains = flat_gains(
+    gains = flat_parts(
         rician(3.0),
         np.array([[1j], [0.0]]),
         np.array([0.0, 0.25]),
@@ -195,7 +195,7 @@ def test_rician_gains_are_a_constant_part_and_a_diffuse_part() -> None:
         min_gain=0.0,
         max_gain=np.inf,
         bounds="clip",
-    )
+    ).gains
     expected = np.sqrt(rician(3.0).mean_square) * np.array([np.sqrt(0.75) + 0.5j, 1j * np.sqrt(0.75)])
     np.testing.assert_allclose(gains[:, 0], expected, rtol=1e-12)
 

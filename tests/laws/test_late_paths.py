@@ -7,17 +7,16 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from airfl.building import build_cell
 from airfl.opening import open_round
-from airfl.stages import Batch
 from channels.draws import Draw
 from channels.frame import Frame
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest
 from channels.selective.late import Late, late_paths
 from tests.conftest import small_settings
+from tests.laws.decoding import decoding_errors
 
 Complex = NDArray[np.complex128]
 SIZE, PREFIX, SPACING = 64, 16, 15e3
@@ -161,15 +160,7 @@ def error_of_the_mean(*overrides: str) -> NDArray[np.float64]:
         f"local.clip_norm={entries**0.5}",
         *overrides,
     )
-    cell = build_cell(settings, entries, np.ones(DEVICES))
-    errors = []
-    for t in range(ROUNDS):
-        opening = open_round(cell, t, cell.memory)
-        messages = torch.randn(DEVICES, entries, generator=torch.Generator().manual_seed(t))
-        opening.link.send(Batch(messages, torch.ones(DEVICES)), slice(0, DEVICES))
-        difference = opening.link.close().mean - messages.mean(dim=0)
-        errors.append(float(difference.square().mean()) * DEVICES)
-    return np.array(errors)
+    return decoding_errors(settings, entries, ROUNDS)
 
 
 # Taps on the waveform's sample grid, 256 at 15 kHz: steps of 4, 9 and 18 samples, the last tap 1.5, 3.4 and 6.8

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 from airfl.building import build_cell
 from airfl.opening import open_round
-from airfl.stages import Batch
 from tests.conftest import small_settings
+from tests.laws.decoding import decoding_errors
 
 DEVICES, ROUNDS, SUBCARRIERS = 16, 40, 240
 
@@ -28,15 +27,7 @@ def error_of_the_mean(*overrides: str, symbols: int = 1) -> float:
         f"local.clip_norm={entries**0.5}",
         *overrides,
     )
-    cell = build_cell(settings, entries, np.ones(DEVICES))
-    errors = []
-    for t in range(ROUNDS):
-        opening = open_round(cell, t, cell.memory)
-        messages = torch.randn(DEVICES, entries, generator=torch.Generator().manual_seed(t))
-        opening.link.send(Batch(messages, torch.ones(DEVICES)), slice(0, DEVICES))
-        difference = opening.link.close().mean - messages.mean(dim=0)
-        errors.append(float(difference.square().mean()) * DEVICES)
-    return float(np.mean(errors))
+    return float(decoding_errors(settings, entries, ROUNDS).mean())
 
 
 @pytest.mark.parametrize("packing", ["real", "iq"])

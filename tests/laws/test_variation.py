@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from channels.draws import Draw
-from channels.fading import FADING_LAWS, VARIATIONS, LawParameters, doppler_hz, flat_gains, line_of_sight_turns
+from channels.fading import FADING_LAWS, VARIATIONS, LawParameters, doppler_hz, flat_parts, line_of_sight_turns
 from channels.fading.variation import PATHS
 
 N = 20_000
@@ -58,7 +58,7 @@ def test_every_law_keeps_its_marginal(
     )
     turns = line_of_sight_turns(name, fresh, lasting, 1)
     own = FADING_LAWS[law](PARAMETERS)
-    gains = flat_gains(own, diffuse, turns, scale=1.0, min_gain=0.0, max_gain=np.inf, bounds="clip")
+    gains = flat_parts(own, diffuse, turns, scale=1.0, min_gain=0.0, max_gain=np.inf, bounds="clip").gains
     if law == "fixed":
         assert np.all(gains == 1)
         return
@@ -115,7 +115,7 @@ def test_correlated_rician_gains_have_the_line_of_sight_in_their_autocorrelation
     """E[h(0) h*(t)] = (K + J0(2 pi f_D t))/(K + 1) of the power, as the line of sight is not turned here; n = 20,000,
     within 5 standard errors."""
     law, turns = FADING_LAWS["rician"](PARAMETERS), line_of_sight_turns("jakes", fresh, lasting, 1)
-    gains = flat_gains(law, correlated, turns, scale=1.0, min_gain=0.0, max_gain=np.inf, bounds="clip")
+    gains = flat_parts(law, correlated, turns, scale=1.0, min_gain=0.0, max_gain=np.inf, bounds="clip").gains
     for later in range(len(TIMES_S)):
         products = gains[:, 0] * gains[:, later].conj() / law.mean_square
         expected = (K + special.j0(2 * np.pi * DOPPLER_HZ * TIMES_S[later])) / (K + 1)
