@@ -8,8 +8,10 @@ from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.radio import Radio
 from airfl.radio.parts import link_noise_std_of
+from airfl.uplinks.orthogonal import power_gains, spilled_gains
 from channels.broadcast import Broadcast, broadcast_cost, downlink_bits
 from channels.csi import Knowledge
+from channels.digital.alone import rates_alone
 from channels.noise import disturbance_energy
 from channels.units import db_to_linear, subcarrier_power_w
 
@@ -27,18 +29,23 @@ def broadcast(settings: Settings, radio: Radio, dimension: int, knowledge: Knowl
         element_power = float(subcarrier_power_w(grid.downlink_power_dbm, radio.grid.used_subcarriers))
     else:
         element_power = float(db_to_linear(grid.downlink_snr_db)) * radio.noise_std**2
-    # One beam for everybody: no array gain is counted.
-    received = (np.abs(response[:, 0]) ** 2).mean(axis=(1, 2)) * element_power
-    leaked = received * knowledge.leakage / (1.0 - knowledge.leakage)
-    disturbance = disturbance_energy(link_noise_std_of(settings), settings.channel.interference_to_noise_db)
-    worst = float(np.min(received / (disturbance + leaked), initial=np.inf))
     if not len(response):
         return Broadcast(0, 0, 0, 0.0, 0.0)
+    over_noise = element_power / disturbance_energy(
+        link_noise_std_of(settings), settings.channel.interference_to_noise_db
+    )
+    spilled = spilled_gains(knowledge.state)
+    rates = rates_alone(
+        power_gains(response[:, :1]) * over_noise,  # one beam for everybody: no array gain is counted
+        radio.grid.used_subcarriers,
+        knowledge.offsets,
+        None if spilled is None else spilled * over_noise,
+    )
     coefficients = int(np.prod(response.shape[2:]))
     feedback = len(response) * coefficients * (settings.csi.phase_bits + settings.csi.gain_bits)
     try:
         bits = downlink_bits(dimension, feedback_bits=feedback + mask_bits)
-        return broadcast_cost(bits, worst, radio.grid, element_power * radio.energy_unit)
+        return broadcast_cost(bits, float(rates.min()), radio.grid, element_power * radio.energy_unit)
     except OverflowError as error:
         key = "grid.downlink_power_dbm" if radio.physical else "grid.downlink_snr_db"
         raise UserError(f"{key}: the weakest device cannot hear the broadcast: {error}; raise it") from None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from channels.digital.orthogonal import check_count
+from channels.digital.shannon import check_count
 from channels.grid import OfdmaGrid
 
 
@@ -28,21 +28,20 @@ def downlink_bits(
     return dimension * bits_per_value + seed_bits + beta_bits + feedback_bits
 
 
-def broadcast_cost(bits: int, worst_snr: float, grid: OfdmaGrid, element_energy: float) -> Broadcast:
+def broadcast_cost(bits: int, rate: float, grid: OfdmaGrid, element_energy: float) -> Broadcast:
     """Cost of `bits` bits that every device must hear, error-free at the capacity of the weakest listener.
 
-    worst_snr: ratio of signal to noise power on a resource element at that listener; the rate is log2(1 + worst_snr)
-    bits a resource element, on all used subcarriers; element_energy: what the server spends on a resource element.
-    Raises ValueError for negative bits, a negative energy and an SNR that is negative or nan; OverflowError where it
+    rate: that capacity, in bits a resource element, on all used subcarriers; element_energy: what the server spends on
+    a resource element.
+    Raises ValueError for negative bits, a negative energy and a rate that is negative or nan; OverflowError where it
     takes more resource elements than a 64-bit integer counts.
     """
     if bits < 0:
         raise ValueError(f"a broadcast of {bits} bits: it cannot be negative")
-    if not worst_snr >= 0:
-        raise ValueError(f"a broadcast at an SNR of {worst_snr:g}: a ratio of powers, not in dB, is never below 0")
+    if not rate >= 0:
+        raise ValueError(f"a broadcast at {rate:g} bits a resource element: a rate is never below 0")
     if not 0 <= element_energy < math.inf:
         raise ValueError(f"an energy of {element_energy:g} a resource element: it must be finite and not negative")
-    rate = math.log1p(worst_snr) / math.log(2.0)
     wanted = float(np.ceil(bits / max(rate, sys.float_info.min)))
     check_count(wanted)
     use = grid.occupy(int(wanted))

@@ -43,13 +43,15 @@ def alike(settings: Settings, link: str) -> bool:
         power = settings.power
         silent = power.threshold > 0 or power.participation is not None or power.coefficient is not None
         return power.policy in ALIGNED and power.alignment != "schedule" and not silent and not imperfect_csi(settings)
-    return link == "ideal" or not may_be_lost(settings)
+    return not may_be_lost(settings, link)
 
 
-def may_be_lost(settings: Settings) -> bool:
-    """Whether a digital link may lose messages: at capacity, over known channels and without a deadline it does not."""
+def may_be_lost(settings: Settings, link: str) -> bool:
+    """Whether a link that carries bits may lose messages: at capacity, over known channels and without a deadline it
+    does not. The ideal link is at capacity and knows its channels."""
     digital = settings.digital
-    return digital.error_model != "capacity" or digital.deadline_s < float("inf") or imperfect_csi(settings)
+    in_error = digital.error_model != "capacity" or imperfect_csi(settings)
+    return digital.deadline_s < float("inf") or (link == "digital" and in_error)
 
 
 def imperfect_csi(settings: Settings) -> bool:

@@ -88,10 +88,8 @@ def noise_std_of(settings: Settings) -> float:
 
 
 def link_noise_std_of(settings: Settings) -> float:
-    """Square root of the noise power that digital links are set against: the papers' sigma_0^2 in normalised units, all
-    of N_0 = 2 sigma_0^2 on a complex element in physical ones."""
-    noise_std = noise_std_of(settings)
-    return noise_std if settings.channel.units == "normalised" else math.sqrt(2.0) * noise_std
+    """Square root of N_0 = 2 sigma_0^2, the noise on a complex element, which links that carry bits are set against."""
+    return math.sqrt(2.0) * noise_std_of(settings)
 
 
 def fading_law(settings: Settings) -> FadingLaw | None:

@@ -24,8 +24,8 @@ class Summary:
     includes the downlink where it is charged; claim_scope: what the paper's claim is for, a "round" or the "run";
     level: whose data is protected; paper_cost_mb: the papers' own "Cost (MB)", nan for analog links; gradients: of
     single samples, all devices; adjacency, sampling, observer, accountant, csi_error, beta_tells: as at the trace's
-    `epsilon`;
-    tuned: as the settings say."""
+    `epsilon`; tuned: as the settings say; silent_share: of the selected devices, those not heard; for_accuracy: the
+    ideal link without a deadline, which holds a deep fade for as long as it takes: no system has its costs."""
 
     scheme: str
     seed: int
@@ -56,6 +56,8 @@ class Summary:
     csi_error: str = "realised"
     beta_tells: str = "nothing"
     tuned: bool = False
+    silent_share: float = 0.0
+    for_accuracy: bool = False
 
     @property
     def claim_holds(self) -> bool:
@@ -115,7 +117,23 @@ def summarise(dataset: xarray.Dataset) -> Summary:
         csi_error=str(about.get("csi_error", "realised")),
         beta_tells=str(about.get("beta_tells", "unknown" if dataset.attrs.get("link") == "analog" else "nothing")),
         tuned=bool(settings_of(dataset).get("run", {}).get("tuned", False)),
+        silent_share=_silent_share(dataset),
+        for_accuracy=dataset.attrs.get("link") == "ideal" and not _has_deadline(dataset),
     )
+
+
+def _silent_share(dataset: xarray.Dataset) -> float:
+    """0 where nobody was selected, or an older trace does not say who was heard."""
+    if "heard" not in dataset:
+        return 0.0
+    selected = int((dataset["device_id"].values >= 0).sum())
+    return 1 - _exact_sum(dataset["heard"].values) / selected if selected else 0.0
+
+
+def _has_deadline(dataset: xarray.Dataset) -> bool:
+    """Whether whoever is not through by some time is not heard."""
+    deadline_s = settings_of(dataset).get("digital", {}).get("deadline_s", math.inf)
+    return isinstance(deadline_s, int | float) and math.isfinite(deadline_s)
 
 
 def values_of(dataset: xarray.Dataset, name: str) -> np.ndarray:

@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: heading, key in the CSV, value of one run, how a number is written; scatter adds +- over seeds; note:
-    what is said of it below the table."""
+    """A column: heading, key in the CSV, value of one run, how a number is written; scatter adds +- over seeds; cost:
+    of the radio; note: what is said of it below the table."""
 
     heading: str
     key: str
     value: Callable[[Summary], float]
     write: Callable[[float], str] = figure
     scatter: bool = False
+    cost: bool = False
     note: str = ""
 
 
@@ -57,9 +58,10 @@ def _bits(value: float) -> str:
 
 COLUMNS = (
     Column("accuracy %", "test_accuracy", lambda run: run.test_accuracy, _percent, scatter=True),
-    Column("energy", "energy", lambda run: run.energy, scientific),
-    Column("resource elements", "resource_elements", lambda run: float(run.resource_elements), _count),
-    Column("air time s", "air_time_s", lambda run: run.air_time_s, _seconds),
+    Column("not heard %", "silent_share", lambda run: run.silent_share or math.nan, _percent),
+    Column("energy", "energy", lambda run: run.energy, scientific, cost=True),
+    Column("resource elements", "resource_elements", lambda run: float(run.resource_elements), _count, cost=True),
+    Column("air time s", "air_time_s", lambda run: run.air_time_s, _seconds, cost=True),
     Column("bits", "uplink_bits", lambda run: float(run.uplink_bits), _bits),
     Column(
         "ε claimed",
@@ -161,10 +163,18 @@ def shown(rows: Sequence[TableRow]) -> list[Column]:
     return [column for column in COLUMNS if any(not math.isnan(column.value(run)) for row in rows for run in row.runs)]
 
 
-def cells(row: TableRow, columns: Sequence[Column] = COLUMNS) -> list[str]:
-    """The row as text, label first."""
+def for_accuracy(row: TableRow, rows: Sequence[TableRow]) -> bool:
+    """Whether the row is there for its accuracy: over an ideal link without a deadline, beside rows that are not."""
+    return row.runs[0].for_accuracy and not all(other.runs[0].for_accuracy for other in rows)
+
+
+def cells(row: TableRow, columns: Sequence[Column] = COLUMNS, *, costs: bool = True) -> list[str]:
+    """The row as text, label first; costs: whether to tell them."""
     texts = [row.marked]
     for column in columns:
+        if column.cost and not costs:
+            texts.append("-")
+            continue
         mean, deviation = mean_and_deviation(row, column)
         text = column.write(mean)
         if column.scatter and 1 < len(row.runs) < FEWEST:  # two numbers say more than a deviation made of them
@@ -182,7 +192,7 @@ def terminal_table(rows: Sequence[TableRow], title: str) -> Table:
     for column in columns:
         table.add_column(folded(column.heading), justify="right")
     for row in rows:
-        table.add_row(*cells(row, columns))
+        table.add_row(*cells(row, columns, costs=not for_accuracy(row, rows)))
     return table
 
 
@@ -192,7 +202,7 @@ def markdown_table(rows: Sequence[TableRow]) -> str:
     lines = [
         _markdown_line(["", *(column.heading for column in columns)]),
         _markdown_line([":---", *["---:"] * len(columns)]),
-        *(_markdown_line(cells(row, columns)) for row in rows),
+        *(_markdown_line(cells(row, columns, costs=not for_accuracy(row, rows))) for row in rows),
     ]
     return "\n".join(lines) + f"\n\n{escaped(notes(rows))}\n"
 
@@ -222,9 +232,16 @@ def notes(rows: Sequence[TableRow]) -> str:
     meanings = "; ".join(column.note for column in shown(rows) if column.note)
     scope = " or ".join(_of_rows(rows, lambda run: SCOPES[run.claim_scope]))
     return (
-        f"{averaged}energy: {energy} {ENERGY_NOTE}. "
+        f"{averaged}energy: {energy} {ENERGY_NOTE}{_left_out(rows)}. "
         f"ε: {meanings.format(scope=scope)}. {statement(rows)}.{untuned(rows)}{broken_off(rows)}"
     )
+
+
+def _left_out(rows: Sequence[TableRow]) -> str:
+    """A clause where rows' costs are left out."""
+    if not any(for_accuracy(row, rows) for row in rows):
+        return ""
+    return "; without a digital.deadline_s it waits for the deepest fade, and is there for its accuracy"
 
 
 def broken_off(rows: Sequence[TableRow]) -> str:

@@ -43,12 +43,16 @@ POWER = (
     "peak",
 )
 ANALOG = frozenset((*(f"power.{name}" for name in POWER), "privacy.gains"))
-"""The keys of analog links alone; those of section `digital` are of digital ones."""
+"""The keys of analog links alone; those of section `digital` are of digital ones, but for the deadline."""
+DEADLINE = "digital.deadline_s"
+"""Of the ideal link, too."""
 
 
 def has_setting(settings: Tables, key: str, link: str) -> bool:
     """Whether a dotted key says anything of a run with these settings over this link: "analog", "digital", "ideal"."""
-    if (key in ANALOG and link != "analog") or (key.startswith("digital.") and link != "digital"):
+    if key in ANALOG and link != "analog":
+        return False
+    if key.startswith("digital.") and link != "digital" and not (key == DEADLINE and link == "ideal"):
         return False
     if not all(needs.met_by(lambda owner: _text(settings, owner)) for needs in BELONGS_TO.get(key, ())):
         return False

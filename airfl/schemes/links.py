@@ -83,4 +83,6 @@ def ideal_uplink(settings: Settings) -> IdealUplink:
         grid=grid_of(settings),
         noise_std=link_noise_std_of(settings),
         interference_to_noise_db=settings.channel.interference_to_noise_db,
+        deadline_s=settings.digital.deadline_s,
+        divide_by_heard=settings.power.divide_by == "active",
     )

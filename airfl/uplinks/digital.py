@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from airfl.errors import UserError
 from airfl.stages.stage import Batch
 from airfl.streams import Purpose
-from airfl.uplinks.orthogonal import add_up, mean_of, own_noise_gain
+from airfl.uplinks.orthogonal import add_up, mean_of, own_noise_gain, power_gains, spilled_gains
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms
-from channels.csi import Response
 from channels.digital import DigitalOutcome, DigitalParameters, DigitalTask, send
 from channels.grid import GridUse, OfdmaGrid
 from channels.noise import disturbance_energy
@@ -58,15 +57,16 @@ class _DigitalLink:
         self._uplink, self._terms = uplink, terms
         self._sum: Tensor | None = None
         knowledge = terms.knowledge
-        self._power = _power_gains(knowledge.state.response)
+        self._power = power_gains(knowledge.state.response)
         devices = len(self._power)
         bits = message_bits(terms, devices, uplink.secure_aggregation)
         subcarriers = uplink.grid.used_subcarriers
         self._bits = np.full(devices, bits, dtype=np.int64)
         # Rates are taken from a measured SINR, and what leaks is in it. What is known of a flat channel is flat, though
         # an offset may have put a ramp on the true one.
-        kept = ((1.0 - knowledge.leakage) / (1.0 - knowledge.late))[:, None]  # late paths are lost to the estimate, too
-        known, true = np.broadcast_arrays(_power_gains(knowledge.estimate.response) * kept, self._power)
+        kept = (1.0 - knowledge.leakage) / (1.0 - knowledge.late)  # late paths are lost to the estimate, too
+        estimate = power_gains(knowledge.estimate.response) * kept[:, None, None]
+        known, true = np.broadcast_arrays(estimate, self._power)
         task = DigitalTask(
             bits=self._bits,
             known=known,
@@ -79,7 +79,7 @@ class _DigitalLink:
             parameters=uplink.parameters,
             uniforms=self._uniforms,
             offsets=knowledge.offsets,
-            spilled=None if knowledge.state.spilled is None else knowledge.state.spilled.mean(axis=1, dtype=np.float64),
+            spilled=spilled_gains(knowledge.state),
             antennas=knowledge.state.response.shape[1],
         )
         try:
@@ -129,7 +129,7 @@ class _DigitalLink:
                 energy=outcome.energy * terms.energy_unit + pilots.energy,
                 bits=self._bits,
                 active=outcome.heard.astype(np.int8),
-                snr_db=linear_to_db(self._power.mean(axis=1) * terms.element_power / self._uplink.noise_std**2),
+                snr_db=linear_to_db(self._power.mean(axis=(1, 2)) * terms.element_power / self._uplink.noise_std**2),
                 rate=outcome.rate,
                 air_time_s=np.asarray(outcome.symbols * grid.mean_symbol_s, dtype=np.float64),
                 block_error_rate=outcome.block_error_rate,
@@ -173,9 +173,3 @@ def message_bits(terms: Terms, devices: int, secure_aggregation: SecureAggregati
     entry_bits = math.ceil(message.value_bits) + math.ceil(math.log2(max(devices, 1)))
     keys = 2 * KEY_BITS + (2 * (devices - 1) + devices) * SHARE_BITS
     return message.entries * entry_bits + keys
-
-
-def _power_gains(response: Response) -> Array:
-    """|h|^2, antennas combined by their maximum ratio, the mean over blocks, [devices, subcarriers or 1]."""
-    power = response.real.astype(np.float64) ** 2 + response.imag.astype(np.float64) ** 2
-    return np.asarray(power.sum(axis=1).mean(axis=1))

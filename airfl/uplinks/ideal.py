@@ -1,8 +1,10 @@
-"""The ideal link: every message arrives as it was sent; its cost is counted at capacity, on orthogonal resources."""
+"""The ideal link: devices send one after the other at the capacity of channels that are known exactly."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,11 +12,11 @@ from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.stages.stage import Batch
-from airfl.uplinks.orthogonal import add_up, mean_of, own_noise_gain
+from airfl.uplinks.orthogonal import add_up, mean_of, own_noise_gain, power_gains, spilled_gains
 from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Terms
-from channels.digital import capacity_cost
+from channels.digital.alone import one_after_another, rates_alone
 from channels.grid import OfdmaGrid
-from channels.noise import interference_std
+from channels.noise import disturbance_energy
 from channels.units import linear_to_db
 
 if TYPE_CHECKING:
@@ -23,14 +25,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IdealUplink:
-    """The message's bits at log2(1 + |h_i|^2 P_i/(d (sigma_0^2 + I_i))) bits a resource element of energy P_i/d.
+    """A message's bits at the mean of log2(1 + |h_i|^2 P_i/(d (N_0 + I_i))) over the resource elements of the channel,
+    each of energy P_i/d, without errors.
 
-    I_i: of other cells, and what the device leaks itself: nobody else sends beside it.
+    I_i: of other cells, and what the device leaks itself: nobody else sends beside it. Who is not through by the
+    deadline is not heard: a channel that carries nothing in time is in outage, as it is on the digital link.
+    noise_std: root of N_0; interference_to_noise_db: of other cells, None for none; divide_by_heard: the sum is divided
+    by those that were heard, not by all that were selected.
     """
 
     grid: OfdmaGrid
     noise_std: float
     interference_to_noise_db: float | None = None
+    deadline_s: float = math.inf
+    divide_by_heard: bool = False
 
     def open(self, terms: Terms) -> Link:
         """What sending takes is known here; UserError where the link is too weak to be paid for at all."""
@@ -43,54 +51,70 @@ class _IdealLink:
     def __init__(self, uplink: IdealUplink, terms: Terms) -> None:
         self._uplink, self._terms = uplink, terms
         self._sum: Tensor | None = None
-        # Capacity at the mean power gain: over antennas added up, over elements the mean.
-        power = np.abs(terms.knowledge.state.response).astype(np.float64) ** 2
-        self._gains = np.sqrt(power.sum(axis=1).mean(axis=(1, 2)))
-        self._element_power = terms.element_power
-        bits = terms.message.payload_bits
-        other_cells = interference_std(uplink.noise_std, uplink.interference_to_noise_db) ** 2
-        leakage = terms.knowledge.leakage
-        interference = other_cells + self._gains**2 * self._element_power * leakage / (1.0 - leakage)
+        grid, knowledge = uplink.grid, terms.knowledge
+        self._power = power_gains(knowledge.state.response)
+        noise_energy = disturbance_energy(uplink.noise_std, uplink.interference_to_noise_db)
+        per_gain = (terms.element_power / noise_energy)[:, None, None]
+        spilled = spilled_gains(knowledge.state)
+        self._rates = rates_alone(
+            self._power * per_gain,
+            grid.used_subcarriers,
+            knowledge.offsets,
+            None if spilled is None else spilled * per_gain,
+        )
+        limit = math.floor(uplink.deadline_s / grid.mean_symbol_s) if math.isfinite(uplink.deadline_s) else math.inf
         try:
-            self._cost = capacity_cost(bits, self._gains, self._element_power, uplink.noise_std, interference)
+            self._cost = one_after_another(terms.message.payload_bits, self._rates, limit * grid.used_subcarriers)
         except OverflowError as error:
             raise UserError(
-                f"power.max_snr_db: round {terms.round_index} of the ideal link: {error}; raise it"
+                f"power.max_snr_db: round {terms.round_index} of the ideal link: {error}; raise it, or give a "
+                "digital.deadline_s"
             ) from None
 
     @property
     def heard(self) -> NDArray[np.bool_]:
-        """Everybody."""
-        return np.ones(len(self._gains), dtype=np.bool_)
+        """Whose message came through in time."""
+        return self._cost.heard
 
     def send(self, batch: Batch, devices: slice) -> None:
-        """Add a chunk up."""
-        self._sum = add_up(self._sum, batch, batch.scale, self._terms.entries)
+        """Add up what arrives of a chunk."""
+        arrives = batch.scale * batch.scale.new_tensor(self.heard[devices])
+        self._sum = add_up(self._sum, batch, arrives, self._terms.entries)
 
     def close(self) -> Reception:
-        """The exact mean."""
-        mean = mean_of(self._sum, self._terms, self._terms.divisor)
-        return Reception(mean=mean, receive_snr_db=float("inf"), report=self.at_bound())
+        """The mean of what arrived, exactly."""
+        mean = mean_of(self._sum, self._terms, self._divisor)
+        return Reception(mean=mean, receive_snr_db=float("inf"), report=self._report)
 
     def at_bound(self) -> LinkReport:
-        """What sending one device at a time takes, whatever the messages are."""
-        cost, pilots = self._cost, self._terms.pilots
+        """What sending takes does not depend on what is in the messages."""
+        return self._report
+
+    @cached_property
+    def _report(self) -> LinkReport:
+        terms, elements, pilots = self._terms, self._cost.resource_elements, self._terms.pilots
+        heard = terms.weights[self.heard]
         return LinkReport(
             noise_std=0.0,
             alignment_coefficient=float("nan"),
             power_bound_binding=False,
             privacy_bound_binding=False,
             protection=0.0,
-            noisy_devices=float((self._terms.weights**2).sum()) * self._terms.own_noise**2,
-            own_noise_gain=own_noise_gain(self._terms.weights, self._terms.divisor) * self._terms.own_noise,
-            use=self._uplink.grid.occupy(int(cost.resource_elements.sum()) + pilots.resource_elements),
+            noisy_devices=float((heard**2).sum()) * terms.own_noise**2,
+            own_noise_gain=own_noise_gain(heard, self._divisor) * terms.own_noise,
+            use=self._uplink.grid.occupy(int(elements.sum()) + pilots.resource_elements),
             devices=DeviceUse(
-                transmit_scale=np.sqrt(self._element_power),
-                energy=cost.energy * self._terms.energy_unit + pilots.energy,
-                bits=cost.bits,
-                active=np.ones(len(self._gains), dtype=np.int8),
-                snr_db=linear_to_db(self._gains**2 * self._element_power / self._uplink.noise_std**2),
+                transmit_scale=np.sqrt(terms.element_power),
+                energy=elements * terms.element_power * terms.energy_unit + pilots.energy,
+                bits=np.full(len(elements), terms.message.payload_bits, dtype=np.int64),
+                active=self.heard.astype(np.int8),
+                snr_db=linear_to_db(self._power.mean(axis=(1, 2)) * terms.element_power / self._uplink.noise_std**2),
+                rate=self._rates,
             ),
             pilot_elements=pilots.resource_elements,
             energy_of_others=pilots.energy_of_others,
         )
+
+    @property
+    def _divisor(self) -> float:
+        return float(self.heard.sum()) if self._uplink.divide_by_heard else self._terms.divisor

@@ -8,10 +8,14 @@ import numpy as np
 
 from airfl.stages.stage import Batch
 from airfl.uplinks.uplink import Array, Terms
+from channels.csi import ChannelState, Response
 from channels.mac import add_weighted
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+SINGLE_PRECISION = 1e-6
+"""By which the same power, computed twice in single precision, may differ."""
 
 
 def add_up(total: Tensor | None, batch: Batch, weights: Tensor, entries: int) -> Tensor:
@@ -32,3 +36,16 @@ def mean_of(total: Tensor | None, terms: Terms, divisor: float) -> Tensor:
 def own_noise_gain(weights: Array, divisor: float) -> float:
     """sqrt(sum w_i^2)/divisor: what the devices' own noise is multiplied by on an entry of that mean."""
     return float(np.sqrt((weights**2).sum())) / divisor if divisor else 0.0
+
+
+def power_gains(response: Response) -> Array:
+    """|h|^2, antennas combined by their maximum ratio, [devices, blocks, subcarriers or 1]; one block where blocks
+    differ in phase alone, as under a carrier offset."""
+    power = (response.real.astype(np.float64) ** 2 + response.imag.astype(np.float64) ** 2).sum(axis=1)
+    same = np.allclose(power, power[:, :1], rtol=SINGLE_PRECISION, atol=0.0)
+    return np.asarray(power[:, :1] if same else power)
+
+
+def spilled_gains(state: ChannelState) -> Array | None:
+    """What late paths put beside an element for a unit of power on it, [devices, blocks, subcarriers], if any do."""
+    return None if state.spilled is None else state.spilled.astype(np.float64)

@@ -5,7 +5,6 @@ from channels.digital.allocation import ALLOCATIONS, Allocation
 from channels.digital.error_models import ERROR_MODELS, ErrorModel
 from channels.digital.mcs import mcs_rate
 from channels.digital.nr_tables import nr_block_error_rate
-from channels.digital.orthogonal import OrthogonalCost, capacity_cost
 from channels.digital.send import check_digital, send
 from channels.digital.task import DigitalOutcome, DigitalParameters, DigitalTask
 
@@ -17,8 +16,6 @@ __all__ = [
     "DigitalParameters",
     "DigitalTask",
     "ErrorModel",
-    "OrthogonalCost",
-    "capacity_cost",
     "check_digital",
     "mcs_rate",
     "nr_block_error_rate",

@@ -24,7 +24,7 @@ def equal(task: DigitalTask, sharing: slice) -> Counts:
 
 def by_gain(task: DigitalTask, sharing: slice) -> Counts:
     """In proportion to the mean of |hhat|^2, by largest remainders, with at least 1 each."""
-    gains = task.known[sharing].mean(axis=1)
+    gains = task.known[sharing].mean(axis=(1, 2))
     if not gains.sum() > 0:
         return equal(task, sharing)
     least = np.zeros(len(gains), dtype=bool)  # those whose proportion is less than one subcarrier have one
@@ -76,7 +76,7 @@ def _strength(task: DigitalTask, sharing: slice) -> Array:
     gains, energy = task.known[sharing], task.symbol_energy[sharing]
     per_gain = energy / (task.noise_energy * db_to_linear(task.parameters.gap_db))
     share = task.subcarriers / len(gains) if task.concentrate else float(task.subcarriers)
-    rate = np.log1p(gains * (per_gain / share)[:, None]).mean(axis=1)
+    rate = np.log1p(gains * (per_gain / share)[:, None, None]).mean(axis=(1, 2))
     return np.asarray(share * np.expm1(rate))
 
 

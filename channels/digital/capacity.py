@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from channels.digital.elements import OwnElements
-from channels.digital.orthogonal import LEAST_RATE
-from channels.digital.task import Array, Demand, DigitalTask
+from channels.digital.shannon import LEAST_RATE, bits_per_element
+from channels.digital.task import Demand, DigitalTask
 from channels.units import db_to_linear
 
 # Two ways to compute the same gain are no outage, in single precision as selective channels are.
@@ -14,8 +14,9 @@ ROUNDING = 1e-6
 
 
 def capacity(task: DigitalTask, own: OwnElements) -> Demand:
-    """The mean over a device's subcarriers of log2(1 + SNR/gap) bits a resource element, from the known channel; lost,
-    after all of it was sent, where the true channel's mean of log2(1 + SNR), without the gap, is less."""
+    """The mean over a device's subcarriers and the round's blocks of log2(1 + SNR/gap) bits a resource element, from
+    the known channel; lost, after all of it was sent, where the true channel's mean of log2(1 + SNR), without the gap,
+    is less."""
     rate = own.mean(bits_per_element(own.known / db_to_linear(task.parameters.gap_db)))
     outage = own.mean(bits_per_element(own.true)) < rate * (1 - ROUNDING)
     bits = task.bits.astype(float)
@@ -29,8 +30,3 @@ def capacity(task: DigitalTask, own: OwnElements) -> Demand:
         block_error_rate=lost.astype(float),
         decoded=~lost,
     )
-
-
-def bits_per_element(snr: Array) -> Array:
-    """log2(1 + SNR), of complex symbols."""
-    return np.asarray(np.log1p(snr) / np.log(2.0))

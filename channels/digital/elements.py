@@ -15,7 +15,8 @@ class OwnElements:
     """A device's subcarriers are contiguous, in the devices' order within a turn.
 
     energy: transmitted on a resource element, [devices]; known, true: SINR as believed and as it is, device after
-    device, [n]; counts: how many of the n are a device's, [devices]: its subcarriers, or 1 of a flat channel.
+    device, [blocks in time, n]; counts: how many of the n are a device's, [devices]: its subcarriers, or 1 of a flat
+    channel. A codeword is spread over all of a message, so that all of a device's elements count alike, in every block.
     """
 
     subcarriers: Counts
@@ -25,14 +26,16 @@ class OwnElements:
     counts: Counts
 
     def mean(self, values: Array) -> Array:
-        """Over each device's own elements, [..., n] -> [..., devices]."""
-        if len(self.counts) == values.shape[-1]:
-            return values
-        return np.asarray(np.add.reduceat(values, self.starts, axis=-1) / self.counts)
+        """Over each device's own elements and all blocks, [blocks, n] -> [devices]."""
+        if len(self.counts) < values.shape[1]:
+            values = np.add.reduceat(values, self.starts, axis=1) / self.counts
+        return np.asarray(values.mean(axis=0))
 
     def least(self, values: Array) -> Array:
         """As `mean`, the smallest."""
-        return np.asarray(np.minimum.reduceat(values, self.starts, axis=-1)) if len(self.counts) else values
+        if len(self.counts):
+            values = np.minimum.reduceat(values, self.starts, axis=1)
+        return np.asarray(values.min(axis=0))
 
     @property
     def starts(self) -> Counts:
@@ -46,15 +49,21 @@ def own_elements(task: DigitalTask, subcarriers: Counts) -> OwnElements:
     energy = task.symbol_energy / (subcarriers if task.concentrate else task.subcarriers)
     per_gain = energy / task.noise_energy
     offsets = task.offsets if task.offsets is not None and task.offsets.present else None
-    if task.known.shape[1] == 1 and offsets is None:
+    selective = task.known.shape[2] > 1
+    if not selective and offsets is None:
         counts = np.ones(len(subcarriers), dtype=np.int64)
-        return OwnElements(subcarriers, energy, task.known[:, 0] * per_gain, task.true[:, 0] * per_gain, counts)
+        known, true = ((gains[:, :, 0] * per_gain[:, None]).T for gains in (task.known, task.true))
+        return OwnElements(subcarriers, energy, known, true, counts)
     owner = np.repeat(np.arange(len(subcarriers)), subcarriers)
     # Every turn uses the K subcarriers once, so its first lies at a multiple of K.
-    column = np.arange(len(owner)) % task.subcarriers if task.known.shape[1] > 1 else np.zeros_like(owner)
-    known, true = (gains[owner, column] * per_gain[owner] for gains in (task.known, task.true))
+    column = np.arange(len(owner)) % task.subcarriers if selective else np.zeros_like(owner)
+
+    def over_noise(gains: Array) -> Array:
+        return np.asarray((gains[owner, :, column] * per_gain[owner, None]).T)
+
+    known, true = over_noise(task.known), over_noise(task.true)
     # What paths beyond the prefix spill stays near by: on the device's own subcarriers.
-    spilled = 0.0 if task.spilled is None else task.spilled[owner, column] * per_gain[owner]
+    spilled = 0.0 if task.spilled is None else over_noise(task.spilled)
     if offsets is not None:
         known, true = (
             snr / (1.0 + spilled + leaked(snr, subcarriers, task.subcarriers, offsets, task.antennas))
@@ -66,10 +75,11 @@ def own_elements(task: DigitalTask, subcarriers: Counts) -> OwnElements:
 
 
 def leaked(snr: Array, counts: Counts, subcarriers: int, offsets: Offsets, antennas: int) -> Array:
-    """What all devices of a turn leak on each other's and on their own subcarriers, over the noise, [n].
+    """What all devices of a turn leak on each other's and on their own subcarriers, over the noise, [blocks, n].
 
-    snr: of what stays on an element, device after device, [n]. The antennas' weights are one device's: its own leakage
-    arrives with all of them, that of others with their mean power. All devices are taken to send, as long as any does.
+    snr: of what stays on an element, device after device, [blocks, n]. The antennas' weights are one device's: its own
+    leakage arrives with all of them, that of others with their mean power. All devices are taken to send, as long as
+    any does.
     """
     found = np.zeros_like(snr)
     first = np.cumsum(counts) - counts
@@ -80,9 +90,9 @@ def leaked(snr: Array, counts: Counts, subcarriers: int, offsets: Offsets, anten
         distances = np.arange(-(in_band + width - 1), subcarriers - in_band)
         size = 1 << (len(distances) - 1).bit_length()
         share = np.fft.rfft(offsets.leaked(device, distances), size)
-        everywhere = np.fft.irfft(share * np.fft.rfft(snr[own] / offsets.kept[device], size), size)
-        arriving = np.maximum(everywhere[width - 1 : len(distances)], 0.0)
-        turn = found[start - in_band : start - in_band + subcarriers]
+        everywhere = np.fft.irfft(share * np.fft.rfft(snr[:, own] / offsets.kept[device], size), size)
+        arriving = np.maximum(everywhere[:, width - 1 : len(distances)], 0.0)
+        turn = found[:, start - in_band : start - in_band + subcarriers]
         turn += arriving / antennas
-        found[own] += arriving[in_band : in_band + width] * (1.0 - 1.0 / antennas)
+        found[:, own] += arriving[:, in_band : in_band + width] * (1.0 - 1.0 / antennas)
     return found

@@ -8,10 +8,9 @@ import math
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from channels.digital.capacity import bits_per_element
 from channels.digital.elements import OwnElements
-from channels.digital.orthogonal import LEAST_RATE
 from channels.digital.retransmission import retransmit
+from channels.digital.shannon import LEAST_RATE, bits_per_element
 from channels.digital.task import Array, Demand, DigitalTask
 
 
@@ -20,7 +19,8 @@ def finite_blocklength(task: DigitalTask, own: OwnElements) -> Demand:
     fails with the probability that the true channel then has, and is sent again, up to `transmissions`, by itself (no
     combining). The last block is filled up.
 
-    Over a device's subcarriers, parallel channels with capacities C_k and dispersions V_k, C and V are the means.
+    A device's subcarriers and the round's blocks are parallel channels with capacities C_k and dispersions V_k: C and V
+    are the means.
     """
     asked = task.parameters
     length = asked.block_elements

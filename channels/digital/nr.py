@@ -57,13 +57,13 @@ def nr(task: DigitalTask, own: OwnElements) -> Demand:
 
 
 def effective_sinr(own: OwnElements, snr: Array, betas: Array) -> Array:
-    """Exponential effective SINR over each device's own subcarriers: -beta log mean exp(-SNR/beta).
+    """Exponential effective SINR over each device's own subcarriers and all blocks: -beta log mean exp(-SNR/beta).
 
-    snr: [n]; betas: [..., devices] -> [..., devices].
+    snr: [blocks, n]; betas: [devices] -> [devices].
     """
     least = own.least(snr)
     above = snr - np.repeat(least, own.counts)  # the smallest taken out, so that no exponential is 0 throughout
-    mean = own.mean(np.exp(-above / np.repeat(betas, own.counts, axis=-1)))
+    mean = own.mean(np.exp(-above / np.repeat(betas, own.counts)))
     return np.asarray(least - betas * np.log(mean))
 
 
@@ -72,7 +72,7 @@ def _adapt(own: OwnElements, data: Counts, table: int, target: float) -> Counts:
     entry = error_table(table)
     schemes = entry.indices[:, None]
     sizes = transport_blocks(data, schemes, table)
-    sinr = effective_sinr(own, own.known, np.repeat(entry.betas[:, None], len(data), axis=1))
+    sinr = np.stack([effective_sinr(own, own.known, np.full(len(data), beta)) for beta in entry.betas])
     error = _any_of(nr_block_error_rate(schemes, sinr, sizes.code_block_bits, table), sizes.code_blocks)
     return np.asarray(np.where(error <= target, sizes.bits, 0).argmax(axis=0))
 

@@ -10,7 +10,7 @@ from channels.digital.allocation import ALLOCATIONS, allocate
 from channels.digital.elements import own_elements
 from channels.digital.error_models import ERROR_MODELS
 from channels.digital.mcs import MCS_TABLES
-from channels.digital.orthogonal import check_count
+from channels.digital.shannon import check_count
 from channels.digital.task import Array, Counts, DigitalOutcome, DigitalParameters, DigitalTask
 
 
@@ -77,10 +77,10 @@ def _on_air(wanted: Array, turns: Counts, deadline: float) -> tuple[Array, Array
 
 def _check_gains(task: DigitalTask) -> None:
     for gains in (task.known, task.true):
-        if gains.shape not in ((len(task.bits), 1), (len(task.bits), task.subcarriers)):
+        if gains.ndim != 3 or len(gains) != len(task.bits) or gains.shape[2] not in (1, task.subcarriers):
             raise ValueError(
                 f"power gains of shape {gains.shape} for {len(task.bits)} devices on {task.subcarriers} subcarriers: "
-                "give one gain a device, or one a subcarrier"
+                "give [devices, blocks, 1 or subcarriers]"
             )
     if task.known.shape != task.true.shape:
         raise ValueError(

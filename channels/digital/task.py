@@ -35,13 +35,13 @@ class DigitalTask:
     """One message of every device, over one round's channel.
 
     bits: payload, [devices]; known, true: |hhat|^2 and |h|^2, antennas added up and without what leaks, [devices,
-    elements], elements 1 for a flat channel, else the K subcarriers; symbol_energy: what a device transmits in an OFDM
-    symbol, [devices]; noise_energy: on a resource element, with interference; subcarriers: K; concentrate: a device's
-    energy is spread over its own subcarriers, else every subcarrier has symbol_energy/K whoever uses it;
-    deadline_symbols: OFDM symbols from the start of the round, inf for none; uniforms: count -> numbers in [0, 1),
-    [devices, count], asked once at most; offsets: of the devices, None for none; antennas: that were added up; spilled:
-    power that a device's late paths put beside an element for one unit on each, the mean over antennas, [devices, K],
-    None where no path is late.
+    blocks in time, elements], elements 1 for a flat channel, else the K subcarriers; symbol_energy: what a device
+    transmits in an OFDM symbol, [devices]; noise_energy: on a resource element, with interference; subcarriers: K;
+    concentrate: a device's energy is spread over its own subcarriers, else every subcarrier has symbol_energy/K whoever
+    uses it; deadline_symbols: OFDM symbols from the start of the round, inf for none; uniforms: count -> numbers in [0,
+    1), [devices, count], asked once at most; offsets: of the devices, None for none; antennas: that were added up;
+    spilled: power that a device's late paths put beside an element for one unit on each, the mean over antennas,
+    [devices, blocks, K], None where no path is late.
     """
 
     bits: Counts

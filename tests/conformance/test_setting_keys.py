@@ -104,6 +104,8 @@ def test_a_link_and_another_setting_may_leave_a_key_without_use() -> None:
     settings = small_settings("scheme.name=fedavg").model_dump()
     assert not has_setting(settings, "digital.gap_db", "analog")
     assert has_setting(settings, "digital.gap_db", "digital")
+    assert has_setting(settings, "digital.deadline_s", "ideal")
+    assert not has_setting(settings, "digital.deadline_s", "analog")
     assert has_setting(settings, "power.policy", "analog")
     assert not has_setting(settings, "power.policy", "ideal")
     assert not has_setting(settings, "channel.rician_k", "analog")  # fading is exponential

@@ -27,7 +27,7 @@ from airfl.cell import Cell
 from airfl.opening import Opening, open_round
 from airfl.stages import Batch, open_encoder
 from airfl.uplinks import Reception
-from channels.digital import capacity_cost
+from channels.digital.alone import one_after_another, rates_alone
 from channels.draws import circular_gaussian
 from channels.fading import FADING_LAWS, LawParameters, flat_parts
 from tests.conftest import small_settings
@@ -347,15 +347,14 @@ def rates_of_draws(g: float, count: int) -> Array:
     gains = flat_parts(
         law, diffuse, np.zeros(count), scale=math.sqrt(math.pi) / 2, min_gain=0.0, max_gain=np.inf, bounds="clip"
     ).gains
-    noise_std = 0.7
     bits = 10**9
-    cost = capacity_cost(bits, np.abs(gains[:, 0]), np.full(count, g * noise_std**2), noise_std)
-    return np.asarray(bits / cost.resource_elements)
+    rates = rates_alone(g * np.abs(gains[:, :, None]) ** 2, 1)
+    return np.asarray(bits / one_after_another(bits, rates).resource_elements)
 
 
 def rates_of_a_round(g: float, count: int) -> Array:
     """The same of an ideal link's round: energy over power is its resource elements."""
-    cell = cell_of(count, 10**7, "scheme.name=fedavg", power=g * 0.49, noise=0.49)
+    cell = cell_of(count, 10**7, "scheme.name=fedavg", power=2 * g * 0.49, noise=0.49)  # N0 is 2 sigma0^2
     use = open_round(cell, 0, cell.memory).link.at_bound().devices
     return np.asarray(use.bits / (use.energy / use.transmit_scale**2))
 

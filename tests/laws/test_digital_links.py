@@ -27,8 +27,8 @@ def carry(
     return send(
         DigitalTask(
             bits=np.full(devices, bits, dtype=np.int64),
-            known=snr[:, None],
-            true=snr[:, None] if true is None else np.broadcast_to(true, devices)[:, None].copy(),
+            known=snr[:, None, None],
+            true=(snr if true is None else np.broadcast_to(true, devices).copy())[:, None, None],
             symbol_energy=np.full(devices, float(width)),
             noise_energy=1.0,
             subcarriers=width * devices,
@@ -110,7 +110,7 @@ def test_the_finite_block_moments_of_a_selective_channel() -> None:
     gains = np.random.default_rng(3).exponential(5.0, (1, 24))
     done = send(
         DigitalTask(
-            np.array([1000]), gains, gains, np.array([24.0]), 1.0, 24, True, math.inf,
+            np.array([1000]), gains[:, None], gains[:, None], np.array([24.0]), 1.0, 24, True, math.inf,
             DigitalParameters(error_model="finite-blocklength", block_elements=200),
             lambda count: np.full((1, count), 0.5),
         )
@@ -218,8 +218,8 @@ def test_combined_transmissions_add_up_on_every_subcarrier(mcs: int, shortfall_d
     for transmissions in (2, 3):
         done = send(
             DigitalTask(
-                np.array([n * int(size.bits)]), np.full((1, width), known), true, np.array([float(width)]), 1.0, width,
-                True, math.inf, DigitalParameters(error_model="nr", transmissions=transmissions),
+                np.array([n * int(size.bits)]), np.full((1, 1, width), known), true[:, None], np.array([float(width)]),
+                1.0, width, True, math.inf, DigitalParameters(error_model="nr", transmissions=transmissions),
                 lambda count: np.random.default_rng(7).random((1, count)),
             )
         )  # fmt: skip
@@ -306,14 +306,14 @@ class Stretch:
     counts = np.array([3, 2])
 
     def mean(self, values: Array) -> Array:
-        return np.stack([values[..., :3].mean(axis=-1), values[..., 3:].mean(axis=-1)], axis=-1)
+        return np.array([values[:, :3].mean(), values[:, 3:].mean()])
 
     def least(self, values: Array) -> Array:
-        return np.array([values[:3].min(), values[3:].min()])
+        return np.array([values[:, :3].min(), values[:, 3:].min()])
 
 
 def test_the_effective_sinr_by_its_definition() -> None:
-    snr = np.array([1.0, 2.0, 4.0, 3.0, 3.0])
+    snr = np.array([[1.0, 2.0, 4.0, 3.0, 3.0]])
     own: Any = Stretch()
     found = effective_sinr(own, snr, np.array([1.6, 5.0]))
     assert found[0] == pytest.approx(

@@ -173,8 +173,8 @@ def test_the_effective_sinr_is_sionnas(table: int) -> None:
     counts = np.array([4, 20, 1])
     snr: NDArray[np.float64] = rng.exponential(10.0, 25)
     entry = error_table(table)
-    own = OwnElements(counts, np.ones(3), snr, snr, counts)
-    ours = effective_sinr(own, snr, np.repeat(entry.betas[:, None], 3, axis=1))
+    own = OwnElements(counts, np.ones(3), snr[None], snr[None], counts)
+    ours = np.stack([effective_sinr(own, snr[None], np.full(3, beta)) for beta in entry.betas])
     eesm = EESM(**PLACE)
     for device, part in enumerate(np.split(snr, [4, 24])):
         given = torch.tensor(part, dtype=torch.float32)[None, :, None, None]

@@ -179,7 +179,7 @@ def test_weights_by_data_size_count_in_power_and_in_sensitivity() -> None:
 def test_ideal_link_is_charged_at_capacity() -> None:
     trace = traced("scheme.name=fedavg", "trace.signals=false")
     d = 25_450
-    snr = np.abs(trace["channel_gain"].values.astype(complex)) ** 2 * trace["power_limit"].values / d
+    snr = np.abs(trace["channel_gain"].values.astype(complex)) ** 2 * trace["power_limit"].values / (2 * d)
     elements = np.ceil(32 * d / np.log2(1 + snr))
     np.testing.assert_allclose(trace["resource_elements"], elements.sum(axis=1), rtol=1e-6)
     np.testing.assert_allclose(trace["transmit_energy_j"], elements * trace["power_limit"].values / d, rtol=1e-6)
