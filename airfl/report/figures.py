@@ -37,6 +37,7 @@ STYLES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
 MOST_LINES = 40
 MARKED = 8  # markers on a line, where there are more lines than colours
 LINE_HEIGHT = 0.21  # inches, of a legend
+HUNDREDFOLD = 100.0  # costs that differ by more are drawn over their logarithm
 
 
 @dataclass(frozen=True)
@@ -188,6 +189,14 @@ def draw(figure: Figure, curves: Sequence[Curves]) -> None:
     for axis in axes.flat:
         lighten(axis)
         axis.xaxis.get_major_formatter().set_powerlimits((-3, 4))
+    priced = [curve for curve in drawn if not (apart and curve.link == "ideal")]
+    for axis, costs in (
+        (axes[1, 1], [curve.energy for curve in priced]),
+        (axes[1, 2], [curve.resource_elements for curve in priced]),
+    ):
+        last = np.array([cost.mean(axis=0)[-1] for cost in costs])
+        if len(last) and last.min() > 0 and last.max() > HUNDREDFOLD * last.min():
+            axis.set_xscale("log")
     if len(curves) > len(drawn):
         figure.suptitle(f"the first {len(drawn)} of {len(curves)} rows", fontsize="medium")
     handles, labels = axes[0, 0].get_legend_handles_labels()
@@ -195,7 +204,7 @@ def draw(figure: Figure, curves: Sequence[Curves]) -> None:
     figure.set_figheight(figure.get_figheight() + LINE_HEIGHT * (fit.lines - 1))
     figure.legend(handles, fit.labels, loc="outside lower center", ncols=fit.columns, frameon=False)
     if apart:
-        axes[0, 1].set_title("ideal link: level of its last value, off scale", fontsize="small", loc="left")
+        axes[0, 1].set_title("ideal link: level of its last value", fontsize="small", loc="left")
 
 
 def _against_rounds(axis: Axes, rounds: np.ndarray, values: np.ndarray, label: str, look: dict[str, Any]) -> None:

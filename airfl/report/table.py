@@ -43,13 +43,15 @@ def _percent(value: float) -> str:
 
 
 def _seconds(value: float) -> str:
+    if math.isnan(value):
+        return "-"
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.3f}" if value >= 0.01 or not value else f"{value:.2g}"
 
 
 def _count(value: float) -> str:
-    return f"{value:,.0f}" if value < 1e7 else scientific(value)
+    return f"{value:,.0f}" if value < 1e7 else scientific(value)  # which has a dash for nan
 
 
 def _bits(value: float) -> str:
@@ -168,6 +170,13 @@ def for_accuracy(row: TableRow, rows: Sequence[TableRow]) -> bool:
     return row.runs[0].for_accuracy and not all(other.runs[0].for_accuracy for other in rows)
 
 
+def figures_of(row: TableRow, rows: Sequence[TableRow], column: Column) -> list[float]:
+    """A column's figures of the row's runs, nan where they are left out beside the other rows."""
+    if column.cost and for_accuracy(row, rows):
+        return [math.nan] * len(row.runs)
+    return [column.value(run) for run in row.runs]
+
+
 def cells(row: TableRow, columns: Sequence[Column] = COLUMNS, *, costs: bool = True) -> list[str]:
     """The row as text, label first; costs: whether to tell them."""
     texts = [row.marked]
@@ -232,16 +241,16 @@ def notes(rows: Sequence[TableRow]) -> str:
     meanings = "; ".join(column.note for column in shown(rows) if column.note)
     scope = " or ".join(_of_rows(rows, lambda run: SCOPES[run.claim_scope]))
     return (
-        f"{averaged}energy: {energy} {ENERGY_NOTE}{_left_out(rows)}. "
+        f"{averaged}energy: {energy} {ENERGY_NOTE}{left_out(rows)}. "
         f"ε: {meanings.format(scope=scope)}. {statement(rows)}.{untuned(rows)}{broken_off(rows)}"
     )
 
 
-def _left_out(rows: Sequence[TableRow]) -> str:
+def left_out(rows: Sequence[TableRow]) -> str:
     """A clause where rows' costs are left out."""
     if not any(for_accuracy(row, rows) for row in rows):
         return ""
-    return "; without a digital.deadline_s it waits for the deepest fade, and is there for its accuracy"
+    return "; an ideal link without a digital.deadline_s waits for the deepest fade, and is there for its accuracy"
 
 
 def broken_off(rows: Sequence[TableRow]) -> str:

@@ -20,7 +20,7 @@ NOT_NEGATIVE: Bounds = (0.0, math.inf)
 
 def bounds_of(figure: str) -> Bounds:
     """Within which a figure of `Summary`, or of a course, lies."""
-    return SHARE if figure.endswith("accuracy") else NOT_NEGATIVE
+    return SHARE if figure.endswith(("accuracy", "share")) else NOT_NEGATIVE
 
 
 @dataclass(frozen=True)

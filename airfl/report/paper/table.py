@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from airfl.errors import escaped
 from airfl.report.numbers import figure, scientific
 from airfl.report.paper.names import group_names, lacking
-from airfl.report.table import ENERGY_NOTES, SCOPES, TableRow, markdown_cell, statement
+from airfl.report.table import ENERGY_NOTES, SCOPES, TableRow, for_accuracy, left_out, markdown_cell, statement
 from airfl.results.averages import FEWEST, NOT_NEGATIVE, PERCENT, average
 from airfl.results.collect import Result, Results
 
@@ -50,21 +50,23 @@ def _number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """Heading, value of one run, how a number is written; interval adds that over the seeds; within: its bounds."""
+    """Heading, value of one run, how a number is written; interval adds that over the seeds; within: its bounds; cost:
+    of the radio."""
 
     heading: str
     value: Callable[[Result], float]
     write: Callable[[float], str] = _number
     interval: bool = False
     within: tuple[float, float] = NOT_NEGATIVE
+    cost: bool = False
 
 
 COLUMNS = (
     Column("test accuracy (%)", lambda run: 100 * run.digest.summary.test_accuracy, "{:.2f}".format, True, PERCENT),
     Column("subcarriers (d)", lambda run: entries_over_dimension(run)),
-    Column("energy", lambda run: run.digest.summary.energy, scientific, interval=True),
-    Column("resource elements", lambda run: float(run.digest.summary.resource_elements)),
-    Column("air time (s)", lambda run: run.digest.summary.air_time_s),
+    Column("energy", lambda run: run.digest.summary.energy, scientific, interval=True, cost=True),
+    Column("resource elements", lambda run: float(run.digest.summary.resource_elements), cost=True),
+    Column("air time (s)", lambda run: run.digest.summary.air_time_s, cost=True),
     Column("ε claimed", lambda run: run.digest.summary.epsilon_paper),
     Column("ε of the run", lambda run: run.digest.summary.epsilon),
 )
@@ -85,15 +87,28 @@ def entries_over_dimension(run: Result) -> float:
 
 def rows_of(results: Results) -> list[list[str]]:
     """The cells of every group, its name first."""
+    rows = _table_rows(results)
     return [
-        [name, *(_cell(column, [column.value(run) for run in group.runs]) for column in COLUMNS)]
-        for name, group in zip(group_names(results.groups, results.axes), results.groups, strict=True)
+        [
+            name,
+            *(
+                "-"
+                if column.cost and for_accuracy(row, rows)
+                else _cell(column, [column.value(run) for run in group.runs])
+                for column in COLUMNS
+            ),
+        ]
+        for name, group, row in zip(group_names(results.groups, results.axes), results.groups, rows, strict=True)
     ]
+
+
+def _table_rows(results: Results) -> list[TableRow]:
+    return [TableRow(group.name, [run.digest.summary for run in group.runs]) for group in results.groups]
 
 
 def notes(results: Results) -> str:
     """What the columns mean."""
-    rows = [TableRow(group.name, [run.digest.summary for run in group.runs]) for group in results.groups]
+    rows = _table_rows(results)
     seeds = sorted({len(group.runs) for group in results.groups})
     over = f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     cut = any(" to " in cell for row in rows_of(results) for cell in row[1:])
@@ -105,8 +120,8 @@ def notes(results: Results) -> str:
     scopes = sorted({SCOPES.get(run.digest.summary.claim_scope, "") for run in results.runs} - {""})
     claims = f"ε claimed: for {' or '.join(scopes)}. " if scopes else ""
     return (
-        f"{averaged}subcarriers (d): entries that a device sends over the run, over the model's d. energy: {energy}. "
-        f"{claims}ε of the run: for the sampler that ran; {statement(rows)}."
+        f"{averaged}subcarriers (d): entries that a device sends over the run, over the model's d. "
+        f"energy: {energy}{left_out(rows)}. {claims}ε of the run: for the sampler that ran; {statement(rows)}."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from airfl.report.page.markup import Html, folded, join, paragraph
 from airfl.report.page.tables import Cell, name_of, number, setting, sortable
 from airfl.report.page.view import View
-from airfl.report.table import TableRow, notes, shown, untuned
+from airfl.report.table import TableRow, figures_of, notes, shown, untuned
 from airfl.results.averages import average, bounds_of
 
 AVERAGED = (
@@ -24,10 +24,7 @@ def comparison(view: View) -> Html:
             name_of(view, group),
             *(setting(group.values.get(key)) for key in view.axes),
             Cell(str(len(group.runs)), float(len(group.runs))),
-            *(
-                number(average([column.value(run) for run in row.runs], bounds_of(column.key)), column)
-                for column in columns
-            ),
+            *(number(average(figures_of(row, view.rows, column), bounds_of(column.key)), column) for column in columns),
         ]
         for group, row in zip(view.groups, view.rows, strict=True)
     ]
