@@ -38,6 +38,7 @@ POWER = (
     "coefficient",
     "alignment",
     "average_over",
+    "spread",
     "strict",
     "peak_db",
     "peak",
