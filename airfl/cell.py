@@ -99,11 +99,12 @@ class Cell:
     @cached_property
     def element_power(self) -> Array:
         """Mean energy of a resource element of a whole update at the limit P_i, over the energy unit, [N]: in physical
-        units the transmit power on it; in normalised ones P_i/d, and twice that where two entries of an analog link
-        share it."""
-        if self.radio.physical or self.link == "analog":
-            return self.power_limits / self.radio.grid.elements_for(self.dimension)
-        return self.power_limits / self.dimension
+        units the transmit power on it (of the message, where that alone has the power); in normalised ones P_i/d, and
+        twice that where two entries of an analog link share it."""
+        if not self.radio.physical and self.link != "analog":
+            return self.power_limits / self.dimension
+        spread = spread_over(self.settings, self.link, self.dimension, self.bound)
+        return self.power_limits / (self.radio.grid.elements_for(spread) * self.dimension / spread)
 
     @cached_property
     def largest_weight(self) -> float:
@@ -114,6 +115,12 @@ class Cell:
     def most_energy(self) -> Array:
         """That a round may take of each device in expectation, [N]."""
         return round_costs(self)
+
+
+def spread_over(settings: Settings, link: LinkKind, dimension: int, bound: MessageBound) -> int:
+    """Entries whose resource elements have a device's power between them, where they are fewer than the used
+    subcarriers: of a whole update, or of the message itself."""
+    return bound.entries if link == "analog" and settings.power.spread == "message" else dimension
 
 
 def noise_multiplier(cell: Cell, report: LinkReport) -> float:

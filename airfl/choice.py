@@ -13,6 +13,7 @@ from airfl.radio import policy_parameters
 from airfl.selection import SELECTIONS, Candidates, Ids, Limits, Memory, select
 from airfl.streams import Purpose
 from channels.csi import Knowledge
+from channels.noise import disturbance_energy
 
 if TYPE_CHECKING:
     from airfl.cell import Cell
@@ -120,7 +121,11 @@ def gains(knowledge: Knowledge) -> Array:
 
 
 def rates(cell: Cell, devices: Ids, knowledge: Knowledge) -> Array:
-    """log2(1 + SNR) of a device at its power limit, over the noise N_0 = 2 sigma_0^2 of a complex element, bit/s/Hz,
-    [devices]."""
-    snr = gains(knowledge) ** 2 * cell.element_power[devices] / (2 * cell.radio.noise_std**2)
-    return np.asarray(np.log2(1 + snr))
+    """log2(1 + SINR) of a device at its power limit, bit/s/Hz, [devices]. Against it are the noise N_0 = 2 sigma_0^2 of
+    a complex element, other cells, and what the device leaks itself, of which a measured SINR tells."""
+    over_noise_db = cell.settings.channel.interference_to_noise_db
+    disturbance = 2 * disturbance_energy(cell.radio.noise_std, over_noise_db)
+    # What paths beyond the prefix leak is lost to the estimate, and heard all the same.
+    received = gains(knowledge) ** 2 * cell.element_power[devices] / (1 - knowledge.late)
+    leakage = knowledge.leakage
+    return np.asarray(np.log2(1 + received * (1 - leakage) / (disturbance + received * leakage)))

@@ -163,6 +163,11 @@ class PowerSettings(Section):
         23.0, description="of a device over the used subcarriers: a number, or [low, high]; in physical units"
     )
     spacing: Literal["linear", "db"] = Field("linear", description="[low, high] is uniform in the ratio, or in dB")
+    spread: Literal["band", "message"] = Field(
+        "band",
+        description="in physical units, where an analog message has fewer resource elements than the band has used "
+        "subcarriers: an element has its share of the band's power all the same, or the message has all of the power",
+    )
     limit: Literal["round_energy", "transmit_power"] = Field(
         "round_energy",
         description="P_i bounds a round's energy whatever is sent, or the power of each entry (as in physical units)",

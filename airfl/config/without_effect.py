@@ -5,39 +5,55 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from airfl.config.digital import DigitalSettings
 from airfl.config.settings import Settings
 from channels.selective import SELECTIVE_MODELS
+
+LINK = "scheme.link"
+"""An owner whose value is the link that a scheme has, where it is auto."""
 
 
 @dataclass(frozen=True)
 class Needs:
     """What a key needs to count: a setting, and the values of that with which it counts; or, in `idle`, those with
-    which it does not, unless the number `but` is above 0."""
+    which it does not, unless the number `but` is above 0, or `or_else` is met. values: of the key, that it is said of,
+    all by default."""
 
     owner: str
     counts: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     but: str = ""
+    or_else: Needs | None = None
+    values: tuple[str, ...] = ()
 
-    def met(self, settings: Settings) -> bool:
+    def met(self, settings: Settings, key: str) -> bool:
         """Whether the key counts in these settings."""
-        return self.met_by(lambda key: _value(settings, key))
+        return self.met_by(lambda owner: _value(settings, owner), key)
 
-    def met_by(self, value_of: Callable[[str], str | None]) -> bool:
+    def met_by(self, value_of: Callable[[str], str | None], key: str) -> bool:
         """The same of settings in another form. value_of: a key's value as text, None where it is not known, and the
         key may count."""
+        if self.values and value_of(key) not in self.values:
+            return True
         if self.but and float(value_of(self.but) or 0):
+            return True
+        if self.or_else is not None and self.or_else.met_by(value_of, key):
             return True
         value = value_of(self.owner)
         return value is None or (value in self.counts if self.counts else value not in self.idle)
 
     def sentence(self, keys: Sequence[str], rows: Sequence[Settings]) -> str:
         """That these keys change nothing in these rows, and why."""
-        chosen = dict.fromkeys(_value(settings, self.owner) for settings in rows if not self.met(settings))
+        verb = "changes" if len(keys) == 1 else "change"
+        return f"{', '.join(keys)} {verb} nothing: {self._why(keys, rows)}"
+
+    def _why(self, keys: Sequence[str], rows: Sequence[Settings]) -> str:
+        unmet = [settings for settings in rows if not any(self.met(settings, key) for key in keys)]
+        chosen = dict.fromkeys(_value(settings, self.owner) for settings in unmet)
         wanted = f", not {' or '.join(self.counts)}" if self.counts else ""
         also = f", and {self.but} is 0" if self.but else ""
-        verb = "changes" if len(keys) == 1 else "change"
-        return f"{', '.join(keys)} {verb} nothing: {self.owner} is {', '.join(chosen)}{wanted}{also}"
+        other = f", and {self.or_else._why(keys, rows)}" if self.or_else else ""
+        return f"{self.owner} is {', '.join(chosen)}{wanted}{also}{other}"
 
 
 NORMALISED, PHYSICAL = Needs("channel.units", ("normalised",)), Needs("channel.units", ("physical",))
@@ -48,6 +64,19 @@ DRAWN = Needs("channel.fading", idle=("replay",))
 DRAWN_OR_AGED = Needs("channel.fading", idle=("replay",), but="csi.delay_s")
 AGED, MOVED = Needs("csi.delay_s", idle=("0.0",)), Needs("channel.speed_m_s", idle=("0.0",))
 IN_SIGHT = Needs("channel.fading", ("rician", "fixed"))
+CHARGED = Needs("grid.downlink", ("True",))
+SUPERPOSED = Needs(LINK, ("analog",))
+"""Messages are added up in the air, with phases, amplitudes and noise of their own."""
+SUPERPOSED_OR_CHARGED = Needs(LINK, ("analog",), or_else=CHARGED)
+BY_ITS_GAIN = Needs(LINK, ("analog", "digital"), or_else=CHARGED)
+"""What is known of a gain sets an amplitude, or a rate that the true one may not carry."""
+SPENT = Needs(LINK, ("analog",), or_else=Needs("selection.kind", ("energy-budget",)))
+IN_TIME = Needs(LINK, ("analog",), or_else=Needs("channel.fading", tuple(SELECTIVE_MODELS)))
+"""Of a waveform other links have the taps of a selective channel."""
+NOT_ALL_HEARD = Needs(LINK, ("analog", "digital"))
+TRUNCATED = Needs(LINK, ("analog",), values=("expected",))
+IN_BITS = Needs(LINK, ("digital",))
+OF_LINKS = (SUPERPOSED, SUPERPOSED_OR_CHARGED, BY_ITS_GAIN, SPENT, IN_TIME, NOT_ALL_HEARD, TRUNCATED, IN_BITS, CHARGED)
 
 BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.mean_gain": (DRAWN, NOT_PLACED),
@@ -70,10 +99,37 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.noise_std": (NORMALISED,),
     "channel.noise_figure_db": (PHYSICAL,),
     "channel.temperature_k": (PHYSICAL,),
+    "channel.noise": (SUPERPOSED,),
     "power.max_snr_db": (NORMALISED,),
     "power.tx_power_dbm": (PHYSICAL,),
     "csi.pilots": (ESTIMATED,),
     "csi.pilot_snr_db": (ESTIMATED,),
+    "power.limit": (NORMALISED, SPENT),
+    "power.divide_by": (NOT_ALL_HEARD, TRUNCATED),
+    **dict.fromkeys(
+        (
+            "power.spread",
+            "power.strict",
+            "power.policy",
+            "power.threshold",
+            "power.participation",
+            "power.coefficient",
+            "power.alignment",
+            "power.average_over",
+            "power.peak_db",
+            "power.peak",
+            "privacy.gains",
+            "privacy.csi_error",
+            "csi.phase_std_rad",
+            "grid.packing",
+            "grid.clip_db",
+        ),
+        (SUPERPOSED,),
+    ),
+    "antennas.combining": (SUPERPOSED,),
+    "csi.phase_bits": (SUPERPOSED_OR_CHARGED,),
+    "csi.gain_bits": (BY_ITS_GAIN,),
+    "grid.waveform": (IN_TIME,),
     "csi.los_doppler": (AGED, MOVED, IN_SIGHT),
     "selection.min_gain": (Needs("selection.kind", ("threshold",)),),
     "selection.window": (Needs("selection.kind", ("proportional-fair",)),),
@@ -82,30 +138,46 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "topology.radius_m": (PLACED,),
     "topology.path_loss": (PLACED,),
     "topology.exponent": (Needs("topology.path_loss", ("log-distance",)),),
-    "grid.downlink_snr_db": (Needs("grid.downlink", ("True",)),),
-    "grid.downlink_power_dbm": (Needs("grid.downlink", ("True",)),),
+    "grid.downlink_snr_db": (CHARGED,),
+    "grid.downlink_power_dbm": (CHARGED,),
+    **{f"digital.{name}": (IN_BITS,) for name in DigitalSettings.model_fields},
 }
 """key -> all that it needs to count."""
-OWNERS = frozenset(needs.owner for listed in BELONGS_TO.values() for needs in listed)
+OWNERS = frozenset(needs.owner for listed in BELONGS_TO.values() for needs in listed) | {"scheme.name"}
+PAST_DOWNLINK = ("channel.noise", "csi.estimation", "csi.phase_std_rad", "antennas.count")
+"""What an uplink may meet, and the broadcast does not."""
 
 
 def without_effect(overrides: Sequence[str], rows: Sequence[Settings]) -> Iterator[str]:
     """A sentence for each overridden key that changes none of these settings' runs, and one for what else is set of a
-    channel that is replayed instead."""
+    channel that is replayed instead, for another link, or for a downlink that it does not reach."""
     given = list(dict.fromkeys(text.partition("=")[0].strip() for text in overrides))
+    told = set()
     for key in given:
         unmet = [_unmet(key, settings) for settings in rows]
         if unmet and unmet[0] and all(unmet):
+            told.add(key)
             yield unmet[0].sentence([key], rows)
-    for needs in (DRAWN, DRAWN_OR_AGED):
-        keys = [key for key in BELONGS_TO if needs in BELONGS_TO[key] and key not in given and _is_set(key, rows)]
-        if keys and not any(needs.met(settings) for settings in rows):
+    for needs in (DRAWN, DRAWN_OR_AGED, *OF_LINKS):
+        of_needs = [key for key in BELONGS_TO if needs in BELONGS_TO[key] and key not in {*given, *told}]
+        keys = [
+            key for key in of_needs if _is_set(key, rows) and not any(needs.met(settings, key) for settings in rows)
+        ]
+        if keys:
+            told.update(keys)
             yield needs.sentence(keys, rows)
+    charged = [settings for settings in rows if settings.grid.downlink]
+    missed = [key for key in PAST_DOWNLINK if key not in told and _is_set(key, charged)]
+    if missed:
+        yield (
+            f"{', '.join(missed)} {'does' if len(missed) == 1 else 'do'} not reach the downlink: the broadcast is "
+            "counted at the capacity of the channel as it is, over its noise, at one antenna"
+        )
 
 
 def _unmet(key: str, settings: Settings) -> Needs | None:
     """What the key lacks in these settings, if anything."""
-    return next((needs for needs in BELONGS_TO.get(key, ()) if not needs.met(settings)), None)
+    return next((needs for needs in BELONGS_TO.get(key, ()) if not needs.met(settings, key)), None)
 
 
 def _is_set(key: str, rows: Sequence[Settings]) -> bool:
@@ -116,5 +188,9 @@ def _is_set(key: str, rows: Sequence[Settings]) -> bool:
 
 
 def _value(settings: Settings, key: str) -> str:
+    if key == LINK:
+        from airfl.schemes import link_of
+
+        return link_of(settings)
     section, _, name = key.partition(".")
     return str(getattr(getattr(settings, section), name))

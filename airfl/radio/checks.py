@@ -182,6 +182,11 @@ def _check_delays(settings: Settings) -> None:
 
 def _check_power(settings: Settings) -> None:
     power, fades = settings.power, statistics_of(settings)
+    if power.spread == "message" and settings.channel.units != "physical":
+        raise UserError(
+            'power.spread: "message" is of a power in dBm, channel.units = "physical" (given: '
+            f'{settings.channel.units!r}, whose power.max_snr_db is of an entry); take "band"'
+        )
     if power.participation is not None and "threshold" not in POLICIES[power.policy].reads:
         readers = ", ".join(name for name, entry in POLICIES.items() if "threshold" in entry.reads)
         raise UserError(

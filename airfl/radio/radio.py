@@ -119,8 +119,10 @@ class Radio:
         """What makes channel knowledge imperfect."""
         return csi_parameters(self.settings, self.grid)
 
-    def power_limits(self, dimension: int) -> Array:
-        """P_i: the energy of a whole uncompressed update at the device's limit, over the energy unit, [N]."""
+    def power_limits(self, dimension: int, entries: int) -> Array:
+        """P_i: the energy of a whole uncompressed update at the device's limit, over the energy unit, [N]. entries: of
+        the message that has a device's power between its elements, where these are fewer than the used subcarriers; d
+        where every message leaves its share of the band unused. Physical units only."""
         power, devices = self.settings.power, self.settings.run.devices
         uniforms = self.streams.generator(Purpose.POWER_LIMIT).random(devices)
         allowed = power.tx_power_dbm if self.physical else power.max_snr_db
@@ -129,9 +131,10 @@ class Radio:
         )
         if not self.physical:
             return power_limits(ratio, dimension, self.noise_std)
-        elements = self.grid.elements_for(dimension)
+        elements = self.grid.elements_for(entries)
         used = min(self.grid.used_subcarriers, elements)
-        return subcarrier_power_w(linear_to_db(ratio), used) * elements
+        # The message has entries/d of it, which is the power of its own elements.
+        return subcarrier_power_w(linear_to_db(ratio), used) * (elements * dimension / entries)
 
     def frame(self, entries: int) -> Frame:
         """The resource elements of a message, in blocks as long as the channel is held constant."""

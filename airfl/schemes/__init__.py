@@ -41,11 +41,15 @@ def link_of(settings: Settings) -> LinkKind:
 
 
 def fitted(settings: Settings) -> Settings:
-    """The settings with the power policy that is part of the scheme, where it has one; UserError for another one.
+    """The settings with the power policy that is part of the scheme, where it has one, UserError for another one; and
+    over a link that carries bits without what only analog messages meet.
 
     A policy for flat channels becomes its version per coefficient over a selective one.
     """
-    entry, power = scheme(settings.scheme.name), settings.power
+    entry = scheme(settings.scheme.name)
+    if link_of(settings) != "analog":
+        settings = _for_bits(settings)
+    power = settings.power
     if entry.policy is None:
         return settings
     from channels.selective import SELECTIVE_MODELS
@@ -63,6 +67,20 @@ def fitted(settings: Settings) -> Settings:
     chosen = power.threshold or power.participation is not None or power.coefficient is not None
     threshold = power.threshold if chosen else entry.threshold
     return settings.resolved(power={"policy": wanted, "threshold": threshold})
+
+
+def _for_bits(settings: Settings) -> Settings:
+    """Bits fill both parts of an element and are decoded from a phase that the receiver tracks; what they protect does
+    not rest on the channel. `airfl.config.without_effect` tells who sets it otherwise."""
+    analog_only: dict[str, dict[str, object]] = {
+        "grid": {"packing": "real"},
+        "csi": {"phase_std_rad": 0.0} if settings.grid.downlink else {"phase_std_rad": 0.0, "phase_bits": 0},
+        "privacy": {"csi_error": "realised"},
+    }
+    for section, values in analog_only.items():
+        if any(getattr(getattr(settings, section), key) != value for key, value in values.items()):
+            settings = settings.resolved(**{section: values})
+    return settings
 
 
 def check_recipe(settings: Settings) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from airfl.config.scheme import SchemeSettings
-from airfl.config.without_effect import BELONGS_TO
+from airfl.config.without_effect import BELONGS_TO, LINK
 from airfl.schemes.names import SCHEME_NAMES
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -31,30 +31,15 @@ OWN = of_scheme(*(name for name in SchemeSettings.model_fields if name not in ("
     LOCAL_SGD | PRIVACY | ADAPTIVE
 )
 """The keys that not every scheme has; every other key of the settings is for all of them."""
-POWER = (
-    "policy",
-    "threshold",
-    "participation",
-    "coefficient",
-    "alignment",
-    "average_over",
-    "strict",
-    "peak_db",
-    "peak",
-)
-ANALOG = frozenset((*(f"power.{name}" for name in POWER), "privacy.gains"))
-"""The keys of analog links alone; those of section `digital` are of digital ones, but for the deadline."""
-DEADLINE = "digital.deadline_s"
-"""Of the ideal link, too."""
 
 
 def has_setting(settings: Tables, key: str, link: str) -> bool:
     """Whether a dotted key says anything of a run with these settings over this link: "analog", "digital", "ideal"."""
-    if key in ANALOG and link != "analog":
-        return False
-    if key.startswith("digital.") and link != "digital" and not (key == DEADLINE and link == "ideal"):
-        return False
-    if not all(needs.met_by(lambda owner: _text(settings, owner)) for needs in BELONGS_TO.get(key, ())):
+
+    def value_of(owner: str) -> str | None:
+        return link if owner == LINK else _text(settings, owner)
+
+    if not all(needs.met_by(value_of, key) for needs in BELONGS_TO.get(key, ())):
         return False
     name = str(settings.get("scheme", {}).get("name"))
     if key not in OWN or name not in SCHEME_NAMES:  # what another version can run

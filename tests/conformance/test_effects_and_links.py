@@ -1,16 +1,22 @@
-"""Every effect on every link: it changes what a round costs or what is decoded, or is refused in one line."""
+"""Every effect on every link: it changes what a round costs or what is decoded, or is refused or told in one line."""
 
 from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from airfl.building import build_cell
+from airfl.config.without_effect import without_effect
 from airfl.errors import UserError
 from airfl.opening import open_round
 from tests.conformance.channel_cases import messages_of, send
-from tests.conftest import small_settings
+from tests.conftest import ROOT, small_settings
 
 Array = NDArray[np.float64]
 
@@ -93,3 +99,146 @@ def test_offsets_that_a_waveform_would_keep_from_a_link_are_refused(link: str, e
     with pytest.raises(UserError, match=f"^grid.waveform: .*{link}.*; ") as refused:
         build_cell(settings, ENTRIES, np.ones(settings.run.devices))
     assert "\n" not in str(refused.value)
+
+
+# --- every effect of docs/channels on every link ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Effect:
+    """keys: what makes it, as a user gives it; given: what it takes to be there at all, with and without it."""
+
+    keys: tuple[str, ...]
+    given: tuple[str, ...] = ()
+
+
+PHYSICAL = ("channel.units=physical", "channel.mean_gain=1e-6")
+MOVING = ("channel.speed_m_s=30", "channel.variation=jakes", "channel.round_s=0.01")
+TAPPED = ("channel.fading=tapped-line",)
+KNOWN_BADLY = ("csi.estimation=ls", "csi.pilot_snr_db=0", "digital.transmissions=1")
+TRUNCATED = ("power.policy=truncated-inversion", "power.threshold=0.3")
+# Of Sionna's channels only what the tapped line has as well reaches a link; they take seconds each.
+ALL_EFFECTS = {
+    "noise level": Effect(("channel.noise_std=3",)),
+    "receiver noise left out": Effect(("channel.noise=false",)),
+    "noise figure": Effect(("channel.noise_figure_db=12",), PHYSICAL),
+    "fading law": Effect(("channel.fading=exponential",)),
+    "gain bounds": Effect(("channel.bounds=redraw",)),
+    "replayed gains": Effect(("channel.fading=replay", "channel.replay_file={gains}")),
+    "variation over rounds": Effect(("channel.variation=constant",)),
+    "variation within a round": Effect(("channel.coherence=symbol",), MOVING),
+    "frequency-selective fading": Effect(TAPPED),
+    "delay spread": Effect(("channel.delay_spread_s=1e-6",), TAPPED),
+    "topology": Effect(("topology.kind=disc",), PHYSICAL),
+    "subcarriers": Effect(("grid.subcarriers=12",)),
+    "subcarrier spacing": Effect(("grid.spacing_hz=30000",)),
+    "used subcarriers": Effect(("grid.used=[[3, 9]]",)),
+    "prefix": Effect(("grid.prefix=extended",), ("grid.spacing_hz=60000",)),
+    "packing": Effect(("grid.packing=iq",)),
+    "downlink level": Effect(("grid.downlink_snr_db=30",)),
+    "channel estimation": Effect(("csi.estimation=ls",)),
+    "ageing": Effect(("csi.delay_s=1e-3",), ("channel.speed_m_s=30",)),
+    "phase feedback": Effect(("csi.phase_bits=2",)),
+    "gain feedback": Effect(("csi.gain_bits=3",)),
+    "residual phase": Effect(("csi.phase_std_rad=0.5",)),
+    "timing offset": Effect(("csi.timing_offset_s=2e-5",)),
+    "carrier offset": Effect(("csi.frequency_offset_hz=4000",)),
+    "power policy": Effect(("power.policy=cao",)),
+    "truncation": Effect(TRUNCATED),
+    "divisor": Effect(("power.divide_by=active",), (TRUNCATED[0], "power.threshold=1", *KNOWN_BADLY)),
+    "expected senders": Effect(("power.divide_by=expected",), TRUNCATED),
+    "limit of power or energy": Effect(("power.limit=transmit_power",)),
+    "power within a symbol": Effect(("power.spread=message",), (*PHYSICAL, "grid.subcarriers=1000")),
+    "peak limit": Effect(("power.peak_db=0", "power.peak=clip")),
+    "receive antennas": Effect(("antennas.count=3",)),
+    "combining": Effect(("antennas.combining=sum",), ("antennas.count=3",)),
+    "device selection": Effect(("selection.kind=best-k",)),
+    "interference": Effect(("channel.interference_to_noise_db=10",)),
+    "waveform": Effect(("grid.waveform=true", "grid.clip_db=0")),
+    "privacy under channel error": Effect(("privacy.csi_error=unbounded",), ("csi.estimation=mmse",)),
+}
+MODELS = ("capacity", "finite-blocklength", "nr")
+RAND_K = ("scheme.name=fedavg-randk", "scheme.ratio=0.5")
+WEAK = ("scheme.link=digital", "power.max_snr_db=5", "digital.block_elements=20")  # below the highest of NR's rates
+ALL_LINKS = {
+    "analog": (*RAND_K, "scheme.link=analog"),
+    **{f"digital {model}": (*RAND_K, *WEAK, f"digital.error_model={model}") for model in MODELS},
+    "ideal": (*RAND_K, "scheme.link=ideal"),
+    "downlink": (*RAND_K, "scheme.link=ideal", "grid.downlink=true"),
+}
+SAME = 1e-6
+"""Of figures that differ by rounding alone, single precision included."""
+
+
+@pytest.fixture(scope="module")
+def gains(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("gains") / "gains.npy"
+    np.save(file, np.random.default_rng(1).uniform(0.5, 2.0, (ROUNDS, 12)))
+    return file
+
+
+@cache
+def figures(link: str, *overrides: str) -> Array:
+    """Of some rounds each: elements, symbols, air time, energy, error, protection; the downlink's of its broadcast."""
+    settings = small_settings(*BASE, f"run.rounds={ROUNDS}", *ALL_LINKS[link], *overrides)
+    cell = build_cell(settings, ENTRIES, np.ones(settings.run.devices))
+    found = []
+    for t in range(ROUNDS):
+        opening = open_round(cell, t, cell.memory)
+        if link == "downlink":
+            assert opening.broadcast is not None
+            found.append(list(vars(opening.broadcast).values()))
+            continue
+        messages = messages_of(opening, cell)
+        reception = send(opening.link, messages)
+        report, mean = reception.report, messages.mean(dim=0)
+        energy = float(report.devices.energy.sum()) + report.energy_of_others
+        error = float(((reception.mean - mean) ** 2).sum() / (mean**2).sum())
+        found.append([*list(vars(report.use).values()), energy, error, report.protection])
+    return np.array(found, dtype=np.float64)
+
+
+def outcome(effect: Effect, link: str, gains: Path) -> str:
+    """ "yes", "told", "refused", or "silence"."""
+    keys, given = tuple(text.format(gains=gains) for text in effect.keys), effect.given
+    settings = small_settings(*BASE, f"run.rounds={ROUNDS}", *ALL_LINKS[link], *given, *keys)
+    named = {text.partition("=")[0] for text in keys}
+    told = []
+    for overrides in (keys, ()):  # on the command line, and in a configuration file
+        sentences = list(without_effect(overrides, [settings]))
+        assert not any("\n" in sentence for sentence in sentences)
+        of_effect = {name for name in named for one in sentences if re.search(rf"{name}\b[^:]*(chang|not reach)", one)}
+        told.append(of_effect == named)
+    assert told[0] == told[1]
+    plain, refusal = figures(link, *given), ""
+    try:
+        changed = figures(link, *given, *keys)
+    except UserError as error:
+        refusal = str(error)
+    if refusal:
+        assert "\n" not in refusal
+        assert any(name in refusal for name in named)
+        return "refused"
+    if plain.shape == changed.shape and np.allclose(plain, changed, rtol=SAME, atol=0.0):
+        return "told" if told[0] else "silence"
+    assert not told[0], "said to change nothing"
+    return "yes"
+
+
+def table() -> dict[str, dict[str, str]]:
+    """Which links an effect reaches, as docs/channels/index.md has it."""
+    text = (ROOT / "docs" / "channels" / "index.md").read_text()
+    lines = [line for line in text.partition("\n## Links\n")[2].partition("\n## ")[0].splitlines() if line[:1] == "|"]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {row[0]: dict(zip(rows[0][1:], row[1:], strict=True)) for row in rows[2:]}
+
+
+def test_the_table_has_every_effect() -> None:
+    assert list(table()) == list(ALL_EFFECTS)
+
+
+@pytest.mark.parametrize("link", ALL_LINKS)
+@pytest.mark.parametrize("name", ALL_EFFECTS)
+def test_no_effect_is_ignored_in_silence(name: str, link: str, gains: Path) -> None:
+    """It changes a cost or the error, or is refused, or told in one line; which of them, the table says."""
+    assert outcome(ALL_EFFECTS[name], link, gains) == table()[name][link.partition(" ")[0]]

@@ -155,6 +155,7 @@ BAD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     ),
     "expected senders of pfels": (("power.divide_by=expected",), "power.divide_by", ("'pfels'", '"selected"')),
     "powers high to low": (("power.tx_power_dbm=[23.0, 10.0]",), "power.tx_power_dbm", ("[23.0, 10.0]", "low <= high")),
+    "power on a message of no power": (("power.spread=message",), "power.spread", ("'normalised'", '"band"')),
     "peak nan": (("power.peak_db=nan",), "power.peak_db", ("nan", "finite")),
     # Grid
     "no subcarrier": (("grid.subcarriers=0",), "grid.subcarriers", ("0", "greater than or equal to 1")),

@@ -179,3 +179,34 @@ def test_the_rate_that_selection_remembers(units: str, packing: str) -> None:
     rate = math.log2(1 + gain**2 * element_energy(units, packing) / complex_noise(units))
     assert 0.05 < rate < 20
     np.testing.assert_allclose(opening.memory.mean_rate[opening.devices], rate / 4, rtol=1e-6)
+
+
+@pytest.mark.parametrize("units", UNITS)
+@pytest.mark.parametrize(
+    "disturbance",
+    [
+        ("channel.interference_to_noise_db=7",),
+        ("csi.frequency_offset_hz=5000",),
+        ("csi.timing_offset_s=3e-5",),
+        ("channel.fading=tapped-line", "channel.delay_spread_s=5e-6"),
+        ("channel.fading=tapped-line", "channel.delay_spread_s=5e-6", "csi.timing_offset_s=3e-5"),
+    ],
+    ids=" ".join,
+)
+def test_the_rate_of_selection_is_at_the_sinr(units: str, disturbance: tuple[str, ...]) -> None:
+    """log2(1 + S/(N_0 (1 + I) + L)) with S what is left on a device's own elements and L the rest of what is received
+    of it: offsets take the share 1 - |h'/h|^2 of all, and late paths come on top of |h|^2. Of three rounds."""
+    gain = 0.5 if units == "normalised" else 1e-6
+    chosen = ("selection.kind=proportional-fair", "selection.window=1", "run.selected=3")
+    cell = cell_of(units, "real", *chosen, *disturbance, gain=gain)
+    more = 10**0.7 if "interference" in disturbance[0] else 0.0
+    for t in range(3):
+        opening = open_round(cell, t, cell.memory)
+        true, known = (np.abs(one.response) ** 2 for one in (opening.channel, opening.estimate))
+        spilled = 0.0 if opening.channel.spilled is None else opening.channel.spilled.mean(axis=(1, 2))
+        heard = known.mean(axis=(1, 2, 3)) + spilled
+        kept = known.mean(axis=(1, 2, 3)) * (true / known).mean(axis=(1, 2, 3))
+        energy, noise = element_energy(units, "real"), complex_noise(units) * (1 + more)
+        rate = np.log2(1 + kept * energy / (noise + (heard - kept) * energy))
+        assert opening.memory.mean_rate is not None
+        np.testing.assert_allclose(opening.memory.mean_rate[opening.devices], rate, rtol=1e-5)

@@ -131,6 +131,7 @@ BUNDLES: tuple[Tables, ...] = (
     {"channel": {"units": "physical"}, "topology": {"kind": "disc"}},
     {"channel": {"units": "physical"}, "topology": {"kind": "annulus", "path_loss": "uma"}},
     {"channel": {"units": "physical"}},
+    {"channel": {"units": "physical"}, "power": {"spread": "message"}},
     {"channel": {"fading": "rayleigh", "variation": "jakes", "speed_m_s": 3.0}},
     {"channel": {"fading": "tapped-line", "speed_m_s": 3.0}, "power": {"policy": "per-subcarrier"}},
     {"channel": {"fading": "rayleigh"}, "grid": {"waveform": True}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,14 @@ from airfl.config.without_effect import (
     DRAWN,
     DRAWN_OR_AGED,
     IN_SIGHT,
+    LINK,
     MOVED,
     NORMALISED,
     NOT_PLACED,
     Needs,
     without_effect,
 )
-from airfl.simulation import run
+from airfl.simulation import Run, run
 from tests.conftest import SMALL, small_settings
 from tests.end_to_end.test_command_line import airfl
 
@@ -55,6 +57,38 @@ ANOTHER = {
     "topology.exponent": "2.0",
     "grid.downlink_snr_db": "10.0",
     "grid.downlink_power_dbm": "10.0",
+    "channel.noise": "false",
+    "power.limit": "transmit_power",
+    "power.divide_by": "active",
+    "power.spread": "message",
+    "power.strict": "true",
+    "power.policy": "full-inversion",
+    "power.threshold": "0.3",
+    "power.participation": "0.7",
+    "power.coefficient": "0.01",
+    "power.alignment": "population",
+    "power.average_over": "fading",
+    "power.peak_db": "3.0",
+    "power.peak": "clip",
+    "privacy.gains": "private",
+    "privacy.csi_error": "unbounded",
+    "csi.phase_std_rad": "0.5",
+    "csi.phase_bits": "2",
+    "csi.gain_bits": "2",
+    "grid.packing": "iq",
+    "grid.waveform": "true",
+    "grid.clip_db": "3.0",
+    "antennas.combining": "sum",
+    "digital.allocation": "gain",
+    "digital.error_model": "nr",
+    "digital.gap_db": "6.0",
+    "digital.target_error": "0.3",
+    "digital.block_elements": "50",
+    "digital.transmissions": "1",
+    "digital.mcs_table": "2",
+    "digital.power": "per-element",
+    "digital.deadline_s": "1e-3",
+    "digital.secure_aggregation": "off",
 }
 # Settings in which what is said to be needed is not there.
 WITHOUT = {
@@ -71,7 +105,45 @@ WITHOUT = {
     MOVED: ("csi.delay_s=1e-3",),
     IN_SIGHT: ("csi.delay_s=1e-3", "channel.speed_m_s=3.0"),
 }
-EACH = [(key, needs) for key in BELONGS_TO for needs in BELONGS_TO[key]]
+# And what else a key takes to be given at all.
+BESIDE = {
+    "power.threshold": ("power.policy=truncated-inversion",),
+    "power.participation": ("power.policy=truncated-inversion",),
+    "power.average_over": ("power.policy=truncated-inversion", "power.threshold=0.3"),
+    "power.coefficient": ("power.policy=full-inversion",),
+    "power.peak": ("power.peak_db=3.0",),
+    "power.spread": ("channel.units=physical", "channel.fading=rayleigh", "channel.mean_gain=1e-6"),
+    "grid.clip_db": ("grid.waveform=true",),
+    "antennas.combining": ("antennas.count=3",),
+}
+# Of links the settings are many, and the runs short.
+SHORT = (
+    "task.dataset=a9a-sample",
+    "task.model=logistic",
+    "local.engine=loop",
+    "run.rounds=1",
+    "run.devices=12",
+    "run.selected=4",
+)
+# What a run only keeps a record of, at neither cost nor error.
+RECORDED = {"csi.gain_bits": ("channel_estimate",)}
+LINKS = {
+    link: (*SHORT, f"scheme.name={'pfels' if link == 'analog' else 'fedavg'}", f"scheme.link={link}")
+    for link in ("analog", "digital", "ideal")
+}
+
+
+def bases_of(key: str, needs: Needs) -> list[tuple[str, ...]]:
+    """Settings in which what is said to be needed is not there; every link without which it is not."""
+    if needs.owner != LINK:
+        return [WITHOUT.get(needs, ())]
+    beside = BESIDE.get(key, ())
+    if needs.values:  # a policy that truncates, so that it can be asked for
+        beside = ("power.policy=truncated-inversion", "power.threshold=0.3")
+    return [(*LINKS[link], *beside) for link in LINKS if link not in needs.counts]
+
+
+EACH = [(key, needs, base) for key in BELONGS_TO for needs in BELONGS_TO[key] for base in bases_of(key, needs)]
 
 
 @pytest.fixture(scope="module")
@@ -82,17 +154,70 @@ def gains(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.mark.parametrize(("key", "needs"), EACH, ids=[f"{key}-{needs.owner}" for key, needs in EACH])
-def test_what_is_said_to_change_nothing_changes_nothing(key: str, needs: Needs, gains: Path) -> None:
-    base = [text.format(gains) for text in WITHOUT.get(needs, ())]
-    override = f"{key}={ANOTHER[key]}"
-    plain, changed = small_settings(*base), small_settings(*base, override)
+@cache
+def run_of(*overrides: str) -> Run:
+    return run(small_settings(*overrides))
+
+
+@pytest.mark.parametrize(
+    ("key", "needs", "base"), EACH, ids=[f"{key}-{needs.owner}{' '.join(base[7:8])}" for key, needs, base in EACH]
+)
+def test_what_is_said_to_change_nothing_changes_nothing(
+    key: str, needs: Needs, base: tuple[str, ...], gains: Path
+) -> None:
+    base = tuple(text.format(gains) for text in base)
+    override = f"{key}={needs.values[0] if needs.values else ANOTHER[key]}"
+    plain, changed = run_of(*base), small_settings(*base, override)
     sentence = next(without_effect([override], [changed]))
     assert sentence.startswith(f"{key} changes nothing: {needs.owner} is ")
-    with run(plain).trace() as one, run(changed).trace() as other:
+    with plain.trace() as one, run(changed).trace() as other:
         for name in one:
-            if not str(name).startswith("wall_time"):
+            if not str(name).startswith("wall_time") and name not in RECORDED.get(key, ()):
                 np.testing.assert_array_equal(one[name].values, other[name].values, err_msg=str(name))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (
+            ("scheme.name=fedavg", "power.peak_db=3", "channel.noise=false", "power.limit=transmit_power"),
+            {
+                "channel.noise, power.peak_db change nothing: scheme.link is ideal, not analog",
+                "power.limit changes nothing: scheme.link is ideal, not analog, and selection.kind is uniform, not "
+                "energy-budget",
+            },
+        ),
+        (
+            ("scheme.name=fedavg", "scheme.link=digital", "csi.phase_bits=3", "csi.gain_bits=3"),
+            {
+                "csi.phase_bits changes nothing: scheme.link is digital, not analog, and grid.downlink is False, not "
+                "True"
+            },
+        ),
+        (("scheme.name=fedavg", "csi.phase_bits=3", "grid.downlink=true"), set()),
+        (("digital.gap_db=3",), {"digital.gap_db changes nothing: scheme.link is analog, not digital"}),
+        (
+            ("grid.downlink=true", "antennas.count=2", "csi.estimation=ls"),
+            {
+                "csi.estimation, antennas.count do not reach the downlink: the broadcast is counted at the capacity of "
+                "the channel as it is, over its noise, at one antenna"
+            },
+        ),
+    ],
+)
+def test_what_does_not_reach_a_link_is_told_wherever_it_was_set(overrides: tuple[str, ...], told: set[str]) -> None:
+    """By an override, key by key, or in a configuration file, all keys of one reason together."""
+    assert set(without_effect([], [small_settings(*overrides)])) == told
+    keys = {text.partition("=")[0] for text in overrides}
+    one_by_one = list(without_effect(overrides, [small_settings(*overrides)]))
+    named = {key for sentence in told for key in keys if key in sentence.partition(":")[0]}
+    assert {key for sentence in one_by_one for key in keys if key in sentence.partition(":")[0]} == named
+
+
+def test_what_reaches_one_of_the_links_of_a_comparison_is_not_told() -> None:
+    rows = [small_settings("power.peak_db=3"), small_settings("power.peak_db=3", "scheme.name=fedavg")]
+    assert not list(without_effect([], rows))
+    assert not list(without_effect(["power.peak_db=3"], rows))
 
 
 def test_of_a_replayed_channel_what_its_file_sets_is_told_too() -> None:

@@ -1,0 +1,171 @@
+"""Where the power of an analog device goes that sends fewer resource elements than the band has subcarriers.
+
+By hand: with `power.spread = "message"` the elements of an OFDM symbol have the transmit power between them, so that a
+message of E < K elements takes power x symbol, and the mean is decoded with E/K of the error that it has where every
+element has 1/K of the power.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from airfl.building import build_cell
+from airfl.cell import Cell
+from airfl.choice import round_costs
+from airfl.errors import UserError
+from airfl.opening import open_round
+from airfl.stages import Batch
+from airfl.uplinks import Reception
+from tests.conftest import small_settings
+
+Array = NDArray[np.float64]
+
+BOLTZMANN = 1.380649e-23
+POWER_W = 0.1
+SYMBOL_S = 1e-3 / 14
+DEVICES = 6
+DIMENSION = 240
+GAIN = 1e-6
+PACKINGS = ["real", "iq"]
+
+
+def cell_of(entries: int, subcarriers: int, spread: str, *overrides: str) -> Cell:
+    """Devices of 20 dBm and one gain, all in every round; rand-k keeps so many of 240 entries, messages of norm 1."""
+    settings = small_settings(
+        f"run.devices={DEVICES}",
+        f"run.selected={DEVICES}",
+        "scheme.name=pfels",
+        f"scheme.ratio={entries / DIMENSION!r}",
+        "privacy.epsilon=inf",
+        f"local.clip_norm={math.sqrt(DIMENSION / entries)!r}",
+        "channel.units=physical",
+        "channel.fading=fixed",
+        f"channel.mean_gain={GAIN!r}",
+        "power.tx_power_dbm=20",
+        f"power.spread={spread}",
+        f"grid.subcarriers={subcarriers}",
+        *overrides,
+    )
+    cell = build_cell(settings, DIMENSION, np.ones(DEVICES))
+    assert cell.bound.entries == entries
+    return cell
+
+
+def elements_of(entries: int, packing: str) -> int:
+    return entries if packing == "real" else math.ceil(entries / 2)
+
+
+def messages_of(entries: int) -> Array:
+    """Of norm 1, all entries alike but for their signs, so that a symbol's energy is its share of the elements."""
+    signs = np.sign(np.random.default_rng(1).standard_normal((DEVICES, entries)))
+    return np.asarray(signs / math.sqrt(entries))
+
+
+def sent(cell: Cell, messages: Array) -> Reception:
+    link = open_round(cell, 0, cell.memory).link
+    link.send(Batch(torch.tensor(messages, dtype=torch.float32), torch.ones(DEVICES)), slice(0, DEVICES))
+    return link.close()
+
+
+def symbol_powers(reception: Reception, subcarriers: int) -> Array:
+    """Of each device in each OFDM symbol, filled subcarrier first, over the whole symbol, W, [devices, symbols]."""
+    assert reception.signals is not None
+    elements = np.abs(reception.signals.tx.astype(np.complex128)) ** 2
+    symbols = -(-elements.shape[1] // subcarriers)
+    padded = np.zeros((DEVICES, symbols * subcarriers))
+    padded[:, : elements.shape[1]] = elements
+    return np.asarray(padded.reshape(DEVICES, symbols, subcarriers).sum(axis=2))
+
+
+# 13 entries are an odd number of them, the last I/Q element half filled; 240 of 240 are sent as they are.
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize(("entries", "subcarriers"), [(12, 48), (13, 100), (60, 120), (240, 1000)])
+def test_a_message_within_a_symbol_has_the_whole_power(packing: str, entries: int, subcarriers: int) -> None:
+    """0.1 W in its one symbol, in what is sent, the account, the budget and what a selection reckons with."""
+    cell = cell_of(entries, subcarriers, "message", f"grid.packing={packing}", "trace.signals=true")
+    reception = sent(cell, messages_of(entries))
+    np.testing.assert_allclose(symbol_powers(reception, subcarriers), POWER_W, rtol=1e-5)
+    np.testing.assert_allclose(reception.report.devices.energy, POWER_W * SYMBOL_S, rtol=1e-5)
+    at_bound = open_round(cell, 0, cell.memory).link.at_bound().devices.energy
+    np.testing.assert_allclose(at_bound, POWER_W * SYMBOL_S, rtol=1e-12)
+    np.testing.assert_allclose(round_costs(cell), POWER_W * SYMBOL_S, rtol=1e-12)
+    np.testing.assert_allclose(cell.element_power, POWER_W / elements_of(entries, packing), rtol=1e-12)
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize("subcarriers", [5, 6, 7, 12, 30])
+def test_no_symbol_has_more_and_full_ones_have_all_of_it(packing: str, subcarriers: int) -> None:
+    """60 entries, or 30 elements: every full symbol has 0.1 W, the last one the share of it that it is filled by, under
+    either setting: an element of it is worth no more than one of the others."""
+    found = {}
+    for spread in ("band", "message"):
+        cell = cell_of(60, subcarriers, spread, f"grid.packing={packing}", "trace.signals=true")
+        found[spread] = sent(cell, messages_of(60))
+        powers, elements = symbol_powers(found[spread], subcarriers), elements_of(60, packing)
+        filled = np.minimum(elements - subcarriers * np.arange(powers.shape[1]), subcarriers)
+        np.testing.assert_allclose(powers, np.tile(POWER_W * filled / subcarriers, (DEVICES, 1)), rtol=1e-5)
+    np.testing.assert_array_equal(found["band"].mean.numpy(), found["message"].mean.numpy())
+
+
+@pytest.mark.parametrize("packing", PACKINGS)
+@pytest.mark.parametrize(("entries", "subcarriers"), [(12, 48), (24, 100)])
+def test_the_error_falls_by_the_share_of_the_band(packing: str, entries: int, subcarriers: int) -> None:
+    """Over the mean's power sigma_0^2 k/(r beta)^2 with beta^2 = |h|^2 power E/K or |h|^2 power: n = 200 rounds of k
+    entries, mean squares within 5 of their standard errors sqrt(2/(n k)); and from one setting to the other the same
+    noise, so that the ratio is E/K to rounding."""
+    rounds, messages = 200, messages_of(entries)
+    noise = BOLTZMANN * 290 * 10**0.7 * 15e3 / 2
+    share = elements_of(entries, packing) / subcarriers
+    law = {"band": noise / share, "message": noise}
+    found = {}
+    for spread, variance in law.items():
+        cell = cell_of(entries, subcarriers, spread, f"grid.packing={packing}")
+        errors = []
+        for t in range(rounds):
+            link = open_round(cell, t, cell.memory).link
+            link.send(Batch(torch.tensor(messages, dtype=torch.float32), torch.ones(DEVICES)), slice(0, DEVICES))
+            errors.append(((link.close().mean.double().numpy() - messages.mean(axis=0)) ** 2).sum())
+        expected = variance * entries / (DEVICES**2 * GAIN**2 * POWER_W)
+        found[spread] = float(np.mean(errors))
+        assert abs(found[spread] / expected - 1) < 5 * math.sqrt(2 / (rounds * entries))
+    assert found["message"] / found["band"] == pytest.approx(share, rel=1e-3)
+
+
+def test_pilots_and_peaks_are_set_against_the_elements_of_the_message() -> None:
+    """12 entries of 48 subcarriers: a pilot has 1/12 of the power, an element at most 2 dB over that."""
+    listening = cell_of(12, 48, "message", "selection.kind=threshold", "selection.min_gain=1e9", "csi.estimation=ls")
+    charged = open_round(listening, 0, listening.memory).link.at_bound().energy_of_others
+    assert charged == pytest.approx(DEVICES * POWER_W / 12 * SYMBOL_S, rel=1e-9)
+    cell = cell_of(12, 48, "message", "power.peak_db=2", "power.peak=clip", "trace.signals=true")
+    spike = np.zeros((DEVICES, 12))
+    spike[:, 3] = 1.0
+    reception = sent(cell, spike)
+    assert reception.signals is not None
+    largest = (np.abs(reception.signals.tx) ** 2).max(axis=1)
+    np.testing.assert_allclose(largest, POWER_W / 12 * 10**0.2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("fading", ["rayleigh", "tapped-line"])
+def test_no_fade_makes_a_symbol_exceed_the_power(fading: str) -> None:
+    """Over gains that differ the weakest device has all of its power, and the others less."""
+    cell = cell_of(12, 48, "message", f"channel.fading={fading}", "channel.delay_spread_s=2e-6")
+    energy = open_round(cell, 0, cell.memory).link.at_bound().devices.energy
+    assert energy.max() == pytest.approx(POWER_W * SYMBOL_S, rel=1e-9)
+    assert energy.min() < 0.9 * POWER_W * SYMBOL_S
+
+
+def test_a_waveform_has_the_same_power() -> None:
+    cell = cell_of(12, 64, "message", "grid.waveform=true")
+    np.testing.assert_allclose(sent(cell, messages_of(12)).report.devices.energy, POWER_W * SYMBOL_S, rtol=1e-5)
+
+
+def test_normalised_units_have_no_power_to_spread() -> None:
+    settings = small_settings("scheme.name=wfl-p", "power.spread=message")
+    with pytest.raises(UserError, match=r'^power.spread: .*channel.units = "physical".*normalised.*"band"$') as refused:
+        build_cell(settings, DIMENSION, np.ones(settings.run.devices))
+    assert "\n" not in str(refused.value)
