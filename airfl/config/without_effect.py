@@ -73,10 +73,22 @@ BY_ITS_GAIN = Needs(LINK, ("analog", "digital"), or_else=CHARGED)
 SPENT = Needs(LINK, ("analog",), or_else=Needs("selection.kind", ("energy-budget",)))
 IN_TIME = Needs(LINK, ("analog",), or_else=Needs("channel.fading", tuple(SELECTIVE_MODELS)))
 """Of a waveform other links have the taps of a selective channel."""
-NOT_ALL_HEARD = Needs(LINK, ("analog", "digital"))
+NOT_ALL_HEARD = Needs(LINK, ("analog", "digital"), or_else=Needs("digital.deadline_s", idle=("inf",)))
+"""The ideal link loses who is not through by a deadline, and nobody else."""
 TRUNCATED = Needs(LINK, ("analog",), values=("expected",))
-IN_BITS = Needs(LINK, ("digital",))
-OF_LINKS = (SUPERPOSED, SUPERPOSED_OR_CHARGED, BY_ITS_GAIN, SPENT, IN_TIME, NOT_ALL_HEARD, TRUNCATED, IN_BITS, CHARGED)
+IN_BITS, ONE_BY_ONE = Needs(LINK, ("digital",)), Needs(LINK, ("digital", "ideal"))
+OF_LINKS = (
+    SUPERPOSED,
+    SUPERPOSED_OR_CHARGED,
+    BY_ITS_GAIN,
+    SPENT,
+    IN_TIME,
+    NOT_ALL_HEARD,
+    TRUNCATED,
+    IN_BITS,
+    ONE_BY_ONE,
+    CHARGED,
+)
 
 BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.mean_gain": (DRAWN, NOT_PLACED),
@@ -141,6 +153,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "grid.downlink_snr_db": (CHARGED,),
     "grid.downlink_power_dbm": (CHARGED,),
     **{f"digital.{name}": (IN_BITS,) for name in DigitalSettings.model_fields},
+    "digital.deadline_s": (ONE_BY_ONE,),
 }
 """key -> all that it needs to count."""
 OWNERS = frozenset(needs.owner for listed in BELONGS_TO.values() for needs in listed) | {"scheme.name"}
