@@ -57,7 +57,11 @@ class ChannelSettings(Section):
     min_gain: Scale = Field(1e-4, description="smallest |h|, in normalised units")
     max_gain: Scale = Field(0.1, description="largest |h|, in normalised units")
     bounds: Literal["clip", "redraw"] = Field("clip", description="how |h| is kept within min_gain and max_gain")
-    rician_k: ScaleOrZero = Field(1.0, description="K, power of the line of sight over the rest, for fading = rician")
+    rician_k: ScaleOrZero | Literal["tr38901"] = Field(
+        1.0,
+        description="K, power of the line of sight over the rest, for fading = rician: a number, or drawn for each "
+        "device of a topology by TR 38.901; without line of sight a device of a topology has K = 0",
+    )
     nakagami_m: Annotated[float, Field(ge=0.5, allow_inf_nan=False)] = Field(
         1.0, description="m, for fading = nakagami"
     )
@@ -116,11 +120,20 @@ class TopologySettings(Section):
         None, description="nobody is nearer to the base station, on the ground; default the model's smallest"
     )
     coordinates: list[Pair] | None = Field(None, description="[[x, y], ...] in metres, base station at the origin")
-    path_loss: PathLossName = Field("umi", description="log-distance, or 3GPP TR 38.901's umi and uma")
+    path_loss: PathLossName | None = Field(
+        None,
+        description="log-distance, or 3GPP TR 38.901's umi, uma and rma; default that of channel.fading where that is "
+        "one of the latter, else umi",
+    )
     exponent: Scale = Field(3.0, description="of log-distance")
     reference_loss_db: Decibels | None = Field(None, description="of log-distance, at 1 m; default free space")
-    los: Literal["probability", "los", "nlos"] = Field("probability", description="line of sight, for umi and uma")
+    los: Literal["probability", "los", "nlos"] = Field("probability", description="line of sight, of each device")
     shadowing_std_db: Spread | None = Field(None, description="log-normal; default the model's own")
+    shadowing_correlation_m: ScaleOrZero | None = Field(
+        None,
+        description="distance between devices over which shadowing falls to 1/e of its correlation; 0 = independent; "
+        "default the model's own",
+    )
     base_height_m: Scale | None = Field(None, description="default the model's own")
     device_height_m: Scale = Field(1.5, description="of all devices")
 

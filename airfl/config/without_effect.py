@@ -149,6 +149,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "task.dirichlet_alpha": (Needs("task.partition", ("dirichlet",)),),
     "topology.radius_m": (PLACED,),
     "topology.path_loss": (PLACED,),
+    "topology.shadowing_correlation_m": (PLACED,),
     "topology.exponent": (Needs("topology.path_loss", ("log-distance",)),),
     "grid.downlink_snr_db": (CHARGED,),
     "grid.downlink_power_dbm": (CHARGED,),

@@ -13,7 +13,10 @@ from airfl.radio.parts import (
     fading_law,
     grid_of,
     has_bounds,
+    in_scenario,
+    no_law,
     noise_std_of,
+    path_loss_of,
     policy_parameters,
     settings_of,
     statistics_of,
@@ -26,7 +29,7 @@ from channels.fading import FADING_LAWS, flat_parts
 from channels.power import POLICIES, check_policy
 from channels.selective import SELECTIVE_MODELS, WITH_LINE_OF_SIGHT, check
 from channels.selective.tapped_line import least_taps, tap_spacing_s
-from channels.topology import check_topology
+from channels.topology import PATH_LOSS, check_topology
 
 MEMORY_SHARE = 0.5
 # Measured: a response, its estimate, precoders and what power control makes of them on the way.
@@ -70,6 +73,7 @@ def check_size(settings: Settings, entries: int, rows: int, blocks: int) -> None
 
 def _check_topology(settings: Settings) -> None:
     topology, channel = settings.topology, settings.channel
+    _check_k_factor(settings)
     if topology.kind == "none":
         return
     if channel.units != "physical":
@@ -79,8 +83,40 @@ def _check_topology(settings: Settings) -> None:
         )
     if channel.fading == "replay":
         raise UserError('topology.kind: replayed gains have their path loss in them; take topology.kind = "none"')
+    if in_scenario(settings):
+        _check_scenario(settings)
     with settings_of("topology"):
         check_topology(topology_parameters(settings), settings.run.devices)
+
+
+def _check_scenario(settings: Settings) -> None:
+    """A cell of TR 38.901 has one set of tables: its lines of sight, path losses and base station are its own."""
+    topology, fading = settings.topology, settings.channel.fading
+    if path_loss_of(settings) != fading:
+        raise UserError(
+            f"topology.path_loss: channel.fading = {fading!r} has the path loss and the lines of sight of its own cell "
+            f"(given: {topology.path_loss!r}); leave it out, or take {fading!r}"
+        )
+    low, high = PATH_LOSS[fading].table_heights_m
+    if topology.base_height_m is not None and not low <= topology.base_height_m <= high:
+        allowed = f"{low:g} m" if low == high else f"{low:g} to {high:g} m"
+        raise UserError(
+            f"topology.base_height_m: the base station of channel.fading = {fading!r} is at {allowed} (given: "
+            f"{topology.base_height_m:g}); leave it out, or keep to that"
+        )
+
+
+def _check_k_factor(settings: Settings) -> None:
+    if settings.channel.fading != "rician" or settings.channel.rician_k != "tr38901":
+        return
+    kind = settings.topology.kind
+    if kind == "none" or PATH_LOSS[path_loss_of(settings)].k_factor_db is None:
+        able = ", ".join(name for name, entry in PATH_LOSS.items() if entry.k_factor_db is not None)
+        given = f"topology.kind: {kind!r}" if kind == "none" else f"topology.path_loss: {path_loss_of(settings)!r}"
+        raise UserError(
+            f'channel.rician_k: "tr38901" draws K for devices that are placed, with topology.path_loss = {able} '
+            f"(given: {given}); take one of these, or give K as a number"
+        )
 
 
 def _check_fading(settings: Settings) -> None:
@@ -195,7 +231,7 @@ def _check_power(settings: Settings) -> None:
         )
     parameters = policy_parameters(settings)
     if power.average_over == "fading" and fades is None:
-        raise UserError(f'power.average_over: the law of fading {settings.channel.fading!r} is not known; take "round"')
+        raise UserError(f'power.average_over: {no_law(settings)}; take "round"')
     with settings_of("power"):
         check_policy(power.policy, parameters, fades.inverse_power if fades else None)
     one_gain = settings.antennas.count == 1 or settings.antennas.combining == "first"
@@ -215,10 +251,12 @@ def _check_power(settings: Settings) -> None:
             'power.divide_by: "active" tells how many a Poisson sample has, which no privacy figure allows for; take '
             '"selected" or "expected", or another selection.kind'
         )
-    if power.divide_by == "expected" and (fades is None or not POLICIES[power.policy].truncates):
+    if power.divide_by == "expected" and fades is None and POLICIES[power.policy].truncates:
+        raise UserError(f'power.divide_by: {no_law(settings)}; take "selected" or "active"')
+    if power.divide_by == "expected" and not POLICIES[power.policy].truncates:
         raise UserError(
-            'power.divide_by: "expected" needs a policy with a threshold and a fading law that is known (given: '
-            f'{power.policy!r}, {settings.channel.fading!r}); take "selected" or "active"'
+            f'power.divide_by: "expected" needs a policy with a threshold (given: {power.policy!r}); take "selected" '
+            'or "active"'
         )
 
 

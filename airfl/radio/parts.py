@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from airfl.config import Settings
 from airfl.config.section import LEAST_SCALE, MOST_SCALE
@@ -31,10 +32,13 @@ from channels.fading.law import LawParameters
 from channels.grid import OfdmaGrid, default_symbol_duration_s, exact_grid, subcarriers_of, used_from
 from channels.noise import thermal_noise_std
 from channels.power import PolicyParameters
-from channels.topology import PATH_LOSS, TopologyParameters
+from channels.selective import SELECTIVE_MODELS
+from channels.topology import PATH_LOSS, Drop, TopologyParameters
 
 if TYPE_CHECKING:
     from channels.waveform import Waveform
+
+Array = NDArray[np.float64]
 
 IMPAIRMENT_PURPOSES = {
     "estimation": Purpose.CSI,
@@ -93,12 +97,41 @@ def link_noise_std_of(settings: Settings) -> float:
 
 
 def fading_law(settings: Settings) -> FadingLaw | None:
-    """The flat law; None where the channel is replayed or selective."""
+    """The flat law of all devices; None where the channel is replayed or selective, or they have laws of their own."""
     channel = settings.channel
-    if channel.fading not in FADING_LAWS:
+    if channel.fading not in FADING_LAWS or has_own_k(settings):
         return None
+    rician_k = 1.0 if channel.rician_k == "tr38901" else channel.rician_k
+    if channel.fading == "rician" and settings.topology.kind != "none" and settings.topology.los == "nlos":
+        return FADING_LAWS["rayleigh"](LawParameters())
     with settings_of("channel"):
-        return FADING_LAWS[channel.fading](LawParameters(channel.rician_k, channel.nakagami_m))
+        return FADING_LAWS[channel.fading](LawParameters(rician_k, channel.nakagami_m))
+
+
+def has_own_k(settings: Settings) -> bool:
+    """Whether a device's Rician law depends on where it is: on its line of sight, or on a K that is its own."""
+    channel, topology = settings.channel, settings.topology
+    if channel.fading != "rician" or topology.kind == "none" or topology.los == "nlos":
+        return False
+    if channel.rician_k == "tr38901":
+        return True
+    return channel.rician_k > 0 and topology.los == "probability" and path_loss_of(settings) != "log-distance"
+
+
+def k_factors(settings: Settings, placed: Drop) -> Array | None:
+    """K of every device's Rician law, [N]: 0 without line of sight; None where all have one law."""
+    if not has_own_k(settings):
+        return None
+    if settings.channel.rician_k == "tr38901":
+        return placed.k_factor
+    return np.where(placed.line_of_sight, settings.channel.rician_k, 0.0)
+
+
+def no_law(settings: Settings) -> str:
+    """Why there are no statistics of all devices' fading."""
+    if has_own_k(settings):
+        return "devices of a cell have different K by their line of sight (topology.los, channel.rician_k)"
+    return f"the law of fading {settings.channel.fading!r} is not known"
 
 
 def replay_of(settings: Settings) -> Replay | None:
@@ -125,9 +158,7 @@ def policy_parameters(settings: Settings) -> PolicyParameters:
     if power.participation is not None:
         fades = statistics_of(settings)
         if fades is None:
-            raise UserError(
-                f"power.participation: the law of fading {settings.channel.fading!r} is not known; give power.threshold"
-            )
+            raise UserError(f"power.participation: {no_law(settings)}; give power.threshold")
         threshold = _threshold_for(power.participation, fades)
     # The coefficient of a schedule is announced, and no aim of the policy's own.
     aim = None if power.alignment == "schedule" else power.coefficient
@@ -150,7 +181,7 @@ def _threshold_for(share: float, fades: FadeStatistics) -> float:
 
 def gain_law(settings: Settings) -> FadingLaw | None:
     """The law of one coefficient's |h| as bounded, over its mean before bounds; None where it is not known (replayed
-    gains, Sionna's models)."""
+    gains, Sionna's models) or devices have laws of their own."""
     channel, law = settings.channel, fading_law(settings)
     mean_gain = channel.mean_gain
     if law is None and channel.fading == "tapped-line":  # every subcarrier fades so, and mean_gain is its rms
@@ -190,7 +221,7 @@ def cut_by_bounds(settings: Settings) -> str | None:
 
 def statistics_of(settings: Settings) -> FadeStatistics | None:
     """Of the fading of one coefficient, as bounded; None where its law is not known (replayed gains, Sionna's
-    models)."""
+    models) or devices have laws of their own."""
     law = gain_law(settings)
     return fade_statistics(law) if law else None
 
@@ -242,15 +273,28 @@ def topology_parameters(settings: Settings) -> TopologyParameters:
         radius_m=topology.radius_m,
         min_distance_m=topology.min_distance_m,
         coordinates=tuple((x, y) for x, y in topology.coordinates or ()),
-        path_loss=topology.path_loss,
+        path_loss=path_loss_of(settings),
         exponent=topology.exponent,
         reference_loss_db=topology.reference_loss_db,
         los=topology.los,
         shadowing_std_db=topology.shadowing_std_db,
+        shadowing_correlation_m=topology.shadowing_correlation_m,
         carrier_hz=settings.channel.carrier_hz,
         base_height_m=topology.base_height_m,
         device_height_m=topology.device_height_m,
     )
+
+
+def path_loss_of(settings: Settings) -> str:
+    """The path loss model: given, or the fading's own scenario, or UMi."""
+    given, fading = settings.topology.path_loss, settings.channel.fading
+    return given or (fading if in_scenario(settings) else "umi")
+
+
+def in_scenario(settings: Settings) -> bool:
+    """Whether the fading is that of a cell of TR 38.901, which has a path loss of its name."""
+    model = SELECTIVE_MODELS.get(settings.channel.fading)
+    return model is not None and model.needs_positions
 
 
 def base_height_m(settings: Settings) -> float:

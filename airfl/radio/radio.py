@@ -17,6 +17,7 @@ from airfl.radio.parts import (
     fading_law,
     grid_of,
     impairment_draws,
+    k_factors,
     noise_std_of,
     prefix_s,
     replay_of,
@@ -49,6 +50,8 @@ from channels.fading import (
     keep_within,
     line_of_sight_cosines,
     line_of_sight_turns,
+    rician_mean_square,
+    rician_parts,
 )
 from channels.frame import Frame
 from channels.grid import OfdmaGrid
@@ -73,8 +76,9 @@ class Radio:
     """As it holds for all rounds.
 
     grid; noise_std: sigma_0, in normalised units or sqrt(W); drop: where devices are, None without a topology; law: of
-    flat fading, None for replayed or selective channels; replay: recorded gains; fades: statistics of the fading as
-    bounded, None where they are not known; scale: mean |h| of flat laws, rms of selective models, before bounds, [N];
+    flat fading, None for replayed or selective channels and where K is a device's own; k_factors: K of every device's
+    Rician law there, [N]; replay: recorded gains; fades: statistics of the fading as bounded, None where they are not
+    known, or not the same for all; scale: mean |h| of flat laws, rms of selective models, before bounds, [N];
     mean_power: E|h|^2 within the bounds, [N], of Sionna's models before them, as their law is not known.
     """
 
@@ -84,6 +88,7 @@ class Radio:
     noise_std: float
     drop: Drop | None
     law: FadingLaw | None
+    k_factors: Array | None
     replay: Replay | None
     fades: FadeStatistics | None
     scale: Array
@@ -157,9 +162,9 @@ class Radio:
         """The same, and what of it comes by the line of sight, axes of the response, where that is known of it."""
         if self.replay is not None:
             return ChannelState(self.replay.at(round_index, devices)[:, :, None, None]), None
-        if self.law is None:
+        if self.selective:
             return self._selective(round_index, devices, frame), None
-        found, sight = self._flat(self.law, round_index, devices, frame)
+        found, sight = self._flat(round_index, devices, frame)
         antennas = self.settings.antennas.count
         axes = (len(devices), antennas, found.shape[1] // antennas, 1)
         gains = ChannelState(np.asarray(found.reshape(axes)))
@@ -230,23 +235,27 @@ class Radio:
         state = self.channel(round_index, devices, frame)
         return np.asarray(state.response[:, 0, 0, :], dtype=np.complex128), np.zeros(1, dtype=np.int64)
 
-    def _flat(self, law: FadingLaw, round_index: int, devices: Ids, frame: Frame) -> FlatParts:
+    def _flat(self, round_index: int, devices: Ids, frame: Frame) -> FlatParts:
         """Gains and what of them comes by the line of sight, [devices, antennas x blocks], blocks inmost."""
         channel, antennas = self.settings.channel, self.settings.antennas.count
         fresh, lasting = self._draws(round_index, devices)
         within_s = frame.block_times_s if channel.variation == "jakes" else np.zeros(1)
         times_s = round_index * channel.round_s + within_s
         diffuse = VARIATIONS[channel.variation](fresh, lasting, antennas, self.csi.doppler_hz, times_s)
+        diffuse = diffuse.reshape(len(devices), antennas * len(within_s))
         turns = np.zeros((len(devices), 1))
-        if law.line_of_sight > 0:
+        if self.law is None or self.law.line_of_sight > 0:
             turns = line_of_sight_turns(channel.variation, fresh, lasting, antennas)[:, None]
             if channel.variation == "jakes":  # the line of sight moves with the diffuse paths
                 shifts_hz = self._line_of_sight_doppler_hz(round_index, devices)
                 turns = np.tile(turns + shifts_hz[:, None] * times_s, antennas)
+        if self.law is None:
+            assert self.k_factors is not None
+            return rician_parts(self.k_factors[devices], diffuse, turns, np.sqrt(self.mean_power[devices]))
         limits = (0.0, np.inf) if self.physical else (channel.min_gain, channel.max_gain)
         return flat_parts(
-            law,
-            diffuse.reshape(len(devices), antennas * len(within_s)),
+            self.law,
+            diffuse,
             turns,
             scale=self.scale[devices],
             min_gain=limits[0],
@@ -256,11 +265,14 @@ class Radio:
 
     def _line_of_sight(self, part: NDArray[np.complex128] | None, round_index: int, devices: Ids) -> LineOfSight | None:
         """What ageing asks of the line of sight, where the law has one."""
-        if part is None or self.law is None:
+        if part is None:
             return None
-        share = 1.0 if self.law.constant else self.law.line_of_sight
-        doppler = self._line_of_sight_doppler_hz(round_index, devices)
-        return LineOfSight(part, part, np.full(len(devices), share), doppler)
+        if self.k_factors is not None:
+            share = self.k_factors[devices] / (self.k_factors[devices] + 1)
+        else:
+            assert self.law is not None
+            share = np.full(len(devices), 1.0 if self.law.constant else self.law.line_of_sight)
+        return LineOfSight(part, part, share, self._line_of_sight_doppler_hz(round_index, devices))
 
     def _line_of_sight_doppler_hz(self, round_index: int, devices: Ids) -> Array:
         """f_D cos(theta), theta between a device's motion and its line of sight, [devices]."""
@@ -328,7 +340,8 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
     """The radio of these settings; UserError for what no radio can be."""
     channel, devices = settings.channel, settings.run.devices
     law, placed, replay = fading_law(settings), None, replay_of(settings)
-    mean_square = law.mean_square if law else 1.0
+    own_k: Array | None = None
+    mean_square: float | Array = law.mean_square if law else 1.0
     if channel.fading in SELECTIVE_MODELS and SELECTIVE_MODELS[channel.fading].needs_sionna:
         with settings_of("channel.tr38901_version"):
             check_version(channel.tr38901_version)
@@ -336,6 +349,9 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
     if settings.topology.kind != "none":
         with settings_of("topology"):
             placed = drop(topology_parameters(settings), whole_population(streams, Purpose.TOPOLOGY, devices))
+            own_k = k_factors(settings, placed)
+        if own_k is not None:
+            mean_square = rician_mean_square(own_k)
         scale = placed.amplitude / np.sqrt(mean_square)  # a path gain is of powers: fading has unit mean power
     mean_power = scale**2 * mean_square * bounds_factor(settings)
     if replay is not None:
@@ -347,6 +363,7 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
         noise_std=noise_std_of(settings),
         drop=placed,
         law=law,
+        k_factors=own_k,
         replay=replay,
         fades=statistics_of(settings),
         scale=scale,

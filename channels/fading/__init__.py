@@ -8,7 +8,7 @@ from collections.abc import Callable
 from channels.fading.bounded import bounded
 from channels.fading.exponential import exponential
 from channels.fading.fixed import fixed
-from channels.fading.gains import FlatParts, flat_parts, keep_within
+from channels.fading.gains import FlatParts, flat_parts, keep_within, rician_parts
 from channels.fading.law import (
     FadeStatistics,
     FadingLaw,
@@ -21,7 +21,7 @@ from channels.fading.law import (
 from channels.fading.nakagami import nakagami
 from channels.fading.rayleigh import rayleigh
 from channels.fading.replay import Replay, VariableError, read_replay
-from channels.fading.rician import rician
+from channels.fading.rician import rician, rician_mean_square
 from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_cosines, line_of_sight_turns
 
 FADING_LAWS: dict[str, Callable[[LawParameters], FadingLaw]] = {
@@ -52,5 +52,7 @@ __all__ = [
     "line_of_sight_cosines",
     "line_of_sight_turns",
     "read_replay",
+    "rician_mean_square",
+    "rician_parts",
     "threshold_for",
 ]

@@ -65,6 +65,17 @@ def flat_parts(
     return FlatParts(np.asarray(gains * np.exp(1j * angles)), sight)
 
 
+def rician_parts(k_factors: Array, diffuse: Complex, turns: Array, rms: Array) -> FlatParts:
+    """Gains of Rician fading without bounds, where every device has a K of its own; a K of 0 is Rayleigh's.
+
+    k_factors: [devices]; diffuse: CN(0, 1) numbers, [devices, antennas]; turns: phase of the line of sight over 2 pi,
+    [devices, 1 or antennas]; rms: square root of E|h|^2, [devices].
+    """
+    share = (k_factors / (k_factors + 1))[:, None]
+    sight = np.asarray(rms[:, None] * np.sqrt(share) * np.exp(2j * np.pi * turns))
+    return FlatParts(np.asarray(sight + rms[:, None] * np.sqrt(1 - share) * diffuse), sight)
+
+
 def keep_within(response: NDArray[np.complexfloating], low: float, high: float) -> None:
     """Clip the moduli of any response to [low, high] in place, keeping phases, as "clip" does with flat gains."""
     modulus = np.abs(response)

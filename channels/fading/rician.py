@@ -23,9 +23,7 @@ def rician(parameters: LawParameters) -> FadingLaw:
         raise ValueError("Rician K = inf has no fading: give a finite K, or take the law 'fixed'")
     if not (np.isfinite(k) and k >= 0):
         raise ValueError(f"Rician K = {k:g} is not a ratio of powers: give a finite number of at least 0 (not in dB)")
-    # L_1/2(-K) = exp(-K/2) ((1 + K) I_0(K/2) + K I_1(K/2)); the scaled Bessel functions do not overflow.
-    laguerre = (1 + k) * i0e(k / 2) + k * i1e(k / 2)
-    mean_square = float(4 * (k + 1) / np.pi / laguerre**2)
+    mean_square = float(rician_mean_square(k))
 
     def cdf(gain: Array) -> Array:
         if k >= NORMAL_FROM_K:
@@ -44,6 +42,13 @@ def rician(parameters: LawParameters) -> FadingLaw:
         source="Rice, Mathematical analysis of random noise (1945), section 3.10",
         line_of_sight=float(k / (k + 1)),
     )
+
+
+def rician_mean_square(k: float | Array) -> Array:
+    """E|h|^2 over the square of E|h|, at any K."""
+    # L_1/2(-K) = exp(-K/2) ((1 + K) I_0(K/2) + K I_1(K/2)); the scaled Bessel functions do not overflow.
+    laguerre = (1 + k) * i0e(k / 2) + k * i1e(k / 2)
+    return np.asarray(4 * (k + 1) / np.pi / laguerre**2)
 
 
 def _spread(k: float) -> float:

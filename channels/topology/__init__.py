@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from channels.draws import Draw
 from channels.topology.path_loss import PATH_LOSS, PathLoss, Paths, check_los, check_paths, path_losses
 from channels.topology.placement import PLACEMENTS, Area, Placement
-from channels.topology.shadowing import shadowing_db
+from channels.topology.shadowing import correlated, normal_scores
 
 __all__ = [
     "PATH_LOSS",
@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 MOST_LOSS_DB = 400.0
 """A gain of 1e-20; of 1e20, where it is negative."""
 # Columns of a device's uniform numbers; the numbers stay, so that a new one shifts no draw.
-_PLACE, _PATH, _SHADOW, _UNIFORMS = slice(0, 2), slice(2, 4), 4, 5
+_PLACE, _PATH, _SHADOW, _K_FACTOR, _UNIFORMS = slice(0, 2), slice(2, 4), 4, 5, 6
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class TopologyParameters:
     kind: of placement, see `PLACEMENTS`; radius_m, min_distance_m: in the plane, None for the smallest distance at
     which the path loss model holds; coordinates: (x, y) in m of every device; path_loss: see `PATH_LOSS`; exponent,
     reference_loss_db: of log-distance, None for free space at 1 m; los: "probability", "los" or "nlos";
-    shadowing_std_db: None for the model's own; base_height_m: None for the model's own (log-distance: the devices').
+    shadowing_std_db: None for the model's own; shadowing_correlation_m: where the correlation has fallen to 1/e, None
+    for the model's own, 0 for none; base_height_m: None for the model's own (log-distance: the devices').
     """
 
     kind: str = "disc"
@@ -51,6 +52,7 @@ class TopologyParameters:
     reference_loss_db: float | None = None
     los: str = "probability"
     shadowing_std_db: float | None = None
+    shadowing_correlation_m: float | None = None
     carrier_hz: float = 3.5e9
     base_height_m: float | None = None
     device_height_m: float = 1.5
@@ -61,13 +63,15 @@ class Drop:
     """Devices as they were placed.
 
     positions_m: x, y, z, the base station above the origin, [devices, 3]; distance_m: from antenna to antenna,
-    [devices]; path_loss_db: with shadowing, [devices]; line_of_sight: [devices].
+    [devices]; path_loss_db: with shadowing, [devices]; line_of_sight: [devices]; k_factor: K as TR 38.901's table 7.5-6
+    draws it, 0 without line of sight, [devices]; None where the model has no such law.
     """
 
     positions_m: Array
     distance_m: Array
     path_loss_db: Array
     line_of_sight: NDArray[np.bool_]
+    k_factor: Array | None = None
 
     @property
     def amplitude(self) -> Array:
@@ -76,13 +80,13 @@ class Drop:
 
 
 def drop(parameters: TopologyParameters, draw: Draw) -> Drop:
-    """Place devices and find their path losses; five uniform numbers each. Raises ValueError as `check_topology`."""
+    """Place devices and find their path losses; six uniform numbers each. Raises ValueError as `check_topology`."""
     uniforms = draw(_UNIFORMS)
     check_topology(parameters, len(uniforms))
     plane = PLACEMENTS[parameters.kind].place(uniforms[:, _PLACE], _area(parameters))
     paths = _paths(parameters, np.hypot(plane[:, 0], plane[:, 1]))
     loss_db, line_of_sight = path_losses(parameters.path_loss, paths, parameters.los, uniforms[:, _PATH])
-    loss_db = loss_db + shadowing_db(uniforms[:, _SHADOW], _shadowing_std_db(parameters, line_of_sight))
+    loss_db = loss_db + _shadowing_db(parameters, uniforms[:, _SHADOW], plane, paths, line_of_sight)
     _check_losses(loss_db, paths.distance_3d_m)
     height = np.full((len(plane), 1), parameters.device_height_m)
     return Drop(
@@ -90,6 +94,7 @@ def drop(parameters: TopologyParameters, draw: Draw) -> Drop:
         distance_m=paths.distance_3d_m,
         path_loss_db=loss_db,
         line_of_sight=line_of_sight,
+        k_factor=_k_factor(parameters, uniforms[:, _K_FACTOR], line_of_sight),
     )
 
 
@@ -116,11 +121,14 @@ def check_topology(parameters: TopologyParameters, devices: int) -> None:
     std_db = parameters.shadowing_std_db
     if std_db is not None and not 0 <= std_db < math.inf:
         raise ValueError(f"shadowing with a standard deviation of {std_db:g} dB: it is at least 0, and finite")
+    correlation_m = parameters.shadowing_correlation_m
+    if correlation_m is not None and not 0 <= correlation_m < math.inf:
+        raise ValueError(f"shadowing correlated over {correlation_m:g} m: it is at least 0 (independent), and finite")
     # The model is checked before the area, whose default comes from it; the distances last, when the area is one.
-    check_paths(parameters.path_loss, _paths(parameters, np.array([])))
+    check_paths(parameters.path_loss, _paths(parameters, np.array([])), parameters.los)
     placement, area = PLACEMENTS[parameters.kind], _area(parameters)
     placement.check(area, devices)
-    check_paths(parameters.path_loss, _paths(parameters, np.array(placement.distances_m(area))))
+    check_paths(parameters.path_loss, _paths(parameters, np.array(placement.distances_m(area))), parameters.los)
 
 
 def _area(parameters: TopologyParameters) -> Area:
@@ -144,7 +152,26 @@ def _paths(parameters: TopologyParameters, distance_2d_m: Array) -> Paths:
     )
 
 
-def _shadowing_std_db(parameters: TopologyParameters, line_of_sight: NDArray[np.bool_]) -> Array:
-    with_los, without = PATH_LOSS[parameters.path_loss].shadowing_std_db
-    own = np.where(line_of_sight, with_los, without)
-    return own if parameters.shadowing_std_db is None else np.full(len(own), parameters.shadowing_std_db)
+def _shadowing_db(
+    parameters: TopologyParameters, uniforms: Array, plane: Array, paths: Paths, line_of_sight: NDArray[np.bool_]
+) -> Array:
+    """What shadowing adds, [devices]. Devices with a line of sight and devices without share none of it."""
+    model, scores = PATH_LOSS[parameters.path_loss], normal_scores(uniforms)
+    std_db = model.shadowing_std_db(paths, line_of_sight)
+    if parameters.shadowing_std_db is not None:
+        std_db = np.full(len(scores), parameters.shadowing_std_db)
+    if not std_db.any():
+        return np.zeros(len(scores))
+    for state, own_m in zip((line_of_sight, ~line_of_sight), model.correlation_m, strict=True):
+        given_m = parameters.shadowing_correlation_m
+        scores[state] = correlated(scores[state], plane[state], own_m if given_m is None else given_m)
+    return np.asarray(std_db * scores)
+
+
+def _k_factor(parameters: TopologyParameters, uniforms: Array, line_of_sight: NDArray[np.bool_]) -> Array | None:
+    """K of a log-normal law in line of sight, [devices]."""
+    law = PATH_LOSS[parameters.path_loss].k_factor_db
+    if law is None:
+        return None
+    drawn = 10 ** ((law[0] + law[1] * normal_scores(uniforms)) / 10)
+    return np.where(line_of_sight, drawn, 0.0)

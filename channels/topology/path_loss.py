@@ -1,4 +1,5 @@
-"""Path loss models: log-distance, and the street canyon and macro cell of 3GPP TR 38.901 (tables 7.4.1-1, 7.4.2-1)."""
+"""Path loss models: log-distance, and the street canyon, urban and rural macro cell of 3GPP TR 38.901 (tables 7.4.1-1,
+7.4.2-1), with what its table 7.5-6 says of shadowing and the K factor."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ Flags = NDArray[np.bool_]
 _SPEED_OF_LIGHT_38901 = 3.0e8
 
 LINE_OF_SIGHT = ("probability", "los", "nlos")
+# Of the rural macro cell, as table 7.4.1-1 has them where nothing else is said.
+STREET_WIDTH_M, BUILDING_HEIGHT_M = 20.0, 5.0
 
 
 @dataclass(frozen=True)
@@ -46,20 +49,28 @@ class PathLoss:
     """A model.
 
     loss_db: (paths, line of sight [devices], uniforms [devices]) -> dB [devices]; los_probability: paths -> [devices];
-    shadowing_std_db: with and without line of sight; base_height_m: the usual one, None for the devices' own;
-    distances_m (in the plane), carriers_hz, device_heights_m, base_heights_m: where it holds, limits included (another
-    base height than the table's is let through where the breakpoint has a meaning); source: of the formulas.
+    shadowing_std_db: (paths, line of sight [devices]) -> dB [devices]; correlation_m: distance over which shadowing
+    falls to 1/e of its correlation, with and without line of sight; k_factor_db: mean and standard deviation of the K
+    factor in dB in line of sight, None where the model has none; base_height_m: the usual one, None for the devices'
+    own; distances_m (in the plane), carriers_hz, device_heights_m, base_heights_m: where it holds, limits included
+    (another base height than UMi's and UMa's table is let through where the breakpoint has a meaning);
+    table_heights_m: of the base station, as its table has them; longest_without_m: where it ends without line of sight,
+    if before; source: of the formulas.
     """
 
     loss_db: Callable[[Paths, Flags, Array], Array]
     los_probability: Callable[[Paths], Array]
-    shadowing_std_db: tuple[float, float]
+    shadowing_std_db: Callable[[Paths, Flags], Array]
+    correlation_m: tuple[float, float]
+    k_factor_db: tuple[float, float] | None
     base_height_m: float | None
     distances_m: tuple[float, float]
     carriers_hz: tuple[float, float]
     device_heights_m: tuple[float, float]
     base_heights_m: tuple[float, float]
+    table_heights_m: tuple[float, float]
     source: str
+    longest_without_m: float = math.inf
 
 
 def free_space_loss_db(distance_m: float, carrier_hz: float) -> float:
@@ -73,10 +84,11 @@ def path_losses(model: str, paths: Paths, los: str, uniforms: Array) -> tuple[Ar
     uniforms: [devices, 2], for the line of sight and for UMa's environment height. los: "probability" draws the line of
     sight with the model's probability, "los" and "nlos" set it. Log-distance has one loss for both, and is in line of
     sight unless `los` says otherwise.
-    A model is not extrapolated: raises ValueError outside its ranges (UMi and UMa: 10 m to 5 km in the plane).
+    A model is not extrapolated: raises ValueError outside its ranges (UMi, UMa, and RMa without line of sight: 10 m to
+    5 km in the plane; RMa with it: to 10 km).
     """
-    check_paths(model, paths)
     check_los(los)
+    check_paths(model, paths, los)
     entry = PATH_LOSS[model]
     if los == "probability":
         line_of_sight = uniforms[:, 0] < entry.los_probability(paths)
@@ -91,8 +103,9 @@ def check_los(los: str) -> None:
         raise ValueError(f'line of sight "{los}": known are {", ".join(LINE_OF_SIGHT)}')
 
 
-def check_paths(model: str, paths: Paths) -> None:
-    """Raises ValueError where the model is unknown or does not hold for the paths."""
+def check_paths(model: str, paths: Paths, los: str) -> None:
+    """Raises ValueError where the model is unknown or does not hold for the paths, of any line of sight that `los`
+    allows."""
     if model not in PATH_LOSS:
         raise ValueError(f'path loss "{model}": known are {", ".join(PATH_LOSS)}')
     entry = PATH_LOSS[model]
@@ -104,8 +117,11 @@ def check_paths(model: str, paths: Paths) -> None:
     _check_range(paths.device_height_m, entry.device_heights_m, 1, "a device height of", "m", model)
     _check_range(paths.base_height_m, entry.base_heights_m, 1, "a base station height of", "m", model)
     if len(paths.distance_2d_m):
+        least, most = entry.distances_m
+        if los != "los" and entry.longest_without_m < most:
+            most, model = entry.longest_without_m, f"{model} without line of sight"
         for distance in (paths.distance_2d_m.min(), paths.distance_2d_m.max()):
-            _check_range(float(distance), entry.distances_m, 1, "a device at a distance of", "m", model)
+            _check_range(float(distance), (least, most), 1, "a device at a distance of", "m", model)
 
 
 def _check_range(value: float, limits: tuple[float, float], unit: float, what: str, name: str, model: str) -> None:
@@ -168,6 +184,46 @@ def _uma_height_excess(paths: Paths) -> Array:
     return np.where(distance > 18, above * 1.25 * (distance / 100) ** 3 * np.exp(-distance / 150), 0.0)
 
 
+def _rma_loss(paths: Paths, line_of_sight: Flags, uniforms: Array) -> Array:
+    """PL1 up to the breakpoint distance, PL2 (40 dB a decade) beyond; PL' without line of sight, never below them."""
+    breakpoint_m, distance = _rma_breakpoint_m(paths), paths.distance_3d_m
+    beyond = _rma_near(np.array(breakpoint_m), paths.carrier_hz) + 40 * np.log10(distance / breakpoint_m)
+    los = np.where(paths.distance_2d_m <= breakpoint_m, _rma_near(distance, paths.carrier_hz), beyond)
+    base, roof = math.log10(paths.base_height_m), BUILDING_HEIGHT_M
+    nlos = 161.04 - 7.1 * math.log10(STREET_WIDTH_M) + 7.5 * math.log10(roof)
+    nlos -= (24.37 - 3.7 * (roof / paths.base_height_m) ** 2) * base
+    nlos += 20 * math.log10(paths.carrier_hz / 1e9) - (3.2 * math.log10(11.75 * paths.device_height_m) ** 2 - 4.97)
+    without = nlos + (43.42 - 3.1 * base) * (np.log10(distance) - 3)
+    return np.where(line_of_sight, los, np.maximum(los, without))
+
+
+def _rma_near(distance_m: Array, carrier_hz: float) -> Array:
+    """PL1 of RMa."""
+    roof = BUILDING_HEIGHT_M**1.72
+    slope = 20 + min(0.03 * roof, 10)
+    intercept = 20 * math.log10(40 * math.pi * carrier_hz / 3e9) - min(0.044 * roof, 14.77)
+    return np.asarray(intercept + slope * np.log10(distance_m) + 0.002 * math.log10(BUILDING_HEIGHT_M) * distance_m)
+
+
+def _rma_breakpoint_m(paths: Paths) -> float:
+    """d_BP = 2 pi h_BS h_UT f_c/c (table 7.4.1-1, note 5)."""
+    return 2 * math.pi * paths.base_height_m * paths.device_height_m * paths.carrier_hz / _SPEED_OF_LIGHT_38901
+
+
+def _rma_los_probability(paths: Paths) -> Array:
+    return np.asarray(np.exp(-np.maximum(paths.distance_2d_m - 10, 0) / 1000))
+
+
+def _std_db(with_los: float, without: float) -> Callable[[Paths, Flags], Array]:
+    return lambda paths, line_of_sight: np.where(line_of_sight, with_los, without)
+
+
+def _rma_std_db(paths: Paths, line_of_sight: Flags) -> Array:
+    """4 dB along PL1, 6 dB along PL2, 8 dB without line of sight."""
+    near = paths.distance_2d_m <= _rma_breakpoint_m(paths)
+    return np.where(line_of_sight, np.where(near, 4.0, 6.0), 8.0)
+
+
 def _street_probability(distance_m: Array, decay_m: float) -> Array:
     share = 18 / np.maximum(distance_m, 18.0)
     return np.asarray(share + np.exp(-distance_m / decay_m) * (1 - share))
@@ -186,34 +242,58 @@ PATH_LOSS: dict[str, PathLoss] = {
     "log-distance": PathLoss(
         loss_db=_log_distance_loss,
         los_probability=lambda paths: np.ones(len(paths.distance_2d_m)),
-        shadowing_std_db=(0.0, 0.0),
+        shadowing_std_db=_std_db(0.0, 0.0),
+        correlation_m=(0.0, 0.0),
+        k_factor_db=None,
         base_height_m=None,
         distances_m=(1.0, math.inf),
         carriers_hz=(1e3, 1e15),
         device_heights_m=(0.0, 1000.0),
         base_heights_m=(0.0, 1000.0),
+        table_heights_m=(0.0, 1000.0),
         source="loss at 1 m plus 10 n log10 of the distance",
     ),
     "umi": PathLoss(
         loss_db=_umi_loss,
         los_probability=_umi_los_probability,
-        shadowing_std_db=(4.0, 7.82),
+        shadowing_std_db=_std_db(4.0, 7.82),
+        correlation_m=(10.0, 13.0),
+        k_factor_db=(9.0, 5.0),
         base_height_m=10.0,
         distances_m=(10.0, 5000.0),
         carriers_hz=(0.5e9, 100e9),
         device_heights_m=(1.5, 22.5),
         base_heights_m=(1.5, 1000.0),
-        source="3GPP TR 38.901, tables 7.4.1-1 and 7.4.2-1, UMi-Street Canyon",
+        table_heights_m=(10.0, 10.0),
+        source="3GPP TR 38.901, tables 7.4.1-1, 7.4.2-1 and 7.5-6, UMi-Street Canyon",
     ),
     "uma": PathLoss(
         loss_db=_uma_loss,
         los_probability=_uma_los_probability,
-        shadowing_std_db=(4.0, 6.0),
+        shadowing_std_db=_std_db(4.0, 6.0),
+        correlation_m=(37.0, 50.0),
+        k_factor_db=(9.0, 3.5),
         base_height_m=25.0,
         distances_m=(10.0, 5000.0),
         carriers_hz=(0.5e9, 100e9),
         device_heights_m=(1.5, 22.5),
         base_heights_m=(22.5, 1000.0),
-        source="3GPP TR 38.901, tables 7.4.1-1 and 7.4.2-1, UMa",
+        table_heights_m=(25.0, 25.0),
+        source="3GPP TR 38.901, tables 7.4.1-1, 7.4.2-1 and 7.5-6, UMa",
+    ),
+    "rma": PathLoss(
+        loss_db=_rma_loss,
+        los_probability=_rma_los_probability,
+        shadowing_std_db=_rma_std_db,
+        correlation_m=(37.0, 120.0),
+        k_factor_db=(7.0, 4.0),
+        base_height_m=35.0,
+        distances_m=(10.0, 10000.0),
+        carriers_hz=(0.5e9, 30e9),
+        device_heights_m=(1.0, 10.0),
+        base_heights_m=(10.0, 150.0),
+        table_heights_m=(10.0, 150.0),
+        source="3GPP TR 38.901, tables 7.4.1-1, 7.4.2-1 and 7.5-6, RMa",
+        longest_without_m=5000.0,
     ),
 }

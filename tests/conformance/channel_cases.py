@@ -144,6 +144,7 @@ WAYS = [
     Case("way", "iq turned flat", ("channel.fading=rayleigh", "grid.packing=iq", "csi.phase_std_rad=0.5")),
     Case("way", "iq offset", ("channel.fading=rayleigh", "grid.packing=iq", "csi.frequency_offset_hz=3000")),
     Case("way", "moving", ("channel.fading=tapped-line", "channel.coherence=symbol", *MOVING)),
+    Case("way", "own K", ("channel.fading=rician", "channel.rician_k=tr38901", *PHYSICAL)),
     Case("way", "interference", ("channel.fading=rayleigh", "channel.interference_to_noise_db=3")),
     Case("way", "back-off", ("channel.fading=tapped-line", "power.peak_db=6")),
     Case("way", "waveform", ("channel.fading=tapped-line", "grid.waveform=true")),

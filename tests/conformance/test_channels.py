@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from airfl.cell import Cell
 from airfl.opening import open_round
-from airfl.radio.parts import csi_parameters, grid_of
+from airfl.radio.parts import csi_parameters, grid_of, path_loss_of
 from airfl.selection import SELECTIONS
 from airfl.streams import Purpose
 from channels.antennas import COMBINERS
@@ -296,7 +296,7 @@ def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
     if case.name != "coordinates":
         assert not np.isin(drop.positions_m[:, 0], other.radio.drop.positions_m[:, 0]).any()
         assert distances.max() <= cell.settings.topology.radius_m
-    assert distances.min() >= PATH_LOSS[cell.settings.topology.path_loss].distances_m[0]
+    assert distances.min() >= PATH_LOSS[path_loss_of(cell.settings)].distances_m[0]
     # 23 dBm on 8 subcarriers, for 27 elements of the mean symbol's duration: W, and J.
     np.testing.assert_allclose(cell.power_limits, 10**-0.7 / 8 * DIMENSION)
     assert cell.radio.energy_unit == pytest.approx(1 / 14e3)
@@ -304,7 +304,7 @@ def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
     few = cell_of(case, "run.devices=50").radio.drop
     assert few is not None
     assert np.array_equal(few.positions_m, drop.positions_m[:50])
-    assert np.array_equal(few.path_loss_db, drop.path_loss_db[:50])
+    np.testing.assert_allclose(few.path_loss_db, drop.path_loss_db[:50], rtol=1e-9)  # shared shadowing rounds
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.table == "impairment"], ids=str)

@@ -62,6 +62,63 @@ BAD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
         ("inf", "finite"),
     ),
     "noise figure below 0": (("channel.noise_figure_db=-1.0",), "channel.noise_figure_db", ("-1.0", "or equal to 0")),
+    "K = no number": (("channel.rician_k=strong",), "channel.rician_k", ("strong", "tr38901")),
+    "K drawn in no cell": (
+        ("channel.fading=rician", "channel.rician_k=tr38901"),
+        "channel.rician_k",
+        ("topology.kind: 'none'", "umi, uma, rma", "as a number"),
+    ),
+    "K drawn without a table": (
+        (*DISC, "channel.fading=rician", "channel.rician_k=tr38901", "topology.path_loss=log-distance"),
+        "channel.rician_k",
+        ("'log-distance'", "umi, uma, rma"),
+    ),
+    "uma over umi's paths": (
+        (*DISC, "channel.fading=uma", "topology.path_loss=umi"),
+        "topology.path_loss",
+        ("'uma'", "'umi'", "leave it out"),
+    ),
+    "rma over another law": (
+        (*DISC, "channel.fading=rma", "topology.path_loss=log-distance"),
+        "topology.path_loss",
+        ("'rma'", "'log-distance'"),
+    ),
+    "uma on a low mast": (
+        (*DISC, "channel.fading=uma", "topology.base_height_m=24.0"),
+        "topology.base_height_m",
+        ("25 m", "24", "leave it out"),
+    ),
+    "rma on a low mast": (
+        (*DISC, "channel.fading=rma", "topology.base_height_m=9.0"),
+        "topology.base_height_m",
+        ("10 to 150 m", "9"),
+    ),
+    "participation of two laws": (
+        (*DISC, "channel.fading=rician", "power.policy=truncated-inversion", "power.participation=0.8"),
+        "power.participation",
+        ("line of sight", "topology.los", "give power.threshold"),
+    ),
+    "limit on the mean over two laws": (
+        (*DISC, "channel.fading=rician", "power.policy=truncated-inversion", "power.average_over=fading"),
+        "power.average_over",
+        ("line of sight", 'take "round"'),
+    ),
+    "expected senders of two laws": (
+        (
+            *DISC,
+            "channel.fading=rician",
+            "power.policy=truncated-inversion",
+            "power.threshold=0.1",
+            "power.divide_by=expected",
+        ),
+        "power.divide_by",
+        ("line of sight", '"active"'),
+    ),
+    "shadowing correlated over less than nothing": (
+        (*DISC, "topology.shadowing_correlation_m=-5.0"),
+        "topology.shadowing_correlation_m",
+        ("-5.0", "greater than or equal to 0"),
+    ),
     "umi in no cell": ((PHYSICAL, "channel.fading=umi"), "topology.kind", ("umi", "'none'", "disc")),
     # Replay
     "replay without a file": (("channel.fading=replay",), "channel.replay_file", ("None", "replay")),

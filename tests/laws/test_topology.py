@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from channels.draws import Draw
-from channels.topology import PATH_LOSS, Drop, TopologyParameters, drop
+from channels.topology import PATH_LOSS, Drop, TopologyParameters, drop, shadowing
 from channels.topology.path_loss import Paths, free_space_loss_db, path_losses
 from channels.topology.placement import PLACEMENTS, Area
 
 N = 20_000
 # A Kolmogorov-Smirnov p-value below this comes by chance once in 10,000 seeds.
 LEAST_P = 1e-4
-USUAL_HEIGHT_M = {"umi": 10.0, "uma": 25.0}
+USUAL_HEIGHT_M = {"umi": 10.0, "uma": 25.0, "rma": 35.0}
 
 
 def uniforms(columns: int, seed: int = 5, devices: int = N) -> NDArray[np.float64]:
@@ -60,7 +60,7 @@ def test_devices_are_uniform_in_area(kind: str, inner: float) -> None:
 
 def test_a_drop_keeps_to_the_law_of_its_area() -> None:
     """n = 20,000, a disc of 300 m whose smallest distance is the model's, 10 m."""
-    positions = drop(TopologyParameters(radius_m=300.0), draw()).positions_m
+    positions = drop(TopologyParameters(radius_m=300.0, shadowing_correlation_m=0.0), draw()).positions_m
     distance = np.hypot(positions[:, 0], positions[:, 1])
     assert p_value(distance, lambda d: (np.asarray(d) ** 2 - 100) / (300.0**2 - 100)) > LEAST_P
 
@@ -88,6 +88,41 @@ def test_losses_worked_by_hand(
     assert loss(model, distance_m, "nlos", carrier_hz)[0] == pytest.approx(without, abs=1e-5)
 
 
+def rma_by_the_table(
+    distance_m: float, base_m: float, device_m: float, ghz: float, roof_m: float, street_m: float
+) -> tuple[float, float]:
+    """RMa of table 7.4.1-1, with and without line of sight, one line for each of its formulas."""
+    apart = math.sqrt(distance_m**2 + (base_m - device_m) ** 2)
+    turn = 2 * math.pi * base_m * device_m * ghz * 1e9 / 3e8
+
+    def pl1(d: float) -> float:
+        gain, loss = min(0.03 * roof_m**1.72, 10), min(0.044 * roof_m**1.72, 14.77)
+        free = 20 * math.log10(40 * math.pi * d * ghz / 3)
+        return free + gain * math.log10(d) - loss + 0.002 * math.log10(roof_m) * d
+
+    with_los = pl1(apart) if distance_m <= turn else pl1(turn) + 40 * math.log10(apart / turn)
+    without = 161.04 - 7.1 * math.log10(street_m) + 7.5 * math.log10(roof_m)
+    without -= (24.37 - 3.7 * (roof_m / base_m) ** 2) * math.log10(base_m)
+    without += (43.42 - 3.1 * math.log10(base_m)) * (math.log10(apart) - 3) + 20 * math.log10(ghz)
+    without -= 3.2 * math.log10(11.75 * device_m) ** 2 - 4.97
+    return with_los, max(with_los, without)
+
+
+def test_rural_losses_are_the_tables() -> None:
+    """The formulas as they stand, which give 110.1615 dB where MATLAB's nrPathLoss documents that (roofs of 7 m)."""
+    assert rma_by_the_table(math.hypot(1e3, 1e3), 30, 1.5, 3.5, 7, 25)[0] == pytest.approx(110.1615, abs=5e-5)
+    for ghz in (0.5, 3.5, 30.0):
+        for base_m, device_m in ((35.0, 1.5), (10.0, 1.0), (150.0, 10.0)):
+            far = np.array([10.0, 100.0, 640.0, 3000.0, 5000.0, 10_000.0])
+            where = Paths(far, base_m, device_m, ghz * 1e9)
+            expected = np.array([rma_by_the_table(d, base_m, device_m, ghz, 5, 20) for d in far])
+            found = path_losses("rma", where, "los", uniforms(2, devices=6))[0]
+            np.testing.assert_allclose(found, expected[:, 0], rtol=1e-12)
+            where = replace(where, distance_2d_m=far[:5])
+            found = path_losses("rma", where, "nlos", uniforms(2, devices=5))[0]
+            np.testing.assert_allclose(found, expected[:5, 1], rtol=1e-12)
+
+
 @pytest.mark.parametrize(("model", "breakpoint_m"), [("umi", 210.0), ("uma", 560.0)])
 def test_the_two_slopes_meet_at_the_breakpoint(model: str, breakpoint_m: float) -> None:
     """4 (h_BS - 1)(h_UT - 1) f_c/c at 3.5 GHz; beyond it a decade of distance costs 40 dB."""
@@ -101,8 +136,8 @@ def test_the_two_slopes_meet_at_the_breakpoint(model: str, breakpoint_m: float) 
     assert (third - second) / decades == pytest.approx(40, rel=1e-9)
 
 
-@pytest.mark.parametrize("model", ["umi", "uma"])
-@pytest.mark.parametrize("carrier_hz", [0.5e9, 3.5e9, 100e9])
+@pytest.mark.parametrize("model", ["umi", "uma", "rma"])
+@pytest.mark.parametrize("carrier_hz", [0.5e9, 3.5e9, 30e9])
 def test_a_path_without_line_of_sight_never_loses_less(model: str, carrier_hz: float) -> None:
     distance_m = np.geomspace(10, 5000, 500)
     with_los, without = (loss(model, distance_m, los, carrier_hz) for los in ("los", "nlos"))
@@ -135,6 +170,9 @@ PROBABILITIES = [
     ("uma", 13.0, 100, 0.347671),
     ("uma", 20.0, 100, 0.478347),
     ("uma", 20.0, 15, 1.0),
+    ("rma", 1.5, 10, 1.0),
+    ("rma", 1.5, 1010, 0.367879),
+    ("rma", 10.0, 5000, 0.006806),
 ]
 
 
@@ -175,8 +213,13 @@ def torch_as_it_was() -> Any:
     torch.set_rng_state(state)
 
 
-@pytest.mark.parametrize("model", ["umi", "uma"])
-@pytest.mark.parametrize(("carrier_hz", "height_m"), [(0.7e9, 1.5), (3.5e9, 8.0), (60e9, 12.9)])
+@pytest.mark.parametrize(
+    ("model", "carrier_hz", "height_m"),
+    [
+        *((model, *way) for model in ("umi", "uma") for way in ((0.7e9, 1.5), (3.5e9, 8.0), (60e9, 12.9))),
+        *(("rma", *way) for way in ((0.7e9, 1.5), (3.5e9, 8.0), (28e9, 1.0))),
+    ],
+)
 def test_losses_are_those_of_sionna(model: str, carrier_hz: float, height_m: float, torch_as_it_was: Any) -> None:
     """Sionna takes 299,792,458 m/s, the table 3e8: 19 log10 of their ratio, 0.0057 dB, beyond a breakpoint."""
     from sionna.phy.channel import tr38901
@@ -186,9 +229,8 @@ def test_losses_are_those_of_sionna(model: str, carrier_hz: float, height_m: flo
     places = np.stack([distance_m * np.cos(turn), distance_m * np.sin(turn), np.full(60, height_m)], axis=1)[None]
     still, base = torch.zeros(1, 60, 3, dtype=torch.float64), [[[0.0, 0.0, USUAL_HEIGHT_M[model]]]]
     antenna = tr38901.PanelArray(1, 1, "single", "V", "omni", carrier_hz, precision="double")
-    theirs = {"umi": tr38901.UMi, "uma": tr38901.UMa}[model](
-        carrier_hz, "low", antenna, antenna, "uplink", precision="double"
-    )
+    kind, indoor = {"umi": tr38901.UMi, "uma": tr38901.UMa, "rma": tr38901.RMa}[model], ["low"] * (model != "rma")
+    theirs = kind(carrier_hz, *indoor, antenna, antenna, "uplink", precision="double")
     for los in ("los", "nlos"):
         theirs.set_topology(
             torch.from_numpy(places), torch.tensor(base, dtype=torch.float64), still, still[:, :1], still,
@@ -201,18 +243,22 @@ def test_losses_are_those_of_sionna(model: str, carrier_hz: float, height_m: flo
 
 
 def shadow(**settings: Any) -> tuple[NDArray[np.float64], Drop]:
-    """What shadowing adds to the loss: the same drop with and without."""
-    parameters = TopologyParameters(radius_m=150.0, **settings)
+    """What shadowing adds to the loss, independent between devices: the same drop with and without."""
+    parameters = TopologyParameters(**{"radius_m": 150.0, "shadowing_correlation_m": 0.0, **settings})
     found, bare = drop(parameters, draw()), drop(replace(parameters, shadowing_std_db=0.0), draw())
     np.testing.assert_array_equal(found.positions_m, bare.positions_m)
     np.testing.assert_array_equal(found.line_of_sight, bare.line_of_sight)
     return found.path_loss_db - bare.path_loss_db, found
 
 
-@pytest.mark.parametrize(("model", "with_los", "without"), [("umi", 4.0, 7.82), ("uma", 4.0, 6.0)])
-def test_shadowing_is_the_models_own_for_each_condition(model: str, with_los: float, without: float) -> None:
+@pytest.mark.parametrize(
+    ("model", "radius_m", "with_los", "without"), [("umi", 150, 4.0, 7.82), ("uma", 150, 4.0, 6.0), ("rma", 900, 4, 8)]
+)
+def test_shadowing_is_the_models_own_for_each_condition(
+    model: str, radius_m: float, with_los: float, without: float
+) -> None:
     """n = 20,000 over both conditions: a normal law in dB of the table's standard deviation."""
-    added, found = shadow(path_loss=model)
+    added, found = shadow(path_loss=model, radius_m=radius_m)
     for condition, std_db in ((found.line_of_sight, with_los), (~found.line_of_sight, without)):
         count = condition.sum()
         assert count > 2000
@@ -229,9 +275,104 @@ def test_shadowing_as_given_is_the_same_for_all() -> None:
     assert added.std() == pytest.approx(9, rel=5 / math.sqrt(2 * N))
 
 
+def test_rural_shadowing_grows_beyond_the_breakpoint() -> None:
+    """Devices in line of sight of RMa at 1 GHz, d_BP = 2 pi 35 1.5/0.3 = 1,100 m: 4 dB within it, 6 dB beyond."""
+    added, found = shadow(path_loss="rma", los="los", radius_m=2000.0, carrier_hz=1e9)
+    near = np.hypot(found.positions_m[:, 0], found.positions_m[:, 1]) <= 1099.557
+    for condition, std_db in ((near, 4.0), (~near, 6.0)):
+        assert added[condition].std() == pytest.approx(std_db, rel=5 / math.sqrt(2 * condition.sum()))
+
+
+# Table 7.5-6: (model, line of sight, distance of correlation in m).
+CORRELATION = [
+    ("umi", "los", 10),
+    ("umi", "nlos", 13),
+    ("uma", "los", 37),
+    ("uma", "nlos", 50),
+    ("rma", "los", 37),
+    ("rma", "nlos", 120),
+]
+# Nine devices on a street, in no order: distances of 0 to 160 m between them, two in one place.
+STREET = tuple((x, 60.0) for x in (20.0, 100.0, 30.0, 22.0, 60.0, -60.0, 35.0, 100.0, 25.0))
+DROPS = 3000
+
+
+def shadows(devices: int = len(STREET), **settings: Any) -> NDArray[np.float64]:
+    """Shadowing of the same places over its standard deviation of 1 dB, [drops, devices]."""
+    cell = TopologyParameters(kind="coordinates", coordinates=STREET, shadowing_std_db=1.0, **settings)
+    numbers = np.random.default_rng(7).random((DROPS, devices, 8))
+    losses = np.array([drop(cell, lambda count, one=one: one[:, :count]).path_loss_db for one in numbers])
+    return losses - drop(replace(cell, shadowing_std_db=0.0), draw(devices=devices)).path_loss_db
+
+
+def assert_correlated(found: NDArray[np.float64], expected: NDArray[np.float64]) -> None:
+    """A sample's correlations within 5 standard errors, (1 - rho^2)/sqrt(n), and 1e-6 for devices in one place."""
+    tolerance = 5 * (1 - expected**2) / math.sqrt(len(found)) + 1e-6
+    assert np.all(np.abs(np.corrcoef(found.T) - expected) <= tolerance)
+    assert np.all(np.abs(found.var(axis=0) - 1) < 5 * math.sqrt(2 / len(found)))
+    assert np.all(np.abs(found.mean(axis=0)) < 5 / math.sqrt(len(found)))
+
+
+def apart_m() -> NDArray[np.float64]:
+    east = np.array(STREET)[:, 0]
+    return np.asarray(np.abs(east[:, None] - east))
+
+
+@pytest.mark.parametrize(("model", "los", "distance_m"), CORRELATION)
+def test_shadowing_is_correlated_over_the_tables_distance(model: str, los: str, distance_m: float) -> None:
+    """n = 3,000 drops of the same places: exp(-d/d_cor), unit variance, mean 0."""
+    assert_correlated(shadows(path_loss=model, los=los), np.exp(-apart_m() / distance_m))
+
+
+def test_shadowing_is_correlated_over_the_distance_that_is_given() -> None:
+    """Log-distance has none of its own: independent until it is given one."""
+    free = {"path_loss": "log-distance"}
+    assert_correlated(shadows(**free, shadowing_correlation_m=25.0), np.exp(-apart_m() / 25))
+    assert_correlated(shadows(**free), np.eye(len(STREET)))
+    assert_correlated(shadows(path_loss="umi", los="los", shadowing_correlation_m=0.0), np.eye(len(STREET)))
+
+
+def test_a_device_in_line_of_sight_shares_no_shadow_with_one_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """n = 3,000: every other device of the street is in line of sight, and within a state all are correlated."""
+    state = np.arange(len(STREET)) % 2 == 0
+    entry = replace(PATH_LOSS["uma"], los_probability=lambda paths: state[: len(paths.distance_2d_m)].astype(float))
+    monkeypatch.setitem(PATH_LOSS, "uma", entry)
+    expected = np.exp(-apart_m() / np.where(state, 37, 50)) * (state[:, None] == state)
+    assert_correlated(shadows(path_loss="uma"), expected)
+
+
+def test_shadowing_of_many_devices_keeps_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each device beyond those drawn jointly is drawn from its 50 nearest before it: of 130 in a disc of 60 m, 60
+    jointly, the covariance that follows is exp(-d/40 m) within 0.005, and nobody moves who came before."""
+    monkeypatch.setattr(shadowing, "JOINT", 60)
+    places = PLACEMENTS["disc"].place(uniforms(2, devices=130), Area(60.0, 0.0))
+    root = np.array([shadowing.correlated(row, places, 40.0) for row in np.eye(130)])
+    apart = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
+    np.testing.assert_allclose(root.T @ root, np.exp(-apart / 40), atol=0.005)
+    scores = np.random.default_rng(3).standard_normal(130)
+    whole = shadowing.correlated(scores, places, 40.0)
+    for count in (1, 59, 60, 61, 100):
+        np.testing.assert_allclose(shadowing.correlated(scores[:count], places[:count], 40.0), whole[:count], atol=1e-9)
+
+
+@pytest.mark.parametrize(("model", "mean_db", "std_db"), [("umi", 9, 5), ("uma", 9, 3.5), ("rma", 7, 4)])
+def test_k_factors_are_the_tables(model: str, mean_db: float, std_db: float) -> None:
+    """n = 20,000, table 7.5-6: normal in dB with a line of sight, none without; telling nothing of the shadowing."""
+    added, found = shadow(path_loss=model, radius_m=400.0)
+    assert found.k_factor is not None
+    assert 1000 < found.line_of_sight.sum() < N - 1000
+    assert np.all((found.k_factor > 0) == found.line_of_sight)
+    k_db = 10 * np.log10(found.k_factor[found.line_of_sight])
+    assert p_value((k_db - mean_db) / std_db, stats.norm.cdf) > LEAST_P
+    assert abs(stats.spearmanr(k_db, added[found.line_of_sight]).statistic) < 5 / math.sqrt(len(k_db))
+    assert drop(TopologyParameters(path_loss="log-distance"), draw()).k_factor is None
+
+
 def test_place_condition_and_shadow_tell_nothing_of_each_other() -> None:
     """n = 20,000: rank correlations within 5 standard errors of 0, at one distance so that the condition is a coin."""
-    parameters = TopologyParameters(kind="annulus", min_distance_m=99.99, radius_m=100.01, path_loss="uma")
+    parameters = TopologyParameters(
+        kind="annulus", min_distance_m=99.99, radius_m=100.01, path_loss="uma", shadowing_correlation_m=0.0
+    )
     found = drop(replace(parameters, shadowing_std_db=5.0), draw())
     bare = drop(replace(parameters, shadowing_std_db=0.0), draw())
     east, north = found.positions_m[:, 0], found.positions_m[:, 1]

@@ -50,13 +50,18 @@ def test_every_placement_and_path_loss(kind: str, model: str, los: str) -> None:
 
 @pytest.mark.parametrize("model", PATH_LOSS)
 def test_no_device_depends_on_who_else_is_there(model: str) -> None:
-    parameters = TopologyParameters(path_loss=model)
+    """Where shadowing is correlated, on none of those after it."""
+    parameters = TopologyParameters(path_loss=model, shadowing_correlation_m=0.0)
     everyone, last = drop(parameters, draw(7)), drop(parameters, draw(2, first=5))
     np.testing.assert_array_equal(everyone.positions_m[5:], last.positions_m)
     np.testing.assert_array_equal(everyone.path_loss_db[5:], last.path_loss_db)
+    shared = replace(parameters, shadowing_correlation_m=200.0, shadowing_std_db=5.0)
+    everyone, first = drop(shared, draw(7)), drop(shared, draw(5))
+    np.testing.assert_array_equal(everyone.line_of_sight[:5], first.line_of_sight)
+    np.testing.assert_allclose(everyone.path_loss_db[:5], first.path_loss_db, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("model", "base_m"), [("umi", 10.0), ("uma", 25.0), ("log-distance", 1.5)])
+@pytest.mark.parametrize(("model", "base_m"), [("umi", 10.0), ("uma", 25.0), ("rma", 35.0), ("log-distance", 1.5)])
 def test_the_base_stations_height_is_the_models_own_unless_given(model: str, base_m: float) -> None:
     found = drop(TopologyParameters(path_loss=model), draw())
     plane = np.hypot(found.positions_m[:, 0], found.positions_m[:, 1])
@@ -74,7 +79,7 @@ def test_without_a_smallest_distance_it_is_the_models_own(model: str) -> None:
 
 def test_a_device_on_a_limit_is_not_refused_for_rounding() -> None:
     angles = np.linspace(0, 1, 1000, endpoint=False)
-    near = np.stack([np.zeros(1000), angles, *[np.full(1000, 0.5)] * 3], axis=1)
+    near = np.stack([np.zeros(1000), angles, *[np.full(1000, 0.5)] * 4], axis=1)
     far = near.copy()
     far[:, 0] = np.nextafter(1.0, 0.0)
     for numbers in (near, far):
@@ -84,7 +89,7 @@ def test_a_device_on_a_limit_is_not_refused_for_rounding() -> None:
 MANY = TopologyParameters(kind="coordinates", coordinates=POINTS)
 REFUSED: list[tuple[TopologyParameters, str]] = [
     (TopologyParameters(kind="square"), 'a placement "square": known are disc, annulus, coordinates'),
-    (TopologyParameters(path_loss="rma"), 'path loss "rma": known are log-distance, umi, uma'),
+    (TopologyParameters(path_loss="sma"), 'path loss "sma": known are log-distance, umi, uma, rma'),
     (TopologyParameters(los="maybe"), 'line of sight "maybe": known are probability, los, nlos'),
     (TopologyParameters(radius_m=0.0), "a cell of radius 0 m"),
     (TopologyParameters(radius_m=-3.0), "a cell of radius -3 m"),
@@ -106,6 +111,17 @@ REFUSED: list[tuple[TopologyParameters, str]] = [
     (TopologyParameters(min_distance_m=9.0), 'a device at a distance of 9 m: "umi" holds from 10 to 5000 m'),
     (TopologyParameters(radius_m=5001.0), 'a device at a distance of 5001 m: "umi" holds from 10 to 5000 m'),
     (TopologyParameters(path_loss="uma", radius_m=6000.0), 'a device at a distance of 6000 m: "uma"'),
+    (
+        TopologyParameters(path_loss="rma", radius_m=5001.0),
+        'a device at a distance of 5001 m: "rma without line of sight" holds from 10 to 5000 m',
+    ),
+    (
+        TopologyParameters(path_loss="rma", radius_m=10_001.0, los="los"),
+        'a device at a distance of 10001 m: "rma" holds from 10 to 10000 m',
+    ),
+    (TopologyParameters(path_loss="rma", carrier_hz=31e9), 'a carrier of 31 GHz: "rma" holds from 0.5 to 30 GHz'),
+    (TopologyParameters(path_loss="rma", base_height_m=9.0), 'a base station height of 9 m: "rma"'),
+    (TopologyParameters(path_loss="rma", device_height_m=11.0), 'a device height of 11 m: "rma"'),
     (TopologyParameters(path_loss="log-distance", min_distance_m=0.5), "a device at a distance of 0.5 m"),
     (TopologyParameters(path_loss="log-distance", exponent=0.0), "a path loss exponent of 0"),
     (TopologyParameters(path_loss="log-distance", exponent=math.nan), "a path loss exponent of nan"),
@@ -121,6 +137,8 @@ REFUSED: list[tuple[TopologyParameters, str]] = [
     (TopologyParameters(base_height_m=math.nan), "a base station height of nan m"),
     (TopologyParameters(shadowing_std_db=-1.0), "shadowing with a standard deviation of -1 dB"),
     (TopologyParameters(shadowing_std_db=math.nan), "shadowing with a standard deviation of nan dB"),
+    (TopologyParameters(shadowing_correlation_m=-1.0), "shadowing correlated over -1 m"),
+    (TopologyParameters(shadowing_correlation_m=math.inf), "shadowing correlated over inf m"),
 ]
 
 
@@ -141,6 +159,7 @@ def test_defaults_and_more_coordinates_than_devices_pass() -> None:
     check_topology(TopologyParameters(), 10_000)
     check_topology(MANY, 3)
     check_topology(TopologyParameters(path_loss="uma", device_height_m=22.5), 3)
+    check_topology(TopologyParameters(path_loss="rma", radius_m=10_000.0, los="los"), 3)
 
 
 def test_path_losses_by_themselves_are_not_extrapolated() -> None:

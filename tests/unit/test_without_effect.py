@@ -54,6 +54,7 @@ ANOTHER = {
     "task.dirichlet_alpha": "0.1",
     "topology.radius_m": "90.0",
     "topology.path_loss": "uma",
+    "topology.shadowing_correlation_m": "20.0",
     "topology.exponent": "2.0",
     "grid.downlink_snr_db": "10.0",
     "grid.downlink_power_dbm": "10.0",

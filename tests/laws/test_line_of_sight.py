@@ -1,0 +1,162 @@
+"""What a device's line of sight makes of its fading: the K of its law, its moments, its ageing, and Sionna's models."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+from scipy.special import j0
+
+from airfl.building import build_cell
+from airfl.cell import Cell
+from airfl.radio import checks, parts
+from channels.fading import FADING_LAWS
+from channels.fading.law import LawParameters
+from channels.selective import SELECTIVE_MODELS
+from tests.conftest import small_settings
+
+RICIAN = ("channel.units=physical", "channel.fading=rician", "topology.kind=disc", "run.selected=4")
+DEVICES, ROUNDS = 200, 50
+LEAST_P = 1e-4
+
+
+def cell_of(*overrides: str) -> Cell:
+    settings = small_settings(*RICIAN, "grid.subcarriers=8", "scheme.name=wfl-p", f"run.devices={DEVICES}", *overrides)
+    return build_cell(settings, 27, np.ones(DEVICES))
+
+
+def faded(cell: Cell) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """|h|^2 over the path's own power, [rounds, devices], and who is in line of sight."""
+    drop, ids = cell.radio.drop, np.arange(DEVICES)
+    assert drop is not None
+    found = [cell.radio.channel(t, ids, cell.frame).response[:, 0, 0, 0] for t in range(ROUNDS)]
+    return np.abs(np.array(found)) ** 2 * 10 ** (drop.path_loss_db / 10), drop.line_of_sight
+
+
+def p_of_rician(powers: NDArray[np.float64], k: NDArray[np.float64] | float) -> float:
+    """How likely powers [rounds, devices] of mean 1 are under these K: 2 (K + 1) |h|^2 is chi-square, about 2 K."""
+    shares = stats.ncx2.cdf(2 * (np.asarray(k) + 1) * powers, 2, 2 * np.asarray(k))
+    return float(stats.kstest(shares.ravel(), stats.uniform().cdf).pvalue)
+
+
+@pytest.mark.parametrize(("model", "radius_m"), [("umi", 120), ("uma", 200), ("rma", 900)])
+def test_a_device_in_line_of_sight_is_rician_and_another_is_rayleigh(model: str, radius_m: float) -> None:
+    """200 devices, 50 rounds: the law of K = 6 in line of sight, the exponential law of |h|^2 without, unit power."""
+    cell = cell_of("channel.rician_k=6.0", f"topology.path_loss={model}", f"topology.radius_m={radius_m}")
+    powers, seen = faded(cell)
+    assert 20 < seen.sum() < DEVICES - 20
+    assert p_of_rician(powers[:, seen], 6.0) > LEAST_P
+    assert stats.kstest(powers[:, ~seen].ravel(), stats.expon.cdf).pvalue > LEAST_P
+    for some, k in ((seen, 6.0), (~seen, 0.0)):  # E|h|^4 = (2 + 4 K + K^2)/(1 + K)^2
+        spread = math.sqrt((2 + 4 * k + k**2) / (1 + k) ** 2 - 1)
+        assert abs(powers[:, some].mean() - 1) < 5 * spread / math.sqrt(powers[:, some].size)
+    assert cell.radio.drop is not None
+    np.testing.assert_allclose(cell.radio.mean_power, 10 ** (-cell.radio.drop.path_loss_db / 10), rtol=1e-12)
+    assert cell.radio.fades is None
+    assert cell.radio.law is None
+
+
+def test_k_is_drawn_by_the_table_for_each_device() -> None:
+    """200 devices, 50 rounds: every device follows the law of the K that was drawn for it, 0 without line of sight."""
+    cell = cell_of("channel.rician_k=tr38901", "topology.radius_m=120.0")
+    powers, seen = faded(cell)
+    assert cell.radio.drop is not None
+    k = cell.radio.drop.k_factor
+    assert k is not None
+    assert len(np.unique(k)) == seen.sum() + 1
+    assert p_of_rician(powers, k) > LEAST_P
+    spread = (1 + 2 * k) / (1 + k) ** 2  # variance of |h|^2
+    assert stats.spearmanr(powers[:, seen].var(axis=0), spread[seen]).statistic > 0.8
+    mean_gain = stats.rice.mean(np.sqrt(2 * k), scale=np.sqrt(1 / (2 * (k + 1))))
+    np.testing.assert_allclose(cell.radio.scale, mean_gain * 10 ** (-cell.radio.drop.path_loss_db / 20), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "law"),
+    [
+        (("topology.los=los",), ("rician", 4.0)),
+        (("topology.los=nlos",), ("rayleigh", 0.0)),
+        (("topology.los=nlos", "topology.path_loss=log-distance"), ("rayleigh", 0.0)),
+        (("topology.path_loss=log-distance",), ("rician", 4.0)),
+        (("topology.kind=none", "topology.los=nlos"), ("rician", 4.0)),
+    ],
+)
+def test_where_all_have_one_state_the_law_is_known(overrides: tuple[str, ...], law: tuple[str, float]) -> None:
+    """And so are thresholds by participation, E[1/|h|^2] and expected senders."""
+    whole = ("power.policy=truncated-inversion", "power.participation=0.8", "power.divide_by=expected")
+    settings = small_settings(*RICIAN, "channel.rician_k=4.0", *overrides, *whole)
+    checks.check_radio(settings)
+    statistics = parts.statistics_of(settings)
+    assert statistics is not None
+    assert parts.fading_law(settings) is not None
+    share = statistics.exceedance(parts.policy_parameters(settings).threshold)
+    assert share == pytest.approx(0.8, abs=1e-6)
+    own = FADING_LAWS[law[0]](LawParameters(rician_k=law[1]))
+    found = parts.fading_law(settings)
+    assert found is not None
+    np.testing.assert_array_equal(found.cdf(np.linspace(0.1, 2, 20)), own.cdf(np.linspace(0.1, 2, 20)))
+
+
+def test_other_laws_do_not_look_at_the_line_of_sight() -> None:
+    """Rayleigh, exponential, Nakagami and `fixed` are one law for all, whoever is in line of sight."""
+    for fading in ("rayleigh", "exponential", "nakagami", "fixed"):
+        radio = cell_of(f"channel.fading={fading}").radio
+        assert radio.k_factors is None
+        assert radio.law is not None
+        assert radio.fades is not None
+
+
+def test_only_what_comes_by_the_line_of_sight_keeps_its_phase() -> None:
+    """K = 6, an exact estimate 3 ms old at 30 m/s whose turn is known: E[h' hhat*]/P = (K + rho)/(K + 1) in line of
+    sight, rho = J0(2 pi f_D 3 ms) without, and E|h'|^2 = P. 200 devices, 50 rounds, 5 of their own standard errors."""
+    cell = cell_of("channel.rician_k=6.0", "channel.speed_m_s=30.0", "csi.delay_s=0.003", "csi.los_doppler=known")
+    drop, ids = cell.radio.drop, np.arange(DEVICES)
+    assert drop is not None
+    products, powers = [], []
+    for t in range(ROUNDS):
+        known = cell.radio.know(t, ids, cell.frame, np.ones(DEVICES))
+        h, hhat = known.state.response[:, 0, 0, 0], known.estimate.response[:, 0, 0, 0]
+        products.append(h * hhat.conj() / cell.radio.mean_power)
+        powers.append(np.abs(h) ** 2 / cell.radio.mean_power)
+    rho = j0(2 * math.pi * 30 * 3.5e9 / 299_792_458 * 0.003)
+    for some, expected in ((drop.line_of_sight, (6 + rho) / 7), (~drop.line_of_sight, rho)):
+        values = np.array(products)[:, some].ravel()
+        power = np.array(powers)[:, some].ravel()
+        for part, mean in ((values.real, expected), (values.imag, 0.0), (power, 1.0)):
+            assert abs(part.mean() - mean) < 5 * part.std() / math.sqrt(part.size)
+
+
+@pytest.mark.parametrize("model", ["umi", "uma", "rma"])
+def test_sionnas_cells_have_the_state_that_the_path_loss_has(model: str) -> None:
+    """One state a device: its loss before shadowing is that of its state, and its response is what the model gives for
+    that state and no other; on a mast as high as the scenario's, without a word about either."""
+    pytest.importorskip("sionna")
+    settings = ("run.devices=12", f"channel.fading={model}", "topology.shadowing_std_db=0.0", "topology.radius_m=300.0")
+    cell = build_cell(small_settings(*RICIAN, *settings, "grid.subcarriers=8", "scheme.name=wfl-p"), 27, np.ones(12))
+    radio, ids = cell.radio, np.arange(12)
+    assert radio.drop is not None
+    seen, far = radio.drop.line_of_sight, np.hypot(*radio.drop.positions_m[:, :2].T)
+    assert 0 < seen.sum() < 12
+    mast_m = {"umi": 10.0, "uma": 25.0, "rma": 35.0}[model]
+    np.testing.assert_allclose(radio.drop.distance_m, np.hypot(far, mast_m - 1.5), rtol=1e-12)
+    for los, some in (("los", seen), ("nlos", ~seen)):
+        alike = cell_of_all(model, los).radio.drop
+        assert alike is not None
+        np.testing.assert_array_equal(radio.drop.path_loss_db[some], alike.path_loss_db[some])
+    asked = radio._request(0, ids, cell.frame)
+    assert asked.base_height_m == mast_m
+    found = radio.channel(0, ids, cell.frame).response / radio.scale.astype(np.float32)[:, None, None, None]
+    for state in (True, False):
+        other = SELECTIVE_MODELS[model].respond(replace(asked, line_of_sight=np.full(12, state))).response
+        same = np.isclose(found, other, rtol=1e-4, atol=1e-6).all(axis=(1, 2, 3))
+        np.testing.assert_array_equal(same, seen == state)
+
+
+def cell_of_all(model: str, los: str) -> Cell:
+    settings = ("run.devices=12", f"channel.fading={model}", "topology.shadowing_std_db=0.0", "topology.radius_m=300.0")
+    given = small_settings(*RICIAN, *settings, f"topology.los={los}", "grid.subcarriers=8", "scheme.name=wfl-p")
+    return build_cell(given, 27, np.ones(12))
