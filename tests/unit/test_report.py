@@ -15,7 +15,7 @@ from airfl.errors import UserError
 from airfl.report import privacy_figure
 from airfl.report.comparison import copy_report, write_figures
 from airfl.report.figures import curves_of, draw, read_rounds
-from airfl.report.numbers import figure
+from airfl.report.numbers import figure, scientific
 from airfl.report.privacy_figure import PrivacyCurves, off_scale
 from airfl.report.summary import Summary, summarise
 from airfl.report.table import TableRow, cells, csv_table, markdown_table, notes, terminal_table
@@ -66,13 +66,28 @@ OF_RUN = replace(
 
 
 def test_a_row_of_one_seed_of_two_and_of_three() -> None:
-    assert cells(TableRow("PFELS", [PRIVATE]))[:5] == ["PFELS", "78.0", "6.28e9", "1,145,250", "0.032"]
+    assert cells(TableRow("PFELS", [PRIVATE]))[:6] == ["PFELS", "78.0", "-", "6.28e9", "1,145,250", "0.032"]
     two = TableRow("PFELS", [PRIVATE, replace(PRIVATE, test_accuracy=0.80)])
     assert cells(two)[1] == "78.0; 80.0"  # two numbers are no deviation
     three = TableRow("PFELS", [*two.runs, replace(PRIVATE, test_accuracy=0.82)])
     assert cells(three)[1] == "80.0 ± 2.0"  # sample standard deviation
     assert notes([two]).startswith("Mean over 2 seeds, of the accuracy both values. energy")
     assert notes([three]).startswith("Mean over 3 seeds, ± standard deviation. energy")
+
+
+def test_an_ideal_link_without_a_deadline_is_beside_others_for_its_accuracy() -> None:
+    """Its costs stay in the CSV, and in a table of its own."""
+    endless, lossy = replace(IDEAL, for_accuracy=True), replace(PRIVATE, silent_share=0.125)
+    rows = [TableRow("ideal", [endless]), TableRow("a", [lossy])]
+    lines = markdown_table(rows).splitlines()
+    assert lines[0].startswith("|  | accuracy % | not heard % | energy | resource elements | air time s | bits |")
+    assert lines[2].split(" | ")[2:6] == ["-"] * 4
+    assert lines[3].startswith("| a | 78.0 | 12.5 | 6.28e9 |")
+    assert "waits for the deepest fade" in notes(rows)
+    alone = markdown_table(rows[:1])
+    assert scientific(IDEAL.energy) in alone
+    assert "deepest" not in alone
+    assert float(next(csv.DictReader(csv_table(rows).splitlines()))["energy"]) == IDEAL.energy
 
 
 def test_csv_keeps_full_precision_and_infinity() -> None:

@@ -92,8 +92,9 @@ def test_points_listed_one_by_one(demo: Path) -> None:
 
 def test_rows_of_the_file_each_with_each_point(demo: Path) -> None:
     points = build_points(demo, ["server.learning_rate=0.5"], Plan({"power.max_snr_db": [10, 20]}, rows=True))
-    assert len(points) == 10
-    assert [point.label for point in points[:3]] == ["FedAvg, ideal link", "FedAvg, ideal link", "PFELS, p = 0.3"]
+    assert len(points) == 12
+    labels = ["FedAvg, ideal link", "FedAvg, ideal link", "FedAvg, digital OFDMA"]
+    assert [point.label for point in points[:3]] == labels
     # What a row sets comes after overrides.
     assert {p.settings.server.learning_rate for p in points if p.label.endswith("step 0.3")} == {0.3}
     assert {p.settings.server.learning_rate for p in points if not p.label.endswith("step 0.3")} == {0.5}
