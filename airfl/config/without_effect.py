@@ -12,12 +12,12 @@ from channels.selective import SELECTIVE_MODELS
 @dataclass(frozen=True)
 class Needs:
     """What a key needs to count: a setting, and the values of that with which it counts; or, in `idle`, those with
-    which it does not, unless the number `but` is above 0."""
+    which it does not; `but`: what makes it count all the same."""
 
     owner: str
     counts: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
-    but: str = ""
+    but: Needs | None = None
 
     def met(self, settings: Settings) -> bool:
         """Whether the key counts in these settings."""
@@ -26,7 +26,7 @@ class Needs:
     def met_by(self, value_of: Callable[[str], str | None]) -> bool:
         """The same of settings in another form. value_of: a key's value as text, None where it is not known, and the
         key may count."""
-        if self.but and float(value_of(self.but) or 0):
+        if self.but and self.but.met_by(value_of):
             return True
         value = value_of(self.owner)
         return value is None or (value in self.counts if self.counts else value not in self.idle)
@@ -35,7 +35,7 @@ class Needs:
         """That these keys change nothing in these rows, and why."""
         chosen = dict.fromkeys(_value(settings, self.owner) for settings in rows if not self.met(settings))
         wanted = f", not {' or '.join(self.counts)}" if self.counts else ""
-        also = f", and {self.but} is 0" if self.but else ""
+        also = f", and {self.but.owner} is {self.but.idle[0]}" if self.but else ""
         verb = "changes" if len(keys) == 1 else "change"
         return f"{', '.join(keys)} {verb} nothing: {self.owner} is {', '.join(chosen)}{wanted}{also}"
 
@@ -45,9 +45,20 @@ PLACED, NOT_PLACED = Needs("topology.kind", ("disc", "annulus", "coordinates")),
 ESTIMATED = Needs("csi.estimation", ("ls", "mmse"))
 DRAWN = Needs("channel.fading", idle=("replay",))
 """Of recorded gains nothing is drawn, scaled, or bounded."""
-DRAWN_OR_AGED = Needs("channel.fading", idle=("replay",), but="csi.delay_s")
-AGED, MOVED = Needs("csi.delay_s", idle=("0.0",)), Needs("channel.speed_m_s", idle=("0.0",))
+AGED, MOVED = Needs("csi.delay_s", idle=("0", "0.0")), Needs("channel.speed_m_s", idle=("0", "0.0"))
+DRAWN_OR_AGED = Needs("channel.fading", idle=("replay",), but=AGED)
 IN_SIGHT = Needs("channel.fading", ("rician", "fixed"))
+SEVERAL = Needs("antennas.count", idle=("1",))
+DIFFUSE, CORRELATED = Needs("channel.fading", idle=("fixed",)), Needs("antennas.correlation", idle=("independent",))
+SEEN = Needs(
+    "channel.fading",
+    idle=("exponential", "rayleigh", "nakagami", "tapped-line", "tdl-a", "tdl-b", "tdl-c", "replay"),
+    but=CORRELATED,
+)
+"""Without a line of sight, independent antennas are all alike wherever they are."""
+FROM_DEVICES = Needs("antennas.angle", ("device",))
+EXPONENTIAL = Needs("antennas.correlation", ("exponential",))
+LOCAL_SCATTERING = Needs("antennas.correlation", ("local-scattering",))
 
 BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.mean_gain": (DRAWN, NOT_PLACED),
@@ -70,6 +81,16 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.noise_std": (NORMALISED,),
     "channel.noise_figure_db": (PHYSICAL,),
     "channel.temperature_k": (PHYSICAL,),
+    "antennas.array": (DRAWN, SEVERAL, SEEN),
+    "antennas.rows": (DRAWN, SEVERAL, SEEN, Needs("antennas.array", ("rectangular",))),
+    "antennas.spacing_wavelengths": (DRAWN, SEVERAL, SEEN),
+    "antennas.angle": (DRAWN, SEVERAL, SEEN),
+    "antennas.sector_deg": (DRAWN, SEVERAL, SEEN, FROM_DEVICES, NOT_PLACED),
+    "antennas.broadside_deg": (DRAWN, SEVERAL, SEEN, FROM_DEVICES, PLACED),
+    "antennas.correlation": (DRAWN, SEVERAL, DIFFUSE),
+    "antennas.correlation_coefficient": (DRAWN, SEVERAL, DIFFUSE, EXPONENTIAL),
+    "antennas.angular_std_deg": (DRAWN, SEVERAL, DIFFUSE, LOCAL_SCATTERING),
+    "antennas.angular_distribution": (DRAWN, SEVERAL, DIFFUSE, LOCAL_SCATTERING),
     "power.max_snr_db": (NORMALISED,),
     "power.tx_power_dbm": (PHYSICAL,),
     "csi.pilots": (ESTIMATED,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 
 from airfl.config import Settings
 from airfl.radio.parts import (
+    antenna_array,
     base_height_m,
     bounds_factor,
     csi_parameters,
+    directions_of,
     fading_law,
     grid_of,
     impairment_draws,
@@ -21,6 +24,7 @@ from airfl.radio.parts import (
     prefix_s,
     replay_of,
     settings_of,
+    spatial_correlation,
     statistics_of,
     topology_parameters,
     waveform_of,
@@ -29,6 +33,7 @@ from airfl.radio.parts import (
 from airfl.selection import Ids
 from airfl.streams import Purpose, Streams
 from airfl.uplinks.uplink import PilotCost
+from channels.antennas import Directions, correlation_roots, steering_turns
 from channels.csi import (
     ChannelState,
     CsiParameters,
@@ -38,7 +43,7 @@ from channels.csi import (
     perfect_knowledge,
     pilots_charged,
 )
-from channels.draws import Draw
+from channels.draws import Complex, Draw, correlate
 from channels.fading import (
     VARIATIONS,
     FadeStatistics,
@@ -75,7 +80,8 @@ class Radio:
     grid; noise_std: sigma_0, in normalised units or sqrt(W); drop: where devices are, None without a topology; law: of
     flat fading, None for replayed or selective channels; replay: recorded gains; fades: statistics of the fading as
     bounded, None where they are not known; scale: mean |h| of flat laws, rms of selective models, before bounds, [N];
-    mean_power: E|h|^2 within the bounds, [N], of Sionna's models before them, as their law is not known.
+    mean_power: E|h|^2 within the bounds, [N], of Sionna's models before them, as their law is not known; directions:
+    from which the antennas see the devices, [N], None of one antenna, to which they are all the same.
     """
 
     settings: Settings
@@ -88,6 +94,7 @@ class Radio:
     fades: FadeStatistics | None
     scale: Array
     mean_power: Array
+    directions: Directions | None = None
 
     @property
     def physical(self) -> bool:
@@ -168,7 +175,11 @@ class Radio:
         state, sight = self._channel(round_index, devices, frame)
         noise = 2 * self.noise_std**2 / self.pilot_energy(element_power)
         knowledge = perfect_knowledge(
-            state, self.mean_power[devices], noise, self._line_of_sight(sight, round_index, devices)
+            state,
+            self.mean_power[devices],
+            noise,
+            self._line_of_sight(sight, round_index, devices),
+            self._spatial_roots(devices),
         )
         parameters = self.csi
         if self.waveform is not None:  # offsets happen in the waveform itself
@@ -234,6 +245,12 @@ class Radio:
         within_s = frame.block_times_s if channel.variation == "jakes" else np.zeros(1)
         times_s = round_index * channel.round_s + within_s
         diffuse = VARIATIONS[channel.variation](fresh, lasting, antennas, self.csi.doppler_hz, times_s)
+        roots, steering = self._spatial_roots(devices), None
+        if roots is not None:
+            diffuse = correlate(roots, diffuse)
+        if self.directions is not None:
+            steering = steering_turns(antenna_array(self.settings), self.directions.take(devices))
+            steering = np.repeat(steering, len(within_s), axis=1)
         turns = np.zeros((len(devices), 1))
         if law.line_of_sight > 0:
             turns = line_of_sight_turns(channel.variation, fresh, lasting, antennas)[:, None]
@@ -249,7 +266,16 @@ class Radio:
             min_gain=limits[0],
             max_gain=limits[1],
             bounds=channel.bounds,
+            steering=steering,
         )
+
+    def _spatial_roots(self, devices: Ids) -> Complex | None:
+        """Square roots of the diffuse part's correlation between antennas, [devices, antennas, antennas], None where
+        they are independent, or recorded."""
+        correlation = spatial_correlation(self.settings)
+        if self.directions is None or self.replay is not None or correlation.kind == "independent":
+            return None
+        return correlation_roots(antenna_array(self.settings), correlation, self.directions.take(devices))
 
     def _line_of_sight(self, part: NDArray[np.complex128] | None, round_index: int, devices: Ids) -> LineOfSight | None:
         """What ageing asks of the line of sight, where the law has one."""
@@ -303,6 +329,10 @@ class Radio:
             prefix_s=prefix_s(self.grid),
             spacing_hz=self.grid.spacing_hz,
             tr38901_version=channel.tr38901_version,
+            array=antenna_array(self.settings),
+            directions=None if self.directions is None else self.directions.take(devices),
+            broadside_rad=math.radians(self.settings.antennas.broadside_deg),
+            spatial_roots=self._spatial_roots(devices),
         )
         if self.drop is None:
             return request
@@ -348,4 +378,5 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
         fades=statistics_of(settings),
         scale=scale,
         mean_power=mean_power,
+        directions=directions_of(settings, streams, placed) if settings.antennas.count > 1 else None,
     )
