@@ -4,6 +4,7 @@ The channel draws nothing by itself: it is handed functions that give each devic
 caller decides what a stream's address is made of, and no device's fade depends on who else takes part.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -26,7 +27,8 @@ def circular_gaussian(uniforms: Array) -> Complex:
 def correlate(roots: Complex, numbers: NDArray[Any]) -> NDArray[Any]:
     """Numbers that are independent between antennas, [devices, antennas, ...], times each device's root of their
     correlation matrix, [devices, antennas, antennas]; of the dtype given."""
-    columns = numbers.reshape(*numbers.shape[:2], -1)
+    devices, antennas, *rest = numbers.shape
+    columns = numbers.reshape(devices, antennas, math.prod(rest))
     # A product a device, not one for all: then no bit of a device's row depends on how many rows there are.
     mixed = [root.astype(numbers.dtype, copy=False) @ own for root, own in zip(roots, columns, strict=True)]
     return np.asarray(mixed, dtype=numbers.dtype).reshape(numbers.shape)

@@ -98,7 +98,7 @@ def respond_cdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
     directions = request.directions if request.antennas > 1 else None
 
     def impulse(device: int, velocity: Tensor) -> Impulse:
-        turned = None if directions is None else torch.tensor([-directions.azimuth_rad[device], 0.0, 0.0], device="cpu")
+        turned = None if directions is None else torch.tensor([-directions.azimuth_rad[device], 0, 0], dtype=torch.float32)
         model = CDL(
             profile,
             request.delay_spread_s,
