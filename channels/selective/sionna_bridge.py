@@ -98,7 +98,7 @@ def respond_cdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
     directions = request.directions if request.antennas > 1 else None
 
     def impulse(device: int, velocity: Tensor) -> Impulse:
-        turned = None if directions is None else torch.tensor([-directions.azimuth_rad[device], 0, 0], dtype=torch.float32)
+        azimuth = 0.0 if directions is None else directions.azimuth_rad[device]
         model = CDL(
             profile,
             request.delay_spread_s,
@@ -106,7 +106,7 @@ def respond_cdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
             ut_array=_array(request, 1),
             bs_array=_array(request, request.antennas),
             direction="uplink",
-            bs_orientation=turned,
+            bs_orientation=torch.tensor([-azimuth, 0.0, 0.0], dtype=torch.float32, device="cpu"),
             ut_velocity=velocity,
             **tables,
             **PLACE,
