@@ -157,7 +157,7 @@ class AntennaSettings(Section):
         "linear", description="where they are: linear (level), rectangular (upright, in rows) or circular (level)"
     )
     rows: Count = Field(1, description="of array = rectangular; they divide the count")
-    spacing_wavelengths: Annotated[float, Field(gt=0, le=10)] = Field(0.5, description="d, between neighbours")
+    spacing_wavelengths: Annotated[float, Field(gt=0, le=10)] = Field(0.5, description="between neighbours")
     angle: Literal["device", "broadside"] = Field(
         "device",
         description="from which a device is seen, by its line of sight and around which its paths scatter: its own "
