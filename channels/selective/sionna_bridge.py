@@ -134,7 +134,8 @@ def respond_scenario(name: Scenario, request: SelectiveRequest) -> SelectiveResp
     tables = _tables(scenario, request.tr38901_version)
     outdoors = torch.zeros((1, 1), dtype=torch.bool, device="cpu")
     level = torch.zeros((1, 1, 3), device="cpu")
-    turned = torch.tensor([[[request.broadside_rad, 0.0, 0.0]]], dtype=torch.float32, device="cpu")
+    bearing = request.broadside_rad if request.antennas > 1 else 0.0  # one antenna sees all directions alike
+    turned = torch.tensor([[[bearing, 0.0, 0.0]]], dtype=torch.float32, device="cpu")
     base = torch.tensor([[[0.0, 0.0, request.base_height_m]]], dtype=torch.float32, device="cpu")
 
     def impulse(device: int, velocity: Tensor) -> Impulse:
