@@ -42,6 +42,7 @@ class Purpose(IntEnum):
     BLOCK_ERRORS = 24
     INITIAL_ROUND = 25
     AUDIT = 26
+    ANGLE = 27
 
 
 class Streams:

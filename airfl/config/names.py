@@ -14,7 +14,7 @@ from airfl.selection import SELECTIONS
 from airfl.tasks.datasets import DATASETS
 from airfl.tasks.models import MODELS
 from airfl.tasks.partition import PARTITIONS
-from channels.antennas import COMBINERS
+from channels.antennas import ARRAYS, COMBINERS, CORRELATIONS
 from channels.digital import ALLOCATIONS, ERROR_MODELS
 from channels.fading import FADING_LAWS
 from channels.fading.variation import VARIATIONS
@@ -42,6 +42,8 @@ FadingName = Annotated[str, *_in_table("fading law", [*FADING_LAWS, "replay", *S
 VariationName = Annotated[str, *_in_table("variation", VARIATIONS)]
 PlacementName = Annotated[str, *_in_table("topology", ["none", *PLACEMENTS])]
 PathLossName = Annotated[str, *_in_table("path loss", PATH_LOSS)]
+ArrayName = Annotated[str, *_in_table("array", ARRAYS)]
+CorrelationName = Annotated[str, *_in_table("spatial correlation", CORRELATIONS)]
 CombinerName = Annotated[str, *_in_table("combiner", COMBINERS)]
 PolicyName = Annotated[str, *_in_table("power policy", POLICIES)]
 AllocationName = Annotated[str, *_in_table("allocation", ALLOCATIONS)]

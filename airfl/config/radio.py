@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from airfl.config.names import (
+    ArrayName,
     CombinerName,
+    CorrelationName,
     FadingName,
     PathLossName,
     PlacementName,
@@ -164,6 +166,34 @@ class AntennaSettings(Section):
 
     count: int = Field(1, ge=1, le=64, description="A")
     combining: CombinerName = Field("max-min", description="how they are combined; with one antenna all are the same")
+    array: ArrayName = Field(
+        "linear", description="where they are: linear (level), rectangular (upright, in rows) or circular (level)"
+    )
+    rows: Count = Field(1, description="of array = rectangular; they divide the count")
+    spacing_wavelengths: Annotated[float, Field(gt=0, le=10)] = Field(0.5, description="between neighbours")
+    angle: Literal["device", "broadside"] = Field(
+        "device",
+        description="from which a device is seen, by its line of sight and around which its paths scatter: its own "
+        "(from its position, or drawn once for the run), or all from the broadside",
+    )
+    sector_deg: Annotated[float, Field(ge=0, le=360)] = Field(
+        120.0, description="azimuths are drawn uniformly within half of it on either side of the broadside"
+    )
+    broadside_deg: Annotated[float, Field(ge=-360, le=360)] = Field(
+        0.0, description="azimuth of the broadside in the cell, from the x axis towards the y axis"
+    )
+    correlation: CorrelationName = Field(
+        "independent", description="of the diffuse part between antennas: independent, exponential or local-scattering"
+    )
+    correlation_coefficient: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.5, description="rho between neighbours, for correlation = exponential"
+    )
+    angular_std_deg: Annotated[float, Field(ge=0, le=180)] = Field(
+        10.0, description="of paths around the device's azimuth, for correlation = local-scattering"
+    )
+    angular_distribution: Literal["gaussian", "uniform"] = Field(
+        "gaussian", description="of paths around the device's azimuth, for correlation = local-scattering"
+    )
 
 
 class PowerSettings(Section):

@@ -16,13 +16,11 @@ LINK = "scheme.link"
 @dataclass(frozen=True)
 class Needs:
     """What a key needs to count: a setting, and the values of that with which it counts; or, in `idle`, those with
-    which it does not, unless the number `but` is above 0, or `or_else` is met. values: of the key, that it is said of,
-    all by default."""
+    which it does not, unless `or_else` is met. values: of the key, that it is said of, all by default."""
 
     owner: str
     counts: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
-    but: str = ""
     or_else: Needs | None = None
     values: tuple[str, ...] = ()
 
@@ -34,8 +32,6 @@ class Needs:
         """The same of settings in another form. value_of: a key's value as text, None where it is not known, and the
         key may count."""
         if self.values and value_of(key) not in self.values:
-            return True
-        if self.but and float(value_of(self.but) or 0):
             return True
         if self.or_else is not None and self.or_else.met_by(value_of, key):
             return True
@@ -49,11 +45,10 @@ class Needs:
 
     def _why(self, keys: Sequence[str], rows: Sequence[Settings]) -> str:
         unmet = [settings for settings in rows if not any(self.met(settings, key) for key in keys)]
-        chosen = dict.fromkeys(_value(settings, self.owner) for settings in unmet)
+        chosen = dict.fromkeys(_value(settings, self.owner).removesuffix(".0") for settings in unmet)
         wanted = f", not {' or '.join(self.counts)}" if self.counts else ""
-        also = f", and {self.but} is 0" if self.but else ""
         other = f", and {self.or_else._why(keys, rows)}" if self.or_else else ""
-        return f"{self.owner} is {', '.join(chosen)}{wanted}{also}{other}"
+        return f"{self.owner} is {', '.join(chosen)}{wanted}{other}"
 
 
 NORMALISED, PHYSICAL = Needs("channel.units", ("normalised",)), Needs("channel.units", ("physical",))
@@ -61,8 +56,8 @@ PLACED, NOT_PLACED = Needs("topology.kind", ("disc", "annulus", "coordinates")),
 ESTIMATED = Needs("csi.estimation", ("ls", "mmse"))
 DRAWN = Needs("channel.fading", idle=("replay",))
 """Of recorded gains nothing is drawn, scaled, or bounded."""
-DRAWN_OR_AGED = Needs("channel.fading", idle=("replay",), but="csi.delay_s")
-AGED, MOVED = Needs("csi.delay_s", idle=("0.0",)), Needs("channel.speed_m_s", idle=("0.0",))
+AGED, MOVED = Needs("csi.delay_s", idle=("0", "0.0")), Needs("channel.speed_m_s", idle=("0", "0.0"))
+DRAWN_OR_AGED = Needs("channel.fading", idle=("replay",), or_else=AGED)
 IN_SIGHT = Needs("channel.fading", ("rician", "fixed"))
 CHARGED = Needs("grid.downlink", ("True",))
 SUPERPOSED = Needs(LINK, ("analog",))
@@ -89,6 +84,17 @@ OF_LINKS = (
     ONE_BY_ONE,
     CHARGED,
 )
+SEVERAL = Needs("antennas.count", idle=("1",))
+DIFFUSE, CORRELATED = Needs("channel.fading", idle=("fixed",)), Needs("antennas.correlation", idle=("independent",))
+SEEN = Needs(
+    "channel.fading",
+    idle=("exponential", "rayleigh", "nakagami", "tapped-line", "tdl-a", "tdl-b", "tdl-c", "replay"),
+    or_else=CORRELATED,
+)
+"""Without a line of sight, independent antennas are all alike wherever they are."""
+FROM_DEVICES = Needs("antennas.angle", ("device",))
+EXPONENTIAL = Needs("antennas.correlation", ("exponential",))
+LOCAL_SCATTERING = Needs("antennas.correlation", ("local-scattering",))
 
 BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.mean_gain": (DRAWN, NOT_PLACED),
@@ -112,6 +118,16 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.noise_figure_db": (PHYSICAL,),
     "channel.temperature_k": (PHYSICAL,),
     "channel.noise": (SUPERPOSED,),
+    "antennas.array": (DRAWN, SEVERAL, SEEN),
+    "antennas.rows": (DRAWN, SEVERAL, SEEN, Needs("antennas.array", ("rectangular",))),
+    "antennas.spacing_wavelengths": (DRAWN, SEVERAL, SEEN),
+    "antennas.angle": (DRAWN, SEVERAL, SEEN),
+    "antennas.sector_deg": (DRAWN, SEVERAL, SEEN, FROM_DEVICES, NOT_PLACED),
+    "antennas.broadside_deg": (DRAWN, SEVERAL, SEEN, FROM_DEVICES, PLACED),
+    "antennas.correlation": (DRAWN, SEVERAL, DIFFUSE),
+    "antennas.correlation_coefficient": (DRAWN, SEVERAL, DIFFUSE, EXPONENTIAL),
+    "antennas.angular_std_deg": (DRAWN, SEVERAL, DIFFUSE, LOCAL_SCATTERING),
+    "antennas.angular_distribution": (DRAWN, SEVERAL, DIFFUSE, LOCAL_SCATTERING),
     "power.max_snr_db": (NORMALISED,),
     "power.tx_power_dbm": (PHYSICAL,),
     "csi.pilots": (ESTIMATED,),

@@ -8,6 +8,7 @@ from airfl.config import Settings
 from airfl.errors import AlignmentError, UserError
 from airfl.memory import machine_bytes
 from airfl.radio.parts import (
+    antenna_array,
     base_height_m,
     csi_parameters,
     fading_law,
@@ -19,11 +20,13 @@ from airfl.radio.parts import (
     path_loss_of,
     policy_parameters,
     settings_of,
+    spatial_correlation,
     statistics_of,
     topology_parameters,
     waveform_of,
 )
 from airfl.selection import SELECTIONS
+from channels.antennas import check_array, check_correlation
 from channels.csi import check_csi
 from channels.fading import FADING_LAWS, flat_parts
 from channels.power import POLICIES, check_policy
@@ -34,6 +37,8 @@ from channels.topology import PATH_LOSS, check_topology
 MEMORY_SHARE = 0.5
 # Measured: a response, its estimate, precoders and what power control makes of them on the way.
 BYTES_A_COEFFICIENT, BYTES_AN_ANTENNA = 180, 24
+# A correlation matrix's square root, complex, in double precision, and its copy.
+BYTES_A_PAIR = 32
 # A delay spread of 1 us over 400 MHz takes 1,400.
 MOST_TAPS = 4096
 
@@ -46,6 +51,7 @@ def check_radio(settings: Settings) -> None:
         check_csi(csi_parameters(settings, grid))
     _check_topology(settings)
     _check_fading(settings)
+    _check_antennas(settings)
     _check_power(settings)
     if settings.grid.waveform:
         _check_waveform(settings)
@@ -62,6 +68,8 @@ def check_size(settings: Settings, entries: int, rows: int, blocks: int) -> None
     subcarriers = 1 if flat else min(grid_of(settings).used_subcarriers, entries)
     each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * settings.antennas.count
     size = rows * blocks * subcarriers * each
+    if settings.antennas.correlation != "independent":
+        size += rows * settings.antennas.count**2 * BYTES_A_PAIR
     memory = machine_bytes()
     if size > MEMORY_SHARE * memory:
         raise UserError(
@@ -150,6 +158,44 @@ def _check_fading(settings: Settings) -> None:
     _check_ageing(settings)
     if channel.bounds == "redraw":
         raise UserError(f'channel.bounds: "redraw" is for flat laws ({", ".join(FADING_LAWS)}); take "clip"')
+
+
+def _check_antennas(settings: Settings) -> None:
+    antennas = settings.antennas
+    with settings_of("antennas.rows" if antennas.array == "rectangular" else "antennas"):
+        check_array(antenna_array(settings))
+        check_correlation(spatial_correlation(settings))
+    if antennas.count == 1:
+        return
+    _check_own_angles(settings)
+    correlated = antennas.correlation != "independent" and antennas.combining != "first"
+    if settings.privacy.csi_error == "quantile" and correlated:
+        raise UserError(
+            'privacy.csi_error: "quantile" is for antennas whose errors are independent (given: antennas.correlation = '
+            f'{antennas.correlation!r}); choose "realised" or "unbounded", or antennas.combining = "first"'
+        )
+
+
+def _check_own_angles(settings: Settings) -> None:
+    """What does not reach a model whose paths have angles of their own."""
+    antennas, fading = settings.antennas, settings.channel.fading
+    model = SELECTIVE_MODELS.get(fading)
+    if model is None or not model.own_angles:
+        return
+    if antennas.correlation != "independent":
+        raise UserError(
+            f"antennas.correlation: the angles of the paths of channel.fading = {fading!r} say how antennas are "
+            f"correlated (given: {antennas.correlation!r}); leave it out, or take a flat law, tapped-line or a tdl"
+        )
+    if antennas.array == "circular":
+        raise UserError(
+            f"antennas.array: channel.fading = {fading!r} takes panels, linear or rectangular (given: 'circular')"
+        )
+    if model.needs_positions and antennas.angle != "device":
+        raise UserError(
+            f"antennas.angle: channel.fading = {fading!r} takes angles from positions (given: {antennas.angle!r}); "
+            'take "device"'
+        )
 
 
 def _check_redraw(settings: Settings) -> None:

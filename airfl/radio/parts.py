@@ -15,6 +15,7 @@ from airfl.config.section import LEAST_SCALE, MOST_SCALE
 from airfl.errors import UserError
 from airfl.selection import Ids
 from airfl.streams import Purpose, Streams
+from channels.antennas import AntennaArray, Directions, SpatialCorrelation
 from channels.csi import IMPAIRMENTS, CsiParameters
 from channels.draws import Draw
 from channels.fading import (
@@ -301,6 +302,35 @@ def base_height_m(settings: Settings) -> float:
     """Of the base station: given, or the path loss model's own, or 10 m."""
     topology = topology_parameters(settings)
     return topology.base_height_m or PATH_LOSS[topology.path_loss].base_height_m or 10.0
+
+
+def antenna_array(settings: Settings) -> AntennaArray:
+    """The receiver's antennas."""
+    antennas = settings.antennas
+    return AntennaArray(antennas.array, antennas.count, antennas.spacing_wavelengths, antennas.rows)
+
+
+def spatial_correlation(settings: Settings) -> SpatialCorrelation:
+    """Of the diffuse part between antennas."""
+    antennas = settings.antennas
+    return SpatialCorrelation(
+        kind=antennas.correlation,
+        coefficient=antennas.correlation_coefficient,
+        angular_std_rad=math.radians(antennas.angular_std_deg),
+        distribution=antennas.angular_distribution,
+    )
+
+
+def directions_of(settings: Settings, streams: Streams, placed: Drop | None) -> Directions:
+    """From which the array sees every device of the run; one and the same for its line of sight and its other paths."""
+    antennas, devices = settings.antennas, settings.run.devices
+    level = np.zeros(devices)
+    if antennas.angle == "broadside":
+        return Directions(level, level)
+    if placed is not None:
+        return Directions(placed.azimuth_rad - math.radians(antennas.broadside_deg), placed.elevation_rad)
+    shares = whole_population(streams, Purpose.ANGLE, devices)(1)[:, 0]
+    return Directions(math.radians(antennas.sector_deg) * (shares - 0.5), level)
 
 
 def impairment_draws(streams: Streams, round_index: int, devices: Ids) -> dict[str, Draw]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 
 from airfl.config import Settings
 from airfl.radio.parts import (
+    antenna_array,
     base_height_m,
     bounds_factor,
     csi_parameters,
+    directions_of,
     fading_law,
     grid_of,
     impairment_draws,
@@ -22,6 +25,7 @@ from airfl.radio.parts import (
     prefix_s,
     replay_of,
     settings_of,
+    spatial_correlation,
     statistics_of,
     topology_parameters,
     waveform_of,
@@ -30,6 +34,7 @@ from airfl.radio.parts import (
 from airfl.selection import Ids
 from airfl.streams import Purpose, Streams
 from airfl.uplinks.uplink import PilotCost
+from channels.antennas import Directions, correlation_roots, steering_turns
 from channels.csi import (
     ChannelState,
     CsiParameters,
@@ -39,7 +44,7 @@ from channels.csi import (
     perfect_knowledge,
     pilots_charged,
 )
-from channels.draws import Draw
+from channels.draws import Complex, Draw, correlate
 from channels.fading import (
     VARIATIONS,
     FadeStatistics,
@@ -79,7 +84,8 @@ class Radio:
     flat fading, None for replayed or selective channels and where K is a device's own; k_factors: K of every device's
     Rician law there, [N]; replay: recorded gains; fades: statistics of the fading as bounded, None where they are not
     known, or not the same for all; scale: mean |h| of flat laws, rms of selective models, before bounds, [N];
-    mean_power: E|h|^2 within the bounds, [N], of Sionna's models before them, as their law is not known.
+    mean_power: E|h|^2 within the bounds, [N], of Sionna's models before them, as their law is not known; directions:
+    from which the antennas see the devices, [N], None of one antenna, to which they are all the same.
     """
 
     settings: Settings
@@ -93,6 +99,7 @@ class Radio:
     fades: FadeStatistics | None
     scale: Array
     mean_power: Array
+    directions: Directions | None = None
 
     @property
     def physical(self) -> bool:
@@ -176,7 +183,11 @@ class Radio:
         state, sight = self._channel(round_index, devices, frame)
         noise = 2 * self.noise_std**2 / self.pilot_energy(element_power)
         knowledge = perfect_knowledge(
-            state, self.mean_power[devices], noise, self._line_of_sight(sight, round_index, devices)
+            state,
+            self.mean_power[devices],
+            noise,
+            self._line_of_sight(sight, round_index, devices),
+            self._spatial_roots(devices),
         )
         parameters = self.csi
         if self.waveform is not None:  # offsets happen in the waveform itself
@@ -242,6 +253,12 @@ class Radio:
         within_s = frame.block_times_s if channel.variation == "jakes" else np.zeros(1)
         times_s = round_index * channel.round_s + within_s
         diffuse = VARIATIONS[channel.variation](fresh, lasting, antennas, self.csi.doppler_hz, times_s)
+        roots, steering = self._spatial_roots(devices), None
+        if roots is not None:
+            diffuse = correlate(roots, diffuse)
+        if self.directions is not None:
+            steering = steering_turns(antenna_array(self.settings), self.directions.take(devices))
+            steering = np.repeat(steering, len(within_s), axis=1)
         diffuse = diffuse.reshape(len(devices), antennas * len(within_s))
         turns = np.zeros((len(devices), 1))
         if self.law is None or self.law.line_of_sight > 0:
@@ -251,6 +268,7 @@ class Radio:
                 turns = np.tile(turns + shifts_hz[:, None] * times_s, antennas)
         if self.law is None:
             assert self.k_factors is not None
+            turns = turns if steering is None else turns + steering
             return rician_parts(self.k_factors[devices], diffuse, turns, np.sqrt(self.mean_power[devices]))
         limits = (0.0, np.inf) if self.physical else (channel.min_gain, channel.max_gain)
         return flat_parts(
@@ -261,7 +279,16 @@ class Radio:
             min_gain=limits[0],
             max_gain=limits[1],
             bounds=channel.bounds,
+            steering=steering,
         )
+
+    def _spatial_roots(self, devices: Ids) -> Complex | None:
+        """Square roots of the diffuse part's correlation between antennas, [devices, antennas, antennas], None where
+        they are independent, or recorded."""
+        correlation = spatial_correlation(self.settings)
+        if self.directions is None or self.replay is not None or correlation.kind == "independent":
+            return None
+        return correlation_roots(antenna_array(self.settings), correlation, self.directions.take(devices))
 
     def _line_of_sight(self, part: NDArray[np.complex128] | None, round_index: int, devices: Ids) -> LineOfSight | None:
         """What ageing asks of the line of sight, where the law has one."""
@@ -318,6 +345,10 @@ class Radio:
             prefix_s=prefix_s(self.grid),
             spacing_hz=self.grid.spacing_hz,
             tr38901_version=channel.tr38901_version,
+            array=antenna_array(self.settings),
+            directions=None if self.directions is None else self.directions.take(devices),
+            broadside_rad=math.radians(self.settings.antennas.broadside_deg),
+            spatial_roots=self._spatial_roots(devices),
         )
         if self.drop is None:
             return request
@@ -368,4 +399,5 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
         fades=statistics_of(settings),
         scale=scale,
         mean_power=mean_power,
+        directions=directions_of(settings, streams, placed) if settings.antennas.count > 1 else None,
     )

@@ -10,7 +10,7 @@ from scipy.special import j0
 
 from channels.csi.knowledge import CsiParameters, Impairment, Knowledge, if_exact
 from channels.csi.state import ChannelEstimate, Response
-from channels.draws import Array, Draw, circular_gaussian
+from channels.draws import Array, Draw, circular_gaussian, correlate
 from channels.frame import Frame
 
 
@@ -18,8 +18,9 @@ def _age(knowledge: Knowledge, parameters: CsiParameters, frame: Frame, draw: Dr
     """h' = e^(j psi) s + rho (h - s) + sqrt(1 - rho^2) sqrt(P_d) w, rho = J0(2 pi f_D delay), w ~ CN(0, 1).
 
     s: what comes by the line of sight, turned by psi = 2 pi f_s delay, f_s its Doppler shift; the rest, of mean power
-    P_d, takes a Gauss-Markov step with the correlation of Jakes' spectrum, w independent of h. rho may be negative.
-    Antennas have independent w. Where the shift is known, the estimate's own part by the line of sight is turned too.
+    P_d, takes a Gauss-Markov step with the correlation of Jakes' spectrum, w independent of h. rho may be negative. w
+    is correlated between antennas as the diffuse part is. Where the shift is known, the estimate's own part by the
+    line of sight is turned too.
     """
     sight = knowledge.line_of_sight
     if sight is None:
@@ -49,7 +50,10 @@ def _age_diffuse(
     diffuse = knowledge.state.response - sight
     rho = ageing_correlation(parameters.doppler_hz, parameters.delay_s)
     spread = (1 - rho**2) * diffuse_power
-    w = _innovation(diffuse, draw) * np.sqrt(spread)[:, None, None, None].astype(diffuse.real.dtype)
+    innovation = _innovation(diffuse, draw)
+    if knowledge.spatial_roots is not None:
+        innovation = correlate(knowledge.spatial_roots, innovation)
+    w = innovation * np.sqrt(spread)[:, None, None, None].astype(diffuse.real.dtype)
     error = knowledge.error_variance
     return replace(
         knowledge,

@@ -65,6 +65,8 @@ class Knowledge:
     subcarriers alike, [devices]; it is in `leakage`: 1 - leakage = (1 - late)(1 - what offsets leak). Where a device
     loads them unlike, `state.spilled` says what leaks.
     line_of_sight: what of the channel comes by it at the time of the estimate, None where nothing is known to.
+    spatial_roots: square roots of the diffuse part's correlation between antennas, [devices, antennas, antennas], None
+    where the antennas are independent.
     """
 
     state: ChannelState
@@ -78,6 +80,7 @@ class Knowledge:
     offsets: Offsets
     late: Array
     line_of_sight: LineOfSight | None = None
+    spatial_roots: Complex | None = None
 
     @property
     def finite(self) -> NDArray[np.bool_]:
@@ -100,6 +103,7 @@ class Knowledge:
             offsets=self.offsets.take(rows),
             late=self.late[rows],
             line_of_sight=self.line_of_sight.take(rows) if self.line_of_sight else None,
+            spatial_roots=None if self.spatial_roots is None else self.spatial_roots[rows],
         )
 
 
@@ -108,13 +112,25 @@ def perfect_knowledge(
     mean_power: NDArray[np.float64],
     pilot_noise_variance: NDArray[np.float64],
     line_of_sight: LineOfSight | None = None,
+    spatial_roots: Complex | None = None,
 ) -> Knowledge:
     """Perfect channel knowledge at both ends (PFELS, section 4.1)."""
     exact, nothing = np.ones(len(state.response)), np.zeros(len(state.response))
     estimate, late = ChannelEstimate(state.response), _late_share(state)
     none = Offsets(late=nothing, carrier=nothing)
     return Knowledge(
-        state, estimate, mean_power, pilot_noise_variance, exact, nothing, late, nothing, none, late, line_of_sight
+        state=state,
+        estimate=estimate,
+        mean_power=mean_power,
+        pilot_noise_variance=pilot_noise_variance,
+        slope=exact,
+        error_variance=nothing,
+        leakage=late,
+        in_phase=nothing,
+        offsets=none,
+        late=late,
+        line_of_sight=line_of_sight,
+        spatial_roots=spatial_roots,
     )
 
 

@@ -33,13 +33,16 @@ def flat_parts(
     min_gain: float,
     max_gain: float,
     bounds: Bounds,
+    steering: Array | None = None,
 ) -> FlatParts:
     """Gains h of flat fading with E|h| = scale before bounds, and what of them comes by the line of sight.
 
     diffuse: CN(0, 1) numbers g, [devices, antennas]; turns: phase of the line of sight over 2 pi, [devices], the same
-    at all antennas of a device, or [devices, antennas]; scale: mean gain, a number or [devices].
+    at all antennas of a device, or [devices, antennas]; scale: mean gain, a number or [devices]; steering: what the
+    direction of a device adds to the phase of its line of sight at each antenna, over 2 pi, [devices, antennas].
     Without line of sight |h| is the law's quantile at 1 - exp(-|g|^2) and the phase that of g; with it h is the sum of
-    both parts, which is the law. A constant law has phase 0.
+    both parts, which is the law. A constant law has phase 0, and that of `steering`. Correlated g have the law at each
+    antenna all the same, and the correlation is that of g.
     bounds: "clip" moves a gain outside [min_gain, max_gain] to the nearer limit and keeps its phase; "redraw" is the
     law conditioned on the interval (what drawing again until inside would give), by inversion, phase kept. The part by
     the line of sight is that before bounds: what these change counts as diffuse.
@@ -48,7 +51,9 @@ def flat_parts(
     means = np.reshape(np.asarray(scale, dtype=np.float64), (-1, 1))
     sight: Complex | None = None
     if law.line_of_sight > 0:
-        sight = np.sqrt(law.line_of_sight) * np.exp(2j * np.pi * (turns if turns.ndim == 2 else turns[:, None]))
+        turned = turns if turns.ndim == 2 else turns[:, None]
+        phases = turned if steering is None else turned + steering
+        sight = np.sqrt(law.line_of_sight) * np.exp(2j * np.pi * phases)
         sums = sight + np.sqrt(1 - law.line_of_sight) * diffuse
         gains, angles = np.sqrt(law.mean_square) * np.abs(sums), np.angle(sums)
         shares = law.cdf(gains) if bounds == "redraw" else gains
@@ -59,7 +64,8 @@ def flat_parts(
         gains = _within(law, gains, shares, means, (min_gain, max_gain))
     gains = np.clip(means * gains, min_gain, max_gain)
     if law.constant:
-        return FlatParts(np.asarray(gains + 0j), np.asarray(gains + 0j))
+        constant = np.asarray(gains * (1 + 0j if steering is None else np.exp(2j * np.pi * steering)))
+        return FlatParts(constant, constant.copy())
     if sight is not None:
         sight = np.asarray(means * np.sqrt(law.mean_square) * sight)
     return FlatParts(np.asarray(gains * np.exp(1j * angles)), sight)

@@ -15,12 +15,12 @@ def _tdl(profile: str, table: int) -> SelectiveModel:
 
 def _cdl(profile: str, table: int) -> SelectiveModel:
     source = f"3GPP TR 38.901, clause 7.7.1, table 7.7.1-{table}"
-    return SelectiveModel(partial(sionna_bridge.respond_cdl, profile), source, True, False, _ROUND_BY_ROUND)
+    return SelectiveModel(partial(sionna_bridge.respond_cdl, profile), source, True, False, _ROUND_BY_ROUND, True)
 
 
 def _scenario(name: sionna_bridge.Scenario) -> SelectiveModel:
     source = f"3GPP TR 38.901, clause 7.5, table 7.5-6, {name}"
-    return SelectiveModel(partial(sionna_bridge.respond_scenario, name), source, True, True, _ROUND_BY_ROUND)
+    return SelectiveModel(partial(sionna_bridge.respond_scenario, name), source, True, True, _ROUND_BY_ROUND, True)
 
 
 SELECTIVE_MODELS: dict[str, SelectiveModel] = {

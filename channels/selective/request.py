@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from channels.draws import Array, Draw
+from channels.antennas.array import AntennaArray, Directions
+from channels.draws import Array, Complex, Draw
 from channels.frame import Frame
 from channels.units import SPEED_OF_LIGHT_M_S
 
@@ -33,14 +34,17 @@ class SelectiveResponse:
 class SelectiveRequest:
     """One round's resource elements, and the radio conditions on them.
 
-    antennas: of the base station; delay_spread_s: rms (umi, uma and rma draw their own); speed_m_s: of every device;
-    taps: L, of the tapped line only; variation: "independent" is a new fade each round, "constant" one fade for the
-    run that stands still, "jakes" one process for the run whose autocorrelation is J0. start_s: when this round
-    starts, from the start of the run; fresh, lasting: uniforms of each device's own stream, of this round and of the
-    run. positions_m: of the devices, [devices, 3], the base station stands at (0, 0, base_height_m); line_of_sight:
-    which devices see it, [devices], None to have TR 38.901's probability decide; both for umi, uma and rma only.
-    prefix_s, spacing_hz: of the OFDM symbols; a path that is later than the prefix is lost in part. tr38901_version: of
-    the models through Sionna.
+    antennas: of the base station; array: where they are, None for a line at half a wavelength; directions: of devices
+    as that array sees them, None for straight ahead; broadside_rad: azimuth of its broadside, where positions say the
+    rest; spatial_roots: square roots of the diffuse part's correlation between antennas, [devices, antennas,
+    antennas], None where the antennas are independent.
+    delay_spread_s: rms (umi, uma and rma draw their own); speed_m_s: of every device; taps: L, of the tapped line only;
+    variation: "independent" is a new fade each round, "constant" one fade for the run that stands still, "jakes" one
+    process for the run whose autocorrelation is J0. start_s: when this round starts, from the start of the run; fresh,
+    lasting: uniforms of each device's own stream, of this round and of the run. positions_m: of the devices, [devices,
+    3], the base station stands at (0, 0, base_height_m); line_of_sight: which devices see it, [devices], None to have
+    TR 38.901's probability decide; both for umi, uma and rma only. prefix_s, spacing_hz: of the OFDM symbols; a path
+    that is later than the prefix is lost in part. tr38901_version: of the models through Sionna.
     """
 
     frame: Frame
@@ -59,6 +63,10 @@ class SelectiveRequest:
     prefix_s: float = math.inf
     spacing_hz: float = 15e3
     tr38901_version: Tr38901Version = "v19.2"
+    array: AntennaArray | None = None
+    directions: Directions | None = None
+    broadside_rad: float = 0.0
+    spatial_roots: Complex | None = None
 
     @property
     def doppler_hz(self) -> float:
@@ -91,7 +99,8 @@ class SelectiveModel:
     """A frequency-selective fading model with E|H|^2 = 1 where all paths are within the cyclic prefix.
 
     respond: request -> H, and what late paths spill. source: where the model is from; needs_sionna: whether it imports
-    Sionna; needs_positions: whether it asks where the devices are; variations: those it offers.
+    Sionna; needs_positions: whether it asks where the devices are; variations: those it offers; own_angles: whether
+    its paths have angles of their own, which say how antennas are correlated.
     """
 
     respond: Callable[[SelectiveRequest], SelectiveResponse]
@@ -99,6 +108,7 @@ class SelectiveModel:
     needs_sionna: bool
     needs_positions: bool
     variations: tuple[Variation, ...]
+    own_angles: bool = False
 
 
 def check(

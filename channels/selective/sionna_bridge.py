@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from channels.antennas.array import AntennaArray, steering_turns
+from channels.draws import Complex
 from channels.selective.late import Late, late_paths, take_late
 from channels.selective.request import SelectiveRequest, SelectiveResponse, Tr38901Version
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 # Of a Sionna that lets nobody choose, which is any before 2.1.
 ONLY_VERSION: Tr38901Version = "v16.1"
+
+LINES_IN_SIGHT = ("D", "E")
+"""Tapped delay lines whose first path is a line of sight and scattered paths."""
 
 Scenario = Literal["UMi", "UMa", "RMa"]
 # (path coefficients, delays) as Sionna's channel models return them, for one device.
@@ -35,35 +40,65 @@ PLACE: dict[str, Any] = {"precision": "single", "device": "cpu"}
 def respond_tdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
     """Tapped delay line A to E (TR 38.901, clause 7.7.2): complex64 [devices, antennas, blocks, subcarriers].
 
-    The antennas' scattered parts are independent; the line of sight of D and E has one phase at all of them.
+    Sionna draws the antennas' scattered parts independently, and gives the line of sight of D and E one phase at all of
+    them; correlation and the phases of a device's direction are put on here.
     """
     _load()
     from sionna.phy.channel.tr38901 import TDL
 
-    model = TDL(
-        profile,
-        request.delay_spread_s,
-        request.carrier_hz,
-        min_speed=_speed_m_s(request),
-        num_rx_ant=request.antennas,
-        **_tables(TDL, request.tr38901_version),
-        **PLACE,
-    )
-    return _respond(request, lambda _device, _velocity: model(1, request.blocks, 1 / request.frame.block_s))
+    def line() -> Any:
+        return TDL(
+            profile,
+            request.delay_spread_s,
+            request.carrier_hz,
+            min_speed=_speed_m_s(request),
+            num_rx_ant=request.antennas,
+            **_tables(TDL, request.tr38901_version),
+            **PLACE,
+        )
+
+    model = line()
+    scattered = _without_line_of_sight(line()) if profile in LINES_IN_SIGHT else None
+    steering, roots = _steering(request), request.spatial_roots
+
+    def impulse(device: int, _velocity: Tensor) -> Impulse:
+        times = (1, request.blocks, 1 / request.frame.block_s)
+        state = model.torch_rng.get_state()
+        a, tau = model(*times)
+        if roots is None and (scattered is None or steering is None):
+            return a, tau
+        diffuse, sight = a, None
+        if scattered is not None:
+            model.torch_rng.set_state(state)
+            diffuse = scattered(*times)[0]
+            sight = a - diffuse
+        if roots is not None:
+            diffuse = _over_antennas("mn,bcndpqt->bcmdpqt", roots[device], diffuse)
+        if sight is not None and steering is not None:
+            sight = _over_antennas("m,bcmdpqt->bcmdpqt", steering[device], sight)
+        return diffuse if sight is None else diffuse + sight, tau
+
+    return _respond(request, impulse)
 
 
 def respond_cdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
-    """Clustered delay line A to E (TR 38.901, clause 7.7.1), uplink, to a horizontal half-wavelength array of
-    vertically polarised omnidirectional antennas: complex64 [devices, antennas, blocks, subcarriers].
+    """Clustered delay line A to E (TR 38.901, clause 7.7.1), uplink, to a panel of vertically polarised
+    omnidirectional antennas: complex64 [devices, antennas, blocks, subcarriers].
 
-    The clusters' angles are the table's, the same for every device; so is the phase of D's and E's line of sight.
+    The clusters' angles are the table's, turned about the vertical by the device's azimuth (clause 7.7.5.1 without its
+    scaling): the table has the line of sight of D and E in the panel's broadside. The phase of that is the same for
+    every device.
     """
     _load()
+    import torch
     from sionna.phy.channel.tr38901 import CDL
 
     tables = _tables(CDL, request.tr38901_version)
 
-    def impulse(_device: int, velocity: Tensor) -> Impulse:
+    directions = request.directions if request.antennas > 1 else None
+
+    def impulse(device: int, velocity: Tensor) -> Impulse:
+        azimuth = 0.0 if directions is None else directions.azimuth_rad[device]
         model = CDL(
             profile,
             request.delay_spread_s,
@@ -71,6 +106,7 @@ def respond_cdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
             ut_array=_array(request, 1),
             bs_array=_array(request, request.antennas),
             direction="uplink",
+            bs_orientation=torch.tensor([-azimuth, 0.0, 0.0], dtype=torch.float32, device="cpu"),
             ut_velocity=velocity,
             **tables,
             **PLACE,
@@ -98,6 +134,8 @@ def respond_scenario(name: Scenario, request: SelectiveRequest) -> SelectiveResp
     tables = _tables(scenario, request.tr38901_version)
     outdoors = torch.zeros((1, 1), dtype=torch.bool, device="cpu")
     level = torch.zeros((1, 1, 3), device="cpu")
+    bearing = request.broadside_rad if request.antennas > 1 else 0.0  # one antenna sees all directions alike
+    turned = torch.tensor([[[bearing, 0.0, 0.0]]], dtype=torch.float32, device="cpu")
     base = torch.tensor([[[0.0, 0.0, request.base_height_m]]], dtype=torch.float32, device="cpu")
 
     def impulse(device: int, velocity: Tensor) -> Impulse:
@@ -117,7 +155,7 @@ def respond_scenario(name: Scenario, request: SelectiveRequest) -> SelectiveResp
             ut_loc=torch.tensor(positions_m[device], dtype=torch.float32, device="cpu").reshape(1, 1, 3),
             bs_loc=base,
             ut_orientations=level,
-            bs_orientations=level,
+            bs_orientations=turned,
             ut_velocities=velocity.reshape(1, 1, 3),
             in_state=outdoors,
             los="random" if line_of_sight is None else bool(line_of_sight[device]),
@@ -211,9 +249,42 @@ def _sionna_generator() -> Iterator[Generator]:
 
 
 def _array(request: SelectiveRequest, antennas: int) -> Any:
+    """A panel with the base station's rows and spacing; of one antenna, which has neither, for a device. Raises
+    ValueError for an array that is no panel, and for a correlation beside that of the paths' angles."""
     from sionna.phy.channel.tr38901 import PanelArray
 
-    return PanelArray(1, antennas, "single", "V", "omni", request.carrier_hz, **PLACE)
+    array = request.array or AntennaArray()
+    if array.kind not in ("linear", "rectangular") or request.spatial_roots is not None:
+        what = "correlated antennas" if request.spatial_roots is not None else f"a {array.kind} array"
+        raise ValueError(f"{what}: models whose paths have angles take linear and rectangular arrays, and nothing else")
+    rows = array.rows if antennas > 1 and array.kind == "rectangular" else 1
+    spacing = {f"element_{way}_spacing": array.spacing_wavelengths for way in ("vertical", "horizontal")}
+    return PanelArray(rows, antennas // rows, "single", "V", "omni", request.carrier_hz, **spacing, **PLACE)
+
+
+def _steering(request: SelectiveRequest) -> Complex | None:
+    """Phase factors of every device's line of sight at the antennas, [devices, antennas]."""
+    if request.directions is None or request.antennas == 1:
+        return None
+    array = request.array or AntennaArray(count=request.antennas)
+    return np.asarray(np.exp(2j * np.pi * steering_turns(array, request.directions)))
+
+
+def _without_line_of_sight(line: Any) -> Any:
+    """The same tapped delay line without its line of sight, for the same random numbers: Sionna only returns the sum,
+    and has no parameter for that power, so the attribute is set, and its property asked whether that is so."""
+    line._los_power = line._los_power * 0
+    if float(line.mean_power_los):
+        raise RuntimeError("this Sionna keeps the line of sight of a tapped delay line elsewhere: take Sionna 2.2")
+    return line
+
+
+def _over_antennas(product: str, factors: Complex, paths: Tensor) -> Tensor:
+    """Factors at the antennas times paths as Sionna has them: [1, receiver, its antennas, transmitter, its antenna,
+    paths, blocks]."""
+    import torch
+
+    return torch.einsum(product, torch.from_numpy(factors.astype(np.complex64)), paths)
 
 
 def _speed_m_s(request: SelectiveRequest) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import diric
 
-from channels.draws import Array, Complex, circular_gaussian
+from channels.draws import Array, Complex, circular_gaussian, correlate
 from channels.selective.late import late_paths, take_late
 from channels.selective.request import SelectiveRequest, SelectiveResponse
 
@@ -41,7 +41,8 @@ def tap_coefficients(request: SelectiveRequest) -> tuple[Complex, Array]:
     """The line in the time domain: a_l(t) at the blocks' starts, and tau_l.
 
     A device's numbers are laid out antenna by antenna, the standing fade before what moves it: fewer antennas see the
-    first of more, and at the time the numbers are drawn for, a moving device has the fade of one that stands.
+    first of more (unless antennas are correlated), and at the time the numbers are drawn for, a moving device has the
+    fade of one that stands.
     Returns ([devices, antennas, blocks, L], [L] in s); a single block where the channel stands still.
     """
     standing = 2 * request.taps
@@ -52,7 +53,8 @@ def tap_coefficients(request: SelectiveRequest) -> tuple[Complex, Array]:
         _antenna(uniforms[:, antenna * whole : antenna * whole + used], request) for antenna in range(request.antennas)
     ]
     delays_s = tap_spacing_s(request.delay_spread_s, request.taps) * np.arange(request.taps, dtype=np.float64)
-    return np.stack(antennas, axis=1) / math.sqrt(request.taps), delays_s
+    taps = np.stack(antennas, axis=1) / math.sqrt(request.taps)
+    return taps if request.spatial_roots is None else correlate(request.spatial_roots, taps), delays_s
 
 
 def respond(request: SelectiveRequest) -> SelectiveResponse:

@@ -63,15 +63,28 @@ class Drop:
     """Devices as they were placed.
 
     positions_m: x, y, z, the base station above the origin, [devices, 3]; distance_m: from antenna to antenna,
-    [devices]; path_loss_db: with shadowing, [devices]; line_of_sight: [devices]; k_factor: K as TR 38.901's table 7.5-6
-    draws it, 0 without line of sight, [devices]; None where the model has no such law.
+    [devices]; path_loss_db: with shadowing, [devices]; line_of_sight: [devices]; base_height_m: of the base station;
+    k_factor: K as TR 38.901's table 7.5-6 draws it, 0 without line of sight, [devices]; None where the model has no
+    such law.
     """
 
     positions_m: Array
     distance_m: Array
     path_loss_db: Array
     line_of_sight: NDArray[np.bool_]
+    base_height_m: float
     k_factor: Array | None = None
+
+    @property
+    def azimuth_rad(self) -> Array:
+        """Of a device as the base station sees it, from the x axis towards the y axis, [devices]."""
+        return np.arctan2(self.positions_m[:, 1], self.positions_m[:, 0])
+
+    @property
+    def elevation_rad(self) -> Array:
+        """Of a device as the base station sees it, below the horizon where it is negative, [devices]."""
+        level_m = np.hypot(self.positions_m[:, 0], self.positions_m[:, 1])
+        return np.arctan2(self.positions_m[:, 2] - self.base_height_m, level_m)
 
     @property
     def amplitude(self) -> Array:
@@ -95,6 +108,7 @@ def drop(parameters: TopologyParameters, draw: Draw) -> Drop:
         path_loss_db=loss_db,
         line_of_sight=line_of_sight,
         k_factor=_k_factor(parameters, uniforms[:, _K_FACTOR], line_of_sight),
+        base_height_m=paths.base_height_m,
     )
 
 

@@ -20,7 +20,7 @@ from airfl.opening import Opening, open_round
 from airfl.selection import SELECTIONS
 from airfl.stages import Batch
 from airfl.uplinks import Link, Reception, Terms
-from channels.antennas import COMBINERS
+from channels.antennas import ARRAYS, COMBINERS, CORRELATIONS
 from channels.csi import IMPAIRMENTS
 from channels.fading import FADING_LAWS, VARIATIONS
 from channels.power import POLICIES
@@ -121,6 +121,14 @@ def other_cases() -> list[Case]:
         *(Case("path loss", name, (rayleigh, *PHYSICAL, f"topology.path_loss={name}")) for name in PATH_LOSS),
         *(Case("impairment", name, (selective,)) for name in IMPAIRMENTS),
         *(Case("combiner", name, (selective, "antennas.count=3", f"antennas.combining={name}")) for name in COMBINERS),
+        *(
+            Case("array", name, ("channel.fading=rician", "antennas.count=3", f"antennas.array={name}"))
+            for name in ARRAYS
+        ),
+        *(
+            Case("correlation", name, (selective, "antennas.count=3", f"antennas.correlation={name}"))
+            for name in CORRELATIONS
+        ),
         *(Case("selection", name, (rayleigh, f"selection.kind={name}")) for name in SELECTIONS),
     ]
 

@@ -162,6 +162,44 @@ BAD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     # Antennas
     "no antenna": (("antennas.count=0",), "antennas.count", ("0", "or equal to 1")),
     "65 antennas": (("antennas.count=65",), "antennas.count", ("65", "64")),
+    "rows that divide nothing": (
+        ("antennas.count=4", "antennas.array=rectangular", "antennas.rows=3"),
+        "antennas.rows",
+        ("3 rows of 4 antennas", "divides"),
+    ),
+    "no spacing": (("antennas.spacing_wavelengths=0.0",), "antennas.spacing_wavelengths", ("0.0", "greater than 0")),
+    "array": (("antennas.array=circle",), "antennas.array", ("circle", "circular, linear, rectangular")),
+    "correlation above 1": (
+        ("antennas.correlation_coefficient=1.1",),
+        "antennas.correlation_coefficient",
+        ("1.1", "less than or equal to 1"),
+    ),
+    "correlated clusters": (
+        ("channel.fading=cdl-a", "antennas.count=2", "antennas.correlation=exponential"),
+        "antennas.correlation",
+        ("'cdl-a'", "'exponential'", "leave it out", "tapped-line"),
+    ),
+    "a circle of clusters": (
+        ("channel.fading=cdl-d", "antennas.count=2", "antennas.array=circular"),
+        "antennas.array",
+        ("'cdl-d'", "'circular'", "linear or rectangular"),
+    ),
+    "a cell from its broadside": (
+        (*DISC, "channel.fading=umi", "antennas.count=2", "antennas.angle=broadside"),
+        "antennas.angle",
+        ("'umi'", "'broadside'", '"device"'),
+    ),
+    "quantile of correlated antennas": (
+        (
+            "channel.fading=rayleigh",
+            "privacy.csi_error=quantile",
+            "csi.estimation=mmse",
+            "antennas.count=2",
+            "antennas.correlation=exponential",
+        ),
+        "privacy.csi_error",
+        ("'exponential'", '"realised"', '"first"'),
+    ),
     # Power
     "a threshold for pfels": (("power.threshold=0.1",), "power", ("'pfels'", "threshold", "truncated-inversion")),
     "participation for pfels": (

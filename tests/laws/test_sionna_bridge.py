@@ -16,6 +16,7 @@ from scipy import special
 from airfl.building import build_cell
 from airfl.errors import UserError
 from airfl.streams import Purpose, Streams
+from channels.antennas import AntennaArray, Directions
 from channels.frame import Frame
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest
 from channels.selective.sionna_bridge import device_seeds, device_velocities_m_s
@@ -69,10 +70,12 @@ def sionnas_own(name: str, asked: SelectiveRequest, device: int, velocity: NDArr
     from sionna.phy import config
     from sionna.phy.channel import cir_to_ofdm_channel, tr38901
 
-    def array(antennas: int) -> Any:
+    def array(antennas: int, rows: int = 1, spacing: float = 0.5) -> Any:
         return tr38901.PanelArray(
-            num_rows_per_panel=1,
-            num_cols_per_panel=antennas,
+            num_rows_per_panel=rows,
+            num_cols_per_panel=antennas // rows,
+            element_vertical_spacing=spacing,
+            element_horizontal_spacing=spacing,
             polarization="single",
             polarization_type="V",
             antenna_pattern="omni",
@@ -83,7 +86,9 @@ def sionnas_own(name: str, asked: SelectiveRequest, device: int, velocity: NDArr
     place = {**PLACE, "spec_version": asked.tr38901_version[1:]}
     blocks, rate_hz = asked.frame.blocks, 1 / asked.frame.block_s
     family, profile = (name[:3], name[-1].upper())
-    arrays = {"ut_array": array(1), "bs_array": array(asked.antennas), "direction": "uplink"}
+    panel = (asked.array.rows, asked.array.spacing_wavelengths) if asked.array else ()
+    arrays = {"ut_array": array(1), "bs_array": array(asked.antennas, *panel), "direction": "uplink"}
+    turned = 0.0 if asked.directions is None else -asked.directions.azimuth_rad[device]
     with torch.random.fork_rng(devices=[]):
         config.seed = device_seeds(asked)[device]
         if family == "tdl":
@@ -100,7 +105,10 @@ def sionnas_own(name: str, asked: SelectiveRequest, device: int, velocity: NDArr
         elif family == "cdl":
             spread_s = asked.delay_spread_s
             moving = torch.tensor(velocity, dtype=torch.float32)
-            model = tr38901.CDL(profile, spread_s, CARRIER_HZ, **arrays, ut_velocity=moving, **place)
+            bearing = torch.tensor([turned, 0.0, 0.0], dtype=torch.float32)
+            model = tr38901.CDL(
+                profile, spread_s, CARRIER_HZ, **arrays, bs_orientation=bearing, ut_velocity=moving, **place
+            )
             a, tau = model(batch_size=1, num_time_steps=blocks, sampling_frequency=rate_hz)
         else:
             urban = {"umi": tr38901.UMi, "uma": tr38901.UMa, "rma": tr38901.RMa}[name]
@@ -110,7 +118,7 @@ def sionnas_own(name: str, asked: SelectiveRequest, device: int, velocity: NDArr
                 torch.tensor(asked.positions_m[None, device : device + 1], dtype=torch.float32),
                 torch.tensor([[[0.0, 0.0, asked.base_height_m]]]),
                 torch.zeros(1, 1, 3),
-                torch.zeros(1, 1, 3),
+                torch.tensor([[[asked.broadside_rad, 0.0, 0.0]]], dtype=torch.float32),
                 torch.tensor(velocity, dtype=torch.float32)[None, None],
                 torch.zeros(1, 1, dtype=torch.bool),
                 **({"in_car": torch.zeros(1, 1, dtype=torch.bool)} if name == "rma" else {}),
@@ -141,6 +149,69 @@ def test_tables_are_those_of_the_version_that_is_asked_for(name: str, version: s
     asked = request(1, tr38901_version=version)
     velocity = device_velocities_m_s(asked)[0]
     np.testing.assert_array_equal(respond(name, asked)[0], sionnas_own(name, asked, 0, velocity))
+
+
+@pytest.mark.parametrize("name", ["cdl-b", "cdl-e", "umi", "rma"])
+def test_panels_are_those_that_are_asked_for(name: str) -> None:
+    """Two rows of two at 0.8 wavelengths, each device's azimuth (cdl) or the broadside (cells) turned: bit for bit."""
+    towards = Directions(np.array([0.5, -0.7]), np.zeros(2))
+    asked = request(2, array=AntennaArray("rectangular", 4, 0.8, rows=2), directions=towards, broadside_rad=0.9)
+    response, plain = respond(name, asked), respond(name, request(2))
+    for device, velocity in enumerate(device_velocities_m_s(asked)):
+        np.testing.assert_array_equal(response[device], sionnas_own(name, asked, device, velocity))
+    assert np.abs(response - plain).min() > 0
+    with pytest.raises(ValueError, match="a circular array"):
+        respond(name, request(2, array=AntennaArray("circular", 4)))
+    with pytest.raises(ValueError, match="correlated antennas"):
+        respond(name, request(2, spatial_roots=np.zeros((2, 4, 4), complex)))
+
+
+def test_a_clustered_line_of_sight_comes_from_the_device_s_azimuth() -> None:
+    """CDL-E, whose line of sight has 98% of the power, 9.7 degrees below the horizon at the base station, as its table
+    has it; other paths turn the phase between neighbours by less than 0.1 rad in the mean of 100 devices each."""
+    for azimuth in (-0.9, 0.3):
+        towards = Directions(np.full(100, azimuth), np.zeros(100))
+        response = respond("cdl-e", request(100, frame=frame(1, 1), directions=towards))[:, :, 0, 0].astype(complex)
+        turn = np.angle((response[:, 1:] * response[:, :-1].conj()).sum())
+        assert abs(turn - np.pi * np.sin(azimuth) * np.cos(np.radians(9.7))) < 0.1
+
+
+@pytest.mark.parametrize("name", ["tdl-c", "tdl-d", "tdl-e"])
+def test_tapped_delay_lines_at_correlated_antennas(name: str) -> None:
+    """E[H_m H_n^*] on any subcarrier is P a_m a_n^* + (1 - P) R_mn, P the profile's power in the line of sight, a the
+    steering vector, R = 0.7^|m - n| at broadside, from another direction than a so that they are told apart; n = 600
+    devices, within 5 standard errors."""
+    n, azimuth = 600, 0.5
+    correlation = 0.7 ** np.abs(np.subtract.outer(np.arange(3), np.arange(3)))
+    values, vectors = np.linalg.eigh(correlation)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    asked = request(
+        n,
+        frame=frame(2, 1),
+        antennas=3,
+        array=AntennaArray("linear", 3, 0.6),
+        directions=Directions(np.full(n, azimuth), np.zeros(n)),
+        spatial_roots=np.tile(root + 0j, (n, 1, 1)),
+    )
+    response = respond(name, asked)[:, :, 0].astype(complex)
+    steering = np.exp(2j * np.pi * 0.6 * np.arange(3) * np.sin(azimuth))
+    share = line_of_sight_share(name)
+    expected = share * np.outer(steering, steering.conj()) + (1 - share) * correlation
+    for subcarrier in range(2):
+        products = response[:, :, None, subcarrier] * response[:, None, :, subcarrier].conj()
+        errors = np.maximum(products.std(axis=0) / np.sqrt(n), 1e-6)
+        assert (np.abs(products.mean(axis=0) - expected) < 5 * errors).all()
+    alone = respond(name, dataclasses.replace(asked, spatial_roots=None, directions=None))[:, :, 0].astype(complex)
+    # The same fades: only what is between the antennas is another.
+    np.testing.assert_allclose((np.abs(response) ** 2).mean(), (np.abs(alone) ** 2).mean(), rtol=0.1)
+
+
+def line_of_sight_share(name: str) -> float:
+    """Of the power, by Sionna's own object of the profile; 0 where there is none."""
+    from sionna.phy.channel.tr38901 import TDL
+
+    model = TDL(name[-1].upper(), 100e-9, CARRIER_HZ, **PLACE)
+    return float(model.mean_power_los) if name[-1] in "de" else 0.0
 
 
 def rms_delay_s(response: NDArray[np.complex64], spacing_hz: float) -> NDArray[np.float64]:

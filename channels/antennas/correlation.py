@@ -1,0 +1,137 @@
+"""How the diffuse part of a channel is correlated between antennas. A model is a line in a table."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from channels.antennas.array import AntennaArray, Directions, steering_turns
+from channels.draws import Array, Complex
+
+# Standard deviations beyond which a normal law has less than 1e-18 of its weight, and its transform less than 1e-17 of
+# its value.
+_REACH = 9.0
+# Of Gauss and Legendre's rule over a piece on which a phase turns by at most 16 rad: exact to rounding.
+_POINTS, _PIECE_RAD = 24, 16.0
+
+
+@dataclass(frozen=True)
+class SpatialCorrelation:
+    """kind: see `CORRELATIONS`; coefficient: rho between neighbours, of "exponential"; angular_std_rad: angular
+    standard deviation around the device's azimuth, and the law of the deviation, of "local-scattering"."""
+
+    kind: str = "independent"
+    coefficient: float = 0.5
+    angular_std_rad: float = math.radians(10)
+    distribution: Literal["gaussian", "uniform"] = "gaussian"
+
+
+def check_correlation(correlation: SpatialCorrelation) -> None:
+    """Raises ValueError for parameters that no channel has."""
+    if correlation.kind not in CORRELATIONS:
+        raise ValueError(f'a spatial correlation "{correlation.kind}": known are {", ".join(CORRELATIONS)}')
+    if not 0 <= correlation.coefficient <= 1:
+        raise ValueError(f"a correlation coefficient of {correlation.coefficient:g}: give one from 0 to 1")
+    if not 0 <= correlation.angular_std_rad <= math.pi:
+        raise ValueError(
+            f"an angular standard deviation of {math.degrees(correlation.angular_std_rad):g} degrees: give one from 0 "
+            "to 180"
+        )
+    if correlation.distribution not in ("gaussian", "uniform"):
+        raise ValueError(f"angles distributed as {correlation.distribution!r}: gaussian and uniform are known")
+
+
+def correlation_matrices(array: AntennaArray, correlation: SpatialCorrelation, directions: Directions) -> Complex:
+    """R = E[h h^H] of diffuse parts of unit power, [devices, antennas, antennas]."""
+    return _of_each(_matrix, array, correlation, directions)
+
+
+def correlation_roots(array: AntennaArray, correlation: SpatialCorrelation, directions: Directions) -> Complex:
+    """The Hermitian square roots of `correlation_matrices`: times independent CN(0, 1) numbers they have these."""
+    return _of_each(_root, array, correlation, directions)
+
+
+def _of_each(
+    found: Callable[[AntennaArray, SpatialCorrelation, float, float], Complex],
+    array: AntennaArray,
+    correlation: SpatialCorrelation,
+    directions: Directions,
+) -> Complex:
+    matrices = np.empty((len(directions.azimuth_rad), array.count, array.count), dtype=np.complex128)
+    for device, (azimuth, elevation) in enumerate(zip(directions.azimuth_rad, directions.elevation_rad, strict=True)):
+        matrices[device] = found(array, correlation, float(azimuth), float(elevation))
+    return matrices
+
+
+def _matrix(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, elevation: float) -> Complex:
+    return CORRELATIONS[correlation.kind](array, correlation, azimuth, elevation)
+
+
+@functools.lru_cache(maxsize=256)  # a device's is asked for in every round
+def _root(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, elevation: float) -> Complex:
+    values, vectors = np.linalg.eigh(_matrix(array, correlation, azimuth, elevation))
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.conj().T
+    root.flags.writeable = False
+    return np.asarray(root)
+
+
+def _steering(array: AntennaArray, azimuths: Array, elevation: float) -> Complex:
+    turns = steering_turns(array, Directions(azimuths, np.full(len(azimuths), elevation)))
+    return np.asarray(np.exp(2j * np.pi * turns))
+
+
+def _independent(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, elevation: float) -> Complex:
+    return np.eye(array.count, dtype=np.complex128)
+
+
+def _exponential(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, elevation: float) -> Complex:
+    """R_mn = rho^(distance/spacing) a_m a_n^*, a the steering vector: on a line r^|m - n| below the diagonal, r = rho
+    e^(j 2 pi d sin(azimuth)) (Loyka 2001). Decay with distance is positive definite in the plane and in space too."""
+    positions = array.positions
+    apart = np.linalg.norm(positions[:, None] - positions[None], axis=2) / array.spacing_wavelengths
+    steering = _steering(array, np.array([azimuth]), elevation)[0]
+    # Rounded, so that 0^0 is there for one antenna with itself alone, and whole distances are powers of whole numbers.
+    return np.asarray(correlation.coefficient ** np.round(apart, 12) * np.outer(steering, steering.conj()))
+
+
+def _local_scattering(
+    array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, elevation: float
+) -> Complex:
+    """R_mn = E[a_m a_n^*] over the azimuth, which deviates from the device's (Bjornson, Hoydis, Sanguinetti 2017, eq.
+    2.23, on a line): the integral, by a sum that is exact to rounding, at any angular standard deviation."""
+    positions = array.positions
+    aperture = float(np.linalg.norm(positions[:, None] - positions[None], axis=2).max())
+    deviations, weights = _quadrature(correlation, 2 * np.pi * aperture)
+    steering = _steering(array, azimuth + deviations, elevation)
+    return np.asarray((weights[:, None] * steering).T @ steering.conj())
+
+
+def _quadrature(correlation: SpatialCorrelation, depth_rad: float) -> tuple[Array, Array]:
+    """Deviations and weights of sum 1 for functions like e^(j z sin), z up to the depth: their Fourier coefficients, of
+    Bessel functions J_k(z), vanish a little above k = z."""
+    std, band = correlation.angular_std_rad, depth_rad + 10 * depth_rad ** (1 / 3) + 10
+    if std == 0:
+        return np.zeros(1), np.ones(1)
+    if correlation.distribution == "gaussian":  # by equal steps, whose error is the spectrum beyond 2 pi/step
+        steps = math.ceil(_REACH * std * (band + _REACH / std) / (2 * np.pi))
+        deviations = _REACH * std * np.arange(-steps, steps + 1) / steps
+        weights = np.exp(-((deviations / std) ** 2) / 2)
+        return deviations, np.asarray(weights / weights.sum())
+    pieces = math.ceil(2 * math.sqrt(3) * std * band / _PIECE_RAD)
+    points, weights = np.polynomial.legendre.leggauss(_POINTS)
+    middles = (2 * np.arange(pieces) + 1 - pieces) / pieces
+    deviations = math.sqrt(3) * std * (middles[:, None] + points / pieces)
+    return deviations.ravel(), np.tile(weights, pieces) / (2 * pieces)
+
+
+CORRELATIONS: dict[str, Callable[[AntennaArray, SpatialCorrelation, float, float], Complex]] = {
+    "independent": _independent,
+    "exponential": _exponential,
+    "local-scattering": _local_scattering,
+}
+"""(array, parameters, azimuth and elevation of the device in rad) -> R, [antennas, antennas]."""
