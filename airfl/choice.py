@@ -115,17 +115,23 @@ def check_energy_budget(cell: Cell) -> None:
 
 def gains(knowledge: Knowledge) -> Array:
     """|hhat|, root mean square over antennas and elements, [devices]."""
+    return np.asarray(np.sqrt(_power(knowledge).mean(axis=(1, 2))))
+
+
+def _power(knowledge: Knowledge) -> Array:
+    """|hhat|^2, the mean over antennas, [devices, blocks, subcarriers]."""
     response = knowledge.estimate.response
-    power = response.real.astype(np.float64) ** 2 + response.imag.astype(np.float64) ** 2
-    return np.asarray(np.sqrt(power.mean(axis=(1, 2, 3))))
+    return np.asarray((response.real.astype(np.float64) ** 2 + response.imag.astype(np.float64) ** 2).mean(axis=1))
 
 
 def rates(cell: Cell, devices: Ids, knowledge: Knowledge) -> Array:
-    """log2(1 + SINR) of a device at its power limit, bit/s/Hz, [devices]. Against it are the noise N_0 = 2 sigma_0^2 of
-    a complex element, other cells, and what the device leaks itself, of which a measured SINR tells."""
+    """The mean of log2(1 + SINR) over a device's elements at its power limit, bit/s/Hz, [devices]. Against it are the
+    noise N_0 = 2 sigma_0^2 of a complex element, other cells, and what the device leaks itself, of which a measured
+    SINR tells: as much on every element."""
     over_noise_db = cell.settings.channel.interference_to_noise_db
     disturbance = 2 * disturbance_energy(cell.radio.noise_std, over_noise_db)
     # What paths beyond the prefix leak is lost to the estimate, and heard all the same.
-    received = gains(knowledge) ** 2 * cell.element_power[devices] / (1 - knowledge.late)
-    leakage = knowledge.leakage
-    return np.asarray(np.log2(1 + received * (1 - leakage) / (disturbance + received * leakage)))
+    received = _power(knowledge) * (cell.element_power[devices] / (1 - knowledge.late))[:, None, None]
+    leakage = knowledge.leakage[:, None, None]
+    leaked = received.mean(axis=(1, 2), keepdims=True) * leakage
+    return np.asarray(np.log2(1 + received * (1 - leakage) / (disturbance + leaked)).mean(axis=(1, 2)))

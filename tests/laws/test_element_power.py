@@ -195,7 +195,8 @@ def test_the_rate_that_selection_remembers(units: str, packing: str) -> None:
 )
 def test_the_rate_of_selection_is_at_the_sinr(units: str, disturbance: tuple[str, ...]) -> None:
     """log2(1 + S/(N_0 (1 + I) + L)) with S what is left on a device's own elements and L the rest of what is received
-    of it: offsets take the share 1 - |h'/h|^2 of all, and late paths come on top of |h|^2. Of three rounds."""
+    of it: offsets take the share 1 - |h'/h|^2 of all, and late paths come on top of |h|^2; the mean of the rates of all
+    elements. Of three rounds."""
     gain = 0.5 if units == "normalised" else 1e-6
     chosen = ("selection.kind=proportional-fair", "selection.window=1", "run.selected=3")
     cell = cell_of(units, "real", *chosen, *disturbance, gain=gain)
@@ -205,8 +206,9 @@ def test_the_rate_of_selection_is_at_the_sinr(units: str, disturbance: tuple[str
         true, known = (np.abs(one.response) ** 2 for one in (opening.channel, opening.estimate))
         spilled = 0.0 if opening.channel.spilled is None else opening.channel.spilled.mean(axis=(1, 2))
         heard = known.mean(axis=(1, 2, 3)) + spilled
-        kept = known.mean(axis=(1, 2, 3)) * (true / known).mean(axis=(1, 2, 3))
+        kept = known[:, 0] * (true / known).mean(axis=(1, 2, 3))[:, None, None]
         energy, noise = element_energy(units, "real"), complex_noise(units) * (1 + more)
-        rate = np.log2(1 + kept * energy / (noise + (heard - kept) * energy))
+        leaked = (heard - kept.mean(axis=(1, 2)))[:, None, None]
+        rate = np.log2(1 + kept * energy / (noise + leaked * energy)).mean(axis=(1, 2))
         assert opening.memory.mean_rate is not None
         np.testing.assert_allclose(opening.memory.mean_rate[opening.devices], rate, rtol=1e-5)
