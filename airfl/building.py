@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.cell import Cell, spread_over
+from airfl.cell import Cell, entries_sharing_power
 from airfl.choice import check_energy_budget
 from airfl.config import Settings
 from airfl.errors import AlignmentError, UserError
@@ -69,7 +69,7 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
         recipe=recipe,
         bound=bound,
         frame=frame,
-        power_limits=radio.power_limits(dimension, spread_over(settings, link, dimension, bound)),
+        power_limits=radio.power_limits(dimension, entries_sharing_power(settings, link, dimension, bound)),
         weights=weights,
         samples=samples,
         statement=_statement(settings, recipe, bound, link),

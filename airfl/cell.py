@@ -103,8 +103,8 @@ class Cell:
         twice that where two entries of an analog link share it."""
         if not self.radio.physical and self.link != "analog":
             return self.power_limits / self.dimension
-        spread = spread_over(self.settings, self.link, self.dimension, self.bound)
-        return self.power_limits / (self.radio.grid.elements_for(spread) * self.dimension / spread)
+        sharing = entries_sharing_power(self.settings, self.link, self.dimension, self.bound)
+        return self.power_limits / (self.radio.grid.elements_for(sharing) * self.dimension / sharing)
 
     @cached_property
     def largest_weight(self) -> float:
@@ -117,9 +117,9 @@ class Cell:
         return round_costs(self)
 
 
-def spread_over(settings: Settings, link: LinkKind, dimension: int, bound: MessageBound) -> int:
-    """Entries whose resource elements have a device's power between them, where they are fewer than the used
-    subcarriers: of a whole update, or of the message itself."""
+def entries_sharing_power(settings: Settings, link: LinkKind, dimension: int, bound: MessageBound) -> int:
+    """Entries whose resource elements share a device's transmit power, where they are fewer than the used subcarriers:
+    those of the message under power.spread = "message" on an analog link, else d."""
     return bound.entries if link == "analog" and settings.power.spread == "message" else dimension
 
 

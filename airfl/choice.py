@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from airfl.errors import UserError
 from airfl.finite import check_channel
 from airfl.radio import policy_parameters
+from airfl.radio.parts import link_noise_std_of
 from airfl.selection import SELECTIONS, Candidates, Ids, Limits, Memory, select
 from airfl.streams import Purpose
-from channels.csi import Knowledge
+from channels.csi import Knowledge, received_power
 from channels.noise import disturbance_energy
 
 if TYPE_CHECKING:
@@ -115,23 +116,19 @@ def check_energy_budget(cell: Cell) -> None:
 
 def gains(knowledge: Knowledge) -> Array:
     """|hhat|, root mean square over antennas and elements, [devices]."""
-    return np.asarray(np.sqrt(_power(knowledge).mean(axis=(1, 2))))
-
-
-def _power(knowledge: Knowledge) -> Array:
-    """|hhat|^2, the mean over antennas, [devices, blocks, subcarriers]."""
     response = knowledge.estimate.response
-    return np.asarray((response.real.astype(np.float64) ** 2 + response.imag.astype(np.float64) ** 2).mean(axis=1))
+    return np.asarray(np.sqrt(received_power(response).mean(axis=(1, 2)) / response.shape[1]))
 
 
 def rates(cell: Cell, devices: Ids, knowledge: Knowledge) -> Array:
-    """The mean of log2(1 + SINR) over a device's elements at its power limit, bit/s/Hz, [devices]. Against it are the
-    noise N_0 = 2 sigma_0^2 of a complex element, other cells, and what the device leaks itself, of which a measured
-    SINR tells: as much on every element."""
-    over_noise_db = cell.settings.channel.interference_to_noise_db
-    disturbance = 2 * disturbance_energy(cell.radio.noise_std, over_noise_db)
+    """The mean of log2(1 + SINR) over a device's elements at its power limit, bit/s/Hz, [devices], antennas combined
+    by their maximum ratio. Against it are the noise N_0 = 2 sigma_0^2 of a complex element, other cells, and what the
+    device leaks itself, of which a measured SINR tells: as much on every element."""
+    noise_std, over_noise_db = link_noise_std_of(cell.settings), cell.settings.channel.interference_to_noise_db
+    disturbance = disturbance_energy(noise_std, over_noise_db)
     # What paths beyond the prefix leak is lost to the estimate, and heard all the same.
-    received = _power(knowledge) * (cell.element_power[devices] / (1 - knowledge.late))[:, None, None]
+    energy = cell.element_power[devices] / (1 - knowledge.late)
+    received = received_power(knowledge.estimate.response) * energy[:, None, None]
     leakage = knowledge.leakage[:, None, None]
     leaked = received.mean(axis=(1, 2), keepdims=True) * leakage
     return np.asarray(np.log2(1 + received * (1 - leakage) / (disturbance + leaked)).mean(axis=(1, 2)))

@@ -11,7 +11,7 @@ from airfl.radio.parts import link_noise_std_of
 from airfl.uplinks.orthogonal import power_gains, spilled_gains
 from channels.broadcast import Broadcast, broadcast_cost, downlink_bits
 from channels.csi import Knowledge
-from channels.digital.alone import rates_alone
+from channels.digital.sequential import single_user_rates
 from channels.noise import disturbance_energy
 from channels.units import db_to_linear, subcarrier_power_w
 
@@ -35,7 +35,7 @@ def broadcast(settings: Settings, radio: Radio, dimension: int, knowledge: Knowl
         link_noise_std_of(settings), settings.channel.interference_to_noise_db
     )
     spilled = spilled_gains(knowledge.state)
-    rates = rates_alone(
+    rates = single_user_rates(
         power_gains(response[:, :1]) * over_noise,  # one beam for everybody: no array gain is counted
         radio.grid.used_subcarriers,
         knowledge.offsets,

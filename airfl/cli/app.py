@@ -104,7 +104,8 @@ def show(text: str) -> None:
 
 
 def say_without_effect(overrides: Sequence[str] | None, rows: Sequence[Settings]) -> None:
-    """A line for each override that changes nothing, and for each mean gain that bounds move far."""
+    """A line for each setting, overridden or from a file, that has no effect, and for each mean gain that bounds move
+    far."""
     from airfl.config.without_effect import without_effect
     from airfl.radio import cut_by_bounds
 

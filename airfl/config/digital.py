@@ -31,7 +31,7 @@ class DigitalSettings(Section):
         "same power on an element as over the whole band",
     )
     deadline_s: MaybeInfinite = Field(
-        float("inf"), gt=0, description="of the uplink: who is not through by then is not heard"
+        float("inf"), gt=0, description="of the uplink, the ideal one too: who is not through by then is not heard"
     )
     secure_aggregation: Literal["assumed", "counted", "off"] = Field(
         "assumed",

@@ -129,7 +129,9 @@ class TopologySettings(Section):
     )
     exponent: Scale = Field(3.0, description="of log-distance")
     reference_loss_db: Decibels | None = Field(None, description="of log-distance, at 1 m; default free space")
-    los: Literal["probability", "los", "nlos"] = Field("probability", description="line of sight, of each device")
+    los: Literal["probability", "los", "nlos"] = Field(
+        "probability", description="line of sight: drawn for each device by the path loss model, or set for all"
+    )
     shadowing_std_db: Spread | None = Field(None, description="log-normal; default the model's own")
     shadowing_correlation_m: ScaleOrZero | None = Field(
         None,
@@ -173,8 +175,8 @@ class AntennaSettings(Section):
     spacing_wavelengths: Annotated[float, Field(gt=0, le=10)] = Field(0.5, description="between neighbours")
     angle: Literal["device", "broadside"] = Field(
         "device",
-        description="from which a device is seen, by its line of sight and around which its paths scatter: its own "
-        "(from its position, or drawn once for the run), or all from the broadside",
+        description="direction of a device's line of sight, and of the paths that scatter around it: device = its own, "
+        "from its position or drawn once for the run; broadside = straight ahead for all",
     )
     sector_deg: Annotated[float, Field(ge=0, le=360)] = Field(
         120.0, description="azimuths are drawn uniformly within half of it on either side of the broadside"
@@ -208,8 +210,8 @@ class PowerSettings(Section):
     spacing: Literal["linear", "db"] = Field("linear", description="[low, high] is uniform in the ratio, or in dB")
     spread: Literal["band", "message"] = Field(
         "band",
-        description="in physical units, where an analog message has fewer resource elements than the band has used "
-        "subcarriers: an element has its share of the band's power all the same, or the message has all of the power",
+        description="in physical units, for analog messages with fewer resource elements than used subcarriers: band = "
+        "each element has 1/K of the power; message = the message's elements share all of it",
     )
     limit: Literal["round_energy", "transmit_power"] = Field(
         "round_energy",

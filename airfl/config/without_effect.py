@@ -16,7 +16,8 @@ LINK = "scheme.link"
 @dataclass(frozen=True)
 class Needs:
     """What a key needs to count: a setting, and the values of that with which it counts; or, in `idle`, those with
-    which it does not, unless `or_else` is met. values: of the key, that it is said of, all by default."""
+    which it does not, unless `or_else` is met. values: the need is there only where the key has one of these
+    values; empty for any."""
 
     owner: str
     counts: tuple[str, ...] = ()
@@ -63,30 +64,30 @@ CHARGED = Needs("grid.downlink", ("True",))
 SUPERPOSED = Needs(LINK, ("analog",))
 """Messages are added up in the air, with phases, amplitudes and noise of their own."""
 SUPERPOSED_OR_CHARGED = Needs(LINK, ("analog",), or_else=CHARGED)
-BY_ITS_GAIN = Needs(LINK, ("analog", "digital"), or_else=CHARGED)
+AMPLITUDE_OR_RATE = Needs(LINK, ("analog", "digital"), or_else=CHARGED)
 """What is known of a gain sets an amplitude, or a rate that the true one may not carry."""
-SPENT = Needs(LINK, ("analog",), or_else=Needs("selection.kind", ("energy-budget",)))
-IN_TIME = Needs(LINK, ("analog",), or_else=Needs("channel.fading", tuple(SELECTIVE_MODELS)))
+ANALOG_OR_ENERGY_BUDGET = Needs(LINK, ("analog",), or_else=Needs("selection.kind", ("energy-budget",)))
+WAVEFORM_MATTERS = Needs(LINK, ("analog",), or_else=Needs("channel.fading", tuple(SELECTIVE_MODELS)))
 """Of a waveform other links have the taps of a selective channel."""
 NOT_ALL_HEARD = Needs(LINK, ("analog", "digital"), or_else=Needs("digital.deadline_s", idle=("inf",)))
 """The ideal link loses who is not through by a deadline, and nobody else."""
 TRUNCATED = Needs(LINK, ("analog",), values=("expected",))
-IN_BITS, ONE_BY_ONE = Needs(LINK, ("digital",)), Needs(LINK, ("digital", "ideal"))
+DIGITAL, DIGITAL_OR_IDEAL = Needs(LINK, ("digital",)), Needs(LINK, ("digital", "ideal"))
 OF_LINKS = (
     SUPERPOSED,
     SUPERPOSED_OR_CHARGED,
-    BY_ITS_GAIN,
-    SPENT,
-    IN_TIME,
+    AMPLITUDE_OR_RATE,
+    ANALOG_OR_ENERGY_BUDGET,
+    WAVEFORM_MATTERS,
     NOT_ALL_HEARD,
     TRUNCATED,
-    IN_BITS,
-    ONE_BY_ONE,
+    DIGITAL,
+    DIGITAL_OR_IDEAL,
     CHARGED,
 )
 SEVERAL = Needs("antennas.count", idle=("1",))
 DIFFUSE, CORRELATED = Needs("channel.fading", idle=("fixed",)), Needs("antennas.correlation", idle=("independent",))
-SEEN = Needs(
+ARRAY_MATTERS = Needs(
     "channel.fading",
     idle=("exponential", "rayleigh", "nakagami", "tapped-line", "tdl-a", "tdl-b", "tdl-c", "replay"),
     or_else=CORRELATED,
@@ -118,12 +119,12 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.noise_figure_db": (PHYSICAL,),
     "channel.temperature_k": (PHYSICAL,),
     "channel.noise": (SUPERPOSED,),
-    "antennas.array": (DRAWN, SEVERAL, SEEN),
-    "antennas.rows": (DRAWN, SEVERAL, SEEN, Needs("antennas.array", ("rectangular",))),
-    "antennas.spacing_wavelengths": (DRAWN, SEVERAL, SEEN),
-    "antennas.angle": (DRAWN, SEVERAL, SEEN),
-    "antennas.sector_deg": (DRAWN, SEVERAL, SEEN, FROM_DEVICES, NOT_PLACED),
-    "antennas.broadside_deg": (DRAWN, SEVERAL, SEEN, FROM_DEVICES, PLACED),
+    "antennas.array": (DRAWN, SEVERAL, ARRAY_MATTERS),
+    "antennas.rows": (DRAWN, SEVERAL, ARRAY_MATTERS, Needs("antennas.array", ("rectangular",))),
+    "antennas.spacing_wavelengths": (DRAWN, SEVERAL, ARRAY_MATTERS),
+    "antennas.angle": (DRAWN, SEVERAL, ARRAY_MATTERS),
+    "antennas.sector_deg": (DRAWN, SEVERAL, ARRAY_MATTERS, FROM_DEVICES, NOT_PLACED),
+    "antennas.broadside_deg": (DRAWN, SEVERAL, ARRAY_MATTERS, FROM_DEVICES, PLACED),
     "antennas.correlation": (DRAWN, SEVERAL, DIFFUSE),
     "antennas.correlation_coefficient": (DRAWN, SEVERAL, DIFFUSE, EXPONENTIAL),
     "antennas.angular_std_deg": (DRAWN, SEVERAL, DIFFUSE, LOCAL_SCATTERING),
@@ -132,7 +133,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "power.tx_power_dbm": (PHYSICAL,),
     "csi.pilots": (ESTIMATED,),
     "csi.pilot_snr_db": (ESTIMATED,),
-    "power.limit": (NORMALISED, SPENT),
+    "power.limit": (NORMALISED, ANALOG_OR_ENERGY_BUDGET),
     "power.divide_by": (NOT_ALL_HEARD, TRUNCATED),
     **dict.fromkeys(
         (
@@ -156,8 +157,8 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     ),
     "antennas.combining": (SUPERPOSED,),
     "csi.phase_bits": (SUPERPOSED_OR_CHARGED,),
-    "csi.gain_bits": (BY_ITS_GAIN,),
-    "grid.waveform": (IN_TIME,),
+    "csi.gain_bits": (AMPLITUDE_OR_RATE,),
+    "grid.waveform": (WAVEFORM_MATTERS,),
     "csi.los_doppler": (AGED, MOVED, IN_SIGHT),
     "selection.min_gain": (Needs("selection.kind", ("threshold",)),),
     "selection.window": (Needs("selection.kind", ("proportional-fair",)),),
@@ -169,12 +170,12 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "topology.exponent": (Needs("topology.path_loss", ("log-distance",)),),
     "grid.downlink_snr_db": (CHARGED,),
     "grid.downlink_power_dbm": (CHARGED,),
-    **{f"digital.{name}": (IN_BITS,) for name in DigitalSettings.model_fields},
-    "digital.deadline_s": (ONE_BY_ONE,),
+    **{f"digital.{name}": (DIGITAL,) for name in DigitalSettings.model_fields},
+    "digital.deadline_s": (DIGITAL_OR_IDEAL,),
 }
 """key -> all that it needs to count."""
 OWNERS = frozenset(needs.owner for listed in BELONGS_TO.values() for needs in listed) | {"scheme.name"}
-PAST_DOWNLINK = ("channel.noise", "csi.estimation", "csi.phase_std_rad", "antennas.count")
+NOT_ON_DOWNLINK = ("channel.noise", "csi.estimation", "csi.phase_std_rad", "antennas.count")
 """What an uplink may meet, and the broadcast does not."""
 
 
@@ -197,7 +198,7 @@ def without_effect(overrides: Sequence[str], rows: Sequence[Settings]) -> Iterat
             told.update(keys)
             yield needs.sentence(keys, rows)
     charged = [settings for settings in rows if settings.grid.downlink]
-    missed = [key for key in PAST_DOWNLINK if key not in told and _is_set(key, charged)]
+    missed = [key for key in NOT_ON_DOWNLINK if key not in told and _is_set(key, charged)]
     if missed:
         yield (
             f"{', '.join(missed)} {'does' if len(missed) == 1 else 'do'} not reach the downlink: the broadcast is "

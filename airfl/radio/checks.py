@@ -120,10 +120,10 @@ def _check_k_factor(settings: Settings) -> None:
     kind = settings.topology.kind
     if kind == "none" or PATH_LOSS[path_loss_of(settings)].k_factor_db is None:
         able = ", ".join(name for name, entry in PATH_LOSS.items() if entry.k_factor_db is not None)
-        given = f"topology.kind: {kind!r}" if kind == "none" else f"topology.path_loss: {path_loss_of(settings)!r}"
+        given = f"topology.kind = {kind!r}" if kind == "none" else f"topology.path_loss = {path_loss_of(settings)!r}"
         raise UserError(
-            f'channel.rician_k: "tr38901" draws K for devices that are placed, with topology.path_loss = {able} '
-            f"(given: {given}); take one of these, or give K as a number"
+            f'channel.rician_k: "tr38901" needs a topology with topology.path_loss = {able} (given: {given}); set '
+            "these, or give K as a number"
         )
 
 
@@ -189,7 +189,8 @@ def _check_own_angles(settings: Settings) -> None:
         )
     if antennas.array == "circular":
         raise UserError(
-            f"antennas.array: channel.fading = {fading!r} takes panels, linear or rectangular (given: 'circular')"
+            f"antennas.array: channel.fading = {fading!r} takes panels, linear or rectangular (given: 'circular'); "
+            "take one of these"
         )
     if model.needs_positions and antennas.angle != "device":
         raise UserError(
@@ -266,8 +267,8 @@ def _check_power(settings: Settings) -> None:
     power, fades = settings.power, statistics_of(settings)
     if power.spread == "message" and settings.channel.units != "physical":
         raise UserError(
-            'power.spread: "message" is of a power in dBm, channel.units = "physical" (given: '
-            f'{settings.channel.units!r}, whose power.max_snr_db is of an entry); take "band"'
+            'power.spread: "message" needs channel.units = "physical", where power is in dBm (given: '
+            f'{settings.channel.units!r}); take "band"'
         )
     if power.participation is not None and "threshold" not in POLICIES[power.policy].reads:
         readers = ", ".join(name for name, entry in POLICIES.items() if "threshold" in entry.reads)

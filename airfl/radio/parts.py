@@ -131,7 +131,7 @@ def k_factors(settings: Settings, placed: Drop) -> Array | None:
 def no_law(settings: Settings) -> str:
     """Why there are no statistics of all devices' fading."""
     if has_own_k(settings):
-        return "devices of a cell have different K by their line of sight (topology.los, channel.rician_k)"
+        return "devices with and without line of sight have different K, unless topology.los says which they are"
     return f"the law of fading {settings.channel.fading!r} is not known"
 
 

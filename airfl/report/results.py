@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airfl.errors import UserError, unknown_name
 from airfl.report.numbers import figure, scientific
 from airfl.report.summary import Summary
-from airfl.report.table import COLUMNS, TableRow, cells, for_accuracy, mark, notes, shown
+from airfl.report.table import COLUMNS, TableRow, cells, mark, notes, shown
 from airfl.report.terminal import folded, new_table
 from airfl.results.averages import Average, average, bounds_of
 from airfl.results.collect import Group, Results, cell, short
@@ -105,7 +105,7 @@ def results_table(results: Results, title: str, by: str | None = None) -> Table:
     for column in columns:
         table.add_column(folded(column.heading), justify="right")
     for group, row in zip(groups, rows, strict=True):
-        texts = cells(row, columns, costs=not for_accuracy(row, rows))[1:]
+        texts = cells(row, columns, rows)[1:]
         interval = averages(group)["test_accuracy"]
         if columns and columns[0] is COLUMNS[0] and not math.isnan(interval.low):
             texts[0] += f" ({_percent(interval.low)} to {_percent(interval.high)})"

@@ -24,8 +24,9 @@ class Summary:
     includes the downlink where it is charged; claim_scope: what the paper's claim is for, a "round" or the "run";
     level: whose data is protected; paper_cost_mb: the papers' own "Cost (MB)", nan for analog links; gradients: of
     single samples, all devices; adjacency, sampling, observer, accountant, csi_error, beta_tells: as at the trace's
-    `epsilon`; tuned: as the settings say; silent_share: of the selected devices, those not heard; for_accuracy: the
-    ideal link without a deadline, which holds a deep fade for as long as it takes: no system has its costs."""
+    `epsilon`; tuned: as the settings say; silent_share: of the selected devices, those not heard; waits_for_ever:
+    whether the link is the ideal one without a deadline, on which a device in a deep fade sends for as long as its
+    message takes, so that the costs are no system's."""
 
     scheme: str
     seed: int
@@ -57,7 +58,7 @@ class Summary:
     beta_tells: str = "nothing"
     tuned: bool = False
     silent_share: float = 0.0
-    for_accuracy: bool = False
+    waits_for_ever: bool = False
 
     @property
     def claim_holds(self) -> bool:
@@ -118,7 +119,7 @@ def summarise(dataset: xarray.Dataset) -> Summary:
         beta_tells=str(about.get("beta_tells", "unknown" if dataset.attrs.get("link") == "analog" else "nothing")),
         tuned=bool(settings_of(dataset).get("run", {}).get("tuned", False)),
         silent_share=_silent_share(dataset),
-        for_accuracy=dataset.attrs.get("link") == "ideal" and not _has_deadline(dataset),
+        waits_for_ever=dataset.attrs.get("link") == "ideal" and not _has_deadline(dataset),
     )
 
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Column:
     """A column: heading, key in the CSV, value of one run, how a number is written; scatter adds +- over seeds; cost:
-    of the radio; note: what is said of it below the table."""
+    of the radio; usual: a value that, where all runs have it, needs no column; note: what is said of it below the
+    table."""
 
     heading: str
     key: str
@@ -35,6 +36,7 @@ class Column:
     write: Callable[[float], str] = figure
     scatter: bool = False
     cost: bool = False
+    usual: float = math.nan
     note: str = ""
 
 
@@ -60,7 +62,7 @@ def _bits(value: float) -> str:
 
 COLUMNS = (
     Column("accuracy %", "test_accuracy", lambda run: run.test_accuracy, _percent, scatter=True),
-    Column("not heard %", "silent_share", lambda run: run.silent_share or math.nan, _percent),
+    Column("not heard %", "silent_share", lambda run: run.silent_share, _percent, usual=0.0),
     Column("energy", "energy", lambda run: run.energy, scientific, cost=True),
     Column("resource elements", "resource_elements", lambda run: float(run.resource_elements), _count, cost=True),
     Column("air time s", "air_time_s", lambda run: run.air_time_s, _seconds, cost=True),
@@ -153,41 +155,43 @@ def mark_of(statuses: Sequence[str]) -> str:
     return f" ({', '.join(states if len(statuses) == 1 else counted)})" if states else ""
 
 
-def mean_and_deviation(row: TableRow, column: Column) -> tuple[float, float]:
+def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
     """Mean over the seeds and sample standard deviation (nan for one seed)."""
-    values = np.array([column.value(run) for run in row.runs])
     with np.errstate(invalid="ignore"):
-        return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else math.nan
+        return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
 
 def shown(rows: Sequence[TableRow]) -> list[Column]:
-    """The columns for people: those in which any row has a figure."""
-    return [column for column in COLUMNS if any(not math.isnan(column.value(run)) for row in rows for run in row.runs)]
+    """The columns for people: those in which any row has a figure that is not the usual one."""
+    runs = [run for row in rows for run in row.runs]
+    return [
+        column
+        for column in COLUMNS
+        if any(not math.isnan(value) and value != column.usual for value in map(column.value, runs))
+    ]
 
 
-def for_accuracy(row: TableRow, rows: Sequence[TableRow]) -> bool:
-    """Whether the row is there for its accuracy: over an ideal link without a deadline, beside rows that are not."""
-    return row.runs[0].for_accuracy and not all(other.runs[0].for_accuracy for other in rows)
+def without_costs(row: TableRow, rows: Sequence[TableRow]) -> bool:
+    """Whether the row's costs are left out: an ideal link without a deadline beside rows over other links."""
+    return row.runs[0].waits_for_ever and not all(other.runs[0].waits_for_ever for other in rows)
 
 
 def figures_of(row: TableRow, rows: Sequence[TableRow], column: Column) -> list[float]:
     """A column's figures of the row's runs, nan where they are left out beside the other rows."""
-    if column.cost and for_accuracy(row, rows):
+    if column.cost and without_costs(row, rows):
         return [math.nan] * len(row.runs)
     return [column.value(run) for run in row.runs]
 
 
-def cells(row: TableRow, columns: Sequence[Column] = COLUMNS, *, costs: bool = True) -> list[str]:
-    """The row as text, label first; costs: whether to tell them."""
+def cells(row: TableRow, columns: Sequence[Column] = COLUMNS, rows: Sequence[TableRow] = ()) -> list[str]:
+    """The row as text, label first; rows: those of the table that it stands in."""
     texts = [row.marked]
     for column in columns:
-        if column.cost and not costs:
-            texts.append("-")
-            continue
-        mean, deviation = mean_and_deviation(row, column)
+        values = figures_of(row, rows or [row], column)
+        mean, deviation = mean_and_deviation(values)
         text = column.write(mean)
         if column.scatter and 1 < len(row.runs) < FEWEST:  # two numbers say more than a deviation made of them
-            text = "; ".join(column.write(column.value(run)) for run in row.runs)
+            text = "; ".join(map(column.write, values))
         elif column.scatter and not math.isnan(deviation):
             text += f" ± {column.write(deviation)}"
         texts.append(text)
@@ -201,7 +205,7 @@ def terminal_table(rows: Sequence[TableRow], title: str) -> Table:
     for column in columns:
         table.add_column(folded(column.heading), justify="right")
     for row in rows:
-        table.add_row(*cells(row, columns, costs=not for_accuracy(row, rows)))
+        table.add_row(*cells(row, columns, rows))
     return table
 
 
@@ -211,7 +215,7 @@ def markdown_table(rows: Sequence[TableRow]) -> str:
     lines = [
         _markdown_line(["", *(column.heading for column in columns)]),
         _markdown_line([":---", *["---:"] * len(columns)]),
-        *(_markdown_line(cells(row, columns, costs=not for_accuracy(row, rows))) for row in rows),
+        *(_markdown_line(cells(row, columns, rows)) for row in rows),
     ]
     return "\n".join(lines) + f"\n\n{escaped(notes(rows))}\n"
 
@@ -223,7 +227,8 @@ def csv_table(rows: Sequence[TableRow]) -> str:
     keys = [key for column in COLUMNS for key in (column.key, f"{column.key}_std")]
     writer.writerow(["label", "scheme", "seeds", *keys, "not_complete", "energy_units"])
     for row in rows:
-        numbers = [repr(number) for column in COLUMNS for number in mean_and_deviation(row, column)]
+        values = [[column.value(run) for run in row.runs] for column in COLUMNS]
+        numbers = [repr(number) for one in values for number in mean_and_deviation(one)]
         broken = sum(run.status != "complete" for run in row.runs)
         units = row.runs[0].energy_units
         named = [inert(row.label), inert(row.runs[0].scheme), len(row.runs)]
@@ -248,9 +253,12 @@ def notes(rows: Sequence[TableRow]) -> str:
 
 def left_out(rows: Sequence[TableRow]) -> str:
     """A clause where rows' costs are left out."""
-    if not any(for_accuracy(row, rows) for row in rows):
+    if not any(without_costs(row, rows) for row in rows):
         return ""
-    return "; an ideal link without a digital.deadline_s waits for the deepest fade, and is there for its accuracy"
+    return (
+        "; costs over an ideal link without digital.deadline_s are left out, as a device in a deep fade sends for as "
+        "long as its message takes"
+    )
 
 
 def broken_off(rows: Sequence[TableRow]) -> str:

@@ -39,7 +39,7 @@ class Memory:
 @dataclass(frozen=True)
 class Candidates:
     """Devices a rule by channel chooses from, [c] each: ids, ascending; gains: |hhat|, root mean square over antennas
-    and elements; rates: log2(1 + SNR) of a complex element at that gain; mean_rates, spent: of `Memory`; costs: the
+    and elements; rates: mean of log2(1 + SINR) over complex elements; mean_rates, spent: of `Memory`; costs: the
     most energy a round takes."""
 
     ids: Ids

@@ -127,14 +127,19 @@ PER_SLOT = (
     _per_slot("transmit_energy_j", "f8", NORMALISED, "transmit energy"),
     _per_slot("bits", "i8", "bit", "bits of the message; 0 for analog"),
     _per_slot("bits_on_air", "i8", "bit", "bits sent, with what was sent again"),
-    _per_slot("rate", "f8", "bit", "bits a resource element, first transmission; nan but for digital links"),
+    _per_slot("rate", "f8", "bit", "bits a resource element, first transmission; nan on analog links"),
     _per_slot("device_air_time_s", "f8", "s", "air time of the device; nan but for digital links"),
     _per_slot("block_error_rate", "f8", "1", "of a block's first transmission; nan but for digital links"),
     _per_slot("gradient_evaluations", "i8", "1", "gradients of single samples that the device computed"),
     _per_slot("active", "i1", "1", "1 where the device took part after truncation or outage"),
     _per_slot("update_norm", "f8", "1", "l2 norm of what the device has computed, after clipping where C bounds it"),
     _per_slot("non_finite", "i1", "1", "1 where the update was not finite, and so was dropped or clipped"),
-    _per_slot("snr_db", "f8", "dB", "receive SNR of the device alone; inf without noise"),
+    _per_slot(
+        "snr_db",
+        "f8",
+        "dB",
+        "receive SNR of the device alone, over sigma0^2 on analog links, N0 = 2 sigma0^2 on others; inf without noise",
+    ),
 )
 
 PER_DEVICE: tuple[Variable, ...] = (

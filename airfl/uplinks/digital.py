@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from airfl.errors import UserError
 from airfl.stages.stage import Batch
 from airfl.streams import Purpose
-from airfl.uplinks.orthogonal import add_up, mean_of, own_noise_gain, power_gains, spilled_gains
+from airfl.uplinks.orthogonal import add_up, coupling, mean_of, own_noise_gain, power_gains, spilled_gains
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms
 from channels.digital import DigitalOutcome, DigitalParameters, DigitalTask, send
 from channels.grid import GridUse, OfdmaGrid
@@ -80,14 +80,14 @@ class _DigitalLink:
             uniforms=self._uniforms,
             offsets=knowledge.offsets,
             spilled=spilled_gains(knowledge.state),
-            antennas=knowledge.state.response.shape[1],
+            coupling=coupling(knowledge.state.response) if knowledge.offsets.present else None,
         )
         try:
             self._outcome: DigitalOutcome = send(task)
         except OverflowError as error:
             raise UserError(
-                f"digital.error_model: round {terms.round_index}: {error}; raise power.max_snr_db or give a "
-                "digital.deadline_s"
+                f"digital.deadline_s: round {terms.round_index}: {error}; give one, or devices more power "
+                "(power.max_snr_db, power.tx_power_dbm)"
             ) from None
 
     @property

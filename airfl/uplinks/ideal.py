@@ -14,7 +14,7 @@ from airfl.errors import UserError
 from airfl.stages.stage import Batch
 from airfl.uplinks.orthogonal import add_up, mean_of, own_noise_gain, power_gains, spilled_gains
 from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Terms
-from channels.digital.alone import one_after_another, rates_alone
+from channels.digital.sequential import sequential_cost, single_user_rates
 from channels.grid import OfdmaGrid
 from channels.noise import disturbance_energy
 from channels.units import linear_to_db
@@ -56,7 +56,7 @@ class _IdealLink:
         noise_energy = disturbance_energy(uplink.noise_std, uplink.interference_to_noise_db)
         per_gain = (terms.element_power / noise_energy)[:, None, None]
         spilled = spilled_gains(knowledge.state)
-        self._rates = rates_alone(
+        self._rates = single_user_rates(
             self._power * per_gain,
             grid.used_subcarriers,
             knowledge.offsets,
@@ -64,11 +64,11 @@ class _IdealLink:
         )
         limit = math.floor(uplink.deadline_s / grid.mean_symbol_s) if math.isfinite(uplink.deadline_s) else math.inf
         try:
-            self._cost = one_after_another(terms.message.payload_bits, self._rates, limit * grid.used_subcarriers)
+            self._cost = sequential_cost(terms.message.payload_bits, self._rates, limit * grid.used_subcarriers)
         except OverflowError as error:
             raise UserError(
-                f"power.max_snr_db: round {terms.round_index} of the ideal link: {error}; raise it, or give a "
-                "digital.deadline_s"
+                f"digital.deadline_s: round {terms.round_index} of the ideal link: {error}; give one, or devices more "
+                "power (power.max_snr_db, power.tx_power_dbm)"
             ) from None
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 
 from airfl.stages.stage import Batch
 from airfl.uplinks.uplink import Array, Terms
-from channels.csi import ChannelState, Response
+from channels.csi import ChannelState, Response, received_power
 from channels.mac import add_weighted
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def own_noise_gain(weights: Array, divisor: float) -> float:
 def power_gains(response: Response) -> Array:
     """|h|^2, antennas combined by their maximum ratio, [devices, blocks, subcarriers or 1]; one block where blocks
     differ in phase alone, as under a carrier offset."""
-    power = (response.real.astype(np.float64) ** 2 + response.imag.astype(np.float64) ** 2).sum(axis=1)
+    power = received_power(response)
     same = np.allclose(power, power[:, :1], rtol=SINGLE_PRECISION, atol=0.0)
     return np.asarray(power[:, :1] if same else power)
 
@@ -49,3 +49,14 @@ def power_gains(response: Response) -> Array:
 def spilled_gains(state: ChannelState) -> Array | None:
     """What late paths put beside an element for a unit of power on it, [devices, blocks, subcarriers], if any do."""
     return None if state.spilled is None else state.spilled.astype(np.float64)
+
+
+def coupling(response: Response) -> Array | None:
+    """Share of device j's power, all antennas together, that the maximum-ratio weights of device i let through, the
+    mean over elements, [i, j]: |h_i^H h_j|^2/(|h_i|^2 |h_j|^2); None of one antenna."""
+    if response.shape[1] == 1:
+        return None
+    norms = np.sqrt(received_power(response))
+    weights = response / np.where(norms > 0, norms, 1.0)[:, None]
+    through = [np.abs((own.conj() * weights).sum(axis=1)) ** 2 for own in weights]
+    return np.asarray([one.mean(axis=(1, 2)) for one in through], dtype=np.float64)

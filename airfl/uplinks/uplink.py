@@ -83,8 +83,8 @@ class Terms:
 @dataclass(frozen=True)
 class DeviceUse:
     """Per selected device, [r]: alpha_i, transmit energy, bits of the message, whether it took part, its own receive
-    SNR in dB. On a digital link: bits a resource element, air time, error rate of a block, bits on the air with those
-    sent again; nan and 0 elsewhere."""
+    SNR in dB. On a digital link: bits a resource element (on the ideal one, too), air time, error rate of a block, bits
+    on the air with those sent again; nan and 0 elsewhere."""
 
     transmit_scale: Array
     energy: Array

@@ -67,7 +67,7 @@ def check_array(array: AntennaArray) -> None:
             f"{MOST_SPACING_WAVELENGTHS:g}"
         )
     if array.kind == "rectangular" and (array.rows < 1 or array.count % array.rows):
-        raise ValueError(f"{array.rows} rows of {array.count} antennas: give a number of rows that divides them")
+        raise ValueError(f"{array.rows} rows of {array.count} antennas: the number of rows must divide the count")
 
 
 def _linear(array: AntennaArray) -> Array:

@@ -72,7 +72,7 @@ def _matrix(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float
     return CORRELATIONS[correlation.kind](array, correlation, azimuth, elevation)
 
 
-@functools.lru_cache(maxsize=256)  # a device's is asked for in every round
+@functools.lru_cache(maxsize=1024)  # kept from round to round; 64 antennas take 64 KiB a device
 def _root(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, elevation: float) -> Complex:
     values, vectors = np.linalg.eigh(_matrix(array, correlation, azimuth, elevation))
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.conj().T

@@ -9,7 +9,7 @@ from channels.csi.frequency import FREQUENCY
 from channels.csi.knowledge import CsiParameters, Impairment, Knowledge, check_csi, match, perfect_knowledge
 from channels.csi.offsets import Offsets
 from channels.csi.phase import PHASE
-from channels.csi.state import ChannelEstimate, ChannelState, LineOfSight, Response
+from channels.csi.state import ChannelEstimate, ChannelState, LineOfSight, Response, received_power
 from channels.csi.timing import TIMING
 from channels.draws import Draw
 from channels.frame import Frame
@@ -58,4 +58,5 @@ __all__ = [
     "match",
     "perfect_knowledge",
     "pilots_charged",
+    "received_power",
 ]

@@ -11,6 +11,11 @@ Response = NDArray[np.complex128] | NDArray[np.complex64]
 """[devices, antennas, blocks, subcarriers]; an axis along which the channel does not change may have length 1."""
 
 
+def received_power(response: Response) -> NDArray[np.float64]:
+    """|h|^2 added up over antennas, [devices, blocks, subcarriers]."""
+    return np.asarray((response.real.astype(np.float64) ** 2 + response.imag.astype(np.float64) ** 2).sum(axis=1))
+
+
 @dataclass(frozen=True)
 class ChannelState:
     """The true channel of one round, at the time of transmission.

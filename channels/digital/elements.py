@@ -66,7 +66,7 @@ def own_elements(task: DigitalTask, subcarriers: Counts) -> OwnElements:
     spilled = 0.0 if task.spilled is None else over_noise(task.spilled)
     if offsets is not None:
         known, true = (
-            snr / (1.0 + spilled + leaked(snr, subcarriers, task.subcarriers, offsets, task.antennas))
+            snr / (1.0 + spilled + leaked(snr, subcarriers, task.subcarriers, offsets, task.coupling))
             for snr in (known, true)
         )
     elif task.spilled is not None:
@@ -74,14 +74,14 @@ def own_elements(task: DigitalTask, subcarriers: Counts) -> OwnElements:
     return OwnElements(subcarriers=subcarriers, energy=energy, known=known, true=true, counts=subcarriers)
 
 
-def leaked(snr: Array, counts: Counts, subcarriers: int, offsets: Offsets, antennas: int) -> Array:
+def leaked(snr: Array, counts: Counts, subcarriers: int, offsets: Offsets, coupling: Array | None = None) -> Array:
     """What all devices of a turn leak on each other's and on their own subcarriers, over the noise, [blocks, n].
 
-    snr: of what stays on an element, device after device, [blocks, n]. The antennas' weights are one device's: its own
-    leakage arrives with all of them, that of others with their mean power. All devices are taken to send, as long as
-    any does.
+    snr: of what stays on an element, device after device, [blocks, n]; coupling: as in `DigitalTask`. All devices are
+    taken to send, as long as any does.
     """
     found = np.zeros_like(snr)
+    owner = np.repeat(np.arange(len(counts)), counts)
     first = np.cumsum(counts) - counts
     for device, (start, width) in enumerate(zip(first.tolist(), counts.tolist(), strict=True)):
         own = slice(start, start + width)
@@ -92,7 +92,6 @@ def leaked(snr: Array, counts: Counts, subcarriers: int, offsets: Offsets, anten
         share = np.fft.rfft(offsets.leaked(device, distances), size)
         everywhere = np.fft.irfft(share * np.fft.rfft(snr[:, own] / offsets.kept[device], size), size)
         arriving = np.maximum(everywhere[:, width - 1 : len(distances)], 0.0)
-        turn = found[:, start - in_band : start - in_band + subcarriers]
-        turn += arriving / antennas
-        found[:, own] += arriving[:, in_band : in_band + width] * (1.0 - 1.0 / antennas)
+        turn = slice(start - in_band, start - in_band + subcarriers)
+        found[:, turn] += arriving if coupling is None else arriving * coupling[owner[turn], device]
     return found

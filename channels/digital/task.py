@@ -39,9 +39,10 @@ class DigitalTask:
     transmits in an OFDM symbol, [devices]; noise_energy: on a resource element, with interference; subcarriers: K;
     concentrate: a device's energy is spread over its own subcarriers, else every subcarrier has symbol_energy/K whoever
     uses it; deadline_symbols: OFDM symbols from the start of the round, inf for none; uniforms: count -> numbers in [0,
-    1), [devices, count], asked once at most; offsets: of the devices, None for none; antennas: that were added up;
-    spilled: power that a device's late paths put beside an element for one unit on each, the mean over antennas,
-    [devices, blocks, K], None where no path is late.
+    1), [devices, count], asked once at most; offsets: of the devices, None for none; coupling: share of device j's
+    power, all antennas together, that the maximum-ratio weights of device i let through, [i, j], 1 of its own; None of
+    one antenna, which lets all through; spilled: power that a device's late paths put beside an element for one unit on
+    each, the mean over antennas, [devices, blocks, K], None where no path is late.
     """
 
     bits: Counts
@@ -55,7 +56,7 @@ class DigitalTask:
     parameters: DigitalParameters
     uniforms: Callable[[int], Array]
     offsets: Offsets | None = None
-    antennas: int = 1
+    coupling: Array | None = None
     spilled: Array | None = None
 
 

@@ -12,6 +12,7 @@ from channels.draws import Draw
 from channels.topology.path_loss import PATH_LOSS, PathLoss, Paths, check_los, check_paths, path_losses
 from channels.topology.placement import PLACEMENTS, Area, Placement
 from channels.topology.shadowing import correlated, normal_scores
+from channels.units import db_to_linear
 
 __all__ = [
     "PATH_LOSS",
@@ -99,7 +100,8 @@ def drop(parameters: TopologyParameters, draw: Draw) -> Drop:
     plane = PLACEMENTS[parameters.kind].place(uniforms[:, _PLACE], _area(parameters))
     paths = _paths(parameters, np.hypot(plane[:, 0], plane[:, 1]))
     loss_db, line_of_sight = path_losses(parameters.path_loss, paths, parameters.los, uniforms[:, _PATH])
-    loss_db = loss_db + _shadowing_db(parameters, uniforms[:, _SHADOW], plane, paths, line_of_sight)
+    shadowing = _shadowing_scores(parameters, uniforms[:, _SHADOW], plane, line_of_sight)
+    loss_db = loss_db + _shadowing_std_db(parameters, paths, line_of_sight) * shadowing
     _check_losses(loss_db, paths.distance_3d_m)
     height = np.full((len(plane), 1), parameters.device_height_m)
     return Drop(
@@ -107,7 +109,7 @@ def drop(parameters: TopologyParameters, draw: Draw) -> Drop:
         distance_m=paths.distance_3d_m,
         path_loss_db=loss_db,
         line_of_sight=line_of_sight,
-        k_factor=_k_factor(parameters, uniforms[:, _K_FACTOR], line_of_sight),
+        k_factor=_k_factor(parameters, uniforms[:, _K_FACTOR], shadowing, line_of_sight),
         base_height_m=paths.base_height_m,
     )
 
@@ -166,26 +168,32 @@ def _paths(parameters: TopologyParameters, distance_2d_m: Array) -> Paths:
     )
 
 
-def _shadowing_db(
-    parameters: TopologyParameters, uniforms: Array, plane: Array, paths: Paths, line_of_sight: NDArray[np.bool_]
-) -> Array:
-    """What shadowing adds, [devices]. Devices with a line of sight and devices without share none of it."""
-    model, scores = PATH_LOSS[parameters.path_loss], normal_scores(uniforms)
-    std_db = model.shadowing_std_db(paths, line_of_sight)
+def _shadowing_std_db(parameters: TopologyParameters, paths: Paths, line_of_sight: NDArray[np.bool_]) -> Array:
     if parameters.shadowing_std_db is not None:
-        std_db = np.full(len(scores), parameters.shadowing_std_db)
-    if not std_db.any():
-        return np.zeros(len(scores))
-    for state, own_m in zip((line_of_sight, ~line_of_sight), model.correlation_m, strict=True):
-        given_m = parameters.shadowing_correlation_m
+        return np.full(len(line_of_sight), parameters.shadowing_std_db)
+    return PATH_LOSS[parameters.path_loss].shadowing_std_db(paths, line_of_sight)
+
+
+def _shadowing_scores(
+    parameters: TopologyParameters, uniforms: Array, plane: Array, line_of_sight: NDArray[np.bool_]
+) -> Array:
+    """Losses by shadowing over their standard deviation, N(0, 1), [devices]. Devices with a line of sight and devices
+    without share none of it."""
+    scores, given_m = normal_scores(uniforms), parameters.shadowing_correlation_m
+    of_model_m = PATH_LOSS[parameters.path_loss].correlation_m
+    for state, own_m in zip((line_of_sight, ~line_of_sight), of_model_m, strict=True):
         scores[state] = correlated(scores[state], plane[state], own_m if given_m is None else given_m)
-    return np.asarray(std_db * scores)
+    return scores
 
 
-def _k_factor(parameters: TopologyParameters, uniforms: Array, line_of_sight: NDArray[np.bool_]) -> Array | None:
-    """K of a log-normal law in line of sight, [devices]."""
-    law = PATH_LOSS[parameters.path_loss].k_factor_db
-    if law is None:
+def _k_factor(
+    parameters: TopologyParameters, uniforms: Array, shadowing: Array, line_of_sight: NDArray[np.bool_]
+) -> Array | None:
+    """K of a log-normal law in line of sight, correlated with what shadowing leaves of the power, [devices]."""
+    model = PATH_LOSS[parameters.path_loss]
+    if model.k_factor_db is None:
         return None
-    drawn = 10 ** ((law[0] + law[1] * normal_scores(uniforms)) / 10)
-    return np.where(line_of_sight, drawn, 0.0)
+    mean_db, std_db = model.k_factor_db
+    shared = model.k_factor_shadowing
+    scores = math.sqrt(1 - shared**2) * normal_scores(uniforms) - shared * shadowing
+    return np.where(line_of_sight, db_to_linear(mean_db + std_db * scores), 0.0)

@@ -51,7 +51,8 @@ class PathLoss:
     loss_db: (paths, line of sight [devices], uniforms [devices]) -> dB [devices]; los_probability: paths -> [devices];
     shadowing_std_db: (paths, line of sight [devices]) -> dB [devices]; correlation_m: distance over which shadowing
     falls to 1/e of its correlation, with and without line of sight; k_factor_db: mean and standard deviation of the K
-    factor in dB in line of sight, None where the model has none; base_height_m: the usual one, None for the devices'
+    factor in dB in line of sight, None where the model has none; k_factor_shadowing: its correlation with the power
+    that shadowing leaves (table 7.5-6, SF against K); base_height_m: the usual one, None for the devices'
     own; distances_m (in the plane), carriers_hz, device_heights_m, base_heights_m: where it holds, limits included
     (another base height than UMi's and UMa's table is let through where the breakpoint has a meaning);
     table_heights_m: of the base station, as its table has them; longest_without_m: where it ends without line of sight,
@@ -63,6 +64,7 @@ class PathLoss:
     shadowing_std_db: Callable[[Paths, Flags], Array]
     correlation_m: tuple[float, float]
     k_factor_db: tuple[float, float] | None
+    k_factor_shadowing: float
     base_height_m: float | None
     distances_m: tuple[float, float]
     carriers_hz: tuple[float, float]
@@ -201,7 +203,7 @@ def _rma_near(distance_m: Array, carrier_hz: float) -> Array:
     """PL1 of RMa."""
     roof = BUILDING_HEIGHT_M**1.72
     slope = 20 + min(0.03 * roof, 10)
-    intercept = 20 * math.log10(40 * math.pi * carrier_hz / 3e9) - min(0.044 * roof, 14.77)
+    intercept = 20 * math.log10(40 * math.pi * (carrier_hz / 1e9) / 3) - min(0.044 * roof, 14.77)
     return np.asarray(intercept + slope * np.log10(distance_m) + 0.002 * math.log10(BUILDING_HEIGHT_M) * distance_m)
 
 
@@ -245,6 +247,7 @@ PATH_LOSS: dict[str, PathLoss] = {
         shadowing_std_db=_std_db(0.0, 0.0),
         correlation_m=(0.0, 0.0),
         k_factor_db=None,
+        k_factor_shadowing=0.0,
         base_height_m=None,
         distances_m=(1.0, math.inf),
         carriers_hz=(1e3, 1e15),
@@ -259,6 +262,7 @@ PATH_LOSS: dict[str, PathLoss] = {
         shadowing_std_db=_std_db(4.0, 7.82),
         correlation_m=(10.0, 13.0),
         k_factor_db=(9.0, 5.0),
+        k_factor_shadowing=0.5,
         base_height_m=10.0,
         distances_m=(10.0, 5000.0),
         carriers_hz=(0.5e9, 100e9),
@@ -273,6 +277,7 @@ PATH_LOSS: dict[str, PathLoss] = {
         shadowing_std_db=_std_db(4.0, 6.0),
         correlation_m=(37.0, 50.0),
         k_factor_db=(9.0, 3.5),
+        k_factor_shadowing=0.0,
         base_height_m=25.0,
         distances_m=(10.0, 5000.0),
         carriers_hz=(0.5e9, 100e9),
@@ -287,6 +292,7 @@ PATH_LOSS: dict[str, PathLoss] = {
         shadowing_std_db=_rma_std_db,
         correlation_m=(37.0, 120.0),
         k_factor_db=(7.0, 4.0),
+        k_factor_shadowing=0.0,
         base_height_m=35.0,
         distances_m=(10.0, 10000.0),
         carriers_hz=(0.5e9, 30e9),

@@ -19,12 +19,6 @@ _NUGGET = 1e-9
 _ROWS = 1000
 
 
-def shadowing_db(uniforms: Array, std_db: Array) -> Array:
-    """Loss in dB to be added to the path loss, N(0, std_db^2), independent between devices; [devices] from [devices]
-    each."""
-    return np.asarray(std_db * normal_scores(uniforms))
-
-
 def normal_scores(uniforms: Array) -> Array:
     """N(0, 1) by inversion of uniforms in [0, 1), same shape."""
     return np.asarray(ndtri(np.maximum(uniforms, _LEAST_UNIFORM)))
@@ -36,8 +30,7 @@ def correlated(scores: Array, places_m: Array, correlation_m: float) -> Array:
 
     scores: independent N(0, 1) numbers, [devices]; places_m: x and y, [devices, 2]. A device's number follows from its
     own score and those before it, so devices that come later move none. The first 2,000 have exactly this law (by
-    Cholesky); each further one has its law given the 50 nearest before it (Vecchia 1988), by which correlations were at
-    most 0.009 off in discs of 250 m. 10,000 devices take two seconds.
+    Cholesky); each further one has its law given the 50 nearest before it (Vecchia 1988), which is an approximation.
     """
     if correlation_m == 0 or len(scores) < 2:
         return scores

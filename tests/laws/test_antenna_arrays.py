@@ -247,12 +247,14 @@ CORRELATIONS = {
 }
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("correlation", CORRELATIONS)
+@pytest.mark.parametrize(
+    ("model", "correlation"),
+    [(model, one) for model in MODELS for one in CORRELATIONS if (model, one) != ("tdl-a", "uniform")],
+)
 def test_the_sample_covariance_is_the_correlation_matrix(model: str, correlation: str) -> None:
-    """n = 3,000 devices (500 of Sionna's) at one place, within 5 standard errors."""
-    if model == "tdl-a" and correlation == "uniform":
-        return
+    """n = 3,000 devices (500 of Sionna's, which are slow) at one place, within 5 standard errors."""
+    if model == "tdl-a":
+        pytest.importorskip("sionna")
     n = 500 if model == "tdl-a" else 3_000
     overrides, expected = CORRELATIONS[correlation]
     cell = cell_of(*MODELS[model], *one_place(n), "antennas.count=4", *overrides, devices=n)

@@ -27,7 +27,7 @@ from airfl.cell import Cell
 from airfl.opening import Opening, open_round
 from airfl.stages import Batch, open_encoder
 from airfl.uplinks import Reception
-from channels.digital.alone import one_after_another, rates_alone
+from channels.digital.sequential import sequential_cost, single_user_rates
 from channels.draws import circular_gaussian
 from channels.fading import FADING_LAWS, LawParameters, flat_parts
 from tests.conftest import small_settings
@@ -348,8 +348,8 @@ def rates_of_draws(g: float, count: int) -> Array:
         law, diffuse, np.zeros(count), scale=math.sqrt(math.pi) / 2, min_gain=0.0, max_gain=np.inf, bounds="clip"
     ).gains
     bits = 10**9
-    rates = rates_alone(g * np.abs(gains[:, :, None]) ** 2, 1)
-    return np.asarray(bits / one_after_another(bits, rates).resource_elements)
+    rates = single_user_rates(g * np.abs(gains[:, :, None]) ** 2, 1)
+    return np.asarray(bits / sequential_cost(bits, rates).resource_elements)
 
 
 def rates_of_a_round(g: float, count: int) -> Array:

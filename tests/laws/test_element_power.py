@@ -190,13 +190,14 @@ def test_the_rate_that_selection_remembers(units: str, packing: str) -> None:
         ("csi.timing_offset_s=3e-5",),
         ("channel.fading=tapped-line", "channel.delay_spread_s=5e-6"),
         ("channel.fading=tapped-line", "channel.delay_spread_s=5e-6", "csi.timing_offset_s=3e-5"),
+        ("channel.interference_to_noise_db=7", "antennas.count=3"),
     ],
     ids=" ".join,
 )
 def test_the_rate_of_selection_is_at_the_sinr(units: str, disturbance: tuple[str, ...]) -> None:
     """log2(1 + S/(N_0 (1 + I) + L)) with S what is left on a device's own elements and L the rest of what is received
-    of it: offsets take the share 1 - |h'/h|^2 of all, and late paths come on top of |h|^2; the mean of the rates of all
-    elements. Of three rounds."""
+    of it: offsets take the share 1 - |h'/h|^2 of all, and late paths come on top of |h|^2; antennas added up,
+    the mean of the rates of all elements. Of three rounds."""
     gain = 0.5 if units == "normalised" else 1e-6
     chosen = ("selection.kind=proportional-fair", "selection.window=1", "run.selected=3")
     cell = cell_of(units, "real", *chosen, *disturbance, gain=gain)
@@ -205,8 +206,8 @@ def test_the_rate_of_selection_is_at_the_sinr(units: str, disturbance: tuple[str
         opening = open_round(cell, t, cell.memory)
         true, known = (np.abs(one.response) ** 2 for one in (opening.channel, opening.estimate))
         spilled = 0.0 if opening.channel.spilled is None else opening.channel.spilled.mean(axis=(1, 2))
-        heard = known.mean(axis=(1, 2, 3)) + spilled
-        kept = known[:, 0] * (true / known).mean(axis=(1, 2, 3))[:, None, None]
+        heard = known.sum(axis=1).mean(axis=(1, 2)) + spilled
+        kept = known.sum(axis=1) * (true / known).mean(axis=(1, 2, 3))[:, None, None]
         energy, noise = element_energy(units, "real"), complex_noise(units) * (1 + more)
         leaked = (heard - kept.mean(axis=(1, 2)))[:, None, None]
         rate = np.log2(1 + kept * energy / (noise + leaked * energy)).mean(axis=(1, 2))

@@ -119,15 +119,10 @@ def test_links_that_carry_bits_have_all_noise_of_a_complex_element(link: str, un
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("fading", "words"),
     [
-        ("channel.fading=tdl-c", "grid.subcarriers=1200", "channel.delay_spread_s=3e-7"),
-        (
-            "channel.fading=tapped-line",
-            "channel.delay_spread_s=1e-6",
-            "channel.variation=jakes",
-            "channel.speed_m_s=30",
-        ),
+        ("tdl-c", ("grid.subcarriers=1200", "channel.delay_spread_s=3e-7")),
+        ("tapped-line", ("channel.delay_spread_s=1e-6", "channel.variation=jakes", "channel.speed_m_s=30")),
     ],
 )
 def test_ideal_link_and_broadcast_have_the_mean_of_the_rates(fading: str, words: tuple[str, ...]) -> None:
@@ -319,20 +314,31 @@ def test_a_sender_that_knows_its_leakage_has_no_cliff(offset_hz: float, fading: 
     assert other > one or offset_hz == 1.0
 
 
-def test_antennas_gather_a_devices_own_leakage_and_not_that_of_others() -> None:
-    """Maximum-ratio weights of norm 1: |w^H h_i|^2 = sum_a |h_ia|^2, and of another device the mean over antennas."""
-    words = ("antennas.count=4", "csi.frequency_offset_hz=4000")
-    cell = cell_of(*words)
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("antennas.correlation=exponential", "antennas.correlation_coefficient=0.9", "antennas.angle=broadside"),
+        ("channel.fading=rician", "channel.rician_k=10"),
+        ("channel.fading=rician", "channel.rician_k=10", "antennas.angle=broadside"),
+    ],
+    ids=["independent", "correlated", "steered", "broadside"],
+)
+def test_of_what_others_leak_maximum_ratio_weights_let_their_share_through(words: tuple[str, ...]) -> None:
+    """w_i = h_i/|h_i|: |w_i^H h_j|^2 of device j's signal, all of device i's own."""
+    cell = cell_of("antennas.count=4", "csi.frequency_offset_hz=4000", *words)
     opening = open_round(cell, 0, cell.memory)
     _, carrier = drawn_offsets(cell, opening)
-    gains = (np.abs(opening.estimate.response[:, :, 0, 0]) ** 2).sum(axis=1) * 400
+    h = opening.estimate.response[:, :, 0, 0]
+    gains = (np.abs(h) ** 2).sum(axis=1) * 400
+    through = np.abs(h.conj() @ h.T) ** 2 / (np.linalg.norm(h, axis=1)[:, None] * np.linalg.norm(h, axis=1)) ** 2
     owner = np.repeat(np.arange(4), SUBCARRIERS // 4)
     useful, leaked = np.zeros(SUBCARRIERS), np.zeros(SUBCARRIERS)
     for device in range(4):
         now, _ = in_time(0.0, carrier[device])
         own = owner == device
         useful[own] = gains[device] * np.diag(now)[own]
-        leaked += gains[device] * np.where(own, 1.0, 0.25) * ((now - np.diag(np.diag(now))) @ own)
+        leaked += gains[device] * through[owner, device] * ((now - np.diag(np.diag(now))) @ own)
     rate = np.log2(1 + useful / (1 + leaked)).reshape(4, -1).mean(axis=1)
     np.testing.assert_allclose(devices_of(opening)["rate"], rate, rtol=0.005)
 

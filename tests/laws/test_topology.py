@@ -355,16 +355,20 @@ def test_shadowing_of_many_devices_keeps_its_law(monkeypatch: pytest.MonkeyPatch
         np.testing.assert_allclose(shadowing.correlated(scores[:count], places[:count], 40.0), whole[:count], atol=1e-9)
 
 
-@pytest.mark.parametrize(("model", "mean_db", "std_db"), [("umi", 9, 5), ("uma", 9, 3.5), ("rma", 7, 4)])
-def test_k_factors_are_the_tables(model: str, mean_db: float, std_db: float) -> None:
-    """n = 20,000, table 7.5-6: normal in dB with a line of sight, none without; telling nothing of the shadowing."""
+@pytest.mark.parametrize(
+    ("model", "mean_db", "std_db", "with_power"), [("umi", 9, 5, 0.5), ("uma", 9, 3.5, 0), ("rma", 7, 4, 0)]
+)
+def test_k_factors_are_the_tables(model: str, mean_db: float, std_db: float, with_power: float) -> None:
+    """n = 20,000, table 7.5-6: normal in dB with a line of sight, none without; correlated with what shadowing leaves
+    of the power as SF with K, of which ranks have 6/pi asin(rho/2)."""
     added, found = shadow(path_loss=model, radius_m=400.0)
     assert found.k_factor is not None
     assert 1000 < found.line_of_sight.sum() < N - 1000
     assert np.all((found.k_factor > 0) == found.line_of_sight)
     k_db = 10 * np.log10(found.k_factor[found.line_of_sight])
     assert p_value((k_db - mean_db) / std_db, stats.norm.cdf) > LEAST_P
-    assert abs(stats.spearmanr(k_db, added[found.line_of_sight]).statistic) < 5 / math.sqrt(len(k_db))
+    ranks = stats.spearmanr(k_db, -added[found.line_of_sight]).statistic
+    assert abs(ranks - 6 / math.pi * math.asin(with_power / 2)) < 5 / math.sqrt(len(k_db))
     assert drop(TopologyParameters(path_loss="log-distance"), draw()).k_factor is None
 
 

@@ -21,7 +21,7 @@ from channels.digital import (
     check_digital,
     send,
 )
-from channels.digital.alone import one_after_another, rates_alone
+from channels.digital.sequential import sequential_cost, single_user_rates
 
 Array = NDArray[np.float64]
 thorough = settings(derandomize=True, max_examples=60, deadline=None)
@@ -265,9 +265,9 @@ def test_the_capacity_model_costs_what_the_ideal_link_does() -> None:
     gains = np.random.default_rng(3).exponential(size=(6, 2, 1))
     power = np.arange(1.0, 7)
     done = send(task(gains, 10_000, concentrate=False, symbol_energy=12 * power))
-    rates = rates_alone(gains * power[:, None, None], 12)
+    rates = single_user_rates(gains * power[:, None, None], 12)
     np.testing.assert_allclose(done.rate, rates, rtol=1e-12)
-    np.testing.assert_array_equal(done.resource_elements, one_after_another(10_000, rates).resource_elements)
+    np.testing.assert_array_equal(done.resource_elements, sequential_cost(10_000, rates).resource_elements)
     assert done.heard.all()
 
 
@@ -327,17 +327,17 @@ def test_blocks_in_time_count_as_subcarriers_do(model: str) -> None:
 def test_one_after_another_in_the_order_of_what_they_take() -> None:
     """1,000 bits at 1, 2, 4 and 1/2 an element: 1,000, 500, 250 and 2,000 elements; a dead channel sends nothing."""
     rates = np.array([1.0, 2.0, 0.0, 4.0, 0.5])
-    free = one_after_another(1000, rates)
+    free = sequential_cost(1000, rates)
     assert free.resource_elements.tolist() == [1000, 500, 0, 250, 2000]
     assert free.heard.tolist() == [True, True, False, True, True]
-    cut = one_after_another(1000, rates, 1750.9)
+    cut = sequential_cost(1000, rates, 1750.9)
     assert cut.resource_elements.tolist() == [1000, 500, 0, 250, 0]
     assert cut.heard.tolist() == [True, True, False, True, False]
-    assert one_after_another(1000, rates, 1749.0).resource_elements.tolist() == [999, 500, 0, 250, 0]
-    assert one_after_another(1000, rates, 1749.0).heard.tolist() == [False, True, False, True, False]
-    assert one_after_another(0, rates, 0.0).heard.all()
+    assert sequential_cost(1000, rates, 1749.0).resource_elements.tolist() == [999, 500, 0, 250, 0]
+    assert sequential_cost(1000, rates, 1749.0).heard.tolist() == [False, True, False, True, False]
+    assert sequential_cost(0, rates, 0.0).heard.all()
     with pytest.raises(OverflowError, match="more than can be counted"):
-        one_after_another(10**10, np.array([1e-12, 1.0]))
+        sequential_cost(10**10, np.array([1e-12, 1.0]))
 
 
 def test_what_cannot_be_counted_overflows_unless_a_deadline_ends_it() -> None:

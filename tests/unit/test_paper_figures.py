@@ -458,3 +458,12 @@ def test_the_command_draws_what_it_can_and_says_what_it_leaves_out(ratios: Path,
     ]  # fmt: skip
     found = CliRunner().invoke(app, ["nowhere", "--out", str(tmp_path / "h"), "--only", "tabel"])
     assert "did you mean table" in str(found.exception)  # before anything is read
+
+
+def test_the_table_leaves_out_the_costs_of_an_ideal_link_beside_others(rows: Path) -> None:
+    from airfl.report.paper.table import COLUMNS, rows_of
+
+    ideal, air, *_ = rows_of(read_results(rows))
+    for column, one, other in zip(COLUMNS, ideal[1:], air[1:], strict=True):
+        assert other != "-"
+        assert (one == "-") == (column.cost or column.heading == "ε claimed")

@@ -66,7 +66,7 @@ OF_RUN = replace(
 
 
 def test_a_row_of_one_seed_of_two_and_of_three() -> None:
-    assert cells(TableRow("PFELS", [PRIVATE]))[:6] == ["PFELS", "78.0", "-", "6.28e9", "1,145,250", "0.032"]
+    assert cells(TableRow("PFELS", [PRIVATE]))[:6] == ["PFELS", "78.0", "0.0", "6.28e9", "1,145,250", "0.032"]
     two = TableRow("PFELS", [PRIVATE, replace(PRIVATE, test_accuracy=0.80)])
     assert cells(two)[1] == "78.0; 80.0"  # two numbers are no deviation
     three = TableRow("PFELS", [*two.runs, replace(PRIVATE, test_accuracy=0.82)])
@@ -77,16 +77,19 @@ def test_a_row_of_one_seed_of_two_and_of_three() -> None:
 
 def test_an_ideal_link_without_a_deadline_is_beside_others_for_its_accuracy() -> None:
     """Its costs stay in the CSV, and in a table of its own."""
-    endless, lossy = replace(IDEAL, for_accuracy=True), replace(PRIVATE, silent_share=0.125)
+    endless, lossy = replace(IDEAL, waits_for_ever=True), replace(PRIVATE, silent_share=0.125)
     rows = [TableRow("ideal", [endless]), TableRow("a", [lossy])]
     lines = markdown_table(rows).splitlines()
     assert lines[0].startswith("|  | accuracy % | not heard % | energy | resource elements | air time s | bits |")
-    assert lines[2].split(" | ")[2:6] == ["-"] * 4
+    assert lines[2].split(" | ")[2:6] == ["0.0", "-", "-", "-"]
     assert lines[3].startswith("| a | 78.0 | 12.5 | 6.28e9 |")
-    assert "waits for the deepest fade" in notes(rows)
+    assert "an ideal link without digital.deadline_s" in notes(rows)
     alone = markdown_table(rows[:1])
     assert scientific(IDEAL.energy) in alone
-    assert "deepest" not in alone
+    assert "deadline" not in alone
+    some = TableRow("some", [lossy, replace(lossy, silent_share=0.0), replace(lossy, silent_share=0.1)])
+    assert "| 7.5 |" in markdown_table([some])
+    assert "not heard" not in markdown_table([TableRow("a", [PRIVATE])])
     assert float(next(csv.DictReader(csv_table(rows).splitlines()))["energy"]) == IDEAL.energy
 
 
@@ -232,6 +235,34 @@ def test_runs_are_found_and_what_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "rows" / "rows.json").write_text('{"label": 3}')
     with pytest.raises(UserError, match=r"rows\.json: not a list of rows"):
         find_runs([tmp_path / "rows"])
+
+
+def test_a_summary_says_who_was_not_heard_and_whether_the_link_waits_for_ever() -> None:
+    """By the trace's own slots; nobody is heard where no time is left."""
+    late = ("scheme.name=fedavg", "scheme.link=ideal", "run.selected=8")
+    waiting, timed = run(small_settings(*late)), run(small_settings(*late, "digital.deadline_s=1e-6"))
+    assert waiting.summary().waits_for_ever
+    assert waiting.summary().silent_share == 0
+    assert not timed.summary().waits_for_ever
+    assert timed.summary().silent_share == 1
+    digital = run(small_settings("scheme.name=fedavg", "scheme.link=digital", "digital.deadline_s=0.5"))
+    with digital.trace() as trace:
+        lost = 1 - (trace["active"].values == 1).sum() / (trace["device_id"].values >= 0).sum()
+    assert digital.summary().silent_share == pytest.approx(lost)
+    assert 0 < lost < 1
+    assert not digital.summary().waits_for_ever
+
+
+def test_costs_that_differ_a_hundredfold_are_drawn_over_their_logarithm(tmp_path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    for name, words in (("air", ()), ("bits", ("scheme.name=fedavg", "scheme.link=digital"))):
+        run(small_settings(*words), tmp_path / name)
+    curves = [curves_of(name, [read_rounds(tmp_path / name)]) for name in ("air", "bits")]
+    for drawn, scale in ((curves, "log"), (curves[:1], "linear")):
+        figure = Figure()
+        draw(figure, drawn)
+        assert [axis.get_xscale() for axis in figure.axes[:3]] == ["linear", scale, scale]
 
 
 def test_counts_near_the_end_of_64_bits_do_not_wrap() -> None:

@@ -24,7 +24,7 @@ from airfl.report.page.markup import island
 from airfl.report.page.page import html_page
 from airfl.report.page.pareto import front
 from airfl.report.page.view import BEST, View
-from airfl.report.table import COLUMNS, TableRow, cells, for_accuracy
+from airfl.report.table import COLUMNS, TableRow, cells
 from airfl.results.collect import Results, read_results
 from airfl.trace import open_trace
 from tests.report_page import CAUSE, RATIOS, SCRIPT, Page, make_comparison, make_sweep
@@ -142,7 +142,7 @@ def test_every_number_is_written_as_in_the_terminal(comparison: Path, page: Page
     lines = [TableRow(group.name, [run.digest.summary for run in group.runs]) for group in groups]
     for line, row in zip(lines, rows, strict=True):
         columns = [by_heading[cell.text] for cell in head[2:]]
-        wanted = cells(line, columns, costs=not for_accuracy(line, lines))[1:]
+        wanted = cells(line, columns, lines)[1:]
         assert [cell.text.partition(" ±")[0] for cell in row[2:]] == [text.partition(" ±")[0] for text in wanted]
     assert [row[0].text for row in rows] == list(LABELS)
     assert [row[1].text for row in rows] == ["2", "2", "2"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from channels.draws import Draw
 from channels.topology import PATH_LOSS, PLACEMENTS, TopologyParameters, check_topology, drop
 from channels.topology.path_loss import Paths, path_losses
-from channels.topology.shadowing import shadowing_db
+from channels.topology.shadowing import normal_scores
 
 POINTS = tuple((20.0 + 10 * index, 5.0) for index in range(7))
 
@@ -190,8 +190,8 @@ def test_each_device_has_the_loss_of_its_own_condition() -> None:
 
 
 def test_the_smallest_uniform_number_is_a_finite_shadow() -> None:
-    assert -100 < shadowing_db(np.zeros(1), np.full(1, 8.0))[0] < -50
-    np.testing.assert_allclose(shadowing_db(np.array([0.5, 0.8413447461]), np.full(2, 3.0)), [0, 3], atol=1e-8)
+    assert -100 < 8 * normal_scores(np.zeros(1))[0] < -50
+    np.testing.assert_allclose(normal_scores(np.array([0.5, 0.8413447461])), [0, 1], atol=1e-8)
 
 
 def test_a_low_base_station_has_no_cheaper_path_around_the_corner() -> None:

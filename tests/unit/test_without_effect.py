@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from airfl.config.without_effect import (
+    ARRAY_MATTERS,
     BELONGS_TO,
     DIFFUSE,
     DRAWN,
@@ -22,7 +23,6 @@ from airfl.config.without_effect import (
     NORMALISED,
     NOT_PLACED,
     PLACED,
-    SEEN,
     Needs,
     without_effect,
 )
@@ -123,7 +123,7 @@ WITHOUT = {
     DRAWN_OR_AGED: ("channel.fading=replay", "channel.replay_file={}", "csi.estimation=ls"),
     MOVED: ("csi.delay_s=1e-3",),
     IN_SIGHT: ("csi.delay_s=1e-3", "channel.speed_m_s=3.0"),
-    SEEN: ("antennas.count=4",),
+    ARRAY_MATTERS: ("antennas.count=4",),
     FROM_DEVICES: ("antennas.count=4", "channel.fading=rician", "antennas.angle=broadside"),
     DIFFUSE: ("antennas.count=2", "channel.fading=fixed"),
     EXPONENTIAL: ("antennas.count=2", "antennas.correlation=local-scattering"),

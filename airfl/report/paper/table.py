@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from airfl.errors import escaped
 from airfl.report.numbers import figure, scientific
 from airfl.report.paper.names import group_names, lacking
-from airfl.report.table import ENERGY_NOTES, SCOPES, TableRow, for_accuracy, left_out, markdown_cell, statement
+from airfl.report.table import ENERGY_NOTES, SCOPES, TableRow, left_out, markdown_cell, statement, without_costs
 from airfl.results.averages import FEWEST, NOT_NEGATIVE, PERCENT, average
 from airfl.results.collect import Result, Results
 
@@ -93,7 +93,7 @@ def rows_of(results: Results) -> list[list[str]]:
             name,
             *(
                 "-"
-                if column.cost and for_accuracy(row, rows)
+                if column.cost and without_costs(row, rows)
                 else _cell(column, [column.value(run) for run in group.runs])
                 for column in COLUMNS
             ),

@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class InTurn:
+class SequentialCost:
     """What the messages take one after the other: resource elements until each is through or stops, and whose message
     arrived in time; both [devices]."""
 
@@ -24,7 +24,9 @@ class InTurn:
     heard: NDArray[np.bool_]
 
 
-def rates_alone(snr: Array, subcarriers: int, offsets: Offsets | None = None, spilled: Array | None = None) -> Array:
+def single_user_rates(
+    snr: Array, subcarriers: int, offsets: Offsets | None = None, spilled: Array | None = None
+) -> Array:
     """Bits a resource element that a codeword over the whole message gets, [devices]: the mean of log2(1 + SINR) over
     all subcarriers and blocks, not the logarithm at the mean SINR, which is never less (Jensen).
 
@@ -37,14 +39,14 @@ def rates_alone(snr: Array, subcarriers: int, offsets: Offsets | None = None, sp
     found = np.empty(len(snr))
     for device, received in enumerate(snr):
         useful = np.broadcast_to(received, (len(received), subcarriers))
-        against = leaked(useful, width, subcarriers, offsets.take(np.array([device])), antennas=1)
+        against = leaked(useful, width, subcarriers, offsets.take(np.array([device])))
         if spilled is not None:
             against = against + spilled[device]
         found[device] = bits_per_element(useful / (1.0 + against)).mean()
     return found
 
 
-def one_after_another(bits: int, rates: Array, limit: float = np.inf) -> InTurn:
+def sequential_cost(bits: int, rates: Array, limit: float = np.inf) -> SequentialCost:
     """`bits` bits of every device at its rate, on resource elements that are filled one after the other.
 
     limit: resource elements until the deadline, inf for none. Those that take least go first, by which most are heard
@@ -59,4 +61,4 @@ def one_after_another(bits: int, rates: Array, limit: float = np.inf) -> InTurn:
     before[order] = np.cumsum(wanted[order]) - wanted[order]
     used = np.clip(np.floor(limit) - before, 0.0, wanted)
     check_count(used.sum())
-    return InTurn(used.astype(np.int64), (used == wanted) & (sends | (bits == 0)))
+    return SequentialCost(used.astype(np.int64), (used == wanted) & (sends | (bits == 0)))
