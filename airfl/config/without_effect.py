@@ -60,6 +60,12 @@ DRAWN = Needs("channel.fading", idle=("replay",))
 AGED, MOVED = Needs("csi.delay_s", idle=("0", "0.0")), Needs("channel.speed_m_s", idle=("0", "0.0"))
 DRAWN_OR_AGED = Needs("channel.fading", idle=("replay",), or_else=AGED)
 IN_SIGHT = Needs("channel.fading", ("rician", "fixed"))
+SEEN = Needs("topology.los", idle=("nlos",), or_else=NOT_PLACED)
+IN_AREA = Needs("topology.kind", ("disc", "annulus"))
+SHADOWED = Needs("topology.shadowing_std_db", idle=("0.0",))
+SHADOWED_BY_MODEL = Needs(
+    "topology.path_loss", idle=("log-distance",), or_else=Needs("topology.shadowing_std_db", idle=("None", "0.0"))
+)
 CHARGED = Needs("grid.downlink", ("True",))
 SUPERPOSED = Needs(LINK, ("analog",))
 """Messages are added up in the air, with phases, amplitudes and noise of their own."""
@@ -107,7 +113,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.coherence": (DRAWN,),
     "channel.speed_m_s": (DRAWN_OR_AGED,),
     "channel.carrier_hz": (DRAWN_OR_AGED,),
-    "channel.rician_k": (Needs("channel.fading", ("rician",)),),
+    "channel.rician_k": (Needs("channel.fading", ("rician",)), SEEN),
     "channel.nakagami_m": (Needs("channel.fading", ("nakagami",)),),
     "channel.replay_variable": (Needs("channel.fading", ("replay",)),),
     "channel.delay_spread_s": (Needs("channel.fading", tuple(SELECTIVE_MODELS)),),
@@ -164,9 +170,13 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "selection.window": (Needs("selection.kind", ("proportional-fair",)),),
     "selection.energy_budget": (Needs("selection.kind", ("energy-budget",)),),
     "task.dirichlet_alpha": (Needs("task.partition", ("dirichlet",)),),
-    "topology.radius_m": (PLACED,),
-    "topology.path_loss": (PLACED,),
-    "topology.shadowing_correlation_m": (PLACED,),
+    "topology.radius_m": (PLACED, IN_AREA),
+    "topology.min_distance_m": (PLACED, IN_AREA),
+    **dict.fromkeys(
+        (f"topology.{name}" for name in ("path_loss", "los", "base_height_m", "device_height_m")), (PLACED,)
+    ),
+    "topology.shadowing_std_db": (PLACED,),
+    "topology.shadowing_correlation_m": (PLACED, SHADOWED, SHADOWED_BY_MODEL),
     "topology.exponent": (Needs("topology.path_loss", ("log-distance",)),),
     "grid.downlink_snr_db": (CHARGED,),
     "grid.downlink_power_dbm": (CHARGED,),
@@ -223,5 +233,9 @@ def _value(settings: Settings, key: str) -> str:
         from airfl.schemes import link_of
 
         return link_of(settings)
+    if key == "topology.path_loss":
+        from airfl.radio.parts import path_loss_of
+
+        return path_loss_of(settings)
     section, _, name = key.partition(".")
     return str(getattr(getattr(settings, section), name))

@@ -199,7 +199,7 @@ def figures(link: str, *overrides: str) -> Array:
 
 
 def outcome(effect: Effect, link: str, gains: Path) -> str:
-    """ "yes", "told", "refused", or "silence"."""
+    """ "yes", "no effect" where it is reported, "refused", or "silence"."""
     keys, given = tuple(text.format(gains=gains) for text in effect.keys), effect.given
     settings = small_settings(*BASE, f"run.rounds={ROUNDS}", *ALL_LINKS[link], *given, *keys)
     named = {text.partition("=")[0] for text in keys}
@@ -220,7 +220,7 @@ def outcome(effect: Effect, link: str, gains: Path) -> str:
         assert any(name in refusal for name in named)
         return "refused"
     if plain.shape == changed.shape and np.allclose(plain, changed, rtol=SAME, atol=0.0):
-        return "told" if told[0] else "silence"
+        return "no effect" if told[0] else "silence"
     assert not told[0], "said to change nothing"
     return "yes"
 
@@ -240,5 +240,5 @@ def test_the_table_has_every_effect() -> None:
 @pytest.mark.parametrize("link", ALL_LINKS)
 @pytest.mark.parametrize("name", ALL_EFFECTS)
 def test_no_effect_is_ignored_in_silence(name: str, link: str, gains: Path) -> None:
-    """It changes a cost or the error, or is refused, or told in one line; which of them, the table says."""
+    """It changes a cost or the error, or is refused, or reported in one line; which of them, the table says."""
     assert outcome(ALL_EFFECTS[name], link, gains) == table()[name][link.partition(" ")[0]]

@@ -16,6 +16,7 @@ from airfl.config.without_effect import (
     DRAWN_OR_AGED,
     EXPONENTIAL,
     FROM_DEVICES,
+    IN_AREA,
     IN_SIGHT,
     LINK,
     LOCAL_SCATTERING,
@@ -23,6 +24,9 @@ from airfl.config.without_effect import (
     NORMALISED,
     NOT_PLACED,
     PLACED,
+    SEEN,
+    SHADOWED,
+    SHADOWED_BY_MODEL,
     Needs,
     without_effect,
 )
@@ -69,6 +73,11 @@ ANOTHER = {
     "selection.energy_budget": "1e3",
     "task.dirichlet_alpha": "0.1",
     "topology.radius_m": "90.0",
+    "topology.min_distance_m": "20.0",
+    "topology.los": "nlos",
+    "topology.base_height_m": "12.0",
+    "topology.device_height_m": "2.0",
+    "topology.shadowing_std_db": "3.0",
     "topology.path_loss": "uma",
     "topology.shadowing_correlation_m": "20.0",
     "topology.exponent": "2.0",
@@ -108,7 +117,22 @@ ANOTHER = {
     "digital.secure_aggregation": "off",
 }
 # Settings in which what is said to be needed is not there.
+IN_CELL = ("channel.units=physical", "privacy.epsilon=inf")
 WITHOUT = {
+    SEEN: (*IN_CELL, "channel.fading=rician", "topology.kind=disc", "topology.los=nlos"),
+    IN_AREA: (
+        *IN_CELL,
+        "channel.fading=rayleigh",
+        "topology.kind=coordinates",
+        f"topology.coordinates={[[50 + place, 0] for place in range(100)]}",
+    ),
+    SHADOWED: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=disc", "topology.shadowing_std_db=0.0"),
+    SHADOWED_BY_MODEL: (
+        *IN_CELL,
+        "channel.fading=rayleigh",
+        "topology.kind=disc",
+        "topology.path_loss=log-distance",
+    ),
     NORMALISED: ("channel.units=physical", "channel.fading=rayleigh", "channel.mean_gain=1e-6", "privacy.epsilon=inf"),
     NOT_PLACED: (
         "channel.units=physical",
