@@ -93,10 +93,11 @@ def test_an_interrupt_ends_with_130_and_a_trace_of_the_rounds_that_were_done(tmp
         assert trace["energy_j"].shape[0] >= 1
 
 
-def test_rows_of_the_demo_are_the_five_of_the_figure() -> None:
+def test_rows_of_the_demo_are_the_six_of_the_figure() -> None:
     rows = load_rows(DEMO)
-    assert [row.settings.scheme.name for row in rows] == ["fedavg", "pfels", "wfl-p", "wfl-pdp", "wfl-pdp"]
-    assert rows[-1].settings.server.learning_rate == rows[1].settings.scheme.ratio == 0.3
+    assert [row.settings.scheme.name for row in rows] == ["fedavg", "fedavg", "pfels", "wfl-p", "wfl-pdp", "wfl-pdp"]
+    assert [row.settings.scheme.link for row in rows[:2]] == ["ideal", "digital"]
+    assert rows[-1].settings.server.learning_rate == rows[2].settings.scheme.ratio == 0.3
 
 
 @pytest.mark.parametrize("command", ["schemes", "models", "datasets"])
