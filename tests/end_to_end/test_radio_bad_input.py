@@ -66,7 +66,7 @@ BAD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "K drawn in no cell": (
         ("channel.fading=rician", "channel.rician_k=tr38901"),
         "channel.rician_k",
-        ("topology.kind: 'none'", "umi, uma, rma", "as a number"),
+        ("topology.kind = 'none'", "umi, uma, rma", "as a number"),
     ),
     "K drawn without a table": (
         (*DISC, "channel.fading=rician", "channel.rician_k=tr38901", "topology.path_loss=log-distance"),
@@ -165,7 +165,7 @@ BAD: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {
     "rows that divide nothing": (
         ("antennas.count=4", "antennas.array=rectangular", "antennas.rows=3"),
         "antennas.rows",
-        ("3 rows of 4 antennas", "divides"),
+        ("3 rows of 4 antennas", "must divide the count"),
     ),
     "no spacing": (("antennas.spacing_wavelengths=0.0",), "antennas.spacing_wavelengths", ("0.0", "greater than 0")),
     "array": (("antennas.array=circle",), "antennas.array", ("circle", "circular, linear, rectangular")),
