@@ -80,8 +80,11 @@ def test_the_demos_effect_and_its_cause() -> None:
         settings = row.settings.resolved(run={"rounds": 60, "evaluate_every": 60}, local={"engine": "layers"})
         return run(settings).summary()
 
-    fedavg, pfels, _, wfl_pdp, control = (short(row) for row in load_rows(DEMO))
-    assert fedavg.test_loss < 0.9 * pfels.test_loss
+    ideal, digital, pfels, _, wfl_pdp, control = (short(row) for row in load_rows(DEMO))
+    assert ideal.test_loss < 0.9 * pfels.test_loss
+    assert digital.test_loss == pytest.approx(ideal.test_loss, abs=0.07)
+    assert 0.08 < digital.silent_share < 0.18  # an eighth in outage
+    assert 4e3 < digital.resource_elements / pfels.resource_elements < 1e4
     assert pfels.test_loss < 0.85 * wfl_pdp.test_loss
     assert control.test_loss == pytest.approx(pfels.test_loss, abs=0.07)
     assert pfels.energy * 1.1 < control.energy < wfl_pdp.energy
