@@ -231,7 +231,7 @@ def test_points_carry_the_rows_label_and_the_tried_values_alone() -> None:
     rows = rows_to_tune(DEMO)
     tried = {row.label: [{"local.learning_rate": 0.1}, {"local.learning_rate": 0.2}] for row in rows}
     points = points_of(DEMO, HELD_OUT, rows, tried, 1)
-    assert len(points) == 10
+    assert len(points) == 12
     assert {tuple(point.values) for point in points} == {("local.learning_rate",)}
-    assert points[2].label == "PFELS, p = 0.3"
-    assert points[9].settings.server.learning_rate == 0.3
+    assert points[4].label == "PFELS, p = 0.3"
+    assert points[11].settings.server.learning_rate == 0.3
