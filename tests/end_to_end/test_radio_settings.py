@@ -377,7 +377,8 @@ def test_a_pilot_is_as_strong_as_the_data_unless_it_is_said() -> None:
 
 
 def test_a_broadcast_is_charged_by_hand() -> None:
-    """40 dB over a gain of 0.02 is an SNR of 4: log2(5) bits an element for model, seed, beta and 8 x 7 bits."""
+    """40 dB over sigma_0^2 and a gain of 0.02 are an SNR of 2 over N_0: log2(3) bits an element for model, seed, beta and
+    8 x 7 bits."""
     budget = link_budget(
         radio_settings(
             "grid.downlink=true",
@@ -388,7 +389,7 @@ def test_a_broadcast_is_charged_by_hand() -> None:
             "run.rounds=1",
         )
     )
-    elements = math.ceil((32 * DIMENSION + 64 + 32 + 8 * 7) / math.log2(5))
+    elements = math.ceil((32 * DIMENSION + 64 + 32 + 8 * 7) / math.log2(3))
     assert budget.downlink_elements == elements
     assert budget.downlink_air_time_s == pytest.approx(math.ceil(elements / 3300) * 1e-3 / 14, rel=1e-12)
     assert budget.air_time_s == pytest.approx(budget.downlink_air_time_s + 1e-3 / 14, rel=1e-12)
@@ -398,7 +399,7 @@ def test_a_broadcast_is_charged_by_hand() -> None:
 def test_a_broadcast_is_for_the_weakest_of_those_who_take_part() -> None:
     trace = recorded(run(radio_settings("grid.downlink=true", RAYLEIGH)))
     weakest = (np.abs(trace["channel_gain"].astype(complex)) ** 2).min(axis=1)
-    by_hand = (32 * DIMENSION + 96) / np.log2(1 + 1e5 * weakest)
+    by_hand = (32 * DIMENSION + 96) / np.log2(1 + 1e5 / 2 * weakest)
     np.testing.assert_allclose(trace["downlink_elements"], by_hand, rtol=1e-5)
     nobody = link_budget(radio_settings("grid.downlink=true", "selection.kind=threshold", "selection.min_gain=0.2"))
     assert (nobody.downlink_elements, nobody.downlink_energy_j, nobody.downlink_air_time_s) == (0, 0.0, 0.0)
