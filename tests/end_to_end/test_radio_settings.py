@@ -377,8 +377,8 @@ def test_a_pilot_is_as_strong_as_the_data_unless_it_is_said() -> None:
 
 
 def test_a_broadcast_is_charged_by_hand() -> None:
-    """40 dB over sigma_0^2 and a gain of 0.02 are an SNR of 2 over N_0: log2(3) bits an element for model, seed, beta and
-    8 x 7 bits."""
+    """40 dB over sigma_0^2 and a gain of 0.02 are an SNR of 2 over N_0: log2(3) bits an element for model, seed, beta
+    and 8 x 7 bits."""
     budget = link_budget(
         radio_settings(
             "grid.downlink=true",
