@@ -73,6 +73,21 @@ def valid(raw: RawData, sample: Sample) -> None:
 
 def outcome(sample: Sample, folder: Path, most: int) -> str:
     """ "read" or "refused"; a failed test for everything else, more memory than `most` included."""
+    raw, line, peak = _measured(sample, folder)
+    if peak > most:  # other threads' memory is in it, and what a first call imports: those do not come twice
+        raw, line, peak = _measured(sample, folder)
+    assert peak <= most, f"{peak:,} bytes, {most:,} are allowed"
+    if raw is not None:
+        valid(raw, sample)
+        return "read"
+    assert str(folder) in line
+    assert line.isprintable()
+    assert len(line) < LONGEST_LINE + len(str(folder))
+    return "refused"
+
+
+def _measured(sample: Sample, folder: Path) -> tuple[RawData | None, str, int]:
+    """The data or the line that refuses it, and the most memory that Python had meanwhile."""
     raw, line = None, ""
     tracemalloc.start()
     try:
@@ -83,14 +98,7 @@ def outcome(sample: Sample, folder: Path, most: int) -> str:
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert peak <= most, f"{peak:,} bytes, {most:,} are allowed"
-    if raw is not None:
-        valid(raw, sample)
-        return "read"
-    assert str(folder) in line
-    assert line.isprintable()
-    assert len(line) < LONGEST_LINE + len(str(folder))
-    return "refused"
+    return raw, line, peak
 
 
 def _pipe(path: Path, _good: bytes) -> None:
