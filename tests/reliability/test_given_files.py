@@ -33,7 +33,7 @@ from channels.fading import read_replay
 from tests.conftest import small_settings
 from tests.reliability.finished import rows
 
-SECONDS = 60
+SECONDS = 20
 
 
 @pytest.fixture(autouse=True)

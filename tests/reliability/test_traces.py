@@ -31,7 +31,7 @@ from tests.reliability.scale import cases
 
 MEGABYTES = 96
 """More memory than this is not taken for any damaged file of 300 kB; the floor is what libraries take."""
-SECONDS = 60.0
+SECONDS = 20.0
 """A file that leads HDF5 in circles costs the processor time that the child is given, on a busy machine."""
 
 
