@@ -131,7 +131,10 @@ def k_factors(settings: Settings, placed: Drop) -> Array | None:
 def no_law(settings: Settings) -> str:
     """Why there are no statistics of all devices' fading."""
     if has_own_k(settings):
-        return "devices with and without line of sight have different K, unless topology.los says which they are"
+        return (
+            "devices of the cell have different K, by line of sight or drawn (for one law of all set topology.los to "
+            "los or nlos, and channel.rician_k to a number)"
+        )
     return f"the law of fading {settings.channel.fading!r} is not known"
 
 
