@@ -26,8 +26,10 @@ $(TESTING): $(INSTALLED)
 demo: $(INSTALLED)
 	@$(BIN)/airfl compare experiments/configs/demo.toml $(DEMO) --out runs/demo-$$(date +%Y%m%d-%H%M%S)-$$$$
 
+# In as many processes as there are cores; TESTS takes pytest's words, for instance: make test TESTS=tests/laws
+WORKERS := auto
 test: $(TESTING)
-	@$(BIN)/python -m pytest $(TESTS)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not full" $(TESTS)
 
 # The reliability tests in full, and 10,000 rounds: about an hour on two cores. Figures are printed at the end.
 soak: $(TESTING)

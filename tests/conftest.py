@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -10,7 +11,10 @@ from pathlib import Path
 import pytest
 
 # Said before airfl is imported, which would stop at the first that is missing and name no mend.
-NEEDED = ("numpy", "torch", "scipy", "h5py", "matplotlib", "pydantic", "typer", "dp_accounting", "xarray", "hypothesis")
+NEEDED = (
+    *("numpy", "torch", "scipy", "h5py", "matplotlib", "pydantic", "typer", "dp_accounting", "xarray"),
+    *("hypothesis", "xdist"),
+)
 if missing := [name for name in NEEDED if find_spec(name) is None]:
     pytest.exit(
         f"the tests need {', '.join(missing)}, which this environment ({sys.prefix}) lacks; in the root of the clone: "
@@ -18,7 +22,13 @@ if missing := [name for name in NEEDED if find_spec(name) is None]:
         returncode=4,
     )
 
+# A process a core (pytest -n): more threads in each would only wait for one another. Read when torch is imported.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+
 from airfl.config import Settings, load_settings  # noqa: E402
+
+pytest_plugins = ("tests.costs", "tests.progress_line")
 
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "experiments" / "configs" / "demo.toml"

@@ -189,12 +189,14 @@ def plot(
     """Learning against rounds, energy and resources; privacy."""
     from airfl.report.comparison import FIGURES, write_figures
     from airfl.report.figures import check_new_figures
+    from airfl.report.paper.names import group_names
     from airfl.results import read_some_results
 
     check_new_figures(out, FIGURES, "--out")
     results = read_some_results(folders)
     for line in results.unreadable.values():
         say(f"left out: {line}")
-    groups = [(group.name, [run.folder for run in group.runs]) for group in results.groups]
+    names = group_names(results.groups, results.axes)
+    groups = [(name, [run.folder for run in group.runs]) for name, group in zip(names, results.groups, strict=True)]
     files = write_figures(groups, out, lambda line: say(f"left out: {line}"))
     say("written: " + ", ".join(str(file) for file in files))

@@ -155,9 +155,15 @@ def read_some_results(folders: str | Path | Sequence[str | Path]) -> Results:
 
 
 def short(key: str, among: Sequence[str]) -> str:
-    """A dotted key without its section, where that leaves no doubt."""
-    last = key.rpartition(".")[2]
-    return last if [other.rpartition(".")[2] for other in among].count(last) == 1 and last != "name" else key
+    """A dotted key without its section, where that leaves no doubt; scheme.name is the scheme."""
+    last = _last(key)
+    return last if [_last(other) for other in among].count(last) == 1 else key
+
+
+def _last(key: str) -> str:
+    """What is said of a dotted key when its section is left out: of a name the section."""
+    section, _, last = key.rpartition(".")
+    return section if last == "name" else last
 
 
 def plain(value: Any) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 
 from airfl.config import Settings
 from airfl.device import find_device
+from airfl.errors import UserError
+from airfl.output import SWEEP_NAME
 from airfl.results.collect import Results, read_results
 from airfl.streams import Streams
 from airfl.sweeps.attempt import clear_attempts
@@ -93,6 +95,7 @@ def run_points(
     check_points(points, out, where, command)
     tell = report or (lambda status: None)
     with _workplace(points, where) as (work, at_once), alone(out):
+        new = not (out / SWEEP_NAME).exists()
         listing = open_folder(out, command).joined([point.entry() for point in points])
         listing = replace(listing, root=out, command=command)
         write_listing(listing)
@@ -108,6 +111,10 @@ def run_points(
                     listing = _settled(listing, point, outcome)
                     status = status.after(point.name, outcome.cause, outcome.seconds)
                     tell(status)
+        except UserError:  # of a script that no process can import: nothing was begun
+            if new and len(waiting) == status.points:
+                (out / SWEEP_NAME).unlink()
+            raise
         finally:
             clear_attempts(out / RUNNING_NAME, waiting)
     return read_results(out)

@@ -39,14 +39,17 @@ class TraceBackend(BackendEntrypoint):
     description = "Open traces of airfl"
 
     def open_dataset(
-        self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None
+        self, filename_or_obj: Any, *, drop_variables: str | Iterable[str] | None = None, shown: str | None = None
     ) -> xarray.Dataset:
-        """The lazy dataset, which keeps the file open until it is closed. UserError for what is no trace."""
+        """The lazy dataset, which keeps the file open until it is closed. UserError for what is no trace.
+
+        shown: the path as the user gave it, for errors; xarray makes it absolute.
+        """
         path = str(Path(filename_or_obj).absolute())
         manager = CachingFileManager(open_file, path)
         try:
             check_contents(Path(filename_or_obj), manager.acquire().contents)
-            dataset = _dataset(manager, path)
+            dataset = _dataset(manager, path, shown or path)
         except BaseException:
             manager.close()
             raise
@@ -58,8 +61,8 @@ class TraceBackend(BackendEntrypoint):
 class _LazyArray(BackendArray):
     """A variable that is read from the file when its values are asked for."""
 
-    def __init__(self, manager: Any, path: str, size: int, described: Described) -> None:
-        self._manager, self._path, self._size, self._name = manager, path, size, described.name
+    def __init__(self, manager: Any, shown: str, size: int, described: Described) -> None:
+        self._manager, self._shown, self._size, self._name = manager, shown, size, described.name
         self.shape, self.dtype = described.shape, described.dtype
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
@@ -68,11 +71,11 @@ class _LazyArray(BackendArray):
 
     def _read(self, key: tuple[Any, ...]) -> Any:
         """Values; UserError where they are damaged, or more than the file or this machine has room for."""
-        check_room(self._path, self._name, self.dtype.itemsize * math.prod(map(_count, key, self.shape)), self._size)
+        check_room(self._shown, self._name, self.dtype.itemsize * math.prod(map(_count, key, self.shape)), self._size)
         try:
             return self._manager.acquire().read(self._name, key)
         except (OSError, RuntimeError, KeyError, IsolatedError) as error:  # what is said of a damaged or lost chunk
-            raise UserError(damaged(self._path, f"{self._name}: {one_line(error)}")) from None
+            raise UserError(damaged(self._shown, f"{self._name}: {one_line(error)}")) from None
 
 
 def damaged(path: str | Path, what: str) -> str:
@@ -103,10 +106,10 @@ def _count(key: Any, size: int) -> int:
     return len(range(*key.indices(size))) if isinstance(key, slice) else int(np.size(key))
 
 
-def _dataset(manager: Any, path: str) -> xarray.Dataset:
+def _dataset(manager: Any, path: str, shown: str) -> xarray.Dataset:
     contents: Contents = manager.acquire().contents
     size = os.stat(path).st_size
-    variables = {one.name: _variable(manager, path, size, one) for one in contents.variables}
+    variables = {one.name: _variable(manager, path, shown, size, one) for one in contents.variables}
     dataset = xarray.Dataset(variables, attrs=dict(contents.attributes))
     said = [contents.attributes, *(one.attributes for one in contents.variables)]
     if not all(DECODED.isdisjoint(attributes) for attributes in said):
@@ -115,7 +118,7 @@ def _dataset(manager: Any, path: str) -> xarray.Dataset:
     return dataset
 
 
-def _variable(manager: Any, path: str, size: int, described: Described) -> xarray.Variable:
+def _variable(manager: Any, path: str, shown: str, size: int, described: Described) -> xarray.Variable:
     """Values, attributes and encoding as the h5netcdf engine gives them."""
     encoding = {
         "dtype": described.dtype,
@@ -129,5 +132,5 @@ def _variable(manager: Any, path: str, size: int, described: Described) -> xarra
         encoding["preferred_chunks"] = dict(zip(described.dimensions, described.chunks, strict=True))
     if described.packed is not None:
         encoding["complevel"] = described.packed
-    data = indexing.LazilyIndexedArray(_LazyArray(manager, path, size, described))
+    data = indexing.LazilyIndexedArray(_LazyArray(manager, shown, size, described))
     return xarray.Variable(described.dimensions, data, dict(described.attributes), encoding)

@@ -34,7 +34,7 @@ def open_trace(path: str | Path, *, cache: bool = True) -> xarray.Dataset:
         raise UserError(f"{file}: not a readable trace: it is no regular file")
     try:
         _check_length(file)
-        return xarray.open_dataset(file, engine=TraceBackend, cache=cache)
+        return xarray.open_dataset(file, engine=TraceBackend, cache=cache, shown=str(file))
     except UserError:
         raise
     except DamagedError as error:

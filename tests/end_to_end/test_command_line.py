@@ -19,18 +19,7 @@ import pytest
 
 from airfl.config import load_rows, load_settings
 from tests.conftest import DEMO, ROOT, SMALL
-
-
-def airfl(*arguments: object, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    """`python -m airfl ...` in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "airfl", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        check=False,
-    )
+from tests.processes import airfl
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:

@@ -18,8 +18,8 @@ import pytest
 
 import airfl
 from airfl.errors import UserError
+from airfl.output import SWEEP_NAME
 from airfl.results import read_results
-from airfl.sweeps.folder import read_listing
 from airfl.sweeps.local import check_began, run_jobs
 from airfl.sweeps.points import Plan, build_points
 from airfl.sweeps.sweep import Status
@@ -358,7 +358,7 @@ def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
     assert line.startswith(f"airfl.errors.UserError: {script}: calls a sweep without a main guard; put ")
     assert 'if __name__ == "__main__":' in line
     assert "died" not in ended.stderr
-    assert not read_listing(out).failed
+    assert not (out / SWEEP_NAME).exists()
     guarded = script.read_text().replace("airfl.sweep(", 'if __name__ == "__main__": airfl.sweep(')
     script.write_text(guarded)
     subprocess.run([sys.executable, script], check=True, capture_output=True)

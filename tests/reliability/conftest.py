@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.reliability.processes import Parent
+    from tests.processes import Parent
 
 MEASURED = pytest.StashKey[list[str]]()
 
@@ -23,7 +23,7 @@ def measured(request: pytest.FixtureRequest) -> Callable[[str], None]:
 @pytest.fixture(scope="session")
 def parent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parent]:
     """What starts processes that run `airfl`."""
-    from tests.reliability import processes
+    from tests import processes
 
     with processes.parent(tmp_path_factory.mktemp("processes")) as started:
         yield started

@@ -12,7 +12,7 @@ from airfl.errors import UserError
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
 from tests.conformance.test_resume import assert_same_trace
-from tests.reliability.processes import WORDS
+from tests.processes import WORDS
 
 _KEPT = tempfile.TemporaryDirectory(prefix="airfl-whole-")
 

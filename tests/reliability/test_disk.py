@@ -12,8 +12,8 @@ import pytest
 
 from airfl.checkpoint import read_saved
 from tests.conftest import ROOT
+from tests.processes import Child, Parent, fault, mounted, read_only
 from tests.reliability.finished import finish, is_complete
-from tests.reliability.processes import Child, Parent, fault, mounted, read_only
 from tests.reliability.scale import FULL, cases
 from tests.reliability.test_kills import ENDLESS, SHORT, STEPS, begun
 

@@ -40,8 +40,8 @@ from airfl.sweeps.tuning import check_tuned
 from airfl.tasks.datasets import cache
 from tests.conformance.test_resume import interrupted
 from tests.conftest import small_settings
+from tests.processes import KILL_BEFORE, KILL_MIDWAY, Parent, fault
 from tests.reliability.finished import finish, rows, settings
-from tests.reliability.processes import KILL_BEFORE, KILL_MIDWAY, Parent, fault
 from tests.reliability.scale import FULL
 from tests.reliability.test_kills import SHORT
 

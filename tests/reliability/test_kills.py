@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import KILL_BEFORE, KILL_MIDWAY, Child, Parent, fault
 from tests.reliability.finished import finish, is_complete, whole
-from tests.reliability.processes import KILL_BEFORE, KILL_MIDWAY, Child, Parent, fault
 from tests.reliability.scale import FULL, cases
 
 Measured = Callable[[str], None]

@@ -16,8 +16,8 @@ from airfl import numerics as found
 from airfl import simulation
 from airfl.errors import RunInterruptedError, UserError
 from airfl.numerics import SWITCHES, numerics, processor
+from tests.processes import WORDS
 from tests.reliability.finished import finish, rows, settings
-from tests.reliability.processes import WORDS
 from tests.reliability.test_kills import SHORT
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -32,6 +32,8 @@ from tests.reliability.scale import cases
 MEGABYTES = 96
 """More memory than this is not taken for any damaged file of 300 kB; the floor is what libraries take."""
 SECONDS = 20.0
+"""Of processor time, for any file."""
+HANGS_S = 60.0
 """A file that leads HDF5 in circles costs the processor time that the child is given, on a busy machine."""
 
 
@@ -146,6 +148,23 @@ def test_only_what_is_read_is_checked(tmp_path: Path) -> None:
             file["x"][-2000:]
 
 
+def test_a_damaged_value_is_told_by_the_path_that_was_given(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values are read when they are asked for, from a path that xarray has made absolute."""
+    monkeypatch.chdir(tmp_path)
+    Path("trace.h5").write_bytes(finished.read_bytes())
+    with h5py.File("trace.h5") as file:
+        place = file["energy_j"].id.get_chunk_info(0).byte_offset
+    with open_trace("trace.h5") as trace:
+        assert trace.energy_j.shape
+        data = bytearray(finished.read_bytes())
+        data[place] ^= 1
+        Path("trace.h5").write_bytes(data)
+        with pytest.raises(UserError, match=r"^trace\.h5: damaged: "):
+            trace.energy_j.load()
+
+
 def test_a_seal_goes_with_copies_and_comes_off_when_written_to(finished: Path, tmp_path: Path) -> None:
     path = tmp_path / "trace.h5"
     shutil.copy(finished, path)
@@ -174,6 +193,7 @@ def read_each(kind: str, folder: Path, files: list[Path]) -> list[dict[str, Any]
         capture_output=True,
         text=True,
         check=False,
+        timeout=600 + HANGS_S * len(files),
     )
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(told) == len(files), f"{files[len(told)].name} ended the process: {done.returncode} {done.stderr[-500:]}"

@@ -15,8 +15,8 @@ from airfl import simulation
 from airfl.checkpoint import discard
 from airfl.errors import MachineError, UserError
 from airfl.lock import locked
+from tests.processes import Parent
 from tests.reliability.finished import finish, is_complete, rows, settings
-from tests.reliability.processes import Parent
 from tests.reliability.scale import cases
 from tests.reliability.test_kills import LONG, SHORT, STEPS, begun
 

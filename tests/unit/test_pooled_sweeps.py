@@ -46,7 +46,7 @@ HAS = {
     "digital.gap_db": {"fedavg", "fed-smp-randk"},
 }
 SYMBOLS = {"p": "scheme.ratio", "ε": "privacy.epsilon", "SNR": "power.max_snr_db", "η": "local.learning_rate"}
-SYMBOLS |= {"N": "run.devices", "gap db": "digital.gap_db", "scheme.name": "scheme.name", "link": "link"}
+SYMBOLS |= {"N": "run.devices", "gap db": "digital.gap_db", "scheme": "scheme.name", "link": "link"}
 SYMBOLS |= {key.rpartition(".")[2]: key for key in SYMBOLS.values() if "." in key and key != "scheme.name"}
 
 Grid = Sequence[tuple[str, ...]]
@@ -263,7 +263,7 @@ def test_the_terminal_says_scheme_and_link_and_leaves_empty_what_is_not_there(
     for place, group in enumerate(results.groups):
         truth = next(truth for truth in truths if truth.folder == group.runs[0].folder)
         if several(truths):
-            assert columns["scheme.name"][place] == truth.scheme
+            assert columns["scheme"][place] == truth.scheme
         if len({one.link for one in truths}) > 1:
             assert columns["link"][place] == truth.link
         if "ratio" in columns:
@@ -408,8 +408,8 @@ def test_pfels_over_two_settings_with_digital_fedavg_over_one(folders: dict[str,
     results = read_results([folders["pfels"], folders["digital"]])
     assert results.axes == ("scheme.name", "scheme.link", "scheme.ratio", "power.max_snr_db")
     assert [group.name for group in results.groups[-2:]] == [
-        "scheme.name = fedavg, link = digital, max_snr_db = 0",
-        "scheme.name = fedavg, link = digital, max_snr_db = 10",
+        "scheme = fedavg, link = digital, max_snr_db = 0",
+        "scheme = fedavg, link = digital, max_snr_db = 10",
     ]
     assert {group.label for group in results.groups} == {""}
     found = {label: x.tolist() for _, label, x, _ in drawn("accuracy-ratio", results)}

@@ -127,9 +127,9 @@ def test_one_value_and_infinite_values_have_no_deviation() -> None:
 def test_groups_are_runs_that_differ_in_their_seed(results: Results) -> None:
     assert results.axes == ("scheme.name", "scheme.ratio")
     assert [group.name for group in results.groups] == [
-        "scheme.name = pfels, ratio = 0.1",
-        "scheme.name = pfels, ratio = 1.0",
-        "scheme.name = fedavg",  # which has no ratio
+        "scheme = pfels, ratio = 0.1",
+        "scheme = pfels, ratio = 1.0",
+        "scheme = fedavg",  # which has no ratio
     ]
     assert [[run.seed for run in group.runs] for group in results.groups] == [[0, 1]] * 3
 
@@ -308,8 +308,8 @@ def test_runs_of_two_folders_that_are_alike_are_told_apart_by_the_folder(swept: 
     write_listing(Listing(other, (Entry("pfels-0.1-0", "", {"scheme.name": "pfels", "scheme.ratio": 0.1}, 0),)))
     groups = read_results([swept, other]).groups
     assert [len(group.runs) for group in groups] == [2, 2, 2, 1]
-    assert groups[0].name == f"{swept}, scheme.name = pfels, link = analog, ratio = 0.1"
-    assert groups[3].name == f"{other}, scheme.name = pfels, link = analog, ratio = 0.1"
+    assert groups[0].name == f"{swept}, scheme = pfels, link = analog, ratio = 0.1"
+    assert groups[3].name == f"{other}, scheme = pfels, link = analog, ratio = 0.1"
     assert groups[1].label == str(swept)  # a series has one name
 
 

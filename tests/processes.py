@@ -1,16 +1,20 @@
-"""Processes that run `airfl`, each with its fault, forked from one that has imported everything: that saves seconds.
+"""Processes that run `airfl` or a script, forked from one that has imported everything: each starts in milliseconds.
 
-`python -m tests.reliability.processes` is that one: it reads a request in JSON a line, and answers each in a line. A
-process that it forks is `airfl WORDS` from there on, to the end of the interpreter.
+`python -m tests.processes` is that one: it reads a request in JSON a line, and answers each in a line. A process that
+it forks is `airfl WORDS` from there on, to the end of the interpreter. What a test asks of imports, of a terminal or of
+the installed command takes a process of its own; everything else goes through `airfl` and `script` here.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import gc
+import importlib
 import json
 import os
+import runpy
 import shutil
 import signal
 import subprocess
@@ -20,12 +24,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 LONGEST_S = 120
 KILL_BEFORE, KILL_MIDWAY = -1, -2
 """How a process ends in the call that its fault names: before it, or when half is written; any other is an errno."""
@@ -47,6 +52,7 @@ WORDS = (
     "local.batch_size=8",
 )
 """A run of a few milliseconds a round, with a state that matters."""
+IMPORTED_LATE = ("matplotlib.pyplot", "pandas", "xarray", "pyarrow.parquet", "dp_accounting", "rich.table")
 
 
 @dataclass(frozen=True)
@@ -60,10 +66,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class Request:
-    """A process: `airfl WORDS`. told: where its two streams go."""
+    """A process: `airfl WORDS`, or the Python file `script` with these words. told: where its two streams go."""
 
     words: list[str]
     told: str
+    folder: str = str(ROOT)
+    script: str | None = None
     fault: Fault | None = None
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -132,14 +140,24 @@ class Parent:
         answer: dict[str, Any] = json.loads(self._process.stdout.readline())
         return answer
 
-    def start(self, *words: object, fault: Fault | None = None, **environment: str) -> Child:
-        """`airfl WORDS` begins."""
+    def start(
+        self,
+        *words: object,
+        fault: Fault | None = None,
+        cwd: Path = ROOT,
+        script: Path | None = None,
+        **environment: str,
+    ) -> Child:
+        """`airfl WORDS` begins, or a script with these words, in the folder `cwd`."""
         if fault and not self.faults:
             pytest.skip("there is no C compiler to make faults with")
         self._count += 1
         told = self._folder / str(self._count)
         told.mkdir()
-        request = Request([str(word) for word in words], str(told), fault, environment)
+        given = [str(word) for word in words]
+        # With the variables that a test has set since the process began that all are forked from.
+        environment = {**os.environ, **environment}
+        request = Request(given, str(told), str(cwd), script and str(script), fault, environment)
         child = Child(self, self.ask(asdict(request))["pid"], told)
         child.until((told / "ready").exists)
         return child
@@ -149,18 +167,42 @@ class Parent:
         return self.start(*WORDS, *words, "--out", out, fault=fault, **environment)
 
 
+def airfl(*words: object, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`airfl WORDS`, to its end."""
+    return _ended(_shared().start(*words, cwd=cwd, **environment))
+
+
+def script(file: Path, *words: object, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`python FILE WORDS`, to its end."""
+    return _ended(_shared().start(*words, cwd=cwd, script=file, **environment))
+
+
+def _ended(child: Child) -> subprocess.CompletedProcess[str]:
+    code = child.wait()
+    return subprocess.CompletedProcess([], code, child.stdout, child.stderr)
+
+
+@cache
+def _shared() -> Parent:
+    """One for all tests of this process."""
+    until_the_end = contextlib.ExitStack()
+    atexit.register(until_the_end.close)
+    folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory()))
+    return until_the_end.enter_context(parent(folder, faults=False))
+
+
 @contextmanager
-def parent(folder: Path) -> Iterator[Parent]:
-    """The process that forks others, for the time of the block; what they print goes into `folder`."""
+def parent(folder: Path, *, faults: bool = True) -> Iterator[Parent]:
+    """The process that forks others, with faults or without any, for the time of the block; what they print goes into
+    `folder`."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    environment.pop("AIRFL_TRACEBACK", None)
-    library = _faults(folder)
+    library = _faults(folder) if faults else None
     if library:
         environment["LD_PRELOAD"] = str(library)
     with (
         (folder / "parent").open("w") as errors,
         subprocess.Popen(
-            [sys.executable, "-m", "tests.reliability.processes"],
+            [sys.executable, "-m", "tests.processes"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -223,6 +265,8 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:  # what is imported late, and decoded once, is there for all
         run(load_settings(WORDS[1], [*WORDS[2:], "run.rounds=2"]), Path(folder) / "out").summary()
+    for name in IMPORTED_LATE:
+        importlib.import_module(name)
     gc.freeze()  # what is here already is nothing that a process has to look through when it ends
     for line in sys.stdin:
         request = json.loads(line)
@@ -231,8 +275,12 @@ def main() -> None:
         else:
             answer = {"pid": os.fork()}
             if not answer["pid"]:
-                _become(Request(**{**request, "fault": request["fault"] and Fault(**request["fault"])}))
-                airfl.cli.main()
+                asked = Request(**{**request, "fault": request["fault"] and Fault(**request["fault"])})
+                _become(asked)
+                if asked.script:
+                    runpy.run_path(asked.script, run_name="__main__")
+                else:
+                    airfl.cli.main()
                 return
         print(json.dumps(answer), flush=True)
 
@@ -245,11 +293,17 @@ def _become(request: Request) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(f"{request.told}/{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    faults = os.environ.get("LD_PRELOAD", "")
+    os.environ.clear()
     os.environ.update(request.environment)
-    sys.argv = ["airfl", *request.words]
+    os.environ.pop("AIRFL_TRACEBACK", None)
+    os.chdir(request.folder)
+    sys.argv = [request.script or "airfl", *request.words]
+    if request.script:
+        sys.path.insert(0, str(Path(request.script).parent))
     Path(request.told, "ready").touch()
     if request.fault:
-        library = ctypes.CDLL(os.environ["LD_PRELOAD"])
+        library = ctypes.CDLL(faults)
         atexit.register(lambda: Path(request.told, "calls").write_text(str(library.faults_counted())))
         library.faults_arm(request.fault.folder.encode(), request.fault.nth, request.fault.how)
 

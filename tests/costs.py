@@ -1,0 +1,85 @@
+"""What tests cost: processor seconds, of children too, and peak memory. `--costs` prints the dearest files and tests.
+
+make test TESTS="--costs"
+"""
+
+from __future__ import annotations
+
+import resource
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+SHOWN = 20
+CPU, OWN_MB, CHILD_MB = "cpu_s", "own_mb", "child_mb"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds --costs."""
+    parser.addoption("--costs", action="store_true", help="print the files and tests that take most processor time")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Counts in every process, and adds up in the one that reports."""
+    if config.getoption("--costs"):
+        config.pluginmanager.register(Costs(), "costs")
+
+
+@dataclass
+class Costs:
+    """Of the tests that have ended; fixtures count in the first test that asks for them."""
+
+    by_file: Counter[str] = field(default_factory=Counter)
+    by_test: Counter[str] = field(default_factory=Counter)
+    tests: Counter[str] = field(default_factory=Counter)
+    peak_mb: dict[str, float] = field(default_factory=dict)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """What the process has spent before the test, so that the report can say what it spent since."""
+        item.stash[BEFORE] = _spent()
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+        """Beside the last report of a test, which crosses from a worker to the process that prints."""
+        if call.when == "teardown":
+            own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+            item.user_properties += [(CPU, _spent() - item.stash[BEFORE]), (OWN_MB, own), (CHILD_MB, child)]
+        return (yield)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Adds up."""
+        given = dict(report.user_properties)
+        if report.when == "teardown" and CPU in given:
+            name = report.nodeid.partition("::")[0]
+            self.by_file[name] += given[CPU]
+            self.by_test[report.nodeid] += given[CPU]
+            self.tests[name] += 1
+            for kind in (OWN_MB, CHILD_MB):
+                self.peak_mb[kind] = max(self.peak_mb.get(kind, 0), given[kind])
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """The dearest files, then the dearest tests."""
+        if not self.by_file:
+            return
+        line = terminalreporter.write_line
+        terminalreporter.section("processor time")
+        line(f"{sum(self.by_file.values()):9.1f} s {sum(self.tests.values()):6} tests, all")
+        for name, seconds in self.by_file.most_common(SHOWN):
+            line(f"{seconds:9.1f} s {self.tests[name]:6} tests  {name}")
+        for name, seconds in self.by_test.most_common(SHOWN):
+            line(f"{seconds:9.1f} s  {name}")
+        line(f"peak memory of a test process {self.peak_mb[OWN_MB]:.0f} MB, of a child {self.peak_mb[CHILD_MB]:.0f} MB")
+
+
+BEFORE = pytest.StashKey[float]()
+
+
+def _spent() -> float:
+    """Processor seconds of this process and of its children that have ended."""
+    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime

@@ -1,0 +1,109 @@
+"""One line of progress, with time left, instead of a dot a test; failures are named as they happen.
+
+Time left is what the tests that remain took last time (`.pytest_cache`), at the pace of this run; of tests that have
+never run it is the mean of those that have.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+
+EVERY_S = 30.0
+"""Between two lines where nobody watches; in a terminal the line is written over twice a second."""
+KEPT = "airfl/seconds"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """In the process that reports, unless -v asks for a line a test."""
+    if not hasattr(config, "workerinput") and config.option.verbose <= 0:
+        config.pluginmanager.register(ProgressLine(config), "progress-line")
+
+
+class ProgressLine:
+    """What has ended, and how long the rest will take."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._before: dict[str, float] = config.cache.get(KEPT, {}) if config.cache else {}
+        self._seconds: Counter[str] = Counter()
+        self._total = self._weight = 0.0
+        self._outcomes: Counter[str] = Counter()
+        self._ended = 0
+        self._began = self._said = time.monotonic()
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """No dot for a test that passes or is skipped."""
+        if report.passed or report.skipped:
+            category = "skipped" if report.skipped else "passed" if report.when == "call" else ""
+            return category, "", ""
+        return None
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """The tests that this process runs itself."""
+        self._expect([item.nodeid for item in session.items])
+
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+        """The tests that workers run, which all find the same."""
+        del node
+        self._expect(ids)
+
+    def _expect(self, tests: list[str]) -> None:
+        if tests:
+            self._total, self._weight = len(tests), sum(map(self._guess, tests))
+
+    def _guess(self, test: str) -> float:
+        """Seconds that it took last time."""
+        if test in self._before:
+            return self._before[test]
+        return sum(self._before.values()) / len(self._before) if self._before else 1.0
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Counts, and says so now and then."""
+        self._seconds[report.nodeid] += report.duration
+        if report.failed or (report.skipped and report.when != "teardown"):
+            self._outcomes["failed" if report.failed else "skipped"] += 1
+        if report.failed:
+            self._say(f"FAILED {report.nodeid}\n")
+        if report.when == "teardown":
+            self._ended += 1
+            now = time.monotonic()
+            if now - self._said > (0.5 if self._terminal.isatty else EVERY_S):
+                self._said = now
+                self._say(self._line(now) + ("" if self._terminal.isatty else "\n"))
+
+    def pytest_sessionfinish(self) -> None:
+        """Keeps how long each test took."""
+        if self._config.cache and self._seconds:
+            self._config.cache.set(KEPT, {**self._before, **{test: round(s, 3) for test, s in self._seconds.items()}})
+        if self._terminal.isatty:
+            self._say("")
+
+    @property
+    def _terminal(self) -> Any:
+        return self._config.pluginmanager.get_plugin("terminalreporter")
+
+    def _line(self, now: float) -> str:
+        elapsed = now - self._began
+        done = sum(map(self._guess, self._seconds))
+        left = elapsed * (self._weight - done) / done if done else 0.0
+        told = [f"{self._ended:,} of {self._total:,.0f} tests"]
+        told += [f"{count} {outcome}" for outcome, count in sorted(self._outcomes.items())]
+        return ", ".join([*told, f"{_clock(elapsed)} elapsed", f"about {_clock(max(left, 0))} left"])
+
+    def _say(self, text: str) -> None:
+        terminal = self._terminal
+        if terminal.isatty:
+            terminal.rewrite(text, erase=True)
+        else:
+            terminal.write(text)
+        terminal.flush()
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02}"
