@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,12 +18,14 @@ import numpy as np
 
 from airfl.errors import UserError
 from airfl.trace.file import Contents, Described, Key, Odd, TraceFile
-from airfl.trace.integrity import DamagedError, open_own
+from airfl.trace.integrity import BEING_WRITTEN, DamagedError, open_own
 from channels.isolated.child import IsolatedError
 from channels.isolated.server import Server
 
 BLOCK_BYTES = 1 << 25
 """Of values that are handed over at a time."""
+MOST_ENDS, MOST_FAULTS = 2, 16
+"""Variables of a file that may end the process, and that may not be readable; after that no other is tried."""
 TEXT_BYTES = 1000
 """Of one text among values, on average, at most."""
 
@@ -86,26 +89,47 @@ class IsolatedFile:
             raise IsolatedError("reading it ends the process that does")
 
     def _ask(self, request: Mapping[str, Any], most: int = 0) -> tuple[dict[str, Any], bytearray]:
-        which = (self._about["path"], *self._about["identity"], request.get("name"))
-        if which in _deadly:
-            raise IsolatedError(_deadly[which])
+        met = _met.setdefault((self._about["path"], *self._about["identity"]), _Met())
+        met.check(request.get("name"))
         try:
             answer, data = _server.ask({**self._about, **request}, most)
         except IsolatedError as error:
-            _deadly[which] = str(error)
+            met.ends[request.get("name")] = str(error)
             raise
         if "refused" in answer:
             raise UserError(answer["refused"])
         if "damaged" in answer:
             raise DamagedError(answer["damaged"])
         if "fault" in answer:
+            if answer["fault"] != BEING_WRITTEN:
+                met.faults[request.get("name")] = answer["fault"]
             raise IsolatedError(answer["fault"])
         return answer, data
 
 
 _server = Server("airfl.trace.desk")
-_deadly: dict[tuple[Any, ...], str] = {}
-"""File, as it was, and variable -> what came of reading it: seconds, or a process, that need not be spent again."""
+
+
+@dataclass
+class _Met:
+    """What came of reading a file's variables: seconds, and processes, that need not be spent again."""
+
+    ends: dict[str | None, str] = field(default_factory=dict)
+    """Of those that ended the process."""
+    faults: dict[str | None, str] = field(default_factory=dict)
+    """Of those that HDF5 could not read; the process is replaced after them, too."""
+
+    def check(self, name: str | None) -> None:
+        """IsolatedError for a variable that was met before, and for any where a file has cost enough."""
+        found = {**self.faults, **self.ends}
+        if name in found:
+            raise IsolatedError(found[name])
+        if len(self.ends) >= MOST_ENDS or len(self.faults) >= MOST_FAULTS:
+            raise IsolatedError(f"{len(found)} other variables cannot be read, this one was not tried")
+
+
+_met: dict[tuple[Any, ...], _Met] = {}
+"""Of a file as it was."""
 
 
 def identity(path: str) -> list[int]:

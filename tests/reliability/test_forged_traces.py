@@ -243,7 +243,7 @@ def deadly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A library that does not survive some files."""
     server = Server("tests.reliability.deadly_desk")
     monkeypatch.setattr(isolated, "_server", server)
-    monkeypatch.setattr(isolated, "_deadly", {})
+    monkeypatch.setattr(isolated, "_met", {})
     yield
     server.close()
 
