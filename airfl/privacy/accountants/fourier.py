@@ -71,9 +71,11 @@ class Plan:
     weight: float
 
 
-def planned(parts: Sequence[Counted], delta: float, side: Side, fineness: float = FINENESS) -> Plan:
+def planned(
+    parts: Sequence[Counted], delta: float, side: Side, fineness: float = FINENESS, step: float = math.inf
+) -> Plan:
     """The tilt at which the smallest epsilon is by Renyi divergences, a window around the losses that it favours, and a
-    grid of `fineness` points in the standard deviation of one release."""
+    grid of `fineness` points in the standard deviation of one release, of `step` at most as far as there is room."""
     count = sum(times for _, times in parts)
     often = sum(times * pair.rate for pair, times in parts)
     deviations = math.sqrt(2 * max(math.log(often / delta) + RARER, RARER))
@@ -94,7 +96,7 @@ def planned(parts: Sequence[Counted], delta: float, side: Side, fineness: float 
         bottom, top = _around(told, tilt, shifts)
         width = max(top - bottom, deviation) * GROWTH
         if not grid:
-            wanted = min(deviation / math.sqrt(count) / fineness, COARSE, width / SMALLEST_WINDOW)
+            wanted = min(deviation / math.sqrt(count) / fineness, COARSE, width / SMALLEST_WINDOW, step)
             grid = max(wanted, width / most, widest / MOST_ATOMS)
     size = fft.next_fast_len(min(max(int(width / grid) + 2, SMALLEST_WINDOW), 2 * most), real=True)
     return Plan(tilt, grid, (top + bottom) / 2, size, deviations, shifts, float(_summed(coarse, np.array([tilt]))[0]))

@@ -31,6 +31,8 @@ from airfl.privacy.events import (
 
 # Far beyond any meaning sampling is left out of account, or noise counted as no less than this, whichever is safe.
 LARGEST_MU = 1e6
+# How much finer a lattice is made for the next try, where the first, and the second, was too coarse for its figure.
+FINER = (8, 4, 1)
 # Figures of one release are by a closed form, solved for to so many digits.
 SOLVED = 1e-9
 
@@ -168,12 +170,26 @@ class _Growing:
         if not self._all:
             return 0.0
         if self._composed is None or delta != self._delta or not self._composed.has_room_for(new):
-            new = list(self._all.items())
-            self._composed, self._delta = Composition(planned(new, delta, self._side), self._side), delta
-        self._composed.add(new)
-        found = self._composed.epsilon(delta)
+            found = self._anew(delta)
+        else:
+            self._composed.add(new)
+            found = self._composed.epsilon(delta)
         if self._side == "above":  # no loss is larger than the largest
             return min(found, math.fsum(count * pair.most for pair, count in self._all.items()) * (1 + SOLVED))
+        return found
+
+    def _anew(self, delta: float) -> float:
+        """The bound by a new plan, and by finer ones where what is found is less than the steps of all releases: of
+        rare releases with a tiny epsilon the lattice would be most of it."""
+        parts, step = list(self._all.items()), math.inf
+        for finer in FINER:
+            plan = planned(parts, delta, self._side, step=step)
+            self._composed, self._delta = Composition(plan, self._side), delta
+            self._composed.add(parts)
+            found = self._composed.epsilon(delta)
+            if found >= plan.grid * self._composed.releases:
+                break
+            step = plan.grid / finer
         return found
 
 
