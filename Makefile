@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TESTING := $(VENV)/.testing
 
-.PHONY: demo test soak packages figure pictures docs lint bench
+.PHONY: demo test test-all soak packages figure pictures docs lint bench
 .DELETE_ON_ERROR:
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -26,14 +26,20 @@ $(TESTING): $(INSTALLED)
 demo: $(INSTALLED)
 	@$(BIN)/airfl compare experiments/configs/demo.toml $(DEMO) --out runs/demo-$$(date +%Y%m%d-%H%M%S)-$$$$
 
-# In as many processes as there are cores; TESTS takes pytest's words, for instance: make test TESTS=tests/laws
+# TESTS takes pytest's words, for instance: make test TESTS="tests/laws --costs"
 WORKERS := auto
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 test: $(TESTING)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not full" $(TESTS)
+	@$(PYTEST) -m "not full" $(TESTS)
 
-# The reliability tests in full, and 10,000 rounds: about an hour on two cores. Figures are printed at the end.
+# Everything: tests marked full, the reliability tests and every extra in full, 10,000 rounds.
+test-all: $(TESTING)
+	@AIRFL_SOAK=1 AIRFL_PACKAGING=1 $(PYTEST) $(TESTS)
+	@$(BIN)/python experiments/soak.py
+
+# The reliability tests in full, and 10,000 rounds. Figures are printed at the end.
 soak: $(TESTING)
-	@AIRFL_SOAK=1 $(BIN)/python -m pytest tests/reliability tests/unit/test_privacy_brackets.py
+	@AIRFL_SOAK=1 $(PYTEST) tests/reliability tests/unit/test_privacy_brackets.py
 	@$(BIN)/python experiments/soak.py
 
 # Every extra in a fresh environment, from the package index: about twenty minutes.

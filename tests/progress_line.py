@@ -33,14 +33,15 @@ class ProgressLine:
         self._total = self._weight = 0.0
         self._outcomes: Counter[str] = Counter()
         self._ended = 0
-        self._began = self._said = time.monotonic()
+        self._began = self._first = self._said = time.monotonic()
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """No dot for a test that passes or is skipped."""
-        if report.passed or report.skipped:
-            category = "skipped" if report.skipped else "passed" if report.when == "call" else ""
-            return category, "", ""
-        return None
+        """Counted as they always are, without a letter."""
+        if hasattr(report, "wasxfail"):
+            return None
+        if report.failed:
+            return ("failed", "", "FAILED") if report.when == "call" else ("error", "", "ERROR")
+        return "skipped" if report.skipped else "passed" if report.when == "call" else "", "", ""
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -54,6 +55,7 @@ class ProgressLine:
 
     def _expect(self, tests: list[str]) -> None:
         if tests:
+            self._first = time.monotonic()
             self._total, self._weight = len(tests), sum(map(self._guess, tests))
 
     def _guess(self, test: str) -> float:
@@ -88,12 +90,11 @@ class ProgressLine:
         return self._config.pluginmanager.get_plugin("terminalreporter")
 
     def _line(self, now: float) -> str:
-        elapsed = now - self._began
         done = sum(map(self._guess, self._seconds))
-        left = elapsed * (self._weight - done) / done if done else 0.0
+        left = (now - self._first) * (self._weight - done) / done if done else 0.0
         told = [f"{self._ended:,} of {self._total:,.0f} tests"]
         told += [f"{count} {outcome}" for outcome, count in sorted(self._outcomes.items())]
-        return ", ".join([*told, f"{_clock(elapsed)} elapsed", f"about {_clock(max(left, 0))} left"])
+        return ", ".join([*told, f"{_clock(now - self._began)} elapsed", f"about {_clock(max(left, 0))} left"])
 
     def _say(self, text: str) -> None:
         terminal = self._terminal

@@ -14,7 +14,7 @@ from airfl.privacy.events import Adjacency, Event, releases
 
 FILE_NAME = "privacy.sqlite"
 # Part of the address: raise it when what is computed of the same event changes.
-FORMAT = 2
+FORMAT = 3
 SECONDS_TO_WAIT = 2.0
 
 Figures = tuple[float, float]

@@ -10,14 +10,13 @@ import pytest
 if TYPE_CHECKING:
     from tests.processes import Parent
 
-MEASURED = pytest.StashKey[list[str]]()
+MEASURED = "measured"
 
 
 @pytest.fixture
 def measured(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """measured("20 kills: ..."): a line of the report."""
-    lines = request.config.stash.setdefault(MEASURED, [])
-    return lines.append
+    """measured("20 kills: ..."): a line of the report, which crosses from a worker to the process that prints."""
+    return lambda line: request.node.user_properties.append((MEASURED, line))
 
 
 @pytest.fixture(scope="session")
@@ -29,9 +28,10 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parent]:
         yield started
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The report."""
-    lines = config.stash.get(MEASURED, [])
+    reports = terminalreporter.stats.get("passed", []) + terminalreporter.stats.get("failed", [])
+    lines = [line for report in reports for key, line in report.user_properties if key == MEASURED]
     if lines:
         terminalreporter.section("reliability, measured")
         for line in lines:
