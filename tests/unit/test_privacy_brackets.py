@@ -272,3 +272,14 @@ def test_rare_releases_with_a_tiny_epsilon_are_bracketed_as_narrowly(
         low, high = bracket(1.0, 1e-4, 56, 1e-9, 2e-6, 1.0)
         assert lower <= high <= low * 1.01
         assert low <= upper * ROUNDING
+
+
+@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+def test_whoever_is_hardly_ever_asked_pays_nothing(adjacency: Adjacency) -> None:
+    """Ten rounds at q = 0.01 with hardly any noise differ by 1 - 0.99^10 = 0.0956 at most: delta at epsilon 0."""
+    noise = Gaussian(0.1)
+    sampled = PoissonSampled(0.01, noise) if adjacency == "add_remove" else FixedSizeSampled(1, 100, noise)
+    assert epsilon(repeated(sampled, 10), adjacency, 0.1) == 0
+    assert epsilon(repeated(sampled, 10), adjacency, 0.09) > 1
+    assert least(repeated(sampled, 10), adjacency, 0.09) > 1
+    assert epsilon(Composed(((sampled, 10), (noise, 1))), adjacency, 0.1) > 1

@@ -128,6 +128,15 @@ def release_epsilon(release: Release, adjacency: Adjacency, delta: float) -> flo
     return gaussian_epsilon(delta, mu)
 
 
+def total_variation(release: Release, adjacency: Adjacency) -> float:
+    """A bound on what two neighbours' outputs differ by in total variation, which is delta at epsilon = 0."""
+    if not _gaussian(release):
+        return 1.0
+    mu = SENSITIVITY[adjacency] / noise_of(release).noise_multiplier
+    asked = release.rate if isinstance(release, Sampled) and amplified(release, adjacency) else 1.0
+    return asked * math.erf(mu / math.sqrt(8))  # 2 Phi(mu/2) - 1
+
+
 def _gaussian(release: Release) -> bool:
     return isinstance(without_sample(release), Gaussian)
 
