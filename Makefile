@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TESTING := $(VENV)/.testing
 
-.PHONY: demo test soak packages figure pictures docs lint bench
+.PHONY: demo test breaks soak packages figure pictures docs lint bench
 .DELETE_ON_ERROR:
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -30,6 +30,10 @@ demo: $(INSTALLED)
 WORKERS := auto
 test: $(TESTING)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not full" $(TESTS)
+
+# Deliberate bugs, one at a time in a copy: does a test find each? Minutes; BREAKS takes kinds: make breaks BREAKS=privacy
+breaks: $(TESTING)
+	@$(BIN)/python -m tests.breaks $(BREAKS)
 
 # The reliability tests in full, and 10,000 rounds: about an hour on two cores. Figures are printed at the end.
 soak: $(TESTING)
