@@ -11,14 +11,14 @@ import compileall
 import importlib
 import os
 import py_compile
+import resource
 import shutil
 import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -33,8 +33,8 @@ LIBRARIES = (
     *("scipy.special", "scipy.stats", "scipy.optimize", "scipy.linalg", "scipy.integrate", "scipy.io", "scipy.spatial"),
     *("dp_accounting.pld", "hypothesis.extra.numpy"),
 )
-LONGEST_S = 600
-"""A guard against breaks that never end, which are not found."""
+LONGEST_CPU_S, LONGEST_S = 600, 7200
+"""Guards against breaks by which a test never ends, or waits for ever: such a break is not found."""
 FAILED, NOT_COLLECTED, NO_ANSWER = 1, 2, 100
 """Exit codes of pytest, and of a process in which it did not come to its end."""
 FAILED_NODE, TOLD = "first-failure", "told"
@@ -73,6 +73,29 @@ class FirstFailure:
             self.node = report.nodeid
 
 
+@dataclass(frozen=True)
+class Trial:
+    """Tests that run. place: of the question; file: that holds a break, None for none; source: what is to be there
+    afterwards."""
+
+    place: int
+    copy: Path
+    file: Path | None = None
+    source: str = ""
+
+    def ended(self, status: int, seconds: float) -> Outcome:
+        """Mend the copy, and read what the process has left in it."""
+        if self.file:
+            self.file.write_text(self.source, encoding="utf-8")
+        failed, told = (self.copy / name for name in (FAILED_NODE, TOLD))
+        return Outcome(
+            code=os.waitstatus_to_exitcode(status),
+            failed=failed.read_text(encoding="utf-8") if failed.exists() else "",
+            seconds=seconds,
+            told=told.read_text(encoding="utf-8", errors="replace")[-4000:],
+        )
+
+
 class Copies:
     """Copies of the packages in which so many tests may run at a time, each in a process of its own."""
 
@@ -80,48 +103,42 @@ class Copies:
         self._free = [folder / str(number) for number in range(jobs)]
         for copy in self._free:
             make_copy(copy)
-        self._running: dict[int, tuple[int, Path, Callable[[], object]]] = {}
+        self._running: dict[int, Trial] = {}
 
     def outcomes(self, asked: Sequence[tuple[Sequence[str], Break | None]]) -> Iterator[tuple[int, Outcome]]:
         """Of tests on a copy with that break, or without any: places in `asked`, as they come to their end."""
         for place, (tests, broken) in enumerate(asked):
             if not self._free:
-                yield self._ended()
+                yield self._next()
             self._start(place, tests, broken)
         while self._running:
-            yield self._ended()
+            yield self._next()
 
     def _start(self, place: int, tests: Sequence[str], broken: Break | None) -> None:
-        copy = self._free.pop()
-        mend: Callable[[], object] = int
+        trial = Trial(place, self._free.pop())
         if broken:
-            file = copy / broken.file
+            file = trial.copy / broken.file
             source = file.read_text(encoding="utf-8")
+            trial = replace(trial, file=file, source=source)
             file.write_text(broken.put_into(source), encoding="utf-8")
-            mend = partial(file.write_text, source, encoding="utf-8")
         process = os.fork()
         if not process:
-            _be_pytest(copy, tests)
-        self._running[process] = place, copy, mend
+            _be_pytest(trial.copy, tests)
+        self._running[process] = trial
 
-    def _ended(self) -> tuple[int, Outcome]:
+    def _next(self) -> tuple[int, Outcome]:
+        """Wait for the one that ends first."""
         process, status, used = os.wait3(0)
-        place, copy, mend = self._running.pop(process)
-        mend()
-        self._free.append(copy)
-        failed, told = (copy / name for name in (FAILED_NODE, TOLD))
-        return place, Outcome(
-            code=os.waitstatus_to_exitcode(status),
-            failed=failed.read_text(encoding="utf-8") if failed.exists() else "",
-            seconds=used.ru_utime + used.ru_stime,
-            told=told.read_text(encoding="utf-8", errors="replace")[-4000:],
-        )
+        trial = self._running.pop(process)
+        self._free.append(trial.copy)
+        return trial.place, trial.ended(status, used.ru_utime + used.ru_stime)
 
 
 def _be_pytest(copy: Path, tests: Sequence[str]) -> NoReturn:
     """To the end of the process."""
     code = NO_ANSWER
     try:
+        resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_CPU_S, LONGEST_CPU_S))
         signal.alarm(LONGEST_S)
         (copy / FAILED_NODE).unlink(missing_ok=True)
         to = os.open(copy / TOLD, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
@@ -134,9 +151,9 @@ def _be_pytest(copy: Path, tests: Sequence[str]) -> NoReturn:
             del sys.modules[name]
         sys.path[:] = [str(copy), *(place for place in sys.path if Path(place or ".").resolve() != ROOT)]
         first = FirstFailure()
-        code = int(
-            pytest.main(["-x", "-q", "-W", "ignore::pytest.PytestAssertRewriteWarning", *tests], plugins=[first])
-        )
+        # Some plugins of pytest are imported here already.
+        quietly = ("-x", "-q", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+        code = int(pytest.main([*quietly, *tests], plugins=[first]))
         (copy / FAILED_NODE).write_text(first.node, encoding="utf-8")
     except BaseException:
         traceback.print_exc()
