@@ -36,4 +36,5 @@ def test_what_the_observer_sees_and_for_how_many_rounds(
     statement = Statement("client", sampling, 4, 100, observer, 1e-3, granted=granted, memory=memory)
     assert statement.hidden == (seen != NOISE)
     assert statement.of_round(NOISE) == seen
+    assert statement.adjacency == ("add_remove" if sampling == "poisson" else "replace_one")
     assert run_event(statement, NOISE, rounds=50, participations=7) == Composed(((seen, 7 if seen == NOISE else 50),))

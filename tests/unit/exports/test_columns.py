@@ -1,14 +1,17 @@
-"""CSV's columns and names, of a small trace that is made by hand."""
+"""Columns of CSV and MATLAB files, and names, of a small trace that is made by hand."""
 
 from __future__ import annotations
 
 import csv
 from pathlib import Path
 
+import numpy as np
 import pytest
 import xarray
+from scipy.io import loadmat
 
 from airfl.exports import csv as csv_format
+from airfl.exports import mat
 from airfl.exports.format import about, under_true_names
 
 
@@ -52,6 +55,13 @@ def test_rounds_slots_and_parts_stand_where_they_belong(
         ["2", "3.5", "0.75"],
     ]
     assert rows_of(tmp_path / "population.csv")[1:] == [["0", "1.0"], ["1", "0.5"], ["2", "1.5"]]
+
+
+def test_in_matlab_rounds_go_down_and_slots_across(trace: xarray.Dataset, tmp_path: Path) -> None:
+    mat.write(trace, tmp_path)
+    found = loadmat(tmp_path / "trace.mat")
+    np.testing.assert_array_equal(found["energy_j"], [[1.5], [2.5], [3.5]])
+    np.testing.assert_array_equal(found["device_id"], [[0, 2], [1, 2], [2, -1]])
 
 
 def test_what_is_in_no_joules_does_not_say_so(trace: xarray.Dataset) -> None:
