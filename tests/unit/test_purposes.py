@@ -13,6 +13,7 @@ from airfl import streams
 from airfl.building import build_cell
 from airfl.choice import choose
 from airfl.radio.parts import IMPAIRMENT_PURPOSES
+from airfl.simulation import build_world
 from airfl.stages import Batch, GaussianNoise, MessageBound, OwnRandK, RandK, Stage
 from airfl.stages.projection import Projection
 from airfl.stages.quantise import BinomialNoise, StochasticQuantise
@@ -108,3 +109,19 @@ def test_noise_of_local_steps_is_not_that_of_messages(drawn: set[Purpose]) -> No
     airfl.run(small_settings("scheme.name=fed-spa", "scheme.coordinate_clip=0.01", "run.rounds=1", "run.selected=2"))
     assert Purpose.LOCAL_NOISE in drawn
     assert Purpose.PRIVACY_NOISE not in drawn
+
+
+def test_public_data_has_batches_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a device numbered N, whom no round selects."""
+    settings = small_settings("task.public_samples=50", "run.devices=20")
+    world = build_world(settings, torch.device("cpu"))
+    asked: list[int] = []
+    uniforms = Streams.device_uniforms
+
+    def recorded(self: Streams, purpose: Purpose, index: int | None, devices: np.ndarray, count: int) -> np.ndarray:
+        asked.extend(np.asarray(devices).tolist())
+        return uniforms(self, purpose, index, devices, count)
+
+    monkeypatch.setattr(Streams, "device_uniforms", recorded)
+    assert float(world.public_update(world.model.initial(), 0).norm()) > 0
+    assert asked == [20]
