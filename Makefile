@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TESTING := $(VENV)/.testing
 
-.PHONY: demo test test-all soak packages figure pictures docs lint bench
+.PHONY: demo test test-all breaks soak packages figure pictures docs lint bench
 .DELETE_ON_ERROR:
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -36,6 +36,10 @@ test: $(TESTING)
 test-all: $(TESTING)
 	@AIRFL_SOAK=1 AIRFL_PACKAGING=1 $(PYTEST) $(TESTS)
 	@$(BIN)/python experiments/soak.py
+
+# Deliberate bugs, one at a time in a copy: does a test find each? Minutes; BREAKS takes kinds: make breaks BREAKS=privacy
+breaks: $(TESTING)
+	@$(BIN)/python -m tests.breaks $(BREAKS)
 
 # The reliability tests in full, and 10,000 rounds. Figures are printed at the end.
 soak: $(TESTING)

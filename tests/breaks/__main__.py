@@ -1,0 +1,247 @@
+"""`python -m tests.breaks [KIND ...]`: which of the deliberate breaks do the tests find? All kinds by default.
+
+A process that has imported the libraries, and nothing of airfl, is forked for every break: in it the broken copy of the
+packages is imported and the nearest tests are run until the first that fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import compileall
+import importlib
+import os
+import py_compile
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NoReturn
+
+import hypothesis
+import pytest
+
+from tests.breaks import ROOT, Break, kinds, read_breaks
+
+COPIED, LINKED = ("airfl", "channels", "tests"), ("data", "docs", "experiments")
+LIBRARIES = (
+    *("numpy", "torch", "h5py", "pydantic", "typer", "xarray", "rich.table", "dp_accounting", "dp_accounting.rdp"),
+    *("scipy.special", "scipy.stats", "scipy.optimize", "scipy.linalg", "scipy.integrate", "scipy.io", "scipy.spatial"),
+    *("dp_accounting.pld", "hypothesis.extra.numpy"),
+)
+LONGEST_CPU_S, LONGEST_S = 600, 7200
+"""Guards against breaks by which a test never ends, or waits for ever: such a break is not found."""
+FAILED, NOT_COLLECTED, NO_ANSWER = 1, 2, 100
+"""Exit codes of pytest, and of a process in which it did not come to its end."""
+FAILED_NODE, TOLD = "first-failure", "told"
+"""Files in a copy."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """code: of pytest, negative: the signal that ended it; failed: the first test that did; seconds: of the processor;
+    told: the end of what pytest printed."""
+
+    code: int
+    failed: str
+    seconds: float
+    told: str
+
+    @property
+    def found(self) -> bool:
+        """Whether a test failed, or could not even be imported."""
+        return self.code in (FAILED, NOT_COLLECTED)
+
+
+class FirstFailure:
+    """A plugin of pytest: which test, or file, failed first."""
+
+    node = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Setup, call and teardown."""
+        if report.failed and not self.node:
+            self.node = report.nodeid
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file that cannot be imported."""
+        if report.failed and not self.node:
+            self.node = report.nodeid
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Tests that run. place: of the question; file: that holds a break, None for none; source: what is to be there
+    afterwards."""
+
+    place: int
+    copy: Path
+    file: Path | None = None
+    source: str = ""
+
+    def ended(self, status: int, seconds: float) -> Outcome:
+        """Mend the copy, and read what the process has left in it."""
+        if self.file:
+            self.file.write_text(self.source, encoding="utf-8")
+        failed, told = (self.copy / name for name in (FAILED_NODE, TOLD))
+        return Outcome(
+            code=os.waitstatus_to_exitcode(status),
+            failed=failed.read_text(encoding="utf-8") if failed.exists() else "",
+            seconds=seconds,
+            told=told.read_text(encoding="utf-8", errors="replace")[-4000:],
+        )
+
+
+class Copies:
+    """Copies of the packages in which so many tests may run at a time, each in a process of its own."""
+
+    def __init__(self, folder: Path, jobs: int) -> None:
+        self._free = [folder / str(number) for number in range(jobs)]
+        for copy in self._free:
+            make_copy(copy)
+        self._running: dict[int, Trial] = {}
+
+    def outcomes(self, asked: Sequence[tuple[Sequence[str], Break | None]]) -> Iterator[tuple[int, Outcome]]:
+        """Of tests on a copy with that break, or without any: places in `asked`, as they come to their end."""
+        for place, (tests, broken) in enumerate(asked):
+            if not self._free:
+                yield self._next()
+            self._start(place, tests, broken)
+        while self._running:
+            yield self._next()
+
+    def _start(self, place: int, tests: Sequence[str], broken: Break | None) -> None:
+        trial = Trial(place, self._free.pop())
+        if broken:
+            file = trial.copy / broken.file
+            source = file.read_text(encoding="utf-8")
+            trial = replace(trial, file=file, source=source)
+            file.write_text(broken.put_into(source), encoding="utf-8")
+        process = os.fork()
+        if not process:
+            _be_pytest(trial.copy, tests)
+        self._running[process] = trial
+
+    def _next(self) -> tuple[int, Outcome]:
+        """Wait for the one that ends first."""
+        process, status, used = os.wait3(0)
+        trial = self._running.pop(process)
+        self._free.append(trial.copy)
+        return trial.place, trial.ended(status, used.ru_utime + used.ru_stime)
+
+
+def _be_pytest(copy: Path, tests: Sequence[str]) -> NoReturn:
+    """To the end of the process."""
+    code = NO_ANSWER
+    try:
+        resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_CPU_S, LONGEST_CPU_S))
+        signal.alarm(LONGEST_S)
+        (copy / FAILED_NODE).unlink(missing_ok=True)
+        to = os.open(copy / TOLD, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(to, 1)
+        os.dup2(to, 2)
+        os.chdir(copy)
+        os.environ["PYTHONPATH"] = str(copy)
+        # What this process runs of `tests` is not what it tests.
+        for name in [name for name in sys.modules if name.partition(".")[0] in COPIED]:
+            del sys.modules[name]
+        sys.path[:] = [str(copy), *(place for place in sys.path if Path(place or ".").resolve() != ROOT)]
+        first = FirstFailure()
+        # Some plugins of pytest are imported here already.
+        quietly = ("-x", "-q", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+        code = int(pytest.main([*quietly, *tests], plugins=[first]))
+        (copy / FAILED_NODE).write_text(first.node, encoding="utf-8")
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def make_copy(copy: Path) -> None:
+    """The packages and tests as they are, compiled; what they read beside is linked."""
+    copy.mkdir()
+    for name in COPIED:
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in LINKED:
+        (copy / name).symlink_to(ROOT / name)
+    for path in ROOT.iterdir():
+        if path.is_file() and not path.name.startswith("."):
+            shutil.copy(path, copy / path.name)
+    # By the source's hash: a break may leave time and size of a file as they were.
+    mode = py_compile.PycInvalidationMode.CHECKED_HASH
+    for name in ("airfl", "channels"):
+        compileall.compile_dir(copy / name, quiet=1, invalidation_mode=mode)
+
+
+def prepare() -> None:
+    """What all processes share."""
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    importlib.import_module("torch").set_num_threads(1)
+    sys.dont_write_bytecode = True
+    # The first counterexample is enough, and the same whenever this is run.
+    phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+    hypothesis.settings.register_profile("breaks", phases=phases, derandomize=True, database=None, deadline=None)
+    hypothesis.settings.load_profile("breaks")
+
+
+def report(breaks: Sequence[Break], outcomes: Sequence[Outcome]) -> int:
+    """How many that should be found are not; prints the shares."""
+    missed = [one for one, how in zip(breaks, outcomes, strict=True) if not how.found and not one.passes]
+    late = [one for one, how in zip(breaks, outcomes, strict=True) if how.found and one.passes]
+    for kind in dict.fromkeys(one.kind for one in breaks):
+        of_kind = [how.found for one, how in zip(breaks, outcomes, strict=True) if one.kind == kind]
+        print(f"{kind:12} {sum(of_kind):3} of {len(of_kind):3} found")
+    found = sum(how.found for how in outcomes)
+    print(f"{'all':12} {found:3} of {len(breaks):3} found: {100 * found / len(breaks):.0f}%")
+    print(f"{sum(how.seconds for how in outcomes):.0f} processor seconds")
+    for one in late:
+        print(f"found after all, so that `passes` may go: {one.kind}: {one.name}")
+    for one in missed:
+        print(f"NOT FOUND: {one.kind}: {one.name}")
+    return len(missed)
+
+
+def main() -> int:
+    """Exit code 0: all that should be found are, by tests that pass without the break."""
+    asked = argparse.ArgumentParser(prog="python -m tests.breaks", description=__doc__)
+    asked.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(kinds())}; default all")
+    asked.add_argument("-k", metavar="WORDS", default="", help="only breaks with these words in their name")
+    asked.add_argument("-j", "--jobs", type=int, default=os.cpu_count(), help="at a time; default one a core")
+    asked.add_argument("-v", "--verbose", action="store_true", help="print what pytest says where nothing is found")
+    given = asked.parse_args()
+    if unknown := set(given.kinds) - set(kinds()):
+        asked.error(f"no such kind: {', '.join(sorted(unknown))}; there are {', '.join(kinds())}")
+    breaks = [one for kind in given.kinds or kinds() for one in read_breaks(kind) if given.k in one.name]
+    if not breaks:
+        asked.error(f"no break has {given.k!r} in its name")
+    prepare()
+    with tempfile.TemporaryDirectory(prefix="airfl-breaks-") as folder:
+        copies = Copies(Path(folder), min(given.jobs, len(breaks)))
+        outcomes: dict[int, Outcome] = {}
+        for place, how in copies.outcomes([(one.tests, one) for one in breaks]):
+            outcomes[place] = how
+            told = how.failed if how.found else f"NOT FOUND (exit code of pytest: {how.code})"
+            print(f"{breaks[place].kind}: {breaks[place].name}\n    {how.seconds:5.1f} s  {told}", flush=True)
+            if given.verbose and not how.found:
+                print(how.told)
+        # A test that fails anyway finds nothing.
+        finders = sorted({how.failed for how in outcomes.values() if how.found})
+        sound = [how for _, how in copies.outcomes([(finders, None)] if finders else [])]
+    missed = report(breaks, [outcomes[place] for place in range(len(breaks))])
+    for how in sound:
+        if how.code:
+            print(f"fails without any break, so that it proves nothing: {how.failed}\n{how.told}")
+            return 1
+    return min(missed, 1)
+
+
+if __name__ == "__main__":
+    os.environ["OMP_NUM_THREADS"] = "1"
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""A round's terms for an uplink that is opened by hand: every number is given, so that what comes out can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.stages.stage import MessageBound
+from airfl.streams import Streams
+from airfl.uplinks import Terms
+from airfl.uplinks.uplink import PilotCost
+from channels.csi import ChannelState, perfect_knowledge
+from channels.frame import Frame
+
+PILOT_ELEMENTS, PILOT_ENERGY, ENERGY_OF_OTHERS = 8, 0.25, 0.125
+ENERGY_UNIT = 0.5
+SYMBOL_S = 1e-3
+
+
+def terms_of(
+    response: NDArray[np.complex128],
+    message: MessageBound,
+    *,
+    subcarriers: int,
+    elements: int,
+    limit: float = 1.0,
+    weights: Sequence[float] | None = None,
+    leakage: float = 0.0,
+    own_noise: float = 1.0,
+    streams: Streams | None = None,
+) -> Terms:
+    """A round of everybody with this response, [devices, antennas, blocks, subcarriers], exactly known.
+
+    elements: resource elements of a message; limit: of every device's energy; leakage: share of everybody's power that
+    offsets put beside its elements. A resource element has unit power; updates are no longer than 1.
+    """
+    devices = len(response)
+    state = ChannelState(np.asarray(response, dtype=np.complex128))
+    knowledge = perfect_knowledge(state, np.ones(devices), np.zeros(devices))
+    given = np.ones(devices) if weights is None else np.array(weights)
+    return Terms(
+        knowledge=replace(knowledge, leakage=np.full(devices, leakage)),
+        frame=Frame(np.arange(min(subcarriers, elements)) * 15e3, elements, SYMBOL_S, 1000),
+        power_limits=np.full(devices, limit),
+        rms_norms=given.copy(),
+        peak_norms=given.copy(),
+        weights=given,
+        message=message,
+        ids=np.arange(devices),
+        element_power=np.ones(devices),
+        entries=message.entries,
+        dimension=message.entries,
+        divisor=float(devices),
+        fades=None,
+        pilots=PilotCost(PILOT_ELEMENTS, np.full(devices, PILOT_ENERGY), ENERGY_OF_OTHERS),
+        energy_unit=ENERGY_UNIT,
+        streams=streams or Streams(0),
+        round_index=0,
+        device="cpu",
+        record=False,
+        own_noise=own_noise,
+    )

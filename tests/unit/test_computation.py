@@ -1,0 +1,37 @@
+"""What local computation costs, by hand; and how many samples a device goes through."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from airfl.computation import Computation
+from airfl.config.settings import ComputeSettings
+from airfl.local.batches import BatchRule
+
+
+def test_energy_and_time_of_cycles() -> None:
+    """3 and 5 samples of 1,000 cycles at 2 GHz: 1e-28 x 4e18 J and 0.5 ns a cycle; devices work side by side."""
+    settings = ComputeSettings(cycles_per_sample=1000.0, frequency_hz=2e9, capacitance=1e-28)
+    record = Computation.of(settings, np.array([3, 5])).record()
+    assert record["compute_energy_j"] == pytest.approx(8 * 4e-7)
+    assert record["compute_time_s"] == pytest.approx(2.5e-6)
+    np.testing.assert_array_equal(record["gradient_evaluations"], [3, 5])
+
+
+@pytest.mark.parametrize(
+    ("epochs", "steps", "gone_through", "taken"),
+    [
+        (2, 0, 20, 6),
+        (0, 2, 8, 2),
+        (0, 3, 10, 3),  # batches of 4, 4 and 2
+        (0, 5, 18, 5),  # a pass and two batches
+        (0, 6, 20, 6),
+    ],
+)
+def test_a_pass_over_ten_samples_ends_with_a_batch_of_two(
+    epochs: int, steps: int, gone_through: int, taken: int
+) -> None:
+    rule, sizes = BatchRule(epochs, steps, batch_size=4), np.array([10])
+    assert rule.samples_of(sizes).tolist() == [gone_through]
+    assert rule.steps_of(sizes).tolist() == [taken]

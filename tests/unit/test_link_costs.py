@@ -1,0 +1,118 @@
+"""What digital and ideal links take, worked out by hand: two devices, four subcarriers, messages of 24 bits."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from airfl.stages import Batch, MessageBound
+from airfl.uplinks import DigitalUplink, IdealUplink, Link, LinkReport, Terms
+from airfl.uplinks.digital import message_bits
+from channels.digital import DigitalParameters
+from channels.grid import OfdmaGrid
+from tests.terms import ENERGY_OF_OTHERS, ENERGY_UNIT, PILOT_ELEMENTS, PILOT_ENERGY, SYMBOL_S, terms_of
+
+GRID = OfdmaGrid(4, SYMBOL_S)
+MESSAGE = MessageBound(6, 1.0, 1.0, noise_std=1.0, value_bits=4)
+DEADLINE_S = 8.5 * SYMBOL_S
+LINKS = ("digital", "ideal")
+
+
+def gains(*powers: float, antennas: int = 1) -> NDArray[np.complex128]:
+    """Flat channels of these powers at every antenna, with some phase."""
+    flat = np.sqrt(powers) * np.exp(1j * np.arange(len(powers)))
+    return np.repeat(flat[:, None, None, None], antennas, axis=1)
+
+
+def opened(link: str, terms: Terms, *, deadline_s: float = math.inf, by_heard: bool = False) -> Link:
+    """That link at unit noise. On the digital one each device has two subcarriers and twice the power on each."""
+    if link == "ideal":
+        return IdealUplink(GRID, 1.0, deadline_s=deadline_s, divide_by_heard=by_heard).open(terms)
+    return DigitalUplink(GRID, DigitalParameters(), 1.0, deadline_s=deadline_s, divide_by_heard=by_heard).open(terms)
+
+
+def terms(link: str, *snrs: float, antennas: int = 1, weights: tuple[float, ...] | None = None) -> Terms:
+    """Devices that have these SNRs on a resource element of the link, all antennas together."""
+    powers = [snr / antennas / (1 if link == "ideal" else 2) for snr in snrs]
+    response = gains(*powers, antennas=antennas)
+    return terms_of(response, MESSAGE, subcarriers=4, elements=8, weights=weights, own_noise=3.0)
+
+
+def elements_of(report: LinkReport) -> int:
+    return report.use.resource_elements - PILOT_ELEMENTS
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize(("antennas", "snr", "bits"), [(1, 3.0, 2), (4, 15.0, 4)])
+def test_bits_at_capacity_of_all_antennas_and_pilots_on_top(link: str, antennas: int, snr: float, bits: int) -> None:
+    report = opened(link, terms(link, snr, snr, antennas=antennas)).at_bound()
+    each = 24 // bits
+    assert (elements_of(report), report.pilot_elements) == (2 * each, PILOT_ELEMENTS)
+    # Pilots fill two symbols; then all four subcarriers are busy until both are through.
+    assert report.use.ofdm_symbols == 2 + 2 * each // 4
+    assert report.use.air_time_s == pytest.approx((2 + 2 * each // 4) * SYMBOL_S)
+    power = 1 if link == "ideal" else 2
+    np.testing.assert_allclose(report.devices.energy, each * power * ENERGY_UNIT + PILOT_ENERGY)
+    assert report.energy_of_others == ENERGY_OF_OTHERS
+    np.testing.assert_array_equal(report.devices.bits, [24, 24])
+    assert report.devices.rate is not None
+    np.testing.assert_allclose(report.devices.rate, bits)
+
+
+@pytest.mark.parametrize(
+    ("link", "elements", "on_air"),
+    [
+        # Eight whole symbols: the first device is through in six, the second has 16 of its 24 elements.
+        ("digital", 12 + 16, [24, 16]),
+        # 32 elements one after another: 12, and 20 of 24.
+        ("ideal", 12 + 20, None),
+    ],
+)
+def test_who_is_not_through_by_the_deadline_pays_until_then(link: str, elements: int, on_air: list[int] | None) -> None:
+    found = opened(link, terms(link, 3.0, 1.0), deadline_s=DEADLINE_S)
+    report = found.at_bound()
+    assert elements_of(report) == elements
+    np.testing.assert_array_equal(found.heard, [True, False])
+    if on_air is not None:
+        np.testing.assert_array_equal(report.devices.bits_on_air, on_air)
+
+
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize(("by_heard", "mean"), [(False, 0.5), (True, 1.0)])
+def test_a_sum_is_divided_by_all_or_by_those_that_were_heard(link: str, by_heard: bool, mean: float) -> None:
+    found = opened(link, terms(link, 3.0, 1.0), deadline_s=DEADLINE_S, by_heard=by_heard)
+    found.send(Batch(torch.ones(2, 6), torch.ones(2)), slice(0, 2))
+    np.testing.assert_allclose(found.close().mean.numpy(), mean)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_noise_of_devices_that_weigh_unequally(link: str) -> None:
+    """Weights 2 and 1/2, noise three times as large: variances 9 (4 + 1/4) on the sum, which is divided by 2."""
+    report = opened(link, terms(link, 3.0, 3.0, weights=(2.0, 0.5))).at_bound()
+    assert report.noisy_devices == pytest.approx(9 * 4.25)
+    assert report.own_noise_gain == pytest.approx(3 * math.sqrt(4.25) / 2)
+
+
+def test_a_server_that_sees_messages_sees_the_noise_of_one_on_each() -> None:
+    uplink = DigitalUplink(GRID, DigitalParameters(), 1.0, secure_aggregation="off")
+    assert uplink.open(terms("digital", 3.0, 3.0, weights=(2.0, 0.5))).at_bound().noisy_devices == 9.0
+
+
+@pytest.mark.parametrize(
+    ("secure_aggregation", "bits"),
+    [
+        ("assumed", math.ceil(6 * 6.2) + 11),
+        ("off", math.ceil(6 * 6.2) + 11),
+        # Entries modulo 5 times 2^7: 10 bits; two public keys, two encrypted shares to each other device, five shares.
+        ("counted", 6 * 10 + 2 * 256 + (2 * 4 + 5) * 256),
+    ],
+)
+def test_bits_of_secure_aggregation(secure_aggregation: Literal["assumed", "counted", "off"], bits: int) -> None:
+    message = MessageBound(6, 1.0, 1.0, value_bits=6.2, side_bits=11)
+    five = terms_of(gains(*[1.0] * 5), message, subcarriers=4, elements=8)
+    assert message_bits(five, 5, secure_aggregation) == bits

@@ -1,0 +1,96 @@
+"""Noise over the largest contribution of a device or a record, worked out by hand: what the ledger rests on."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from airfl.config import Settings
+from airfl.privacy.binomial import Quantised
+from airfl.privacy.binomial_release import BinomialRelease
+from airfl.privacy.events import Binomial, Event, FixedSizeSampled, Gaussian
+from airfl.privacy.gaussian import gaussian_epsilon
+from airfl.privacy.release import ClientRelease
+from airfl.schemes.calibrated import largest_alignment
+from airfl.schemes.fed_smp_parts import noise_std
+from airfl.schemes.pfels_parts import privacy_factor
+from airfl.schemes.recipe import LinkKind, Problem
+from airfl.schemes.soteriafl_parts import largest_share, releases
+from airfl.stages import Clip, MessageBound
+from airfl.uplinks import DeviceUse, LinkReport
+from channels.grid import GridUse
+from tests.conftest import small_settings
+
+
+def a_report(protection: float, noisy_devices: float) -> LinkReport:
+    devices = DeviceUse(np.ones(2), np.ones(2), np.zeros(2, dtype=np.int64), np.ones(2, dtype=np.int8), np.zeros(2))
+    return LinkReport(0.0, 1.0, True, False, protection, GridUse(1, 1, 1, 1.0), devices, noisy_devices=noisy_devices)
+
+
+def a_problem(settings: Settings, link: LinkKind, largest_weight: float = 1.0, samples: int = 1) -> Problem:
+    return Problem(settings, 100, link, largest_weight, samples)
+
+
+def test_noise_of_channel_and_devices_over_what_the_heaviest_device_sends() -> None:
+    """sqrt(8^2 + 3^2 x 4)/(2 x 5): the channel's 8, four devices' noise of 3, updates of 2, a largest weight of 5."""
+    bound = MessageBound(4, 9.0, 9.0, sensitivity=2.0, noise_std=3.0)
+    assert ClientRelease().noise_multiplier(bound, 5.0, a_report(8.0, 4.0)) == pytest.approx(1.0)
+
+
+def test_binomial_trials_of_those_that_were_heard() -> None:
+    """Four devices with 16 trials each: a deviation of sqrt(64)/2 = 4; a message is up to two steps long."""
+    release = BinomialRelease(Quantised(levels=5, bound=1.0, clip_norm=1.0, dimension=8), trials=16)
+    multiplier = release.noise_multiplier(MessageBound(8, 1.0, 1.0), 1.0, a_report(0.0, 4.0))
+    assert multiplier == pytest.approx(2.0)
+    assert release.event(multiplier) == Binomial(release.message, 64)
+
+
+def test_theorem_3_counts_the_heaviest_device() -> None:
+    """C_2 = 2 sqrt(2) (w C) q sqrt(log(1.25 q/delta))/sigma_0 with delta such that the logarithm is 2."""
+    delta = 1.25 * 0.08 * math.exp(-2)
+    settings = small_settings(f"privacy.delta={delta!r}", "local.clip_norm=0.5", "channel.noise_std=2.0")
+    factor = privacy_factor(a_problem(settings, "analog", largest_weight=3.0))
+    assert factor == pytest.approx(2 * math.sqrt(2) * (3 * 0.5) * 0.08 * math.sqrt(2) / 2)
+
+
+def test_a_calibrated_beta_protects_the_heaviest_device() -> None:
+    """One round before the server's eyes: exactly the Gaussian mechanism, 2 w C beta over sigma_0."""
+    settings = small_settings(
+        "run.rounds=1", "privacy.bound=accountant", "privacy.observer=server", "privacy.epsilon=0.7",
+        "local.clip_norm=0.5", "channel.noise_std=2.0",
+    )  # fmt: skip
+    beta = largest_alignment(a_problem(settings, "analog", largest_weight=3.0), (Clip(0.5),))
+    assert gaussian_epsilon(settings.delta, 2 * (3 * 0.5) * beta / 2.0) == pytest.approx(0.7, rel=1e-4)
+
+
+def test_the_devices_of_fed_smp_share_their_noise() -> None:
+    """C sigma/sqrt(r) each, C sigma on the sum."""
+    settings = small_settings("local.clip_norm=0.5", "scheme.noise_multiplier=3.0", "run.selected=4")
+    assert noise_std(a_problem(settings, "digital")) == pytest.approx(0.5 * 3 / 2)
+
+
+@pytest.mark.parametrize(
+    ("clip", "estimator", "expected"),
+    [
+        # A record's share of the mean of 10 is 2/10.
+        ("sample", "sgd", FixedSizeSampled(10, 100, Gaussian(0.5 * 10 / 2))),
+        ("sample", "gd", FixedSizeSampled(100, 100, Gaussian(0.5 * 100 / 2))),
+        # Where the mini-batch's mean is clipped, one record can move all of it.
+        ("batch", "sgd", FixedSizeSampled(10, 100, Gaussian(0.5 / 2))),
+        ("batch", "gd", FixedSizeSampled(100, 100, Gaussian(0.5 / 2))),
+        # A snapshot, or a table, has every record in it.
+        ("batch", "svrg", FixedSizeSampled(100, 100, Gaussian(0.5 / 2))),
+        ("batch", "saga", FixedSizeSampled(100, 100, Gaussian(0.5 / 2))),
+    ],
+)
+def test_what_one_record_can_move(clip: str, estimator: str, expected: Event) -> None:
+    settings = small_settings("scheme.gradient_clip=2.0", "local.batch_size=10", f"scheme.clip={clip}")
+    assert releases(a_problem(settings, "digital", samples=100), estimator, 0.5) == ((expected, 1),)
+
+
+@pytest.mark.parametrize(("estimator", "share"), [("sgd", 2 / 10), ("svrg", 2 / 10), ("gd", 2 / 100)])
+def test_a_record_s_share_of_a_mean_gradient(estimator: str, share: float) -> None:
+    settings = small_settings("scheme.gradient_clip=2.0", "local.batch_size=10")
+    assert largest_share(a_problem(settings, "digital", samples=100), estimator) == pytest.approx(share)

@@ -1,0 +1,80 @@
+"""Which runs are averaged, and what they are compared at: runs made by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from airfl.report.summary import Summary
+from airfl.results.collect import Result, Results
+from airfl.results.digest import Digest
+from airfl.results.equal_cost import accuracy_at, common_budget, compare_at, cost_to
+
+
+def a_run(label: str, seed: int, energy: tuple[float, ...], accuracy: tuple[float, ...], folder: str = "run") -> Result:
+    """Evaluated after every round."""
+    summary = Summary(
+        scheme="pfels",
+        seed=seed,
+        status="complete",
+        rounds=len(energy),
+        test_accuracy=accuracy[-1],
+        test_loss=1.0,
+        energy=energy[-1],
+        resource_elements=1,
+        air_time_s=1.0,
+        uplink_bits=0,
+        delta=1e-3,
+        epsilon_paper=1.0,
+        epsilon_round=1.0,
+        epsilon=1.0,
+        epsilon_as_poisson=1.0,
+    )
+    course = {
+        "rounds": np.arange(1.0, len(energy) + 1),
+        "energy": np.array(energy),
+        "test_accuracy": np.array(accuracy),
+    }
+    return Result(Path(folder), label, {}, seed, Digest(summary, course, "analog", {}, 10))
+
+
+ONE = a_run("one", 0, (10, 20, 30), (0.1, 0.5, 0.6))
+ONE_MORE = a_run("one", 1, (10, 20, 30), (0.2, 0.3, 0.5))
+OTHER = a_run("other", 0, (20, 40, 60), (0.3, 0.7, 0.8))
+
+
+def test_rows_are_averaged_each_by_itself() -> None:
+    groups = Results((ONE, OTHER, ONE_MORE)).groups
+    assert [[run.seed for run in group.runs] for group in groups] == [[0, 1], [0]]
+    assert [group.label for group in groups] == ["one", "other"]
+    at_30 = compare_at(groups, "energy", 30.0)
+    assert at_30[0].mean == pytest.approx((0.6 + 0.5) / 2)
+    assert at_30[1].mean == pytest.approx(0.3)
+
+
+def test_a_seed_counts_once() -> None:
+    again = a_run("one", 0, (10, 20, 30), (0.1, 0.5, 0.6), folder="again")
+    (group,) = Results((ONE_MORE, ONE, again)).groups
+    assert [run.seed for run in group.runs] == [0, 1]
+    assert group.repeats == (again,)
+
+
+@pytest.mark.parametrize(
+    ("budget", "accuracy"), [(9.9, math.nan), (10.0, 0.1), (25.0, 0.5), (30.0, 0.6), (40.0, 0.6), (40.1, math.nan)]
+)
+def test_a_budget_pays_for_its_last_evaluation(budget: float, accuracy: float) -> None:
+    """Beyond one more evaluation's distance the run says nothing."""
+    assert accuracy_at(ONE, "energy", budget) == pytest.approx(accuracy, nan_ok=True)
+
+
+def test_a_target_costs_what_was_spent_when_it_was_first_reached() -> None:
+    assert cost_to(ONE, "energy", 0.5) == 20.0
+    assert cost_to(ONE, "rounds", 0.5) == 2.0
+    assert cost_to(ONE, "energy", 0.61) == math.inf
+
+
+def test_all_are_compared_at_what_each_of_them_has_spent() -> None:
+    assert common_budget(Results((ONE, OTHER, ONE_MORE)).groups, "energy") == 30.0

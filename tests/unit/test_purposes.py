@@ -1,0 +1,127 @@
+"""Every random draw has a purpose of its own: what draws from which stream, and that no number changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import airfl
+from airfl import streams
+from airfl.building import build_cell
+from airfl.choice import choose
+from airfl.radio.parts import IMPAIRMENT_PURPOSES
+from airfl.simulation import build_world
+from airfl.stages import Batch, GaussianNoise, MessageBound, OwnRandK, RandK, Stage
+from airfl.stages.projection import Projection
+from airfl.stages.quantise import BinomialNoise, StochasticQuantise
+from airfl.stages.rotation import Rotation
+from airfl.streams import Purpose, Streams
+from airfl.uplinks import AnalogUplink
+from airfl.uplinks.control import PowerControl
+from channels.grid import OfdmaGrid
+from channels.power import PolicyParameters
+from tests.conftest import small_settings
+from tests.rounds import a_round
+from tests.terms import SYMBOL_S, terms_of
+
+NAMES = (
+    *("INIT", "PARTITION", "SELECT", "BATCH", "TOPOLOGY", "FADING", "CSI", "RECEIVER_NOISE", "MASK", "QUANTISER"),
+    *("PRIVACY_NOISE", "POWER_LIMIT", "PLACEMENT", "INTERFERENCE", "FEEDBACK", "AGEING", "PHASE", "TIMING"),
+    *("FREQUENCY", "CANDIDATES", "SNAPSHOT", "LOCAL_NOISE", "ROTATION", "PROJECTION", "BLOCK_ERRORS"),
+    *("INITIAL_ROUND", "AUDIT", "ANGLE"),
+)
+"""In the order of their numbers, from 0; a new one is appended."""
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> set[Purpose]:
+    """What has been drawn for since the test began."""
+    found: set[Purpose] = set()
+    key = streams._key
+
+    def asked(seed: int, purpose: int, round_index: int | None) -> np.ndarray:
+        found.add(Purpose(purpose))
+        return key(seed, purpose, round_index)
+
+    monkeypatch.setattr(streams, "_key", asked)
+    return found
+
+
+def test_numbers_stay() -> None:
+    """Another number would change every published run."""
+    assert {purpose.name: int(purpose) for purpose in Purpose} == {name: place for place, name in enumerate(NAMES)}
+
+
+@pytest.mark.parametrize(
+    ("stage", "purpose"),
+    [
+        (RandK(8, 2), Purpose.MASK),
+        (OwnRandK(8, 2), Purpose.MASK),
+        (GaussianNoise(1.0, 8), Purpose.PRIVACY_NOISE),
+        (StochasticQuantise(4, 1.0), Purpose.QUANTISER),
+        (BinomialNoise(4), Purpose.PRIVACY_NOISE),
+        (Rotation(8), Purpose.ROTATION),
+        (Projection(8, 4), Purpose.PROJECTION),
+    ],
+    ids=lambda given: type(given).__name__ if not isinstance(given, Purpose) else "",
+)
+def test_a_stage_draws_for_its_own_purpose(stage: Stage, purpose: Purpose, drawn: set[Purpose]) -> None:
+    coder = stage.open(a_round(Streams(0), 0, devices=2))
+    coder.encode(Batch(torch.linspace(-0.9, 0.9, 16).view(2, 8), torch.ones(2), rows=slice(0, 2)))
+    assert drawn == {purpose}
+
+
+def test_noise_and_interference_are_drawn_apart(drawn: set[Purpose]) -> None:
+    control = PowerControl("pfels", PolicyParameters(), "round_energy", 1.0)
+    uplink = AnalogUplink(OfdmaGrid(4, SYMBOL_S), control, 1.0, interference_to_noise_db=0.0)
+    message = MessageBound(1000, 1.0, 1.0, sensitivity=1.0)
+    link = uplink.open(terms_of(np.ones((1, 1, 1, 1)), message, subcarriers=4, elements=1000))
+    link.send(Batch(torch.zeros(1, 1000), torch.ones(1)), slice(0, 1))
+    received = link.close().mean
+    assert drawn == {Purpose.RECEIVER_NOISE, Purpose.INTERFERENCE}
+    # Two independent noises of variance 1: 2, within 5 standard errors of 1,000 numbers; one and the same twice: 4.
+    assert float(received.square().mean()) == pytest.approx(2.0, abs=5 * 2 * np.sqrt(2 / 1000))
+
+
+def test_impairments_draw_apart() -> None:
+    assert IMPAIRMENT_PURPOSES == {
+        "estimation": Purpose.CSI,
+        "feedback": Purpose.FEEDBACK,
+        "ageing": Purpose.AGEING,
+        "phase": Purpose.PHASE,
+        "timing": Purpose.TIMING,
+        "frequency": Purpose.FREQUENCY,
+    }
+
+
+def test_candidates_and_the_choice_among_them_are_drawn_apart(drawn: set[Purpose]) -> None:
+    settings = small_settings("selection.kind=best-k", "selection.candidates=20")
+    cell = build_cell(settings, 100, np.ones(settings.run.devices))
+    drawn.clear()
+    choose(replace(cell, streams=Streams(5)), 0, cell.memory)
+    assert {Purpose.CANDIDATES, Purpose.SELECT} <= drawn
+
+
+def test_noise_of_local_steps_is_not_that_of_messages(drawn: set[Purpose]) -> None:
+    airfl.run(small_settings("scheme.name=fed-spa", "scheme.coordinate_clip=0.01", "run.rounds=1", "run.selected=2"))
+    assert Purpose.LOCAL_NOISE in drawn
+    assert Purpose.PRIVACY_NOISE not in drawn
+
+
+def test_public_data_has_batches_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a device numbered N, whom no round selects."""
+    settings = small_settings("task.public_samples=50", "run.devices=20")
+    world = build_world(settings, torch.device("cpu"))
+    asked: list[int] = []
+    uniforms = Streams.device_uniforms
+
+    def recorded(self: Streams, purpose: Purpose, index: int | None, devices: np.ndarray, count: int) -> np.ndarray:
+        asked.extend(np.asarray(devices).tolist())
+        return uniforms(self, purpose, index, devices, count)
+
+    monkeypatch.setattr(Streams, "device_uniforms", recorded)
+    assert float(world.public_update(world.model.initial(), 0).norm()) > 0
+    assert asked == [20]

@@ -1,0 +1,104 @@
+"""What a killed run goes on from holds all that it had: state, ledger, choices; and is believed only when whole."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from airfl.checkpoint import About, Cadence, Saved, keeping
+from airfl.checkpoint import keeper as keeping_module
+from airfl.checkpoint.about import about_run
+from airfl.checkpoint.pack import DamagedError, read_pack, write_pack
+from airfl.checkpoint.records import Records
+from airfl.checkpoint.state import from_arrays, to_arrays
+from airfl.privacy.events import Gaussian
+from airfl.privacy.gaussian import gaussian_epsilon
+from airfl.privacy.ledger import PrivacyLedger
+from airfl.privacy.release import ClientRelease
+from airfl.privacy.statement import Statement
+from airfl.round import State, account_again
+from airfl.selection import Memory
+from airfl.store import Store
+from tests.conftest import small_settings
+
+CPU = torch.device("cpu")
+
+
+def test_everything_that_a_round_hands_on_comes_back() -> None:
+    store = Store(
+        rows={
+            "error": {3: torch.tensor([1.0, 2.0]), 11: torch.tensor([3.0, 4.0])},
+            "saga_table": {7: torch.tensor([[5.0, 6.0], [7.0, 8.0]])},
+        },
+        server={"u": torch.tensor([0.5, 0.25]), "shift": torch.tensor([9.0, 10.0])},
+    )
+    memory = Memory(mean_rate=np.array([0.5, 1.5]), spent=np.array([2.5, 0.0]))
+    state = State(4, torch.tensor([1.0, -1.0]), memory, store)
+    found = from_arrays(4, to_arrays(state), CPU)
+    assert found.round_index == 4
+    np.testing.assert_array_equal(found.parameters, [1.0, -1.0])
+    assert found.memory.mean_rate is not None
+    assert found.memory.spent is not None
+    np.testing.assert_array_equal(found.memory.mean_rate, [0.5, 1.5])
+    np.testing.assert_array_equal(found.memory.spent, [2.5, 0.0])
+    assert {name: kept.tolist() for name, kept in found.store.server.items()} == {"u": [0.5, 0.25], "shift": [9, 10]}
+    assert {name: {who: kept.tolist() for who, kept in rows.items()} for name, rows in found.store.rows.items()} == {
+        "error": {3: [1, 2], 11: [3, 4]},
+        "saga_table": {7: [[5, 6], [7, 8]]},
+    }
+
+
+def test_a_ledger_goes_on_with_the_devices_that_took_part() -> None:
+    """Devices 0 and 1, then 2 and 3, each in one round with noise 2 C: mu = 2/2 for everybody, not sqrt(2)."""
+    delta = 1e-3
+    ledger = PrivacyLedger(Statement("client", "by_channel", 2, 4, "server", delta))
+    cell = SimpleNamespace(
+        recipe=SimpleNamespace(release=ClientRelease()), discloses=False, settings=small_settings("run.rounds=9")
+    )
+    world: Any = SimpleNamespace(cell=cell, ledger=ledger)
+    for done, devices in enumerate(([0, 1], [2, 3]), start=1):
+        account_again(world, {"noise_multiplier": np.array(2.0), "device_id": np.array(devices)}, done)
+    figures = ledger.record(Gaussian(1e6), compose=True, devices=np.array([0]))
+    assert figures.epsilon == pytest.approx(gaussian_epsilon(delta, 1.0), rel=1e-4)
+
+
+def test_records_reach_the_disk_before_the_state_that_counts_on_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = []
+    monkeypatch.setattr(Records, "sync", lambda self: done.append("records"))
+    monkeypatch.setattr(keeping_module, "write_state", lambda out, saved: done.append("state"))
+    (tmp_path / "checkpoint").mkdir()
+    about = About(settings="{}", versions={}, device="cpu", chosen={}, data=0, created_utc="")
+    with keeping(tmp_path, Saved(about), Cadence(0.0, 1)) as keeper:
+        keeper.append({"energy_j": 1.0})
+        keeper.save_if_due(lambda: {"parameters": np.zeros(3)})
+    assert done == ["records", "state"]
+
+
+@pytest.mark.parametrize("part", ["array", "checksum"])
+def test_a_changed_byte_is_noticed(part: str) -> None:
+    file = io.BytesIO()
+    length = write_pack(file, {"rounds": 3}, {"parameters": np.array([1.0, 2.0])})
+    whole = bytearray(file.getvalue())
+    value, arrays, read = read_pack(io.BytesIO(whole), length)
+    assert (value, arrays["parameters"].tolist(), read) == ({"rounds": 3}, [1.0, 2.0], length)
+    whole[-1 if part == "checksum" else -40] ^= 1
+    with pytest.raises(DamagedError, match="its checksum is another"):
+        read_pack(io.BytesIO(whole), length)
+
+
+def test_what_was_chosen_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Automatic settings that the first process settled, which another machine might settle otherwise."""
+    monkeypatch.setattr("airfl.checkpoint.about.checksum", lambda given, raw: 0)
+    given = small_settings("local.engine=auto", "run.chunk=0", "run.threads=0")
+    resolved = given.resolved(run={"chunk": 3, "threads": 2}, local={"engine": "loop"})
+    raw: Any = None
+    taken = about_run(given, resolved, CPU, raw).choices(given)
+    assert (taken.run.chunk, taken.run.threads, taken.local.engine) == (3, 2, "loop")
