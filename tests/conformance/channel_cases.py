@@ -176,7 +176,7 @@ def param(case: Case) -> object:
     return pytest.param(case, id=str(case), marks=[pytest.mark.full] if repeated else [])
 
 
-each_case = pytest.mark.parametrize("case", map(param, CASES))
+each_case = pytest.mark.parametrize("case", [param(case) for case in CASES])
 
 
 def in_turn(cases: Sequence[Case], values: Sequence[str], *crossed: str) -> list[object]:
