@@ -6,6 +6,7 @@ in `NEEDS` which ones it wants; a policy that reads a new parameter, in `READS`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -165,7 +166,28 @@ CASES = [
     *WAYS,
 ]
 LIGHT = [case for case in CASES if not case.is_sionna]
-each_case = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def param(case: Case) -> object:
+    """A channel of Sionna's that stays is, in `make test`, one of each family: the others differ from it in a table,
+    and are all there as channels that change."""
+    name, _, way = case.name.partition("/")
+    repeated = case.is_sionna and way == "constant" and name not in ("tdl-a", "cdl-d", "umi")
+    return pytest.param(case, id=str(case), marks=[pytest.mark.full] if repeated else [])
+
+
+each_case = pytest.mark.parametrize("case", [param(case) for case in CASES])
+
+
+def in_turn(cases: Sequence[Case], values: Sequence[str], *crossed: str) -> list[object]:
+    """(case, value) of all pairs; in `make test` cases take turns at the values, but that the tables `crossed` have
+    all pairs there too."""
+    found = []
+    for number, case in enumerate(cases):
+        for place, value in enumerate(values):
+            now = case.table in crossed or place == number % len(values)
+            found.append(pytest.param(case, value, id=f"{case}-{value}", marks=[] if now else [pytest.mark.full]))
+    return found
 
 
 def cell_of(case: Case, *overrides: str, dimension: int = DIMENSION) -> Cell:

@@ -31,6 +31,7 @@ from airfl.privacy.events import (
     repeated,
 )
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
+from tests.reliability.scale import cases
 
 DELTA = 1e-3
 DEVICES = 1000
@@ -237,7 +238,7 @@ def test_different_rounds_in_any_order(name: str, adjacency: Adjacency, kind: Ki
 
 # --- which way figures move ------------------------------------------------------------------------------------------
 
-few = settings(derandomize=True, deadline=None, database=None, max_examples=12)
+few = settings(derandomize=True, deadline=None, database=None, max_examples=cases(6, 30))
 noises = st.floats(0.4, 6.0)
 rates = st.floats(0.005, 0.5)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -20,6 +19,7 @@ from tests.conformance.channel_cases import (
     Case,
     Kept,
     cell_of,
+    in_turn,
     messages_of,
     pass_through,
     policy_cases,
@@ -47,8 +47,7 @@ def spike_energies(kept: Kept, peak: float, elements: int | None = None) -> Arra
     return np.array(energies).reshape(-1, count)
 
 
-@pytest.mark.parametrize("case", LIGHT, ids=str)
-@pytest.mark.parametrize("limit", ["round_energy", "transmit_power", "strict"])
+@pytest.mark.parametrize(("case", "limit"), in_turn(LIGHT, ("round_energy", "transmit_power", "strict"), "policy"))
 def test_limits_are_kept_and_the_budget_is_the_mean(case: Case, limit: str) -> None:
     """Of messages at their bound, exactly: the mean energy over all starts of the placement is what `at_bound` says
     and within the limit; in strict mode, and under a policy with an amplitude for each coefficient, no start exceeds
@@ -71,9 +70,7 @@ def test_limits_are_kept_and_the_budget_is_the_mean(case: Case, limit: str) -> N
         assert (energies <= allowed).all()
 
 
-@pytest.mark.parametrize(
-    ("case", "packing"), list(zip(policy_cases(), itertools.cycle(["real", "iq"]), strict=False)), ids=str
-)
+@pytest.mark.parametrize(("case", "packing"), in_turn(policy_cases(), ("real", "iq")))
 def test_the_budget_is_the_mean_over_masks_and_starts(case: Case, packing: str) -> None:
     """n = 120 rounds of one fade: rand-k, random placement, updates at their bound that differ a lot from entry to
     entry. The mean energy within 5 standard errors of `at_bound`."""

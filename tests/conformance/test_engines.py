@@ -120,7 +120,14 @@ def test_in_single_precision_too(name: str) -> None:
 
 
 @pytest.mark.skipif(not compiler_found(torch.device("cpu")), reason="no C++ compiler")
-@pytest.mark.parametrize(("name", "engine"), [("logistic", "compiled"), ("mlp", "compiled-serial")])
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [
+        ("logistic", "compiled-serial"),
+        # "compiled", and a model by its layers: tests/unit/test_local_training.py has them in `make test`.
+        pytest.param("mlp", "compiled", marks=pytest.mark.full),
+    ],
+)
 def test_the_compiled_engine_too(name: str, engine: str) -> None:
     """By vmap and by layers; compiling takes seconds. A chunk of 3 is compiled once, for the last, smaller one too."""
     task = task_of(name, torch.float32)

@@ -16,29 +16,31 @@ from numpy.typing import NDArray
 from airfl.budget import link_budget
 from airfl.errors import UserError
 from airfl.memory import store_bytes
-from airfl.round import State, exchange, run_round
+from airfl.record import record_exchange
+from airfl.round import State, World, exchange, run_round
 from airfl.schemes import scheme
 from airfl.schemes.names import SCHEME_NAMES
 from airfl.schemes.recipe import Problem
-from airfl.simulation import build_world, run
+from airfl.simulation import run
 from airfl.stages.stage import Batch, Coder, Round, Stage, open_encoder
 from airfl.tasks import build_model
 from airfl.tasks.models import MODELS
 from airfl.trace.schema import PER_ROUND, PER_SLOT
-from tests.conftest import small_settings
-
-SHORT = ("run.rounds=4", "scheme.ratio=0.5", "scheme.trials=20000", "scheme.levels=16")
+from tests.conformance.scheme_runs import each_scheme, finished, sample, short, world_of_short
 
 
 @pytest.fixture(scope="module", params=list(SCHEME_NAMES))
 def trace(request: pytest.FixtureRequest) -> xarray.Dataset:
-    """A small run of each scheme."""
-    done = run(small_settings(f"scheme.name={request.param}", *SHORT))
-    with done.trace() as opened:
-        return opened.load()
+    """Of a short run of each scheme."""
+    return finished(request.param)
 
 
-@pytest.mark.parametrize("name", list(SCHEME_NAMES))
+def first_state(world: World) -> State:
+    """Before the first round."""
+    return State(0, world.model.initial(), world.cell.memory)
+
+
+@each_scheme
 def test_its_file_says_what_it_is(name: str) -> None:
     entry = scheme(name)
     assert entry.name == name
@@ -91,10 +93,10 @@ def test_what_a_run_claims_for_itself_never_decreases(trace: xarray.Dataset) -> 
         assert all(later >= earlier for earlier, later in pairwise(values))
 
 
-@pytest.mark.parametrize("name", list(SCHEME_NAMES))
+@each_scheme
 @pytest.mark.parametrize("link", ["analog", "digital", "ideal"])
 def test_it_runs_over_the_links_it_says_and_refuses_the_others(name: str, link: str) -> None:
-    settings = small_settings(f"scheme.name={name}", f"scheme.link={link}", *SHORT, "run.rounds=1")
+    settings = short(name, f"scheme.link={link}", "run.rounds=1")
     if link not in scheme(name).links:
         with pytest.raises(UserError, match=r"^scheme\.link: .*allowed: "):
             link_budget(settings)
@@ -102,8 +104,7 @@ def test_it_runs_over_the_links_it_says_and_refuses_the_others(name: str, link: 
     budget = link_budget(settings)
     if link == scheme(name).link:  # that is the run of the other tests
         return
-    done = run(settings)
-    total = done.summary()
+    total = run(settings, data=sample()).summary()
     assert total.resource_elements == budget.resource_elements
     assert total.uplink_bits == budget.uplink_bits
     np.testing.assert_allclose(total.paper_cost_mb, budget.paper_cost_mb)
@@ -111,21 +112,16 @@ def test_it_runs_over_the_links_it_says_and_refuses_the_others(name: str, link: 
         assert total.energy == pytest.approx(budget.energy_j, rel=1e-9)
 
 
-def test_the_same_seed_gives_the_same_trace(trace: xarray.Dataset) -> None:
-    with run(small_settings(f"scheme.name={trace.attrs['scheme']}", *SHORT)).trace() as again:
-        for name in trace:
-            np.testing.assert_array_equal(again[name].values, trace[name].values, err_msg=str(name))
-
-
 def test_chunks_change_nothing_but_rounding(trace: xarray.Dataset) -> None:
-    with run(small_settings(f"scheme.name={trace.attrs['scheme']}", *SHORT, "run.chunk=3")).trace() as chunked:
-        np.testing.assert_allclose(chunked["update_norm"][0], trace["update_norm"][0], rtol=1e-4)
-        np.testing.assert_allclose(chunked["energy_j"][0], trace["energy_j"][0], rtol=1e-4)
+    world = world_of_short(trace.attrs["scheme"], "run.chunk=3")
+    chunked = record_exchange(world.cell, exchange(world, first_state(world)), 0)
+    np.testing.assert_allclose(chunked["update_norm"], trace["update_norm"][0], rtol=1e-4)
+    np.testing.assert_allclose(chunked["energy_j"], trace["energy_j"][0], rtol=1e-4)
 
 
 def test_budget_and_run_agree(trace: xarray.Dataset) -> None:
     """Counts exactly; digital energies too, which do not depend on what is sent."""
-    budget = link_budget(small_settings(f"scheme.name={trace.attrs['scheme']}", *SHORT))
+    budget = link_budget(short(trace.attrs["scheme"]))
     assert int(trace["resource_elements"].sum()) == budget.resource_elements
     assert int(trace["uplink_bits"].sum()) == budget.uplink_bits
     np.testing.assert_allclose(trace.attrs["paper_cost_mb"], budget.paper_cost_mb)
@@ -133,7 +129,7 @@ def test_budget_and_run_agree(trace: xarray.Dataset) -> None:
         assert float(trace["energy_j"].sum()) == pytest.approx(budget.energy_j, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", list(SCHEME_NAMES))
+@each_scheme
 @pytest.mark.parametrize("planted", ["dense", "one entry"])
 def test_no_message_is_larger_than_its_bound(name: str, planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Power control and the ledger rest on the bounds that stages state. Updates a thousand times too long are clipped.
@@ -141,7 +137,7 @@ def test_no_message_is_larger_than_its_bound(name: str, planted: str, monkeypatc
     The mean square over 8 devices and 3 rounds, of at least 12,725 entries each, is within 5 sqrt(2/(24 x 12,725)),
     1.3%, of its expectation where it is noise's; norms are of single precision.
     """
-    world = build_world(small_settings(f"scheme.name={name}", *SHORT), torch.device("cpu"))
+    world = world_of_short(name)
     squares: list[torch.Tensor] = []
 
     def opened(stages: Sequence[Stage], of: Round) -> Coder:
@@ -162,7 +158,7 @@ def test_no_message_is_larger_than_its_bound(name: str, planted: str, monkeypatc
         return torch.zeros_like(updates).index_fill_(1, torch.tensor([7]), 1e3)
 
     monkeypatch.setattr("airfl.round.open_encoder", opened)
-    state = State(0, world.model.initial(), world.cell.memory)
+    state = first_state(world)
     for index in range(3):
         exchange(world, replace(state, round_index=index), plant)
     measured, bound = torch.cat(squares), world.cell.bound
@@ -172,12 +168,11 @@ def test_no_message_is_larger_than_its_bound(name: str, planted: str, monkeypatc
         assert float(measured.mean().sqrt()) <= bound.rms * 1.015
 
 
-@pytest.mark.parametrize("name", list(SCHEME_NAMES))
+@each_scheme
 def test_what_devices_keep_is_what_was_said(name: str) -> None:
-    settings = small_settings(f"scheme.name={name}", *SHORT, "run.rounds=2", "run.devices=8")
-    world = build_world(settings, torch.device("cpu"))
+    world = world_of_short(name, "run.rounds=3", "run.evaluate_every=3", "run.devices=8")
     each, devices = store_bytes(world.cell, int(world.task.partition.sizes.max()))
-    state = State(0, world.model.initial(), world.cell.memory)
+    state = first_state(world)
     for _ in range(2):
         state, _ = run_round(world, state)
     kept = sum(row.numel() * 4 for rows in state.store.rows.values() for row in rows.values())
@@ -186,7 +181,7 @@ def test_what_devices_keep_is_what_was_said(name: str) -> None:
 
 def problem_of(name: str) -> Problem:
     """What the recipe of a scheme is made for here."""
-    return Problem(small_settings(f"scheme.name={name}", *SHORT), 25_450, scheme(name).link, samples=90)
+    return Problem(short(name), 25_450, scheme(name).link, samples=90)
 
 
 def test_what_is_not_protected_is_not_called_private(trace: xarray.Dataset) -> None:

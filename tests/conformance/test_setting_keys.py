@@ -12,9 +12,9 @@ from airfl.schemes import link_of, scheme
 from airfl.schemes.keys import OWN, has_setting
 from airfl.schemes.names import SCHEME_NAMES
 from airfl.simulation import run
+from tests.conformance.scheme_runs import each_scheme, finished, sample, short, trace_of
 from tests.conftest import small_settings
 
-SHORT = ("scheme.trials=20000", "scheme.levels=16", "scheme.ratio=0.5")
 OTHER: dict[str, Any] = {
     "scheme.ratio": 0.25,
     "scheme.rescale": True,
@@ -68,9 +68,10 @@ def test_every_key_that_not_all_have_is_tried() -> None:
         assert all((key in entry.keys) == (other in entry.keys) for key, other in OR_ELSE.items()), entry.name
 
 
-@pytest.mark.parametrize("name", list(SCHEME_NAMES))
+@each_scheme
 def test_what_a_scheme_does_not_have_changes_no_number(name: str) -> None:
-    given = small_settings(f"scheme.name={name}", *SHORT)
+    """Nor does anything but the seed: this is a second run of the same, bit for bit."""
+    given = short(name)
     tables, link = given.model_dump(), link_of(given)
     without = [key for key in OTHER if not has_setting(tables, key, link)]
     assert without
@@ -78,12 +79,12 @@ def test_what_a_scheme_does_not_have_changes_no_number(name: str) -> None:
     for key in without:
         section, _, last = key.partition(".")
         changed.setdefault(section, {})[last] = OTHER[key]
-    with run(given).trace() as one, run(given.resolved(**changed)).trace() as other:
-        for variable in one.data_vars:
-            np.testing.assert_array_equal(one[variable].values, other[variable].values, err_msg=str(variable))
+    one, other = finished(name), trace_of(given.resolved(**changed))
+    for variable in one.data_vars:
+        np.testing.assert_array_equal(one[variable].values, other[variable].values, err_msg=str(variable))
 
 
-@pytest.mark.parametrize("name", list(SCHEME_NAMES))
+@each_scheme
 def test_what_a_scheme_has_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read: set[str] = set()
     plain = Section.__getattribute__
@@ -95,7 +96,8 @@ def test_what_a_scheme_has_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -
         return plain(self, attribute)
 
     monkeypatch.setattr(Section, "__getattribute__", reading)
-    run(small_settings(f"scheme.name={name}", *SHORT, "local.schedule=exponential", "server.schedule=exponential"))
+    fewer = ("run.rounds=2", "run.evaluate_every=2")
+    run(short(name, *fewer, "local.schedule=exponential", "server.schedule=exponential"), data=sample())
     keys = scheme(name).keys or frozenset()
     assert keys - {"scheme.rescale"} <= read, "which error feedback alone may read"
 

@@ -68,34 +68,49 @@ def test_the_source_distribution_holds_what_is_tracked_and_nothing_else(built: B
     assert {name for name in names if name.startswith("data/")} == tracked("data")
 
 
-def test_an_installed_airfl_runs_what_comes_with_it(installed: Environment, tmp_path: Path) -> None:
-    """The demo by name, on the wheel's own data, in an empty folder."""
-    where = json.loads(installed.airfl(tmp_path, "configs", "--json").stdout)
-    assert [entry["name"] for entry in where] == list(configurations())
-    assert all(str(installed.folder) in entry["file"] for entry in where)
-    found = json.loads(installed.airfl(tmp_path, "data", "path", "--json").stdout)["found"]
-    assert all(str(installed.folder) in found[name] for name in SAMPLES)
-    done = installed.airfl(
-        tmp_path, "run", "demo", "run.rounds=2", "run.threads=1", "local.engine=layers", "--out", "x"
-    )
+def test_the_installed_command_runs_the_demo(installed: Environment, tmp_path: Path) -> None:
+    """By name, on the wheel's own data, in an empty folder."""
+    few = ("run.rounds=2", "run.threads=1", "local.engine=layers")
+    done = installed.airfl(tmp_path, "run", "demo", *few, "--out", "x")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "x" / "trace.h5").is_file()
-    budget = installed.airfl(tmp_path, "budget", "pfels-cifar10", "run.rounds=3", "--json")
-    assert json.loads(budget.stdout)["rounds"] == 3
-    missing = installed.airfl(tmp_path, "run", "no-such", "--out", "y")
-    assert missing.returncode == 2
-    assert "no such settings file" in missing.stderr
 
 
-def test_it_is_the_installed_one_in_python_too(installed: Environment, tmp_path: Path) -> None:
-    script = (
-        "import airfl, importlib.metadata as m; "
-        "print(airfl.__file__, m.version('airfl'), airfl.__version__, airfl.load_settings('demo').scheme.name)"
-    )
-    file, of_wheel, version, scheme = installed.run(tmp_path, "-c", script).split()
+SEVERAL = """
+import contextlib, importlib.metadata, io, json, sys
+import airfl
+from airfl.cli import app
+
+told = []
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        try:
+            app(words, standalone_mode=False)
+        except airfl.UserError as error:
+            print(json.dumps(str(error)))
+    told.append(json.loads(out.getvalue()))
+print(json.dumps([airfl.__file__, importlib.metadata.version("airfl"), airfl.__version__, *told]))
+"""
+"""Commands in one process, since each takes seconds to import what it needs."""
+
+
+def test_an_installed_airfl_finds_what_comes_with_it(installed: Environment, tmp_path: Path) -> None:
+    """From its commands, and in Python."""
+    commands = [
+        ["configs", "--json"],
+        ["data", "path", "--json"],
+        ["budget", "pfels-cifar10", "run.rounds=3", "--json"],
+        ["run", "no-such", "--out", "y"],
+    ]
+    printed = installed.run(tmp_path, "-c", SEVERAL, json.dumps(commands))
+    file, of_wheel, version, configs, data, budget, missing = json.loads(printed)
     assert Path(file).is_relative_to(installed.folder)
     assert of_wheel == version == __version__
-    assert scheme == "pfels"
+    assert [entry["name"] for entry in configs] == list(configurations())
+    assert all(str(installed.folder) in entry["file"] for entry in configs)
+    assert all(str(installed.folder) in data["found"][name] for name in SAMPLES)
+    assert (budget["scheme"], budget["rounds"]) == ("pfels", 3)
+    assert "no such settings file" in missing
 
 
 @pytest.mark.skipif(not FULL, reason="types of the whole package: AIRFL_PACKAGING=1")

@@ -1,0 +1,15 @@
+"""What holds for every suite of this folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _losses_of_few_samples() -> Iterator[None]:
+    """What is learned is tested elsewhere: reading the training loss on 9,000 samples would be half of a short run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("airfl.local.evaluation.TRAINING_SAMPLES", 500)
+        yield

@@ -1,0 +1,51 @@
+"""Short runs of any scheme, for the suites over the table of schemes. What is shared is not to be changed."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import torch
+import xarray
+
+from airfl.config import Settings
+from airfl.round import World
+from airfl.schemes.names import SCHEME_NAMES
+from airfl.simulation import run, world_of
+from airfl.streams import Streams
+from airfl.tasks.datasets import load_dataset
+from airfl.tasks.datasets.raw import RawData
+from airfl.tasks.task import build_task
+from tests.conftest import ROOT, small_settings
+
+SHORT = ("run.rounds=4", "scheme.ratio=0.5", "scheme.trials=20000", "scheme.levels=16")
+each_scheme = pytest.mark.parametrize("name", list(SCHEME_NAMES))
+
+
+def short(name: str, *overrides: str) -> Settings:
+    """Four rounds of a scheme, or as the overrides have it."""
+    return small_settings(f"scheme.name={name}", *SHORT, *overrides)
+
+
+@cache
+def sample() -> RawData:
+    """The data of the small settings, read once."""
+    return load_dataset("fashion-mnist-sample", [ROOT / "data"])
+
+
+def world_of_short(name: str, *overrides: str) -> World:
+    """The world of a short run."""
+    settings = short(name, *overrides)
+    return world_of(settings, build_task(settings, sample(), Streams(settings.run.seed)), torch.device("cpu"))
+
+
+def trace_of(settings: Settings) -> xarray.Dataset:
+    """The whole trace of a run of these settings."""
+    with run(settings, data=sample()).trace() as opened:
+        return opened.load()
+
+
+@cache
+def finished(name: str) -> xarray.Dataset:
+    """The trace of a short run of a scheme, made once in a process."""
+    return trace_of(short(name))
