@@ -20,6 +20,7 @@ from airfl.opening import Opening, open_round
 from airfl.stages import Batch
 from airfl.uplinks import Reception
 from tests.conftest import small_settings
+from tests.laws.samples import assert_mean
 
 Array = NDArray[np.float64]
 
@@ -112,7 +113,7 @@ def test_the_error_of_cut_iq_elements(units: str, peak_db: float) -> None:
     given = (messages[:, 0::2] + 1j * messages[:, 1::2]) * math.sqrt(element_energy(units, "iq") / 2)
     missing = np.abs(np.abs(given) - np.abs(reception.signals.tx)) ** 2 / element_energy(units, "iq")
     law = math.exp(-kappa) - math.sqrt(math.pi * kappa) * erfc(math.sqrt(kappa))
-    assert abs(missing.mean() - law) < 5 * missing.std() / math.sqrt(missing.size)
+    assert_mean(missing, law)
 
 
 @pytest.mark.parametrize("units", UNITS)

@@ -15,6 +15,7 @@ from airfl.cell import Cell
 from airfl.opening import Opening, open_round
 from airfl.stages import Batch
 from tests.conftest import small_settings
+from tests.laws.samples import assert_share
 
 Array = NDArray[np.float64]
 
@@ -178,7 +179,7 @@ def test_a_deadline_puts_deep_fades_in_outage() -> None:
     silent = 1 - math.exp(-(2 ** (32 * DIMENSION / SYMBOLS) - 1) / 100)
     openings = [open_round(cell, t, cell.memory) for t in range(150)]
     heard = np.array([opening.link.heard for opening in openings])
-    assert abs((~heard).mean() - silent) < 5 * math.sqrt(silent * (1 - silent) / heard.size)
+    assert_share(~heard, silent)
     assert 0.05 < silent < 0.2
     report = openings[0].link.at_bound()
     assert (report.devices.active == heard[0]).all()

@@ -21,6 +21,7 @@ from channels.frame import Frame
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest
 from channels.selective.sionna_bridge import device_seeds, device_velocities_m_s
 from tests.conftest import small_settings
+from tests.laws.samples import assert_mean
 
 ROOT = Path(__file__).resolve().parents[2]
 CARRIER_HZ = 3.5e9
@@ -276,7 +277,7 @@ def test_every_response_is_finite_and_has_mean_power_one(name: str) -> None:
     power = (np.abs(response) ** 2).mean(axis=(2, 3))
     assert (power > 0).all()
     for antenna in power.T:
-        assert abs(antenna.mean() - 1) < 5 * antenna.std() / np.sqrt(n)
+        assert_mean(antenna, 1)
         assert antenna.std() / np.sqrt(n) < 0.09
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +14,9 @@ from channels.draws import Draw
 from channels.topology import PATH_LOSS, Drop, TopologyParameters, drop, shadowing
 from channels.topology.path_loss import Paths, free_space_loss_db, path_losses
 from channels.topology.placement import PLACEMENTS, Area
+from tests.laws.samples import LEAST_P, assert_law, assert_share
 
 N = 20_000
-# A Kolmogorov-Smirnov p-value below this comes by chance once in 10,000 seeds.
-LEAST_P = 1e-4
 USUAL_HEIGHT_M = {"umi": 10.0, "uma": 25.0, "rma": 35.0}
 
 
@@ -29,10 +27,6 @@ def uniforms(columns: int, seed: int = 5, devices: int = N) -> NDArray[np.float6
 def draw(seed: int = 5, devices: int = N) -> Draw:
     numbers = uniforms(8, seed, devices)
     return lambda count: numbers[:, :count]
-
-
-def p_value(sample: NDArray[np.float64], cdf: Callable[[Any], Any]) -> float:
-    return float(stats.kstest(sample, cdf).pvalue)
 
 
 def paths(model: str, distance_m: Any, carrier_hz: float = 3.5e9, device_height_m: float = 1.5) -> Paths:
@@ -52,8 +46,8 @@ def test_devices_are_uniform_in_area(kind: str, inner: float) -> None:
     points = PLACEMENTS[kind].place(uniforms(2), Area(200.0, inner))
     distance, turn = np.hypot(*points.T), np.arctan2(points[:, 1], points[:, 0]) / (2 * np.pi) % 1
     assert inner * (1 - 1e-12) <= distance.min() <= distance.max() <= 200 * (1 + 1e-12)
-    assert p_value(distance, lambda d: (np.asarray(d) ** 2 - inner**2) / (200.0**2 - inner**2)) > LEAST_P
-    assert p_value(turn, stats.uniform().cdf) > LEAST_P
+    assert_law(distance, lambda d: (np.asarray(d) ** 2 - inner**2) / (200.0**2 - inner**2))
+    assert_law(turn, stats.uniform().cdf)
     far = distance > np.median(distance)
     assert stats.ks_2samp(turn[far], turn[~far]).pvalue > LEAST_P
 
@@ -62,7 +56,7 @@ def test_a_drop_keeps_to_the_law_of_its_area() -> None:
     """n = 20,000, a disc of 300 m whose smallest distance is the model's, 10 m."""
     positions = drop(TopologyParameters(radius_m=300.0, shadowing_correlation_m=0.0), draw()).positions_m
     distance = np.hypot(positions[:, 0], positions[:, 1])
-    assert p_value(distance, lambda d: (np.asarray(d) ** 2 - 100) / (300.0**2 - 100)) > LEAST_P
+    assert_law(distance, lambda d: (np.asarray(d) ** 2 - 100) / (300.0**2 - 100))
 
 
 # Table 7.4.1-1 worked by hand with c = 3e8 m/s: (model, carrier, distance in the plane, loss with LOS, without), in dB.
@@ -182,7 +176,7 @@ def test_share_of_devices_in_line_of_sight(model: str, height_m: float, distance
     where = paths(model, np.full(N, float(distance_m)), device_height_m=height_m)
     np.testing.assert_allclose(PATH_LOSS[model].los_probability(where), expected, atol=1e-5)
     _, line_of_sight = path_losses(model, where, "probability", uniforms(2))
-    assert abs(line_of_sight.mean() - expected) <= 5 * math.sqrt(expected * (1 - expected) / N)
+    assert_share(line_of_sight, expected)
 
 
 def test_the_environment_is_as_high_as_its_table_says() -> None:
@@ -197,10 +191,10 @@ def test_the_environment_is_as_high_as_its_table_says() -> None:
     expected = [offset + 22 * math.log10(distance)]
     for breakpoint_m in (4 * 13 * 8 / 0.6, 4 * 10 * 5 / 0.6, 4 * 7 * 2 / 0.6):
         expected.append(offset + 40 * math.log10(distance) - 9 * math.log10(breakpoint_m**2 + 25))
-    shares = [np.isclose(found, value, rtol=1e-12).mean() for value in expected]
-    assert sum(shares) == pytest.approx(1)
-    for share, chance in zip(shares, [0.355919, *[0.644081 / 3] * 3], strict=True):
-        assert abs(share - chance) < 5 * math.sqrt(chance * (1 - chance) / N)
+    alike = [np.isclose(found, value, rtol=1e-12) for value in expected]
+    assert np.sum(alike) == N
+    for those, chance in zip(alike, [0.355919, *[0.644081 / 3] * 3], strict=True):
+        assert_share(those, chance)
 
 
 @pytest.fixture
@@ -264,14 +258,14 @@ def test_shadowing_is_the_models_own_for_each_condition(
         assert count > 2000
         assert abs(added[condition].mean()) < 5 * std_db / math.sqrt(count)
         assert added[condition].std() == pytest.approx(std_db, rel=5 / math.sqrt(2 * count))
-        assert p_value(added[condition] / std_db, stats.norm.cdf) > LEAST_P
+        assert_law(added[condition] / std_db, stats.norm.cdf)
 
 
 def test_shadowing_as_given_is_the_same_for_all() -> None:
     """Log-distance has none of its own."""
     np.testing.assert_array_equal(shadow(path_loss="log-distance")[0], 0)
     added, _ = shadow(shadowing_std_db=9.0)
-    assert p_value(added / 9, stats.norm.cdf) > LEAST_P
+    assert_law(added / 9, stats.norm.cdf)
     assert added.std() == pytest.approx(9, rel=5 / math.sqrt(2 * N))
 
 
@@ -366,7 +360,7 @@ def test_k_factors_are_the_tables(model: str, mean_db: float, std_db: float, wit
     assert 1000 < found.line_of_sight.sum() < N - 1000
     assert np.all((found.k_factor > 0) == found.line_of_sight)
     k_db = 10 * np.log10(found.k_factor[found.line_of_sight])
-    assert p_value((k_db - mean_db) / std_db, stats.norm.cdf) > LEAST_P
+    assert_law((k_db - mean_db) / std_db, stats.norm.cdf)
     ranks = stats.spearmanr(k_db, -added[found.line_of_sight]).statistic
     assert abs(ranks - 6 / math.pi * math.asin(with_power / 2)) < 5 / math.sqrt(len(k_db))
     assert drop(TopologyParameters(path_loss="log-distance"), draw()).k_factor is None
