@@ -23,6 +23,7 @@ from channels.csi import IMPAIRMENTS, ChannelState, CsiParameters, Knowledge, Li
 from channels.draws import Draw
 from channels.frame import Frame
 from tests.conftest import small_settings
+from tests.laws.decoding import everybody
 from tests.laws.samples import assert_law, assert_mean, bessel, gaussian
 
 Array = NDArray[np.float64]
@@ -96,10 +97,8 @@ MOVING = (f"channel.speed_m_s={SPEED_M_S}", f"channel.carrier_hz={CARRIER_HZ}", 
 
 def cell_of(*overrides: str, devices: int = 4000) -> Cell:
     settings = small_settings(
-        f"run.devices={devices}",
-        f"run.selected={devices}",
+        *everybody(devices),
         "run.rounds=4",
-        "scheme.name=wfl-p",
         "channel.min_gain=1e-9",
         "channel.max_gain=1e9",
         *overrides,

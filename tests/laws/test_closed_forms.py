@@ -8,9 +8,8 @@ written down here, and expectations follow from the formulas. The sum is r times
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,16 +22,18 @@ from scipy.special import exp1
 from airfl.building import build_cell
 from airfl.cell import Cell
 from airfl.opening import Opening, open_round
+from airfl.radio import parts
 from airfl.stages import Batch, open_encoder
-from airfl.uplinks import Reception
 from channels.digital.sequential import sequential_cost, single_user_rates
 from channels.draws import circular_gaussian
-from channels.fading import FADING_LAWS, LawParameters, flat_parts
+from channels.fading import FADING_LAWS, LawParameters, Replay, flat_parts
 from tests.conftest import small_settings
+from tests.laws.decoding import everybody, send
 from tests.laws.samples import assert_law, assert_mean, assert_share
 from tests.rounds import a_round
 
 Array = NDArray[np.float64]
+Replayed = Callable[[Sequence[float]], tuple[str, ...]]
 
 # |h| Rayleigh with E|h|^2 = 1 and no bounds that matter.
 UNIT_RAYLEIGH = (
@@ -52,9 +53,7 @@ def cell_of(devices: int, entries: int, *overrides: str, power: float = 1.0, noi
     """Every device in every round; messages of unit variance an entry, transmit power P and noise variance sigma^2 an
     entry: P_i = P d, C = sqrt(d)."""
     settings = small_settings(
-        f"run.devices={devices}",
-        f"run.selected={devices}",
-        "scheme.name=wfl-p",
+        *everybody(devices),
         f"local.clip_norm={math.sqrt(entries)!r}",
         f"channel.noise_std={math.sqrt(noise)!r}",
         f"power.max_snr_db={decibels(power / noise)!r}",
@@ -74,18 +73,18 @@ def pfels(ratio: float, rescale: bool) -> tuple[str, ...]:
     )
 
 
-def replayed(folder: Path, powers: Sequence[float]) -> tuple[str, ...]:
-    """Settings that replay gains of these |h|^2 and of phases that differ, in one round."""
-    gains = np.sqrt(powers) * np.exp(1j * np.arange(1, len(powers) + 1))
-    path = folder / "gains.npy"
-    np.save(path, gains[None, :])
-    return ("run.rounds=1", "channel.fading=replay", f"channel.replay_file={path}")
+@pytest.fixture
+def replayed(monkeypatch: pytest.MonkeyPatch) -> Replayed:
+    """Settings that replay gains of these |h|^2 and of phases that differ, in one round. No file is read, as that
+    starts a process each time; tests/unit/test_replay.py reads files."""
 
+    def settings(powers: Sequence[float]) -> tuple[str, ...]:
+        gains = np.sqrt(powers) * np.exp(1j * np.arange(1, len(powers) + 1))
+        replay = Replay(gains[None, :, None], np.array(powers))
+        monkeypatch.setattr(parts, "read_replay", lambda *_, **__: replay)
+        return ("run.rounds=1", "channel.fading=replay", "channel.replay_file=gains.h5")
 
-def send(opening: Opening, messages: Array) -> Reception:
-    values = torch.tensor(messages, dtype=torch.float32)
-    opening.link.send(Batch(values, torch.ones(len(values))), slice(0, len(values)))
-    return opening.link.close()
+    return settings
 
 
 def error_of_sum(opening: Opening, messages: Array) -> Array:
@@ -101,11 +100,11 @@ def error_of_sum(opening: Opening, messages: Array) -> Array:
 @pytest.mark.parametrize(("policy", "packing"), [("pfels", "real"), ("full-inversion", "iq"), ("per-subcarrier", "iq")])
 @pytest.mark.parametrize(("power", "noise"), [(1.0, 0.1), (4.0, 2.5)])
 def test_law_1_full_inversion(
-    tmp_path: Path, powers: list[float], policy: str, packing: str, power: float, noise: float
+    replayed: Replayed, powers: list[float], policy: str, packing: str, power: float, noise: float
 ) -> None:
     """sigma^2/min_k(P |h_k|^2), n = 10,000 entries of one round: a standard error is sqrt(2/n) = 1.4%."""
     chosen = (f"power.policy={policy}", f"grid.packing={packing}")
-    cell = cell_of(len(powers), 10_000, *chosen, *replayed(tmp_path, powers), power=power, noise=noise)
+    cell = cell_of(len(powers), 10_000, *chosen, *replayed(powers), power=power, noise=noise)
     opening = open_round(cell, 0, cell.memory)
     np.testing.assert_allclose(np.abs(opening.channel.gains) ** 2, powers)
     messages = np.random.default_rng(1).standard_normal((len(powers), 10_000))
@@ -114,10 +113,10 @@ def test_law_1_full_inversion(
     assert opening.link.at_bound().noise_std * len(powers) == pytest.approx(math.sqrt(law), rel=1e-6)
 
 
-def test_law_1_with_limits_that_differ(tmp_path: Path) -> None:
+def test_law_1_with_limits_that_differ(replayed: Replayed) -> None:
     """The least P_k |h_k|^2 counts, not the least gain; n = 10,000."""
     powers = [0.5, 0.52, 0.54, 0.56, 0.58, 0.6]
-    cell = cell_of(6, 10_000, *replayed(tmp_path, powers), "power.max_snr_db=[-10.0, 10.0]", noise=0.5)
+    cell = cell_of(6, 10_000, *replayed(powers), "power.max_snr_db=[-10.0, 10.0]", noise=0.5)
     reaches = cell.power_limits / 10_000 * powers
     assert reaches.argmin() != 0
     opening = open_round(cell, 0, cell.memory)
@@ -125,9 +124,9 @@ def test_law_1_with_limits_that_differ(tmp_path: Path) -> None:
     assert_mean(error_of_sum(opening, messages), 0.5 / reaches.min())
 
 
-def test_law_2_published_figures(tmp_path: Path) -> None:
+def test_law_2_published_figures(replayed: Replayed) -> None:
     """|h|^2 = {1, .6, .3, .1}, P = 1, sigma^2 = .1: eta* = .33494, MSE .50718, full inversion 1; n = 20,000."""
-    chosen = replayed(tmp_path, [1, 0.6, 0.3, 0.1])
+    chosen = replayed([1, 0.6, 0.3, 0.1])
     messages = np.random.default_rng(2).standard_normal((4, 20_000))
     openings = {}
     for policy in ("cao", "full-inversion"):
@@ -145,14 +144,14 @@ def test_law_2_published_figures(tmp_path: Path) -> None:
 @pytest.mark.parametrize("powers", CHOSEN_GAINS)
 @pytest.mark.parametrize(("power", "noise", "packing"), [(1.0, 0.1, "iq"), (4.0, 2.5, "real"), (1.0, 20.0, "iq")])
 def test_law_2_optimal_static_power(
-    tmp_path: Path, powers: list[float], power: float, noise: float, packing: str
+    replayed: Replayed, powers: list[float], power: float, noise: float, packing: str
 ) -> None:
     """eta* = min_k [(sigma^2 + sum_{i<=k} a_i^2)/sum_{i<=k} a_i]^2 and its error; n = 10,000 entries."""
     count = len(powers)
     reaches = np.sort(np.sqrt(power * np.array(powers)))
     eta = min(((noise + (reaches[:k] ** 2).sum()) / reaches[:k].sum()) ** 2 for k in range(1, count + 1))
     law = ((np.sqrt(np.minimum(reaches**2, eta) / eta) - 1) ** 2).sum() + noise / eta
-    chosen = ("power.policy=cao", f"grid.packing={packing}", *replayed(tmp_path, powers))
+    chosen = ("power.policy=cao", f"grid.packing={packing}", *replayed(powers))
     cell = cell_of(count, 10_000, *chosen, power=power, noise=noise)
     opening = open_round(cell, 0, cell.memory)
     assert opening.link.at_bound().alignment_coefficient ** 2 == pytest.approx(eta, rel=1e-6)
@@ -209,8 +208,8 @@ def test_law_3_truncated_inversion(truncation: Truncation, packing: str) -> None
 
 
 def test_law_3_on_every_subcarrier_by_itself() -> None:
-    """K = 20, tapped line of 40 us on 64 subcarriers, 100 rounds: a device truncates coefficient by coefficient."""
-    g, power, noise, devices, rounds = 0.3, 1.0, 5.0, 20, 100
+    """K = 20, tapped line of 40 us on 64 subcarriers, 30 rounds: a device truncates coefficient by coefficient."""
+    g, power, noise, devices, rounds = 0.3, 1.0, 5.0, 20, 30
     selective = (
         "channel.fading=tapped-line",
         "channel.mean_gain=1",
@@ -267,14 +266,14 @@ def test_law_4_phase_error(spread: float, packing: str) -> None:
 def test_law_5_estimation_error_end_to_end(
     estimation: str, pilots: int, pilot_snr: float, ratio: float, rescale: bool, packing: str
 ) -> None:
-    """PFELS from updates to decoded mean, r = 4, d = 40, 700 rounds less those in which some |hhat|^2 < 0.1.
+    """PFELS from updates to decoded mean, r = 4, d = 40, 350 rounds less those in which some |hhat|^2 < 0.1.
 
     Given hhat, E||decoded - mean||^2 = (1-p)||mean||^2 + (p/r^2) sum_i s_e^2/(2|hhat_i|^2) ||Delta_i||^2 + k
     sigma0^2/(r^2 beta^2), s_e^2 = v/(1 + v) with v = 2 sigma0^2/(pilots' energy). The error less that has mean 0.
     Rescaled by 1/p, (1-p)||mean||^2 becomes (1/p - 1)||mean||^2 and the rest gets 1/p^2; under I/Q the whole of e/hhat
     counts, not half; least squares answers c = 1/(1 + v) of h, and p (1 - c)^2 ||mean||^2 comes on top.
     """
-    devices, entries, rounds, noise = 4, 40, 700, 0.3
+    devices, entries, rounds, noise = 4, 40, 350, 0.3
     cell = cell_of(
         devices,
         entries,

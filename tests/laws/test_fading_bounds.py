@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -16,10 +15,10 @@ from airfl.building import build_cell
 from airfl.errors import UserError
 from airfl.opening import open_round
 from airfl.radio import check_radio, cut_by_bounds
-from airfl.stages import Batch
 from channels.fading import FADING_LAWS, FadeStatistics, LawParameters, bounded, fade_statistics
 from tests.conftest import small_settings
 from tests.end_to_end.test_command_line import airfl
+from tests.laws.decoding import everybody, send
 from tests.laws.samples import assert_mean, assert_share
 
 Array = NDArray[np.float64]
@@ -127,9 +126,7 @@ def test_half_of_the_fades_are_sent_on_at_the_mean_limit(way: str) -> None:
     entries = 32
     devices, rounds = (40, 60) if way == "tapped line" else (400, 40)
     settings = small_settings(
-        f"run.devices={devices}",
-        f"run.selected={devices}",
-        "scheme.name=wfl-p",
+        *everybody(devices),
         "power.policy=truncated-inversion",
         "power.participation=0.5",
         "power.average_over=fading",
@@ -144,12 +141,10 @@ def test_half_of_the_fades_are_sent_on_at_the_mean_limit(way: str) -> None:
         *WAYS[way],
     )
     cell = build_cell(settings, entries, np.ones(devices))
-    ones = Batch(torch.ones(devices, entries), torch.ones(devices))
     sent, energy, decoded, powers = (np.empty(rounds) for _ in range(4))
     for t in range(rounds):
         opening = open_round(cell, t, cell.memory)
-        opening.link.send(ones, slice(0, devices))
-        reception = opening.link.close()
+        reception = send(opening, np.ones((devices, entries)))
         sent[t], decoded[t] = reception.report.devices.active.mean(), float(reception.mean.mean())
         energy[t] = (reception.report.devices.energy / cell.power_limits).mean()
         powers[t] = (np.abs(opening.channel.response) ** 2).mean()

@@ -16,7 +16,7 @@ from channels.frame import Frame
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest
 from channels.selective.late import Late, late_paths
 from tests.conftest import small_settings
-from tests.laws.decoding import decoding_errors
+from tests.laws.decoding import decoding_errors, everybody
 from tests.laws.samples import assert_mean
 
 Complex = NDArray[np.complex128]
@@ -147,9 +147,7 @@ def error_of_the_mean(*overrides: str) -> NDArray[np.float64]:
     """||decoded mean - mean||^2 over its expected power, of every round: Gaussian messages, no receiver noise."""
     entries = SUBCARRIERS * 16 * (2 if "grid.packing=iq" in overrides else 1)
     settings = small_settings(
-        "scheme.name=wfl-p",
-        f"run.devices={DEVICES}",
-        f"run.selected={DEVICES}",
+        *everybody(DEVICES),
         "channel.fading=tapped-line",
         "channel.taps=8",
         "channel.noise=false",

@@ -288,23 +288,26 @@ CORRELATION = [
 ]
 # Nine devices on a street, in no order: distances of 0 to 160 m between them, two in one place.
 STREET = tuple((x, 60.0) for x in (20.0, 100.0, 30.0, 22.0, 60.0, -60.0, 35.0, 100.0, 25.0))
-DROPS = 3000
 
 
-def shadows(devices: int = len(STREET), **settings: Any) -> NDArray[np.float64]:
-    """Shadowing of the same places over its standard deviation of 1 dB, [drops, devices]."""
+def shadows(scores: NDArray[np.float64], **settings: Any) -> NDArray[np.float64]:
+    """Shadowing over its standard deviation of 1 dB, where the devices draw these normal scores, [drops, devices]."""
     cell = TopologyParameters(kind="coordinates", coordinates=STREET, shadowing_std_db=1.0, **settings)
-    numbers = np.random.default_rng(7).random((DROPS, devices, 8))
-    losses = np.array([drop(cell, lambda count, one=one: one[:, :count]).path_loss_db for one in numbers])
-    return losses - drop(replace(cell, shadowing_std_db=0.0), draw(devices=devices)).path_loss_db
+
+    def losses_db(parameters: TopologyParameters, score: NDArray[np.float64]) -> NDArray[np.float64]:
+        numbers = np.repeat(stats.norm.cdf(score)[:, None], 8, axis=1)
+        return drop(parameters, lambda count: numbers[:, :count]).path_loss_db
+
+    bare = replace(cell, shadowing_std_db=0.0)
+    return np.array([losses_db(cell, score) - losses_db(bare, score) for score in scores])
 
 
-def assert_correlated(found: NDArray[np.float64], expected: NDArray[np.float64]) -> None:
-    """A sample's correlations within 5 standard errors, (1 - rho^2)/sqrt(n), and 1e-6 for devices in one place."""
-    tolerance = 5 * (1 - expected**2) / math.sqrt(len(found)) + 1e-6
-    assert np.all(np.abs(np.corrcoef(found.T) - expected) <= tolerance)
-    assert np.all(np.abs(found.var(axis=0) - 1) < 5 * math.sqrt(2 / len(found)))
-    assert np.all(np.abs(found.mean(axis=0)) < 5 / math.sqrt(len(found)))
+def assert_correlated(expected: NDArray[np.float64], **settings: Any) -> None:
+    """Shadowing is a linear map of scores, so that its covariance is that of the map; 1e-6 for devices in one place."""
+    root = shadows(np.eye(len(STREET)), **settings)
+    np.testing.assert_allclose(root.T @ root, expected, atol=2e-6)
+    scores = np.random.default_rng(7).standard_normal((5, len(STREET)))
+    np.testing.assert_allclose(shadows(scores, **settings), scores @ root, atol=1e-9)
 
 
 def apart_m() -> NDArray[np.float64]:
@@ -314,25 +317,25 @@ def apart_m() -> NDArray[np.float64]:
 
 @pytest.mark.parametrize(("model", "los", "distance_m"), CORRELATION)
 def test_shadowing_is_correlated_over_the_tables_distance(model: str, los: str, distance_m: float) -> None:
-    """n = 3,000 drops of the same places: exp(-d/d_cor), unit variance, mean 0."""
-    assert_correlated(shadows(path_loss=model, los=los), np.exp(-apart_m() / distance_m))
+    """exp(-d/d_cor), and unit variance."""
+    assert_correlated(np.exp(-apart_m() / distance_m), path_loss=model, los=los)
 
 
 def test_shadowing_is_correlated_over_the_distance_that_is_given() -> None:
     """Log-distance has none of its own: independent until it is given one."""
-    free = {"path_loss": "log-distance"}
-    assert_correlated(shadows(**free, shadowing_correlation_m=25.0), np.exp(-apart_m() / 25))
-    assert_correlated(shadows(**free), np.eye(len(STREET)))
-    assert_correlated(shadows(path_loss="umi", los="los", shadowing_correlation_m=0.0), np.eye(len(STREET)))
+    independent = np.eye(len(STREET))
+    assert_correlated(np.exp(-apart_m() / 25), path_loss="log-distance", shadowing_correlation_m=25.0)
+    assert_correlated(independent, path_loss="log-distance")
+    assert_correlated(independent, path_loss="umi", los="los", shadowing_correlation_m=0.0)
 
 
 def test_a_device_in_line_of_sight_shares_no_shadow_with_one_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """n = 3,000: every other device of the street is in line of sight, and within a state all are correlated."""
+    """Every other device of the street is in line of sight, and within a state all are correlated."""
     state = np.arange(len(STREET)) % 2 == 0
     entry = replace(PATH_LOSS["uma"], los_probability=lambda paths: state[: len(paths.distance_2d_m)].astype(float))
     monkeypatch.setitem(PATH_LOSS, "uma", entry)
     expected = np.exp(-apart_m() / np.where(state, 37, 50)) * (state[:, None] == state)
-    assert_correlated(shadows(path_loss="uma"), expected)
+    assert_correlated(expected, path_loss="uma")
 
 
 def test_shadowing_of_many_devices_keeps_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
