@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +24,12 @@ class AntennaArray:
     spacing_wavelengths: float = 0.5
     rows: int = 1
 
-    @property
+    @cached_property
     def positions(self) -> Array:
-        """In wavelengths, [antennas, 3]: along the broadside, to its left, up."""
-        return ARRAYS[self.kind](self)
+        """In wavelengths, [antennas, 3]: along the broadside, to its left, up; read-only."""
+        points = ARRAYS[self.kind](self)
+        points.flags.writeable = False
+        return points
 
 
 @dataclass(frozen=True)

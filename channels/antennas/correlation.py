@@ -92,11 +92,18 @@ def _independent(array: AntennaArray, correlation: SpatialCorrelation, azimuth: 
 def _exponential(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, elevation: float) -> Complex:
     """R_mn = rho^(distance/spacing) a_m a_n^*, a the steering vector: on a line r^|m - n| below the diagonal, r = rho
     e^(j 2 pi d sin(azimuth)) (Loyka 2001). Decay with distance is positive definite in the plane and in space too."""
-    positions = array.positions
-    apart = np.linalg.norm(positions[:, None] - positions[None], axis=2) / array.spacing_wavelengths
     steering = _steering(array, np.array([azimuth]), elevation)[0]
+    return np.asarray(_decay(array, correlation.coefficient) * np.outer(steering, steering.conj()))
+
+
+@functools.lru_cache(maxsize=16)  # the same for every device
+def _decay(array: AntennaArray, coefficient: float) -> Array:
+    """rho^(distance/spacing), [antennas, antennas]; read-only."""
+    apart = np.linalg.norm(array.positions[:, None] - array.positions[None], axis=2) / array.spacing_wavelengths
     # Rounded, so that 0^0 is there for one antenna with itself alone, and whole distances are powers of whole numbers.
-    return np.asarray(correlation.coefficient ** np.round(apart, 12) * np.outer(steering, steering.conj()))
+    decay = np.asarray(coefficient ** np.round(apart, 12))
+    decay.flags.writeable = False
+    return decay
 
 
 def _local_scattering(

@@ -1,6 +1,8 @@
-"""What rounds decode wrongly, by the radio alone."""
+"""What rounds receive, and what they decode wrongly, by the radio alone."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,8 +10,21 @@ from numpy.typing import NDArray
 
 from airfl.building import build_cell
 from airfl.config import Settings
-from airfl.opening import open_round
+from airfl.opening import Opening, open_round
 from airfl.stages import Batch
+from airfl.uplinks import Reception
+
+
+def everybody(devices: int) -> tuple[str, ...]:
+    """Settings under which so many devices are all in every round, and send their updates as they are."""
+    return (f"run.devices={devices}", f"run.selected={devices}", "scheme.name=wfl-p")
+
+
+def send(opening: Opening, messages: Any) -> Reception:
+    """What is received of these messages of all devices, [devices, entries]."""
+    values = torch.as_tensor(messages, dtype=torch.float32)
+    opening.link.send(Batch(values, torch.ones(len(values))), slice(0, len(values)))
+    return opening.link.close()
 
 
 def decoding_errors(settings: Settings, entries: int, rounds: int) -> NDArray[np.float64]:
@@ -19,9 +34,7 @@ def decoding_errors(settings: Settings, entries: int, rounds: int) -> NDArray[np
     cell = build_cell(settings, entries, np.ones(devices))
     errors = []
     for t in range(rounds):
-        opening = open_round(cell, t, cell.memory)
         messages = torch.randn(devices, entries, generator=torch.Generator().manual_seed(t))
-        opening.link.send(Batch(messages, torch.ones(devices)), slice(0, devices))
-        difference = opening.link.close().mean - messages.mean(dim=0)
+        difference = send(open_round(cell, t, cell.memory), messages).mean - messages.mean(dim=0)
         errors.append(float(difference.square().mean()) * devices)
     return np.array(errors)

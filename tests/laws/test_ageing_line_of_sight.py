@@ -23,41 +23,23 @@ from channels.csi import IMPAIRMENTS, ChannelState, CsiParameters, Knowledge, Li
 from channels.draws import Draw
 from channels.frame import Frame
 from tests.conftest import small_settings
+from tests.laws.decoding import everybody
+from tests.laws.samples import assert_law, assert_mean, bessel, gaussian
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
 N = 40_000
-LEAST_P = 1e-4
 FLAT = Frame(np.zeros(1), elements=1, symbol_s=1 / 14e3, symbols_per_block=1)
 SPEED_M_S, CARRIER_HZ, DELAY_S = 10.0, 3.5e9, 3e-3
 DOPPLER_HZ = SPEED_M_S * CARRIER_HZ / 299_792_458  # 116.7 Hz, 0.35 turns in 3 ms
-
-
-def bessel(x: float) -> float:
-    """J0 by Bessel's integral, mean of cos(x sin t) over a period: the trapezoid rule is exact for it."""
-    return float(np.cos(x * np.sin(np.arange(400) * np.pi / 200)).mean())
-
-
-def agrees(sample: Complex, expected: complex) -> bool:
-    """The mean of a sample within 5 of its own standard errors, real and imaginary part each."""
-    for part in (np.real, np.imag):
-        values = part(sample)
-        if abs(values.mean() - part(expected)) > 5 * values.std() / math.sqrt(values.size) + 1e-12:
-            return False
-    return True
-
-
-def gaussian(seed: int) -> Complex:
-    pairs = np.random.default_rng(seed).standard_normal((N, 2)) * math.sqrt(0.5)
-    return np.asarray(pairs[:, 0] + 1j * pairs[:, 1])
 
 
 def aged(k: float, power: float, cosine: float, noise: float = 0.0, **parameters: Any) -> Knowledge:
     """N Rician channels of K-factor k that all move at the same angle to their lines of sight, 3 ms later."""
     turns = np.random.default_rng(5).random(N)
     sight = math.sqrt(power * k / (k + 1)) * np.exp(2j * np.pi * turns)
-    h = sight + math.sqrt(power / (k + 1)) * gaussian(6)
+    h = sight + math.sqrt(power / (k + 1)) * gaussian(np.random.default_rng(6), N)
     axes = (N, 1, 1, 1)
     known = LineOfSight(
         sight.reshape(axes), sight.reshape(axes), np.full(N, k / (k + 1)), np.full(N, cosine * DOPPLER_HZ)
@@ -87,13 +69,10 @@ def test_correlation_of_the_estimate_with_the_aged_channel(los_doppler: str, k: 
     h, hhat = pair(aged(k, power, cosine, los_doppler=los_doppler))
     psi = 2 * math.pi * DOPPLER_HZ * DELAY_S * cosine if los_doppler == "unknown" else 0.0
     expected = (k * np.exp(1j * psi) + bessel(2 * math.pi * DOPPLER_HZ * DELAY_S)) / (k + 1)
-    assert agrees(h * hhat.conj() / power, expected)
+    assert_mean(h * hhat.conj() / power, expected)
     for one in (h, hhat):
-        assert agrees(np.abs(one) ** 2 / power, 1.0)
-        assert (
-            stats.kstest(np.abs(one) * math.sqrt(2 * (k + 1) / power), stats.rice(math.sqrt(2 * k)).cdf).pvalue
-            > LEAST_P
-        )
+        assert_mean(np.abs(one) ** 2 / power, 1.0)
+        assert_law(np.abs(one) * math.sqrt(2 * (k + 1) / power), stats.rice(math.sqrt(2 * k)).cdf)
 
 
 @pytest.mark.parametrize(("estimation", "noise"), [("ls", 0.02), ("mmse", 0.02)])
@@ -107,8 +86,8 @@ def test_an_estimate_is_turned_as_far_as_it_holds_the_line_of_sight(
     psi = 2 * math.pi * DOPPLER_HZ * DELAY_S * 0.7 if los_doppler == "unknown" else 0.0
     c = power / (power + noise) if estimation == "mmse" else 1.0
     expected = c * (k * np.exp(1j * psi) + bessel(2 * math.pi * DOPPLER_HZ * DELAY_S)) / (k + 1)
-    assert agrees(h * hhat.conj() / power, expected)
-    assert agrees(np.abs(hhat) ** 2 / c**2, power + noise)
+    assert_mean(h * hhat.conj() / power, expected)
+    assert_mean(np.abs(hhat) ** 2 / c**2, power + noise)
 
 
 # --- from settings --------------------------------------------------------------------------------------------------
@@ -118,10 +97,8 @@ MOVING = (f"channel.speed_m_s={SPEED_M_S}", f"channel.carrier_hz={CARRIER_HZ}", 
 
 def cell_of(*overrides: str, devices: int = 4000) -> Cell:
     settings = small_settings(
-        f"run.devices={devices}",
-        f"run.selected={devices}",
+        *everybody(devices),
         "run.rounds=4",
-        "scheme.name=wfl-p",
         "channel.min_gain=1e-9",
         "channel.max_gain=1e9",
         *overrides,
@@ -143,13 +120,13 @@ def test_a_line_of_sight_of_30_db_is_still_there_after_3_ms(variation: str) -> N
     cell = cell_of(*overrides)
     h, hhat = known(cell)
     scaled = np.abs(h) * math.sqrt(2 * 1001 / cell.radio.mean_power[0])
-    assert stats.kstest(scaled, stats.rice(math.sqrt(2000)).cdf).pvalue > LEAST_P
+    assert_law(scaled, stats.rice(math.sqrt(2000)).cdf)
     cosines = np.angle(h / hhat) / (2 * math.pi * DOPPLER_HZ * DELAY_S)
     # A blur of 0.02 of a cosine moves shares by up to 0.03 at the ends of the arcsine law; n = 4,000 adds 0.035.
     assert stats.kstest(cosines, lambda x: 1 - np.arccos(np.clip(x, -1, 1)) / np.pi).statistic < 0.065
     h, hhat = known(cell_of(*overrides, "csi.los_doppler=known"))
     expected = (1000 + bessel(2 * math.pi * DOPPLER_HZ * DELAY_S)) / 1001
-    assert agrees(h * hhat.conj() / cell.radio.mean_power[0], expected)
+    assert_mean(h * hhat.conj() / cell.radio.mean_power[0], expected)
     assert np.abs(h / hhat - 1).max() < 0.3
 
 
@@ -177,7 +154,7 @@ def test_a_fixed_channel_turns_and_no_more() -> None:
     np.testing.assert_allclose(np.abs(h), 0.02, rtol=1e-12)
     np.testing.assert_array_equal(hhat, 0.02)
     cosines = np.angle(h) / (2 * math.pi * DOPPLER_HZ * DELAY_S)
-    assert stats.kstest(cosines, lambda x: 1 - np.arccos(np.clip(x, -1, 1)) / np.pi).pvalue > LEAST_P
+    assert_law(cosines, lambda x: 1 - np.arccos(np.clip(x, -1, 1)) / np.pi)
     h, hhat = known(cell_of("channel.fading=fixed", *MOVING, "csi.los_doppler=known"))
     np.testing.assert_allclose(h, hhat, rtol=1e-12)
 

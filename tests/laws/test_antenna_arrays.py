@@ -29,11 +29,11 @@ from channels.antennas import (
 )
 from channels.draws import correlate
 from tests.conftest import small_settings
+from tests.laws.samples import assert_law, assert_share
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
-LEAST_P = 1e-4
 EVERYWHERE = ("channel.min_gain=1e-18", "channel.max_gain=1e18")
 AZIMUTH_RAD = 0.6
 
@@ -283,14 +283,10 @@ def test_every_antenna_keeps_its_law(law: str, bounds: str) -> None:
     assert found.min() >= 0.008 * (1 - 1e-12)
     assert found.max() <= 0.05 * (1 + 1e-12)
     for antenna in found.T:
-        within = antenna[(antenna > 0.008 * (1 + 1e-9)) & (antenna < 0.05 * (1 - 1e-9))]
+        inside = (antenna > 0.008 * (1 + 1e-9)) & (antenna < 0.05 * (1 - 1e-9))
         low, high = (float(expected.cdf(np.array(edge / 0.02))) for edge in (0.008, np.nextafter(0.05, 0.0)))
-        test = stats.kstest(within, lambda g, a=low, b=high: (expected.cdf(np.asarray(g) / 0.02) - a) / (b - a))
-        assert test.pvalue > LEAST_P
-        assert (
-            abs(len(within) / 4_000 - (high - low))
-            < 5 * math.sqrt(max(high - low, 1e-9) * (1 - high + low) / 4_000) + 1e-9
-        )
+        assert_law(antenna[inside], lambda g, a=low, b=high: (expected.cdf(np.asarray(g) / 0.02) - a) / (b - a))
+        assert_share(inside, high - low)
     # At rho = 0.9 neighbours rise and fall together, those two apart less so, and independent ones not at all.
     near, far = (stats.spearmanr(found[:, 0], found[:, other]).statistic for other in (1, 2))
     assert near > far > 5 / math.sqrt(4_000)
@@ -352,7 +348,7 @@ def test_without_a_cell_azimuths_are_drawn_once_over_the_sector() -> None:
     rounds = [np.angle(h[:, 1] / h[:, 0]) for h in (channel_of(cell), channel_of(cell, 1))]
     np.testing.assert_allclose(rounds[0], rounds[1], atol=3e-3)
     azimuths = np.degrees(np.arcsin(rounds[0] / np.pi))
-    assert stats.kstest(azimuths, stats.uniform(-45, 90).cdf).pvalue > LEAST_P
+    assert_law(azimuths, stats.uniform(-45, 90).cdf)
     few = cell.radio.channel(0, np.array([700, 3]), cell.frame).response
     np.testing.assert_array_equal(few, cell.radio.channel(0, np.arange(2_000), cell.frame).response[[700, 3]])
 

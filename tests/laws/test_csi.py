@@ -24,12 +24,12 @@ from channels.csi.ageing import ageing_correlation
 from channels.csi.feedback import quantise_phase
 from channels.draws import Draw
 from channels.frame import Frame
+from tests.laws.samples import assert_law, assert_mean, bessel, gaussian
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
 
 N = 40_000
-LEAST_P = 1e-4
 FLAT = Frame(np.zeros(1), elements=1, symbol_s=1 / 14e3, symbols_per_block=1)
 SPACING = 15e3
 
@@ -53,12 +53,6 @@ def carriers(count: int) -> Array:
     return np.asarray(np.arange(count) * SPACING, dtype=np.float64)
 
 
-def gaussian(generator: np.random.Generator, *shape: int) -> Complex:
-    """CN(0, 1)."""
-    pairs = generator.standard_normal((*shape, 2)) * np.sqrt(0.5)
-    return np.asarray(pairs[..., 0] + 1j * pairs[..., 1])
-
-
 def rayleigh(devices: int, seed: int, power: float = 1.0, noise: float = 0.0) -> Knowledge:
     """Flat h ~ CN(0, power), known perfectly, with pilot noise of variance `noise`."""
     h = np.sqrt(power) * gaussian(np.random.default_rng(seed), devices)[:, None, None, None]
@@ -75,14 +69,6 @@ def known(knowledge: Knowledge, **parameters: Any) -> tuple[Complex, Complex, Kn
     return flat(after.state.response), flat(after.estimate.response), after
 
 
-def assert_mean(sample: NDArray[np.generic], expected: complex, errors: float = 5.0) -> None:
-    """The sample's mean within 5 standard errors of what is expected, real and imaginary part each."""
-    for part in (np.real, np.imag):
-        values = part(sample).ravel()
-        tolerance = errors * values.std() / np.sqrt(values.size)
-        assert abs(values.mean() - part(expected)) <= tolerance + 1e-12, (values.mean(), part(expected), tolerance)
-
-
 # --- estimation and ageing: moments of h given hhat -----------------------------------------------------------------
 
 
@@ -95,7 +81,7 @@ def test_estimation_errors_have_the_stated_variance(power: float, noise: float, 
     assert_mean(np.abs(error) ** 2, noise / pilots)
     assert_mean(error**2, 0)  # circular
     assert_mean(error * h.conj(), 0)
-    assert stats.kstest(np.abs(error) ** 2 / (noise / pilots), "expon").pvalue > LEAST_P
+    assert_law(np.abs(error) ** 2 / (noise / pilots), "expon")
 
     h, mmse, after = known(source, estimation="mmse", pilots=pilots)
     expected = 1 / (1 / power + pilots / noise)  # precisions add up
@@ -130,8 +116,8 @@ def test_slope_and_error_variance_are_the_conditional_moments(
         here = quarters == quarter
         assert_mean(error[here] * hhat[here].conj(), 0)
         assert_mean(np.abs(error[here]) ** 2, variance)
-        assert stats.kstest(np.abs(error[here]) ** 2 / variance, "expon").pvalue > LEAST_P
-        assert stats.kstest(np.angle(error[here] / hhat[here]) / (2 * np.pi) + 0.5, "uniform").pvalue > LEAST_P
+        assert_law(np.abs(error[here]) ** 2 / variance, "expon")
+        assert_law(np.angle(error[here] / hhat[here]) / (2 * np.pi) + 0.5, "uniform")
 
 
 def test_moments_are_each_devices_own() -> None:
@@ -160,11 +146,6 @@ def test_least_squares_is_biased() -> None:
         assert abs(ratio.mean() - 1) > 0.1
 
 
-def bessel(x: float) -> float:
-    """J0 by Bessel's integral, mean of cos(x sin t) over a period: the trapezoid rule is exact for it."""
-    return float(np.cos(x * np.sin(np.arange(400) * np.pi / 200)).mean())
-
-
 @pytest.mark.parametrize(("doppler_hz", "delay_s"), [(5.0, 1e-3), (50.0, 2e-3), (200.0, 3e-3), (300.0, 5e-3)])
 def test_aged_channels_correlate_as_bessel(doppler_hz: float, delay_s: float) -> None:
     """n = 40,000: E[h' conj(h)] = P J0(2 pi f_D delay), and h' is as Rayleigh as h was."""
@@ -175,7 +156,7 @@ def test_aged_channels_correlate_as_bessel(doppler_hz: float, delay_s: float) ->
     np.testing.assert_array_equal(before, flat(source.state.response))
     assert_mean(aged * before.conj(), 0.04 * rho)
     assert_mean(aged * before, 0)
-    assert stats.kstest(np.abs(aged) ** 2 / 0.04, "expon").pvalue > LEAST_P
+    assert_law(np.abs(aged) ** 2 / 0.04, "expon")
 
 
 def test_the_innovation_is_as_selective_as_the_channel() -> None:
@@ -195,7 +176,7 @@ def test_the_innovation_is_as_selective_as_the_channel() -> None:
     for k in (0, 7, 31):
         for antenna in (0, 1):
             w, h = aged[:, antenna, 0, k], response[:, antenna, 0, k]
-            assert stats.kstest(np.abs(w) ** 2, "expon").pvalue > LEAST_P
+            assert_law(np.abs(w) ** 2, "expon")
             assert_mean(w * h.conj(), 0)
             assert_mean((np.abs(w) ** 2 - 1) * (np.abs(h) ** 2 - 1), 0)
     assert_mean(aged[:, 0] * aged[:, 1].conj(), 0)
@@ -283,7 +264,7 @@ def test_phase_error(spread: float, estimation: str) -> None:
     h, _, after = known(source, estimation=estimation, phase_std_rad=spread)
     turned = (h / flat(source.state.response)).reshape(rounds, devices)
     if spread < 1:  # beyond, the angle comes round
-        assert stats.kstest(np.angle(turned[:, 0]), stats.norm(scale=spread).cdf).pvalue > LEAST_P
+        assert_law(np.angle(turned[:, 0]), stats.norm(scale=spread).cdf)
     np.testing.assert_allclose(np.abs(turned), 1, rtol=1e-12)
     generator = np.random.default_rng(11)
     symbols = generator.standard_normal((rounds, devices))
@@ -307,7 +288,7 @@ def test_phase_quantiser(bits: int) -> None:
     h, hhat, after = known(rayleigh(N, 12), phase_bits=bits)
     error, half = np.angle(hhat / h), np.pi / 2**bits
     assert np.abs(error).max() <= half * (1 + 1e-12)
-    assert stats.kstest(error, stats.uniform(-half, 2 * half).cdf).pvalue > LEAST_P
+    assert_law(error, stats.uniform(-half, 2 * half).cdf)
     assert len(np.unique(np.round(np.angle(hhat), 9))) == 2**bits
     np.testing.assert_allclose(np.abs(hhat), np.abs(h), rtol=1e-12)
     assert_mean(h / hhat, np.sinc(1 / 2**bits))  # what arrives of a payload
@@ -332,7 +313,7 @@ def test_gain_quantiser(bits: int, low: float, high: float) -> None:
     said, half = 20 * np.log10(np.abs(hhat) / np.sqrt(power)), (high - low) / 2**bits / 2
     inside = (level > low) & (level < high)
     assert np.abs(said - level)[inside].max() <= half * (1 + 1e-9)
-    assert stats.kstest((said - level)[inside], stats.uniform(-half, 2 * half).cdf).pvalue > LEAST_P
+    assert_law((said - level)[inside], stats.uniform(-half, 2 * half).cdf)
     np.testing.assert_allclose(said[level < low], low + half, rtol=1e-9)
     np.testing.assert_allclose(said[level > high], high - half, rtol=1e-9)
     assert len(np.unique(np.round(said, 6))) == 2**bits
@@ -442,10 +423,10 @@ def test_offsets_are_uniform_within_their_limits() -> None:
     source = perfect_knowledge(ChannelState(np.ones((N, 1, 1, 1), dtype=complex)), np.ones(N), np.zeros(N))
     frame = Frame(np.array([0.0, 1e3]), elements=4, symbol_s=1e-4, symbols_per_block=1)
     late = impair(source, CsiParameters(timing_offset_s=6e-5, prefix_s=6e-5), frame, draws(N, 15)).state.response
-    assert stats.kstest(-np.angle(late[:, 0, 0, 1]) / (2 * np.pi * 1e3), stats.uniform(0, 6e-5).cdf).pvalue > LEAST_P
+    assert_law(-np.angle(late[:, 0, 0, 1]) / (2 * np.pi * 1e3), stats.uniform(0, 6e-5).cdf)
     off = impair(source, CsiParameters(frequency_offset_hz=900), frame, draws(N, 15)).state.response
     step = np.angle(off[:, 0, 1, 0] / off[:, 0, 0, 0]) / (2 * np.pi * 1e-4)
-    assert stats.kstest(step, stats.uniform(-900, 1800).cdf).pvalue > LEAST_P
+    assert_law(step, stats.uniform(-900, 1800).cdf)
 
 
 def test_leakage_composes_by_what_is_left() -> None:

@@ -13,6 +13,7 @@ from channels.digital.mcs import transport_blocks
 from channels.digital.nr import effective_sinr
 from channels.digital.nr_tables import error_table
 from channels.digital.retransmission import retransmit
+from tests.laws.samples import assert_mean, assert_share
 
 Array = NDArray[np.float64]
 
@@ -46,9 +47,8 @@ def test_the_ergodic_rate_of_rayleigh_fading() -> None:
     done = carry(np.random.default_rng(1).exponential(g, n))
     expected = math.exp(1 / g) * special.exp1(1 / g) / math.log(2)
     assert expected == pytest.approx(2.9065, abs=5e-5)
-    error = done.rate.std() / math.sqrt(n)
-    assert 5 * error < 0.04
-    assert abs(done.rate.mean() - expected) < 5 * error
+    assert 5 * done.rate.std() / math.sqrt(n) < 0.04
+    assert_mean(done.rate, expected)
     assert done.heard.all()
     np.testing.assert_array_equal(done.resource_elements, np.ceil(1000 / done.rate))
 
@@ -62,7 +62,7 @@ def test_outage_where_the_channel_is_not_what_it_was_believed(gap_db: float) -> 
     rate = math.log2(1 + believed / 10 ** (gap_db / 10))
     assert done.rate == pytest.approx(np.full(n, rate))
     share = 1 - math.exp(-(2**rate - 1) / g)
-    assert abs(1 - done.heard.mean() - share) < 5 * math.sqrt(share * (1 - share) / n)
+    assert_share(~done.heard, share)
     np.testing.assert_array_equal(done.block_error_rate, 1 - done.heard)
     np.testing.assert_array_equal(done.energy, np.full(n, math.ceil(1000 / rate)))
 
@@ -128,10 +128,10 @@ def test_blocks_are_sent_again_as_often_as_they_fail(transmissions: int, blocks:
     uniforms = np.random.default_rng(4).random((n, transmissions))
     sent, wrong = retransmit(np.full(n, float(blocks)), np.full((n, transmissions), failing), uniforms)
     mean = blocks * (1 - failing**transmissions) / (1 - failing)
-    assert abs(sent.mean() - mean) <= 5 * sent.std() / math.sqrt(n)
+    assert_mean(sent, mean)
     lost = 1 - (1 - failing**transmissions) ** blocks
-    assert abs((wrong > 0).mean() - lost) <= 5 * math.sqrt(lost * (1 - lost) / n) + 1e-12
-    assert abs(wrong.mean() - blocks * failing**transmissions) <= 5 * wrong.std() / math.sqrt(n) + 1e-5
+    assert_share(wrong > 0, lost)
+    assert_mean(wrong, blocks * failing**transmissions, rounding=1e-5)
 
 
 def test_binomial_numbers_by_inversion() -> None:
@@ -159,13 +159,13 @@ def test_every_transmission_is_charged() -> None:
     assert blocks == 20
     sent = done.resource_elements / 1000
     mean = blocks * (1 + 0.1 + 0.01 + 0.001)
-    assert abs(sent.mean() - mean) < 5 * sent.std() / math.sqrt(n)
+    assert_mean(sent, mean)
     np.testing.assert_allclose(done.bits_on_air, 38_000 * sent / blocks, atol=0.5)
     np.testing.assert_allclose(done.energy, done.resource_elements)
     for transmissions in (1, 4):
         done = carry(np.full(n, 3.0), bits=38_000, error_model="finite-blocklength", transmissions=transmissions)
         lost = 1 - (1 - 0.1**transmissions) ** blocks
-        assert abs(1 - done.heard.mean() - lost) < 5 * math.sqrt(lost * (1 - lost) / n)
+        assert_share(~done.heard, lost)
 
 
 def test_combined_transmissions_fail_together() -> None:
@@ -182,11 +182,11 @@ def test_combined_transmissions_fail_together() -> None:
     for transmissions in (1, 2, 3):
         done = carry(np.full(n, believed), true, transmissions=transmissions, **asked)
         lost = error[transmissions - 1]
-        assert abs(1 - done.heard.mean() - lost) <= 5 * math.sqrt(lost * (1 - lost) / n) + 1e-9
+        assert_share(~done.heard, lost, rounding=1e-9)
         assert done.block_error_rate == pytest.approx(np.full(n, error[0]))
         sent = done.resource_elements / 168
         mean = 1 + error[: transmissions - 1].sum()
-        assert abs(sent.mean() - mean) <= 5 * sent.std() / math.sqrt(n) + 1e-6
+        assert_mean(sent, mean, rounding=1e-6)
 
 
 @pytest.mark.parametrize(("mcs", "shortfall_db"), [(7, 0.72), (20, 0.88), (25, 1.27)])

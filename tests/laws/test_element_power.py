@@ -10,16 +10,16 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 from scipy.special import erfc
 
 from airfl.building import build_cell
 from airfl.cell import Cell
 from airfl.opening import Opening, open_round
-from airfl.stages import Batch
 from airfl.uplinks import Reception
 from tests.conftest import small_settings
+from tests.laws.decoding import everybody, send
+from tests.laws.samples import assert_mean
 
 Array = NDArray[np.float64]
 
@@ -39,9 +39,7 @@ def cell_of(units: str, packing: str, *overrides: str, gain: float = 1.0) -> Cel
     else:
         radio = ("power.max_snr_db=13", "channel.noise_std=3", "channel.min_gain=1e-12", "channel.max_gain=1e12")
     settings = small_settings(
-        f"run.devices={DEVICES}",
-        f"run.selected={DEVICES}",
-        "scheme.name=wfl-p",
+        *everybody(DEVICES),
         f"local.clip_norm={math.sqrt(ENTRIES)!r}",
         "channel.fading=fixed",
         f"channel.mean_gain={gain!r}",
@@ -69,8 +67,7 @@ def complex_noise(units: str) -> float:
 
 def sent(cell: Cell, messages: Array) -> tuple[Opening, Reception]:
     opening = open_round(cell, 0, cell.memory)
-    opening.link.send(Batch(torch.tensor(messages, dtype=torch.float32), torch.ones(DEVICES)), slice(0, DEVICES))
-    return opening, opening.link.close()
+    return opening, send(opening, messages)
 
 
 # --- peak limits ----------------------------------------------------------------------------------------------------
@@ -112,7 +109,7 @@ def test_the_error_of_cut_iq_elements(units: str, peak_db: float) -> None:
     given = (messages[:, 0::2] + 1j * messages[:, 1::2]) * math.sqrt(element_energy(units, "iq") / 2)
     missing = np.abs(np.abs(given) - np.abs(reception.signals.tx)) ** 2 / element_energy(units, "iq")
     law = math.exp(-kappa) - math.sqrt(math.pi * kappa) * erfc(math.sqrt(kappa))
-    assert abs(missing.mean() - law) < 5 * missing.std() / math.sqrt(missing.size)
+    assert_mean(missing, law)
 
 
 @pytest.mark.parametrize("units", UNITS)

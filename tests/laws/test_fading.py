@@ -22,6 +22,7 @@ from channels.fading import (
     inverse_power,
     threshold_for,
 )
+from tests.laws.samples import LEAST_P, assert_law, assert_mean, assert_share
 
 
 def rician(k: float) -> FadingLaw:
@@ -47,8 +48,6 @@ CASES = {
     "nakagami m=2.5": (nakagami(2.5), unit_mean(stats.nakagami, 2.5)),
 }
 N = 20_000
-# A Kolmogorov-Smirnov p-value below this comes by chance once in 10,000 seeds.
-LEAST_P = 1e-4
 every_law = pytest.mark.parametrize("name", CASES)
 
 
@@ -69,19 +68,14 @@ def drawn(law: str | FadingLaw, uniforms: NDArray[np.float64], **changes: Any) -
     return flat_parts(law, circular_gaussian(uniforms[:, :2]), uniforms[:, 2], **options).gains[:, 0]
 
 
-def p_value(sample: NDArray[np.float64], cdf: Callable[[Any], Any]) -> float:
-    return float(stats.kstest(sample, cdf).pvalue)
-
-
 @every_law
 def test_gains_follow_the_law(name: str, uniforms: NDArray[np.float64]) -> None:
     gains, reference = drawn(name, uniforms), CASES[name][1]
     assert gains.dtype == np.complex128
-    assert p_value(np.abs(gains) / 0.02, reference.cdf) > LEAST_P
+    assert_law(np.abs(gains) / 0.02, reference.cdf)
     # n = 20,000: mean and mean square within 5 standard errors.
     assert abs(np.abs(gains).mean() / 0.02 - 1) < 5 * reference.std() / np.sqrt(N)
-    squares = np.abs(gains / 0.02) ** 2
-    assert abs(squares.mean() - CASES[name][0].mean_square) < 5 * squares.std() / np.sqrt(N)
+    assert_mean(np.abs(gains / 0.02) ** 2, CASES[name][0].mean_square)
 
 
 @every_law
@@ -120,10 +114,10 @@ def test_clipping_puts_the_rest_on_the_limits(name: str, uniforms: NDArray[np.fl
     reference = CASES[name][1]
     gains = np.abs(drawn(name, uniforms, min_gain=0.005, max_gain=0.03))
     at_low, at_high = np.isclose(gains, 0.005, rtol=1e-12), np.isclose(gains, 0.03, rtol=1e-12)
-    for found, expected in ((at_low.mean(), reference.cdf(0.25)), (at_high.mean(), reference.sf(1.5))):
-        assert abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / N)
+    assert_share(at_low, reference.cdf(0.25))
+    assert_share(at_high, reference.sf(1.5))
     inside = gains[~at_low & ~at_high]
-    assert p_value(inside / 0.02, truncated(name, 0.25, 1.5)) > LEAST_P
+    assert_law(inside / 0.02, truncated(name, 0.25, 1.5))
 
 
 @every_law
@@ -135,7 +129,7 @@ def test_redrawing_gives_the_law_within_the_limits(
     assert gains.min() >= 0.02 * low * (1 - 1e-12)
     assert gains.max() <= 0.02 * high * (1 + 1e-12)
     assert len(np.unique(gains)) == N
-    assert p_value(gains / 0.02, truncated(name, low, high)) > LEAST_P
+    assert_law(gains / 0.02, truncated(name, low, high))
 
 
 @every_law
@@ -154,7 +148,7 @@ def test_the_phase_is_uniform_and_says_nothing_of_the_gain(
 ) -> None:
     gains = drawn(name, uniforms, min_gain=1e-4, max_gain=0.1, bounds=bounds)
     turns = np.angle(gains) / (2 * np.pi) % 1
-    assert p_value(turns, stats.uniform().cdf) > LEAST_P
+    assert_law(turns, stats.uniform().cdf)
     strong = np.abs(gains) > np.median(np.abs(gains))
     assert stats.ks_2samp(turns[strong], turns[~strong]).pvalue > LEAST_P
 
@@ -182,8 +176,7 @@ def test_antennas_fade_by_themselves_and_share_the_line_of_sight(name: str, unif
     gains = flat_parts(law, diffuse, uniforms[:, 2], **options).gains
     assert gains.shape == (N, 2)
     np.testing.assert_array_equal(gains[:, 0], drawn(name, uniforms))
-    products = gains[:, 0] * gains[:, 1].conj() / (0.02**2 * law.mean_square)
-    assert abs(products.mean() - law.line_of_sight) < 5 * products.std() / np.sqrt(N)
+    assert_mean(gains[:, 0] * gains[:, 1].conj() / (0.02**2 * law.mean_square), law.line_of_sight)
 
 
 def test_rician_gains_are_a_constant_part_and_a_diffuse_part() -> None:
@@ -226,7 +219,7 @@ def test_a_strong_line_of_sight_leaves_no_fading(k: float, uniforms: NDArray[np.
     redrawn = drawn(law, uniforms[:200], min_gain=0.02, bounds="redraw")
     assert np.all((np.abs(redrawn) >= 0.02 * (1 - 1e-15)) & (np.abs(redrawn) < 0.02 * (1 + 6 * spread) + 1e-15))
     if k < 1e9:
-        assert p_value((sample - 1) / spread, stats.norm().cdf) > LEAST_P
+        assert_law((sample - 1) / spread, stats.norm().cdf)
         points = np.linspace(-4, 4, 9)
         np.testing.assert_allclose(
             law.cdf(1 + spread * points), stats.rice(np.sqrt(2 * k)).cdf(rice_gains(k, 1 + spread * points)), atol=1e-10
@@ -358,8 +351,7 @@ def test_a_threshold_keeps_the_share_it_is_for(name: str, uniforms: NDArray[np.f
         threshold = threshold_for(law, share)
         assert exceedance(law, threshold) == pytest.approx(share, rel=1e-10)
         assert exceedance(law, threshold) == pytest.approx(reference.sf(np.sqrt(threshold * reference.moment(2))))
-        kept = np.mean(np.abs(drawn(name, uniforms) / 0.02) ** 2 >= threshold * law.mean_square)
-        assert abs(kept - share) < 5 * np.sqrt(share * (1 - share) / N)
+        assert_share(np.abs(drawn(name, uniforms) / 0.02) ** 2 >= threshold * law.mean_square, share)
     assert threshold_for(law, 1.0) == 0
     assert exceedance(law, 0.0) == exceedance(law, -1.0) == 1
 

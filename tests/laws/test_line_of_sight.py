@@ -18,10 +18,10 @@ from channels.fading import FADING_LAWS
 from channels.fading.law import LawParameters
 from channels.selective import SELECTIVE_MODELS
 from tests.conftest import small_settings
+from tests.laws.samples import assert_law, assert_mean
 
 RICIAN = ("channel.units=physical", "channel.fading=rician", "topology.kind=disc", "run.selected=4")
 DEVICES, ROUNDS = 200, 50
-LEAST_P = 1e-4
 
 
 def cell_of(*overrides: str) -> Cell:
@@ -37,10 +37,9 @@ def faded(cell: Cell) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     return np.abs(np.array(found)) ** 2 * 10 ** (drop.path_loss_db / 10), drop.line_of_sight
 
 
-def p_of_rician(powers: NDArray[np.float64], k: NDArray[np.float64] | float) -> float:
-    """How likely powers [rounds, devices] of mean 1 are under these K: 2 (K + 1) |h|^2 is chi-square, about 2 K."""
-    shares = stats.ncx2.cdf(2 * (np.asarray(k) + 1) * powers, 2, 2 * np.asarray(k))
-    return float(stats.kstest(shares.ravel(), stats.uniform().cdf).pvalue)
+def assert_rician(powers: NDArray[np.float64], k: NDArray[np.float64] | float) -> None:
+    """Powers [rounds, devices] of mean 1 may come from these K: 2 (K + 1) |h|^2 is chi-square, about 2 K."""
+    assert_law(stats.ncx2.cdf(2 * (np.asarray(k) + 1) * powers, 2, 2 * np.asarray(k)).ravel(), "uniform")
 
 
 @pytest.mark.parametrize(("model", "radius_m"), [("umi", 120), ("uma", 200), ("rma", 900)])
@@ -49,8 +48,8 @@ def test_a_device_in_line_of_sight_is_rician_and_another_is_rayleigh(model: str,
     cell = cell_of("channel.rician_k=6.0", f"topology.path_loss={model}", f"topology.radius_m={radius_m}")
     powers, seen = faded(cell)
     assert 20 < seen.sum() < DEVICES - 20
-    assert p_of_rician(powers[:, seen], 6.0) > LEAST_P
-    assert stats.kstest(powers[:, ~seen].ravel(), stats.expon.cdf).pvalue > LEAST_P
+    assert_rician(powers[:, seen], 6.0)
+    assert_law(powers[:, ~seen].ravel(), stats.expon.cdf)
     for some, k in ((seen, 6.0), (~seen, 0.0)):  # E|h|^4 = (2 + 4 K + K^2)/(1 + K)^2
         spread = math.sqrt((2 + 4 * k + k**2) / (1 + k) ** 2 - 1)
         assert abs(powers[:, some].mean() - 1) < 5 * spread / math.sqrt(powers[:, some].size)
@@ -68,7 +67,7 @@ def test_k_is_drawn_by_the_table_for_each_device() -> None:
     k = cell.radio.drop.k_factor
     assert k is not None
     assert len(np.unique(k)) == seen.sum() + 1
-    assert p_of_rician(powers, k) > LEAST_P
+    assert_rician(powers, k)
     spread = (1 + 2 * k) / (1 + k) ** 2  # variance of |h|^2
     assert stats.spearmanr(powers[:, seen].var(axis=0), spread[seen]).statistic > 0.8
     mean_gain = stats.rice.mean(np.sqrt(2 * k), scale=np.sqrt(1 / (2 * (k + 1))))
@@ -124,10 +123,8 @@ def test_only_what_comes_by_the_line_of_sight_keeps_its_phase() -> None:
         powers.append(np.abs(h) ** 2 / cell.radio.mean_power)
     rho = j0(2 * math.pi * 30 * 3.5e9 / 299_792_458 * 0.003)
     for some, expected in ((drop.line_of_sight, (6 + rho) / 7), (~drop.line_of_sight, rho)):
-        values = np.array(products)[:, some].ravel()
-        power = np.array(powers)[:, some].ravel()
-        for part, mean in ((values.real, expected), (values.imag, 0.0), (power, 1.0)):
-            assert abs(part.mean() - mean) < 5 * part.std() / math.sqrt(part.size)
+        assert_mean(np.array(products)[:, some], expected)
+        assert_mean(np.array(powers)[:, some], 1.0)
 
 
 @pytest.mark.parametrize("model", ["umi", "uma", "rma"])

@@ -9,6 +9,7 @@ from scipy import stats
 from airfl.streams import Purpose, Streams
 from channels.noise import interference_std, receiver_noise, thermal_noise_std
 from channels.units import dbm_to_watt, subcarrier_power_w, watt_to_dbm
+from tests.laws.samples import assert_law
 
 
 def generator(round_index: int = 0) -> np.random.Generator:
@@ -23,7 +24,7 @@ def test_variance_is_sigma_0_squared(noise_std: float) -> None:
     low, high = stats.chi2(n).interval(0.9999)
     assert low < np.sum(noise**2) / noise_std**2 < high
     assert abs(noise.mean()) < 5 * noise_std / np.sqrt(n)
-    assert stats.kstest(noise / noise_std, stats.norm.cdf).pvalue > 1e-4
+    assert_law(noise / noise_std, stats.norm.cdf)
 
 
 def test_noise_is_single_precision() -> None:

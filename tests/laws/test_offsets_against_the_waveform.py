@@ -8,7 +8,7 @@ import pytest
 from airfl.building import build_cell
 from airfl.opening import open_round
 from tests.conftest import small_settings
-from tests.laws.decoding import decoding_errors
+from tests.laws.decoding import decoding_errors, everybody
 
 DEVICES, ROUNDS, SUBCARRIERS = 16, 40, 240
 
@@ -18,9 +18,7 @@ def error_of_the_mean(*overrides: str, symbols: int = 1) -> float:
     packed = 2 if "grid.packing=iq" in overrides else 1
     entries = SUBCARRIERS * symbols * packed
     settings = small_settings(
-        "scheme.name=wfl-p",
-        f"run.devices={DEVICES}",
-        f"run.selected={DEVICES}",
+        *everybody(DEVICES),
         "channel.fading=fixed",
         "channel.noise=false",
         f"grid.subcarriers={SUBCARRIERS}",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 
 from channels.power import POLICIES, PolicyParameters, PowerPlan, PowerTask, mse
+from tests.laws.samples import assert_mean
 
 Array = NDArray[np.float64]
 N = 40_000  # simulated symbols, or rounds
@@ -43,11 +44,6 @@ def squared_errors(task: PowerTask, plan: PowerPlan, rng: np.random.Generator) -
     return np.asarray((received / plan.coefficient[0, 0] - messages.sum(axis=1)) ** 2)
 
 
-def agrees(sample: Array, expected: float) -> bool:
-    """The mean of a sample within 5 of its own standard errors."""
-    return bool(abs(sample.mean() - expected) < 5 * sample.std() / np.sqrt(len(sample)))
-
-
 @pytest.mark.parametrize("powers", FADE)
 @pytest.mark.parametrize(("limit", "noise"), [(1.0, 0.1), (4.0, 2.5)])
 @pytest.mark.parametrize("name", ["pfels", "full-inversion", "per-subcarrier"])
@@ -58,7 +54,7 @@ def test_law_1_error_of_full_inversion(name: str, powers: list[float], limit: fl
     plan = plan_of(name, task)
     law = noise / np.min(limits * powers)
     # A Gaussian error: the relative standard error of its mean square is sqrt(2/N) = 0.7%.
-    assert agrees(squared_errors(task, plan, np.random.default_rng(1)), law)
+    assert_mean(squared_errors(task, plan, np.random.default_rng(1)), law)
     assert mse(task, plan) == pytest.approx(law, rel=1e-12)
 
 
@@ -92,7 +88,7 @@ def test_law_2_formula_for_equal_messages(powers: list[float], limit: float, noi
     plan = plan_of("cao", task)
     np.testing.assert_allclose(plan.coefficient**2, eta)
     assert mse(task, plan) == pytest.approx(law.sum() + noise / eta)
-    assert agrees(squared_errors(task, plan, np.random.default_rng(2)), law.sum() + noise / eta)
+    assert_mean(squared_errors(task, plan, np.random.default_rng(2)), law.sum() + noise / eta)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -179,17 +175,17 @@ def test_law_3_truncated_inversion_over_rayleigh_fading(threshold: float, limit:
 
     gain = limit / special.exp1(threshold)
     assert float(plan.coefficient[0, 0]) ** 2 == pytest.approx(gain, rel=1e-12)
-    assert agrees((~plan.active).astype(np.float64), 1 - np.exp(-threshold))
-    assert agrees(plan.mean_square_amplitudes(task.weights), limit)  # the mean energy over fades is the limit
+    assert_mean((~plan.active).astype(np.float64), 1 - np.exp(-threshold))
+    assert_mean(plan.mean_square_amplitudes(task.weights), limit)  # the mean energy over fades is the limit
 
     messages = rng.standard_normal((N, devices))
     arriving = (task.gains * plan.amplitudes).reshape(N, devices)
     received = (arriving * messages).sum(axis=1) + rng.standard_normal(N) * np.sqrt(noise)
     estimate, truth = received / plan.coefficient[0, 0], messages.sum(axis=1)
     biased = devices * (1 - np.exp(-threshold)) + noise * special.exp1(threshold) / limit
-    assert agrees((estimate - truth) ** 2, biased)
+    assert_mean((estimate - truth) ** 2, biased)
     rescaled = devices * np.expm1(threshold) + noise * special.exp1(threshold) * np.exp(2 * threshold) / limit
-    assert agrees((np.exp(threshold) * estimate - truth) ** 2, rescaled)
+    assert_mean((np.exp(threshold) * estimate - truth) ** 2, rescaled)
 
 
 def test_law_3_holds_for_unequal_devices() -> None:
@@ -205,7 +201,7 @@ def test_law_3_holds_for_unequal_devices() -> None:
     np.testing.assert_allclose(plan.coefficient**2, receive.min())
     energies = (plan.mean_square_amplitudes(task.weights) * spread[1] ** 2).reshape(3, share)
     for energy, limit, mean in zip(energies, limits, receive, strict=True):
-        assert agrees(energy, limit * receive.min() / mean)
+        assert_mean(energy, limit * receive.min() / mean)
 
 
 def test_law_3_over_a_selective_channel() -> None:
@@ -215,5 +211,5 @@ def test_law_3_over_a_selective_channel() -> None:
     task = PowerTask(gains, weights, np.ones(4000), np.ones(4000), 0.1, np.inf, np.ones(4000), special.exp1)
     plan = plan_of("truncated-inversion", task, threshold=threshold, average_over="fading")
     np.testing.assert_allclose(plan.coefficient**2, 1 / special.exp1(threshold))
-    assert agrees(plan.mean_square_amplitudes(weights), 1.0)
-    assert agrees((plan.amplitudes == 0).mean(axis=(1, 2)), 1 - np.exp(-threshold))
+    assert_mean(plan.mean_square_amplitudes(weights), 1.0)
+    assert_mean((plan.amplitudes == 0).mean(axis=(1, 2)), 1 - np.exp(-threshold))

@@ -11,7 +11,6 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from airfl.building import build_cell
@@ -19,9 +18,9 @@ from airfl.cell import Cell
 from airfl.choice import round_costs
 from airfl.errors import UserError
 from airfl.opening import open_round
-from airfl.stages import Batch
 from airfl.uplinks import Reception
 from tests.conftest import small_settings
+from tests.laws.decoding import everybody, send
 
 Array = NDArray[np.float64]
 
@@ -37,8 +36,7 @@ PACKINGS = ["real", "iq"]
 def cell_of(entries: int, subcarriers: int, spread: str, *overrides: str) -> Cell:
     """Devices of 20 dBm and one gain, all in every round; rand-k keeps so many of 240 entries, messages of norm 1."""
     settings = small_settings(
-        f"run.devices={DEVICES}",
-        f"run.selected={DEVICES}",
+        *everybody(DEVICES),
         "scheme.name=pfels",
         f"scheme.ratio={entries / DIMENSION!r}",
         "privacy.epsilon=inf",
@@ -66,10 +64,8 @@ def messages_of(entries: int) -> Array:
     return np.asarray(signs / math.sqrt(entries))
 
 
-def sent(cell: Cell, messages: Array) -> Reception:
-    link = open_round(cell, 0, cell.memory).link
-    link.send(Batch(torch.tensor(messages, dtype=torch.float32), torch.ones(DEVICES)), slice(0, DEVICES))
-    return link.close()
+def sent(cell: Cell, messages: Array, t: int = 0) -> Reception:
+    return send(open_round(cell, t, cell.memory), messages)
 
 
 def symbol_powers(reception: Reception, subcarriers: int) -> Array:
@@ -113,25 +109,21 @@ def test_no_symbol_has_more_and_full_ones_have_all_of_it(packing: str, subcarrie
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
-@pytest.mark.parametrize(("entries", "subcarriers"), [(12, 48), (24, 100)])
+@pytest.mark.parametrize(("entries", "subcarriers"), [(48, 192), (96, 400)])
 def test_the_error_falls_by_the_share_of_the_band(packing: str, entries: int, subcarriers: int) -> None:
-    """Over the mean's power sigma_0^2 k/(r beta)^2 with beta^2 = |h|^2 power E/K or |h|^2 power: n = 200 rounds of k
+    """Over the mean's power sigma_0^2 k/(r beta)^2 with beta^2 = |h|^2 power E/K or |h|^2 power: n = 50 rounds of k
     entries, mean squares within 5 of their standard errors sqrt(2/(n k)); and from one setting to the other the same
     noise, so that the ratio is E/K to rounding."""
-    rounds, messages = 200, messages_of(entries)
+    rounds, messages = 50, messages_of(entries)
     noise = BOLTZMANN * 290 * 10**0.7 * 15e3 / 2
     share = elements_of(entries, packing) / subcarriers
     law = {"band": noise / share, "message": noise}
     found = {}
     for spread, variance in law.items():
         cell = cell_of(entries, subcarriers, spread, f"grid.packing={packing}")
-        errors = []
-        for t in range(rounds):
-            link = open_round(cell, t, cell.memory).link
-            link.send(Batch(torch.tensor(messages, dtype=torch.float32), torch.ones(DEVICES)), slice(0, DEVICES))
-            errors.append(((link.close().mean.double().numpy() - messages.mean(axis=0)) ** 2).sum())
+        means = np.array([sent(cell, messages, t).mean.double().numpy() for t in range(rounds)])
+        found[spread] = float(((means - messages.mean(axis=0)) ** 2).sum(axis=1).mean())
         expected = variance * entries / (DEVICES**2 * GAIN**2 * POWER_W)
-        found[spread] = float(np.mean(errors))
         assert abs(found[spread] / expected - 1) < 5 * math.sqrt(2 / (rounds * entries))
     assert found["message"] / found["band"] == pytest.approx(share, rel=1e-3)
 

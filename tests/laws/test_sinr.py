@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from airfl.building import build_cell
 from airfl.cell import Cell
 from airfl.opening import Opening, open_round
-from airfl.stages import Batch
 from tests.conftest import small_settings
+from tests.laws.decoding import send
+from tests.laws.samples import assert_share
 
 Array = NDArray[np.float64]
 
@@ -178,7 +178,7 @@ def test_a_deadline_puts_deep_fades_in_outage() -> None:
     silent = 1 - math.exp(-(2 ** (32 * DIMENSION / SYMBOLS) - 1) / 100)
     openings = [open_round(cell, t, cell.memory) for t in range(150)]
     heard = np.array([opening.link.heard for opening in openings])
-    assert abs((~heard).mean() - silent) < 5 * math.sqrt(silent * (1 - silent) / heard.size)
+    assert_share(~heard, silent)
     assert 0.05 < silent < 0.2
     report = openings[0].link.at_bound()
     assert (report.devices.active == heard[0]).all()
@@ -209,8 +209,7 @@ def test_a_sum_may_be_divided_by_those_that_were_heard(link: str) -> None:
         opening = open_round(cell, 1, cell.memory)
         heard = opening.link.heard
         assert 0 < heard.sum() < 24
-        opening.link.send(Batch(torch.ones(24, DIMENSION), torch.ones(24)), slice(0, 24))
-        mean = opening.link.close().mean
+        mean = send(opening, np.ones((24, DIMENSION))).mean
         assert float(mean[0]) == pytest.approx(heard.sum() / 24 if divide_by == "selected" else 1.0)
 
 

@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 from airfl.streams import Purpose, Streams
 from channels.frame import Frame
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest, check
 from channels.selective.tapped_line import frequency_correlation, least_taps, tap_coefficients, tap_spacing_s
+from tests.laws.samples import assert_law
 
 N = 10_000
-# A Kolmogorov-Smirnov p-value below this comes by chance once in 10,000 seeds.
-LEAST_P = 1e-4
 SPACING_HZ = 15e3
 SYMBOL_S = 1e-3 / 14
 CARRIER_HZ = 3.5e9
@@ -50,10 +49,6 @@ def respond(asked: SelectiveRequest) -> NDArray[np.complex64]:
     return SELECTIVE_MODELS["tapped-line"].respond(asked).response
 
 
-def p_value(sample: NDArray[np.float64], law: Any) -> float:
-    return float(stats.kstest(sample, law.cdf).pvalue)
-
-
 def correlation(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.complex128]:
     """Mean over devices of the first times the conjugate second; each part's standard error is below 1/sqrt(n)."""
     return np.asarray((one.astype(complex) * np.conj(other)).mean(axis=0))
@@ -70,8 +65,8 @@ def test_every_response_is_rayleigh_of_mean_power_one(variation: str, speed_m_s:
     assert response.shape == (N, 2, 3 if asked.moves else 1, 2)
     one = response[:, 1, -1, 1].astype(complex)
     power = np.abs(one) ** 2
-    assert p_value(power, stats.expon()) > LEAST_P
-    assert p_value(np.angle(one) / (2 * np.pi) % 1, stats.uniform()) > LEAST_P
+    assert_law(power, "expon")
+    assert_law(np.angle(one) / (2 * np.pi) % 1, "uniform")
     # |H|^2 is exponential, of standard deviation 1.
     assert abs(power.mean() - 1) < 5 / np.sqrt(N)
 

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +14,9 @@ from channels.draws import Draw
 from channels.topology import PATH_LOSS, Drop, TopologyParameters, drop, shadowing
 from channels.topology.path_loss import Paths, free_space_loss_db, path_losses
 from channels.topology.placement import PLACEMENTS, Area
+from tests.laws.samples import LEAST_P, assert_law, assert_share
 
 N = 20_000
-# A Kolmogorov-Smirnov p-value below this comes by chance once in 10,000 seeds.
-LEAST_P = 1e-4
 USUAL_HEIGHT_M = {"umi": 10.0, "uma": 25.0, "rma": 35.0}
 
 
@@ -29,10 +27,6 @@ def uniforms(columns: int, seed: int = 5, devices: int = N) -> NDArray[np.float6
 def draw(seed: int = 5, devices: int = N) -> Draw:
     numbers = uniforms(8, seed, devices)
     return lambda count: numbers[:, :count]
-
-
-def p_value(sample: NDArray[np.float64], cdf: Callable[[Any], Any]) -> float:
-    return float(stats.kstest(sample, cdf).pvalue)
 
 
 def paths(model: str, distance_m: Any, carrier_hz: float = 3.5e9, device_height_m: float = 1.5) -> Paths:
@@ -52,8 +46,8 @@ def test_devices_are_uniform_in_area(kind: str, inner: float) -> None:
     points = PLACEMENTS[kind].place(uniforms(2), Area(200.0, inner))
     distance, turn = np.hypot(*points.T), np.arctan2(points[:, 1], points[:, 0]) / (2 * np.pi) % 1
     assert inner * (1 - 1e-12) <= distance.min() <= distance.max() <= 200 * (1 + 1e-12)
-    assert p_value(distance, lambda d: (np.asarray(d) ** 2 - inner**2) / (200.0**2 - inner**2)) > LEAST_P
-    assert p_value(turn, stats.uniform().cdf) > LEAST_P
+    assert_law(distance, lambda d: (np.asarray(d) ** 2 - inner**2) / (200.0**2 - inner**2))
+    assert_law(turn, stats.uniform().cdf)
     far = distance > np.median(distance)
     assert stats.ks_2samp(turn[far], turn[~far]).pvalue > LEAST_P
 
@@ -62,7 +56,7 @@ def test_a_drop_keeps_to_the_law_of_its_area() -> None:
     """n = 20,000, a disc of 300 m whose smallest distance is the model's, 10 m."""
     positions = drop(TopologyParameters(radius_m=300.0, shadowing_correlation_m=0.0), draw()).positions_m
     distance = np.hypot(positions[:, 0], positions[:, 1])
-    assert p_value(distance, lambda d: (np.asarray(d) ** 2 - 100) / (300.0**2 - 100)) > LEAST_P
+    assert_law(distance, lambda d: (np.asarray(d) ** 2 - 100) / (300.0**2 - 100))
 
 
 # Table 7.4.1-1 worked by hand with c = 3e8 m/s: (model, carrier, distance in the plane, loss with LOS, without), in dB.
@@ -182,7 +176,7 @@ def test_share_of_devices_in_line_of_sight(model: str, height_m: float, distance
     where = paths(model, np.full(N, float(distance_m)), device_height_m=height_m)
     np.testing.assert_allclose(PATH_LOSS[model].los_probability(where), expected, atol=1e-5)
     _, line_of_sight = path_losses(model, where, "probability", uniforms(2))
-    assert abs(line_of_sight.mean() - expected) <= 5 * math.sqrt(expected * (1 - expected) / N)
+    assert_share(line_of_sight, expected)
 
 
 def test_the_environment_is_as_high_as_its_table_says() -> None:
@@ -197,10 +191,10 @@ def test_the_environment_is_as_high_as_its_table_says() -> None:
     expected = [offset + 22 * math.log10(distance)]
     for breakpoint_m in (4 * 13 * 8 / 0.6, 4 * 10 * 5 / 0.6, 4 * 7 * 2 / 0.6):
         expected.append(offset + 40 * math.log10(distance) - 9 * math.log10(breakpoint_m**2 + 25))
-    shares = [np.isclose(found, value, rtol=1e-12).mean() for value in expected]
-    assert sum(shares) == pytest.approx(1)
-    for share, chance in zip(shares, [0.355919, *[0.644081 / 3] * 3], strict=True):
-        assert abs(share - chance) < 5 * math.sqrt(chance * (1 - chance) / N)
+    alike = [np.isclose(found, value, rtol=1e-12) for value in expected]
+    assert np.sum(alike) == N
+    for those, chance in zip(alike, [0.355919, *[0.644081 / 3] * 3], strict=True):
+        assert_share(those, chance)
 
 
 @pytest.fixture
@@ -264,14 +258,14 @@ def test_shadowing_is_the_models_own_for_each_condition(
         assert count > 2000
         assert abs(added[condition].mean()) < 5 * std_db / math.sqrt(count)
         assert added[condition].std() == pytest.approx(std_db, rel=5 / math.sqrt(2 * count))
-        assert p_value(added[condition] / std_db, stats.norm.cdf) > LEAST_P
+        assert_law(added[condition] / std_db, stats.norm.cdf)
 
 
 def test_shadowing_as_given_is_the_same_for_all() -> None:
     """Log-distance has none of its own."""
     np.testing.assert_array_equal(shadow(path_loss="log-distance")[0], 0)
     added, _ = shadow(shadowing_std_db=9.0)
-    assert p_value(added / 9, stats.norm.cdf) > LEAST_P
+    assert_law(added / 9, stats.norm.cdf)
     assert added.std() == pytest.approx(9, rel=5 / math.sqrt(2 * N))
 
 
@@ -294,23 +288,26 @@ CORRELATION = [
 ]
 # Nine devices on a street, in no order: distances of 0 to 160 m between them, two in one place.
 STREET = tuple((x, 60.0) for x in (20.0, 100.0, 30.0, 22.0, 60.0, -60.0, 35.0, 100.0, 25.0))
-DROPS = 3000
 
 
-def shadows(devices: int = len(STREET), **settings: Any) -> NDArray[np.float64]:
-    """Shadowing of the same places over its standard deviation of 1 dB, [drops, devices]."""
+def shadows(scores: NDArray[np.float64], **settings: Any) -> NDArray[np.float64]:
+    """Shadowing over its standard deviation of 1 dB, where the devices draw these normal scores, [drops, devices]."""
     cell = TopologyParameters(kind="coordinates", coordinates=STREET, shadowing_std_db=1.0, **settings)
-    numbers = np.random.default_rng(7).random((DROPS, devices, 8))
-    losses = np.array([drop(cell, lambda count, one=one: one[:, :count]).path_loss_db for one in numbers])
-    return losses - drop(replace(cell, shadowing_std_db=0.0), draw(devices=devices)).path_loss_db
+
+    def losses_db(parameters: TopologyParameters, score: NDArray[np.float64]) -> NDArray[np.float64]:
+        numbers = np.repeat(stats.norm.cdf(score)[:, None], 8, axis=1)
+        return drop(parameters, lambda count: numbers[:, :count]).path_loss_db
+
+    bare = replace(cell, shadowing_std_db=0.0)
+    return np.array([losses_db(cell, score) - losses_db(bare, score) for score in scores])
 
 
-def assert_correlated(found: NDArray[np.float64], expected: NDArray[np.float64]) -> None:
-    """A sample's correlations within 5 standard errors, (1 - rho^2)/sqrt(n), and 1e-6 for devices in one place."""
-    tolerance = 5 * (1 - expected**2) / math.sqrt(len(found)) + 1e-6
-    assert np.all(np.abs(np.corrcoef(found.T) - expected) <= tolerance)
-    assert np.all(np.abs(found.var(axis=0) - 1) < 5 * math.sqrt(2 / len(found)))
-    assert np.all(np.abs(found.mean(axis=0)) < 5 / math.sqrt(len(found)))
+def assert_correlated(expected: NDArray[np.float64], **settings: Any) -> None:
+    """Shadowing is a linear map of scores, so that its covariance is that of the map; 1e-6 for devices in one place."""
+    root = shadows(np.eye(len(STREET)), **settings)
+    np.testing.assert_allclose(root.T @ root, expected, atol=2e-6)
+    scores = np.random.default_rng(7).standard_normal((5, len(STREET)))
+    np.testing.assert_allclose(shadows(scores, **settings), scores @ root, atol=1e-9)
 
 
 def apart_m() -> NDArray[np.float64]:
@@ -320,25 +317,25 @@ def apart_m() -> NDArray[np.float64]:
 
 @pytest.mark.parametrize(("model", "los", "distance_m"), CORRELATION)
 def test_shadowing_is_correlated_over_the_tables_distance(model: str, los: str, distance_m: float) -> None:
-    """n = 3,000 drops of the same places: exp(-d/d_cor), unit variance, mean 0."""
-    assert_correlated(shadows(path_loss=model, los=los), np.exp(-apart_m() / distance_m))
+    """exp(-d/d_cor), and unit variance."""
+    assert_correlated(np.exp(-apart_m() / distance_m), path_loss=model, los=los)
 
 
 def test_shadowing_is_correlated_over_the_distance_that_is_given() -> None:
     """Log-distance has none of its own: independent until it is given one."""
-    free = {"path_loss": "log-distance"}
-    assert_correlated(shadows(**free, shadowing_correlation_m=25.0), np.exp(-apart_m() / 25))
-    assert_correlated(shadows(**free), np.eye(len(STREET)))
-    assert_correlated(shadows(path_loss="umi", los="los", shadowing_correlation_m=0.0), np.eye(len(STREET)))
+    independent = np.eye(len(STREET))
+    assert_correlated(np.exp(-apart_m() / 25), path_loss="log-distance", shadowing_correlation_m=25.0)
+    assert_correlated(independent, path_loss="log-distance")
+    assert_correlated(independent, path_loss="umi", los="los", shadowing_correlation_m=0.0)
 
 
 def test_a_device_in_line_of_sight_shares_no_shadow_with_one_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """n = 3,000: every other device of the street is in line of sight, and within a state all are correlated."""
+    """Every other device of the street is in line of sight, and within a state all are correlated."""
     state = np.arange(len(STREET)) % 2 == 0
     entry = replace(PATH_LOSS["uma"], los_probability=lambda paths: state[: len(paths.distance_2d_m)].astype(float))
     monkeypatch.setitem(PATH_LOSS, "uma", entry)
     expected = np.exp(-apart_m() / np.where(state, 37, 50)) * (state[:, None] == state)
-    assert_correlated(shadows(path_loss="uma"), expected)
+    assert_correlated(expected, path_loss="uma")
 
 
 def test_shadowing_of_many_devices_keeps_its_law(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -366,7 +363,7 @@ def test_k_factors_are_the_tables(model: str, mean_db: float, std_db: float, wit
     assert 1000 < found.line_of_sight.sum() < N - 1000
     assert np.all((found.k_factor > 0) == found.line_of_sight)
     k_db = 10 * np.log10(found.k_factor[found.line_of_sight])
-    assert p_value((k_db - mean_db) / std_db, stats.norm.cdf) > LEAST_P
+    assert_law((k_db - mean_db) / std_db, stats.norm.cdf)
     ranks = stats.spearmanr(k_db, -added[found.line_of_sight]).statistic
     assert abs(ranks - 6 / math.pi * math.asin(with_power / 2)) < 5 / math.sqrt(len(k_db))
     assert drop(TopologyParameters(path_loss="log-distance"), draw()).k_factor is None

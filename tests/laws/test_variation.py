@@ -3,18 +3,17 @@
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from channels.draws import Draw
 from channels.fading import FADING_LAWS, VARIATIONS, LawParameters, doppler_hz, flat_parts, line_of_sight_turns
 from channels.fading.variation import PATHS
+from tests.laws.samples import assert_law, assert_mean
 
 N = 20_000
 DOPPLER_HZ = 10.0
 # Two early times and the same lags much later, so that a process that is not stationary is noticed.
 TIMES_S = np.array([0.0, 0.011, 0.0383, 0.07, 500.0, 500.011, 500.0383, 500.07])
-# A Kolmogorov-Smirnov p-value below this comes by chance once in 10,000 seeds.
-LEAST_P = 1e-4
 K, M = 2.5, 2.5
 PARAMETERS = LawParameters(rician_k=K, nakagami_m=M)
 every_variation = pytest.mark.parametrize("name", VARIATIONS)
@@ -62,8 +61,8 @@ def test_every_law_keeps_its_marginal(
     if law == "fixed":
         assert np.all(gains == 1)
         return
-    assert stats.kstest(np.abs(gains[:, 0]), own.cdf).pvalue > LEAST_P
-    assert stats.kstest(np.angle(gains[:, 0]) / (2 * np.pi) % 1, "uniform").pvalue > LEAST_P
+    assert_law(np.abs(gains[:, 0]), own.cdf)
+    assert_law(np.angle(gains[:, 0]) / (2 * np.pi) % 1, "uniform")
 
 
 @pytest.mark.parametrize("later", range(len(TIMES_S)))
@@ -74,11 +73,9 @@ def test_jakes_has_the_autocorrelation_of_clarkes_model(
     """E[g(s) g*(s + t)] = J0(2 pi f_D t): n = 20,000 independent devices, within 5 standard errors."""
     products = correlated[:, start] * correlated[:, later].conj()
     expected = special.j0(2 * np.pi * DOPPLER_HZ * (TIMES_S[later] - TIMES_S[start]))
-    for found, value in ((products.real, expected), (products.imag, 0.0)):
-        assert abs(found.mean() - value) <= 5 * found.std() / np.sqrt(N)
+    assert_mean(products, expected)
     # No correlation with itself unconjugated: the process is circular.
-    improper = correlated[:, start] * correlated[:, later]
-    assert abs(improper.mean()) < 5 * improper.std() / np.sqrt(N)
+    assert_mean(correlated[:, start] * correlated[:, later], 0)
 
 
 @pytest.mark.parametrize("later", [1, 2, 3, 6])
@@ -89,10 +86,9 @@ def test_jakes_is_jointly_gaussian(later: int, correlated: NDArray[np.complex128
     """
     rho = special.j0(2 * np.pi * DOPPLER_HZ * TIMES_S[later])
     powers = np.abs(correlated[:, [0, later]]) ** 2
-    products = powers.prod(axis=1)
-    assert abs(products.mean() - 1 - rho**2) < 5 * products.std() / np.sqrt(N) + 0.001
+    assert_mean(powers.prod(axis=1), 1 + rho**2, rounding=0.001)
     rest = np.abs(correlated[:, later] - rho * correlated[:, 0]) ** 2 / (1 - rho**2)
-    assert stats.kstest(rest, "expon").pvalue > LEAST_P
+    assert_law(rest, "expon")
 
 
 def test_a_single_device_follows_clarkes_model_nearly(lasting: Draw) -> None:
@@ -119,8 +115,7 @@ def test_correlated_rician_gains_have_the_line_of_sight_in_their_autocorrelation
     for later in range(len(TIMES_S)):
         products = gains[:, 0] * gains[:, later].conj() / law.mean_square
         expected = (K + special.j0(2 * np.pi * DOPPLER_HZ * TIMES_S[later])) / (K + 1)
-        assert abs(products.real.mean() - expected) < 5 * products.real.std() / np.sqrt(N)
-        assert abs(products.imag.mean()) <= 5 * products.imag.std() / np.sqrt(N)
+        assert_mean(products, expected)
 
 
 def test_independent_rounds_share_nothing_and_one_round_is_constant(fresh: Draw, lasting: Draw) -> None:

@@ -15,6 +15,7 @@ from channels.waveform import (
     response,
     transmit,
 )
+from tests.laws.samples import assert_law, assert_mean
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -112,7 +113,7 @@ def test_the_error_beyond_the_prefix_is_twice_the_excess(late_by: str, excess: i
     taps = np.array([[0.5j]])
     expected = modelled(symbols, taps, [delay + timing], FULL)
     errors = (np.abs(through(symbols, taps, [delay], [timing], 0.0, FULL) - expected) ** 2).mean(axis=1)[1:-1]
-    assert abs(errors.mean() - 0.25 * 2 * excess / 64) < 5 * errors.std() / np.sqrt(500)
+    assert_mean(errors, 0.25 * 2 * excess / 64)
 
 
 def test_the_model_breaks_at_the_first_sample_beyond_the_prefix() -> None:
@@ -143,7 +144,7 @@ def test_a_carrier_offset_turns_shrinks_and_leaks(offset: float) -> None:
     coefficients = kernel(offset, 64) * np.exp(2j * np.pi * offset * starts / 64)
     leakage = np.abs(received - coefficients[:, None] * symbols[0]) ** 2
     expected = 1 - np.sinc(offset) ** 2
-    assert abs(leakage.mean() - expected) < 5 * leakage.mean(axis=1).std() / 20 + 1e-3 * expected
+    assert_mean(leakage.mean(axis=1), expected, rounding=1e-3 * expected)
     # The coefficient itself, by correlation over all entries: leakage is uncorrelated with the entry.
     found = (received * symbols[0].conj() * coefficients.conj()[:, None]).mean() / abs(coefficients[0])
     error = np.abs(symbols[0] ** 2).std() / np.sqrt(symbols.size) + np.sqrt(expected / symbols.size)
@@ -198,7 +199,7 @@ def test_noise_has_its_variance_on_every_entry() -> None:
     uniforms = np.random.default_rng(18).random(2 * 500 * 80)
     parts = receive(add_noise(np.zeros(500 * 80, dtype=np.complex128), uniforms, 0.7), PLAIN, 500).ravel().view(float)
     assert abs(parts.var() / 0.49 - 1) < 5 * np.sqrt(2 / parts.size)
-    assert stats.kstest(parts / 0.7, stats.norm.cdf).pvalue > 1e-4
+    assert_law(parts / 0.7, stats.norm.cdf)
 
 
 def test_noise_is_added_to_what_is_received() -> None:
