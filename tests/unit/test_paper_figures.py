@@ -36,7 +36,6 @@ from airfl.sweeps.folder import Entry, Listing, write_listing
 from tests.conftest import small_settings
 
 SEEDS = (0, 1, 2)
-ROUNDS = ("run.evaluate_every=1", "privacy.accountant=rdp")
 
 
 def sweep(root: Path, points: Sequence[dict[str, Any]], seeds: Sequence[int] = SEEDS, *others: str) -> Path:
@@ -47,7 +46,7 @@ def sweep(root: Path, points: Sequence[dict[str, Any]], seeds: Sequence[int] = S
         for seed in seeds:
             name = f"point-{place}-{seed}"
             texts = [f"{key}={value}" for key, value in values.items()]
-            run(small_settings(*ROUNDS, *others, *texts, f"run.seed={seed}"), root / name)
+            run(small_settings(*others, *texts, f"run.seed={seed}"), root / name)
             entries.append(Entry(name, str(point.get("label", "")), values, seed))
     write_listing(Listing(root, tuple(entries)))
     return root

@@ -324,9 +324,17 @@ EVERYWHERE: tuple[tuple[str, Adjacency, str], ...] = (
 @pytest.mark.parametrize(
     ("kind", "adjacency", "name", "between"),
     [
-        *((*which, between) for which in EVERYWHERE for between in RANGES),
+        ("poisson", "add_remove", "pld", (0.1159, 10.0)),
+        ("fixed", "replace_one", "dominating-pair", (0.1159, 10.0)),
+        ("fixed", "replace_one", "gaussian", (0.8, 3.0)),
+        ("fixed", "replace_one", "sum", (0.3, 1.5)),
         ("poisson", "add_remove", "rdp", (0.1159, 10.0)),
         ("fixed", "replace_one", "rdp", (0.8, 3.0)),
+        *(
+            pytest.param(*which, between, marks=pytest.mark.full)  # further ranges of noise, each inside a wider one
+            for which in EVERYWHERE
+            for between in RANGES
+        ),
     ],
 )
 def test_300_different_rounds(
