@@ -31,9 +31,9 @@ from airfl.report.paper.selection import read_conditions, select
 from airfl.report.paper.table import escape, latex_number
 from airfl.results import Results, read_results
 from airfl.results.digest import keep
-from airfl.simulation import run
 from airfl.sweeps.folder import Entry, Listing, write_listing
 from tests.conftest import small_settings
+from tests.small_data import run
 
 SEEDS = (0, 1, 2)
 
@@ -93,13 +93,10 @@ def percents(root: Path, place: int) -> np.ndarray:
 
 
 def drawn(name: str, results: Results) -> list[Axes]:
-    figure, entry = Figure(figsize=(entry_width(name), 2)), find_figure(name)
+    entry = find_figure(name)
+    figure = Figure(figsize=(entry.width, 2))
     import_module(f"airfl.report.paper.{entry.module}").draw(figure, results, **entry.options)
     return list(figure.axes)
-
-
-def entry_width(name: str) -> float:
-    return find_figure(name).width
 
 
 def without(results: Results, name: str) -> Results:

@@ -7,8 +7,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -32,12 +30,10 @@ from airfl.report.results import plain_results, results_table
 from airfl.results import Results, read_results
 from airfl.results.digest import keep
 from airfl.results.tidy import write
-from airfl.simulation import run
 from airfl.sweeps.folder import Entry, Listing, write_listing
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.datasets.raw import RawData
 from tests.conftest import small_settings
 from tests.report_page import Page
+from tests.small_data import run
 
 SEEDS = (0, 1)
 BASE = ("run.rounds=2", "run.devices=40", "run.selected=4", "local.steps=1")
@@ -57,19 +53,6 @@ Grid = Sequence[tuple[str, ...]]
 SWEEPS: dict[str, Callable[[Path], Path]] = {}
 
 
-@cache
-def few_samples() -> RawData:
-    """Enough for accuracies that differ: most of a run's time would go into evaluation."""
-    raw = load_dataset("fashion-mnist-sample")
-    return replace(
-        raw,
-        train_inputs=raw.train_inputs[:1000],
-        train_targets=raw.train_targets[:1000],
-        test_inputs=raw.test_inputs[:500],
-        test_targets=raw.test_targets[:500],
-    )
-
-
 def a_sweep(name: str, fixed: Sequence[str], swept: Mapping[str, Sequence[Any]], seeds: Sequence[int] = SEEDS) -> None:
     def make(root: Path) -> Path:
         entries = []
@@ -77,8 +60,7 @@ def a_sweep(name: str, fixed: Sequence[str], swept: Mapping[str, Sequence[Any]],
             point = dict(zip(swept, values, strict=True))
             for seed in seeds:
                 texts = [f"{key}={value}" for key, value in point.items()]
-                settings = small_settings(*BASE, *fixed, *texts, f"run.seed={seed}")
-                run(settings, root / f"{place}-{seed}", data=few_samples())
+                run(small_settings(*BASE, *fixed, *texts, f"run.seed={seed}"), root / f"{place}-{seed}")
                 keep(root / f"{place}-{seed}")
                 entries.append(Entry(f"{place}-{seed}", "", point, seed))
         write_listing(Listing(root, tuple(entries)))

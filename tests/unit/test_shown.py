@@ -25,8 +25,8 @@ from airfl.report.terminal import new_table
 from airfl.results import read_results
 from airfl.results.tidy import write
 from airfl.shown import in_figure, inert, sayable
-from airfl.simulation import run
 from tests.conftest import DEMO, SMALL, small_settings
+from tests.small_data import run
 
 LABELS = (
     "[/]",

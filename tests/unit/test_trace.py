@@ -15,11 +15,12 @@ import xarray
 
 from airfl.errors import UserError
 from airfl.report.summary import summarise
-from airfl.simulation import Run, run
+from airfl.simulation import Run
 from airfl.trace import open_trace
 from airfl.trace.schema import PER_DEVICE, PER_ROUND, PER_SLOT
 from airfl.trace.writer import NO_VARIABLE
 from tests.conftest import small_settings
+from tests.small_data import run
 
 
 @pytest.fixture(scope="module")
