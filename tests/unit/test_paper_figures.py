@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shutil
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,12 +32,11 @@ from airfl.report.paper.selection import read_conditions, select
 from airfl.report.paper.table import escape, latex_number
 from airfl.results import Results, read_results
 from airfl.results.digest import keep
-from airfl.simulation import run
 from airfl.sweeps.folder import Entry, Listing, write_listing
 from tests.conftest import small_settings
+from tests.small_data import run
 
 SEEDS = (0, 1, 2)
-ROUNDS = ("run.evaluate_every=1", "privacy.accountant=rdp")
 
 
 def sweep(root: Path, points: Sequence[dict[str, Any]], seeds: Sequence[int] = SEEDS, *others: str) -> Path:
@@ -47,7 +47,8 @@ def sweep(root: Path, points: Sequence[dict[str, Any]], seeds: Sequence[int] = S
         for seed in seeds:
             name = f"point-{place}-{seed}"
             texts = [f"{key}={value}" for key, value in values.items()]
-            run(small_settings(*ROUNDS, *others, *texts, f"run.seed={seed}"), root / name)
+            run(small_settings(*others, *texts, f"run.seed={seed}"), root / name)
+            keep(root / name)  # so that no test reads the traces again
             entries.append(Entry(name, str(point.get("label", "")), values, seed))
     write_listing(Listing(root, tuple(entries)))
     return root
@@ -94,13 +95,10 @@ def percents(root: Path, place: int) -> np.ndarray:
 
 
 def drawn(name: str, results: Results) -> list[Axes]:
-    figure, entry = Figure(figsize=(entry_width(name), 2)), find_figure(name)
+    entry = find_figure(name)
+    figure = Figure(figsize=(entry.width, 2))
     import_module(f"airfl.report.paper.{entry.module}").draw(figure, results, **entry.options)
     return list(figure.axes)
-
-
-def entry_width(name: str) -> float:
-    return find_figure(name).width
 
 
 def without(results: Results, name: str) -> Results:
@@ -348,15 +346,14 @@ def test_scheme_names() -> None:
 
 def test_files_are_those_of_the_traces_alone(ratios: Path, tmp_path: Path) -> None:
     """Drawn twice; without the digests; by a user with other settings of matplotlib, which stay as they are."""
-    for folder in ratios.glob("point-*"):
-        keep(folder)
     files = draw_figures(read_results(ratios), tmp_path / "a")
-    digests = list(ratios.glob("*/digest.json"))
+    bare = shutil.copytree(ratios, tmp_path / "bare")
+    digests = list(bare.glob("*/digest.json"))
     assert len(digests) == 12
     for digest in digests:
         digest.unlink()
     with matplotlib.rc_context({"font.size": 20, "pdf.fonttype": 3, "savefig.dpi": 20, "xtick.color": "red"}):
-        again = draw_figures(read_results(ratios), tmp_path / "b")
+        again = draw_figures(read_results(bare), tmp_path / "b")
         assert matplotlib.rcParams["font.size"] == 20
     assert [file.name for file in files] == [file.name for file in again]
     assert {file.name for file in files} == {

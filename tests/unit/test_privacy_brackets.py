@@ -4,7 +4,6 @@ by numpy alone, which round losses up and down and share no code with the accoun
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 
 import hypothesis.strategies as st
@@ -30,15 +29,15 @@ from airfl.privacy.events import (
     opposite_pair,
     repeated,
 )
+from tests.reliability.scale import FULL, cases
 
 Array = NDArray[np.float64]
-FULL = bool(os.environ.get("AIRFL_SOAK"))
 ROUNDING = 1 + 1e-9
 
 
 def many(short: int, full: int) -> settings:
     """So many examples, or with AIRFL_SOAK=1 so many more, others every time."""
-    return settings(derandomize=not FULL, deadline=None, database=None, max_examples=full if FULL else short)
+    return settings(derandomize=not FULL, deadline=None, database=None, max_examples=cases(short, full))
 
 
 # --- brackets by numpy -----------------------------------------------------------------------------------------------
@@ -93,7 +92,7 @@ def rare_and_loud(mu: float, rate: float, rounds: int, delta: float) -> float:
     ("multiplier", "rate", "rounds", "delta", "grid", "largest"),
     [
         (20.0, 1e-3, 10_000, 1e-5, 5e-8, 0.07),
-        (5.0, 1e-3, 10_000, 1e-6, 5e-7, 0.6),
+        pytest.param(5.0, 1e-3, 10_000, 1e-6, 5e-7, 0.6, marks=pytest.mark.full),  # as the one before
         (0.1159, 0.032, 2000, 1e-3, 8e-3, 18_000.0),
         (1.0, 0.032, 2000, 1e-3, 5e-5, 130.0),
     ],
@@ -115,7 +114,11 @@ def test_what_opposites_pay_is_in_a_bracket_by_numpy(
 
 @pytest.mark.parametrize(
     ("multiplier", "rate", "rounds", "delta", "grid", "largest"),
-    [(1.0, 0.032, 2000, 1e-3, 2e-5, 30.0), (5.0, 1e-3, 10_000, 1e-6, 2e-7, 0.2), (2.7376, 0.032, 2000, 1e-3, 4e-6, 5)],
+    [
+        (1.0, 0.032, 2000, 1e-3, 2e-5, 30.0),
+        (5.0, 1e-3, 10_000, 1e-6, 2e-7, 0.2),
+        pytest.param(2.7376, 0.032, 2000, 1e-3, 4e-6, 5, marks=pytest.mark.full),  # as the first
+    ],
 )
 def test_poisson_samples_are_in_a_bracket_by_numpy(
     multiplier: float, rate: float, rounds: int, delta: float, grid: float, largest: float
@@ -187,7 +190,7 @@ def check(adjacency: Adjacency, event: Event, delta: float, without: tuple[str, 
         assert found["auto"] <= paid * 1.15 + 1e-4 * found["auto"] + 20 * delta * found["auto"] + 1e-9, paid
 
 
-@many(40, 1500)
+@many(24, 1500)
 @given(events(3000), sizes(1e-11, 0.1))
 def test_no_lower_bound_is_above_any_upper_bound(drawn: tuple[Adjacency, Event], delta: float) -> None:
     """And `auto` is the smallest that anything proves."""

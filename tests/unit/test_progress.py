@@ -24,6 +24,14 @@ ROUNDS, EVERY = 300, 10
 NAN = {"test_accuracy": math.nan}
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C raises KeyboardInterrupt, though whoever runs the tests in the background may have it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Clock:
     """Stands still until it is moved."""
 
@@ -220,6 +228,7 @@ def screen(written: str, width: int) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("runs", [1, 6])
 def test_an_interrupt_is_told_on_a_line_of_its_own(runs: int) -> None:
     """Below the bars, which stay whole; whatever was being written when the signal came."""
@@ -270,6 +279,7 @@ def test_between_rounds_the_time_left_runs_down() -> None:
     assert [one.seconds for one in left if one] == [100, 96, 90]
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_without_a_terminal_the_notice_is_a_line(capfd: pytest.CaptureFixture[str]) -> None:
     with asked_to_stop() as asked:
         signal.raise_signal(signal.SIGINT)

@@ -20,9 +20,9 @@ from airfl.report.privacy_figure import PrivacyCurves, off_scale
 from airfl.report.summary import Summary, summarise
 from airfl.report.table import TableRow, cells, csv_table, markdown_table, notes, terminal_table
 from airfl.results.find import find_runs
-from airfl.simulation import run
 from airfl.trace import open_trace
 from tests.conftest import small_settings
+from tests.small_data import run
 
 PRIVATE = Summary(
     scheme="pfels",

@@ -25,6 +25,7 @@ from airfl.results.equal_cost import accuracy_at, check_units, common_budget, co
 from airfl.results.tidy import write
 from airfl.sweeps.folder import Entry, Listing, write_listing
 from tests.conftest import small_settings
+from tests.small_data import run
 
 RATIOS = (0.1, 1.0)
 
@@ -39,7 +40,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
             values = {"scheme.name": scheme, "scheme.ratio": ratio}
             changes = [f"{key}={value}" for key, value in values.items()]
             folder = f"{scheme}-{ratio}-{seed}"
-            airfl.run(small_settings(*changes, f"run.seed={seed}", "run.rounds=6"), root / folder)
+            run(small_settings(*changes, f"run.seed={seed}", "run.rounds=6"), root / folder)
             entries.append(Entry(folder, "", values, seed))
     write_listing(Listing(root, tuple(entries)))
     return root
@@ -147,8 +148,7 @@ def test_a_digest_says_what_the_trace_says(swept: Path) -> None:
 
 
 def test_a_kept_digest_is_the_same_and_of_no_other_trace(swept: Path, tmp_path: Path) -> None:
-    run = airfl.run(small_settings("scheme.name=fedavg"), tmp_path / "run")
-    folder = run.path.parent
+    folder = run(small_settings("scheme.name=fedavg"), tmp_path / "run").path.parent
     made, kept = keep(folder), digest_of(folder)
     assert repr(made.summary) == repr(kept.summary)  # nan and inf survive
     for name, values in made.course.items():
@@ -161,7 +161,7 @@ def test_a_kept_digest_is_the_same_and_of_no_other_trace(swept: Path, tmp_path: 
 
 
 def test_a_kept_digest_is_what_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = airfl.run(small_settings(), tmp_path / "run").path.parent
+    folder = run(small_settings(), tmp_path / "run").path.parent
     made = keep(folder)
     monkeypatch.setattr("airfl.results.digest.open_trace", lambda *given: pytest.fail("the trace was read"))
     np.testing.assert_equal(asdict(digest_of(folder).summary), asdict(made.summary))  # nan is nan

@@ -14,8 +14,8 @@ from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.opening import open_round
 from airfl.privacy.gaussian import gaussian_epsilon
-from airfl.simulation import run
 from tests.conftest import small_settings
+from tests.small_data import run
 
 SERVER = ("privacy.observer=server", "scheme.name=pfels")
 

@@ -25,8 +25,8 @@ from airfl.report.terminal import new_table
 from airfl.results import read_results
 from airfl.results.tidy import write
 from airfl.shown import in_figure, inert, sayable
-from airfl.simulation import run
 from tests.conftest import DEMO, SMALL, small_settings
+from tests.small_data import run
 
 LABELS = (
     "[/]",
@@ -61,15 +61,19 @@ def test_a_label_is_printed_as_it_stands(label: str, summary: tuple[Path, Summar
     assert (out + err).replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize("label", LABELS)
-def test_a_label_is_no_harm_in_what_is_written(label: str, summary: tuple[Path, Summary], tmp_path: Path) -> None:
-    """Tables and figures of a comparison, the papers', the report."""
+def test_labels_are_no_harm_in_the_files_of_a_comparison(summary: tuple[Path, Summary], tmp_path: Path) -> None:
+    """Tables and figures, of a row each."""
     folder, found = summary
-    files = write_report([RowResult(label, (folder,), (found,))], tmp_path)
+    files = write_report([RowResult(label, (folder,), (found,)) for label in LABELS], tmp_path)
     assert {"comparison.csv", "comparison.md", "learning.png"} <= {file.name for file in files}
     for file in files[:2]:
         assert file.read_text(encoding="utf-8").replace("\n", "").isprintable()
-    text = markdown_table([TableRow(label, [found])])
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_label_is_no_harm_in_a_table_or_a_figure(label: str, summary: tuple[Path, Summary]) -> None:
+    """Nor in the papers' tables."""
+    text = markdown_table([TableRow(label, [summary[1]])])
     assert "| <" not in text
     assert len({line.replace("\\|", "").count("|") for line in text.splitlines()[:3]}) == 1
     for text in (markdown([[label, "1"]], label), latex([[label, "1"]], label)):

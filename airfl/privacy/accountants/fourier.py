@@ -294,9 +294,12 @@ def _logs(found: Atoms) -> tuple[Array, Array]:
 def _cumulants(logs: tuple[Array, Array], tilts: Array) -> Array:
     """log E e^(theta loss) over the finite losses."""
     losses, log_masses = logs
-    exponents = log_masses + tilts[:, None] * losses
+    exponents = tilts[:, None] * losses
+    # In place: most of the time of an accountant goes into these.
+    exponents += log_masses
     largest = exponents.max(axis=1)
-    return np.asarray(largest + np.log(np.exp(exponents - largest[:, None]).sum(axis=1)))
+    exponents -= largest[:, None]
+    return np.asarray(largest + np.log(np.exp(exponents, out=exponents).sum(axis=1)))
 
 
 def _times_exp(value: float, exponent: float) -> float:
