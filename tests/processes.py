@@ -13,6 +13,7 @@ import ctypes
 import gc
 import importlib
 import json
+import multiprocessing
 import os
 import runpy
 import shutil
@@ -25,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -167,14 +169,28 @@ class Parent:
         return self.start(*WORDS, *words, "--out", out, fault=fault, **environment)
 
 
+def begun(*words: object, cwd: Path = ROOT, **environment: str) -> Child:
+    """`airfl WORDS`, which goes on while the test does."""
+    return _shared().start(*words, cwd=cwd, **environment)
+
+
 def airfl(*words: object, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
     """`airfl WORDS`, to its end."""
-    return _ended(_shared().start(*words, cwd=cwd, **environment))
+    return _ended(begun(*words, cwd=cwd, **environment))
 
 
 def script(file: Path, *words: object, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
     """`python FILE WORDS`, to its end."""
     return _ended(_shared().start(*words, cwd=cwd, script=file, **environment))
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line of a refusal: exit code 2, nothing on standard output."""
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("airfl: ")
+    return done.stderr
 
 
 def _ended(child: Child) -> subprocess.CompletedProcess[str]:
@@ -189,6 +205,32 @@ def _shared() -> Parent:
     atexit.register(until_the_end.close)
     folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory()))
     return until_the_end.enter_context(parent(folder, faults=False))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_workers() -> Iterator[None]:
+    """For the tests of a folder whose conftest imports it: the processes that a sweep starts are forked from one that
+    has imported what they need."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pytest", "airfl.sweeps.attempt", *IMPORTED_LATE])
+    context.Process = _Warm  # type: ignore[misc]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(multiprocessing, "get_context", lambda method=None: context)
+        yield
+
+
+class _Warm(ForkServerProcess):
+    """It has the variables of the process that starts it, as one that is spawned has; not those of its server."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._environment = dict(os.environ)
+
+    def run(self) -> None:
+        """In the new process."""
+        os.environ.clear()
+        os.environ.update(self._environment)
+        super().run()
 
 
 @contextmanager
@@ -267,6 +309,9 @@ def main() -> None:
         run(load_settings(WORDS[1], [*WORDS[2:], "run.rounds=2"]), Path(folder) / "out").summary()
     for name in IMPORTED_LATE:
         importlib.import_module(name)
+    # The workers of a sweep are forked as well, in the place of processes that would import everything anew.
+    forking = multiprocessing.get_context("fork")
+    multiprocessing.get_context = lambda method=None: forking  # type: ignore[assignment, misc]
     gc.freeze()  # what is here already is nothing that a process has to look through when it ends
     for line in sys.stdin:
         request = json.loads(line)
