@@ -1,8 +1,9 @@
 """Processes that run `airfl` or a script, forked from one that has imported everything: each starts in milliseconds.
 
 `python -m tests.processes` is that one: it reads a request in JSON a line, and answers each in a line. A process that
-it forks is `airfl WORDS` from there on, to the end of the interpreter. What a test asks of imports, of a terminal or of
-the installed command takes a process of its own; everything else goes through `airfl` and `script` here.
+it forks is `airfl WORDS` from there on, until what was registered for its end is done. What a test asks of imports, of
+a terminal or of the installed command takes a process of its own; everything else goes through `airfl` and `script`
+here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -28,12 +30,12 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LONGEST_S = 120
+LONGEST_S = 600
 KILL_BEFORE, KILL_MIDWAY = -1, -2
 """How a process ends in the call that its fault names: before it, or when half is written; any other is an errno."""
 
@@ -322,12 +324,31 @@ def main() -> None:
             if not answer["pid"]:
                 asked = Request(**{**request, "fault": request["fault"] and Fault(**request["fault"])})
                 _become(asked)
-                if asked.script:
-                    runpy.run_path(asked.script, run_name="__main__")
-                else:
-                    airfl.cli.main()
-                return
+                try:
+                    if asked.script:
+                        runpy.run_path(asked.script, run_name="__main__")
+                    else:
+                        airfl.cli.main()
+                except SystemExit as end:
+                    if end.code is not None and not isinstance(end.code, int):
+                        raise
+                    _end(end.code or 0)
+                _end(0)
         print(json.dumps(answer), flush=True)
+
+
+def _end(code: int) -> NoReturn:
+    """As the interpreter ends, but for the modules that it takes apart: half a second in a process that was forked."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        sys.exit(code)  # the interpreter has its own way to say so
+    os._exit(code)
 
 
 def _become(request: Request) -> None:
