@@ -126,14 +126,13 @@ def test_in_a_narrow_terminal_a_table_comes_in_parts_and_no_number_is_cut(tmp_pa
     airfl("run", DEMO, *SMALL, "--out", tmp_path / "a")
     (whole,) = rows_of(airfl("results", tmp_path / "a").stdout)
     assert len(whole) > 10
-    for columns in (80, 50):
-        narrow = in_terminal(columns, "results", tmp_path / "a")
-        assert "…" not in narrow
-        assert all(len(line) <= columns for line in narrow.splitlines())
-        parts = rows_of(narrow)
-        assert len(parts) > 1
-        assert {part[0] for part in parts} == {whole[0]}  # each says what the row is
-        assert [word for part in parts for word in part[1:]] == whole[1:]
+    narrow = in_terminal(60, "results", tmp_path / "a")
+    assert "…" not in narrow
+    assert all(len(line) <= 60 for line in narrow.splitlines())
+    parts = rows_of(narrow)
+    assert len(parts) > 1
+    assert {part[0] for part in parts} == {whole[0]}  # each says what the row is
+    assert [word for part in parts for word in part[1:]] == whole[1:]
 
 
 def rows_of(printed: str) -> list[list[str]]:
