@@ -1,8 +1,9 @@
 """Processes that run `airfl` or a script, forked from one that has imported everything: each starts in milliseconds.
 
 `python -m tests.processes` is that one: it reads a request in JSON a line, and answers each in a line. A process that
-it forks is `airfl WORDS` from there on, to the end of the interpreter. What a test asks of imports, of a terminal or of
-the installed command takes a process of its own; everything else goes through `airfl` and `script` here.
+it forks is `airfl WORDS` from there on, until what was registered for its end is done. What a test asks of imports, of
+a terminal or of the installed command takes a process of its own; everything else goes through `airfl` and `script`
+here.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import ctypes
 import gc
 import importlib
 import json
+import multiprocessing
 import os
 import runpy
 import shutil
@@ -20,18 +22,20 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-LONGEST_S = 120
+LONGEST_S = 600
 KILL_BEFORE, KILL_MIDWAY = -1, -2
 """How a process ends in the call that its fault names: before it, or when half is written; any other is an errno."""
 
@@ -167,14 +171,28 @@ class Parent:
         return self.start(*WORDS, *words, "--out", out, fault=fault, **environment)
 
 
+def begun(*words: object, cwd: Path = ROOT, **environment: str) -> Child:
+    """`airfl WORDS`, which goes on while the test does."""
+    return _shared().start(*words, cwd=cwd, **environment)
+
+
 def airfl(*words: object, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
     """`airfl WORDS`, to its end."""
-    return _ended(_shared().start(*words, cwd=cwd, **environment))
+    return _ended(begun(*words, cwd=cwd, **environment))
 
 
 def script(file: Path, *words: object, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
     """`python FILE WORDS`, to its end."""
     return _ended(_shared().start(*words, cwd=cwd, script=file, **environment))
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line of a refusal: exit code 2, nothing on standard output."""
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("airfl: ")
+    return done.stderr
 
 
 def _ended(child: Child) -> subprocess.CompletedProcess[str]:
@@ -189,6 +207,32 @@ def _shared() -> Parent:
     atexit.register(until_the_end.close)
     folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory()))
     return until_the_end.enter_context(parent(folder, faults=False))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_workers() -> Iterator[None]:
+    """For the tests of a folder whose conftest imports it: the processes that a sweep starts are forked from one that
+    has imported what they need."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pytest", "airfl.sweeps.attempt", *IMPORTED_LATE])
+    context.Process = _Warm  # type: ignore[misc]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(multiprocessing, "get_context", lambda method=None: context)
+        yield
+
+
+class _Warm(ForkServerProcess):
+    """It has the variables of the process that starts it, as one that is spawned has; not those of its server."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._environment = dict(os.environ)
+
+    def run(self) -> None:
+        """In the new process."""
+        os.environ.clear()
+        os.environ.update(self._environment)
+        super().run()
 
 
 @contextmanager
@@ -267,6 +311,9 @@ def main() -> None:
         run(load_settings(WORDS[1], [*WORDS[2:], "run.rounds=2"]), Path(folder) / "out").summary()
     for name in IMPORTED_LATE:
         importlib.import_module(name)
+    # The workers of a sweep are forked as well, in the place of processes that would import everything anew.
+    forking = multiprocessing.get_context("fork")
+    multiprocessing.get_context = lambda method=None: forking  # type: ignore[assignment, misc]
     gc.freeze()  # what is here already is nothing that a process has to look through when it ends
     for line in sys.stdin:
         request = json.loads(line)
@@ -277,12 +324,31 @@ def main() -> None:
             if not answer["pid"]:
                 asked = Request(**{**request, "fault": request["fault"] and Fault(**request["fault"])})
                 _become(asked)
-                if asked.script:
-                    runpy.run_path(asked.script, run_name="__main__")
-                else:
-                    airfl.cli.main()
-                return
+                try:
+                    if asked.script:
+                        runpy.run_path(asked.script, run_name="__main__")
+                    else:
+                        airfl.cli.main()
+                except SystemExit as end:
+                    if end.code is not None and not isinstance(end.code, int):
+                        raise
+                    _end(end.code or 0)
+                _end(0)
         print(json.dumps(answer), flush=True)
+
+
+def _end(code: int) -> NoReturn:
+    """As the interpreter ends, but for the modules that it takes apart: half a second in a process that was forked."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        sys.exit(code)  # the interpreter has its own way to say so
+    os._exit(code)
 
 
 def _become(request: Request) -> None:

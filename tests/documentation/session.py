@@ -26,9 +26,12 @@ from airfl.errors import UserError
 from airfl.radio import check_radio
 from tests.conftest import DEMO, ROOT, SMALL
 from tests.documentation.blocks import Block, commands
+from tests.processes import script
 
 TAKE_SETTINGS = ("run", "compare", "sweep", "tune", "audit", "bench")
 FEW_ROUNDS = ("run.rounds=5",)
+FEWER = {"audit": ("--trials", "20", "--canaries", "5"), "bench": ("--rounds", "1")}
+"""What makes a command quick beside its settings; of an option that is given twice the latter holds."""
 BESIDE = ("experiments", "data", "airfl", "channels", "tests", "Makefile", "pyproject.toml", "constraints.txt")
 ELSEWHERE = re.compile(r"\s[>|&]")  # what only a shell can do
 IMPORT_PATH = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
@@ -75,26 +78,29 @@ class Session:
 
 
 def run_shell(session: Session, text: str, small: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """`airfl` commands in this process, axes cut to two values; others by the shell."""
+    """`airfl` commands in this process, axes cut to two values; scripts in one of theirs; others by the shell."""
     del monkeypatch
     for command in commands(text):
         words = shlex.split(command, comments=True)
         if words[0] == "airfl" and not ELSEWHERE.search(command):
             more = small if words[1] in TAKE_SETTINGS else FEW_ROUNDS if is_of_settings(words) else ()
-            code = app([*map(shorter, words[1:]), *more], standalone_mode=False)
+            fewer = FEWER.get(words[1], ()) if small is SMALL else ()
+            code = app([*map(shorter, words[1:]), *more, *fewer], standalone_mode=False)
             assert not code, f"{command}: {code}"
         else:
-            environment = {**os.environ, "PYTHONPATH": IMPORT_PATH, "PATH": with_our_python()}
-            done = subprocess.run(
-                ["bash", "-ec", command],
-                capture_output=True,
-                text=True,
-                env=environment,
-                cwd=session.folder,
-                check=False,
-            )
+            if words[0] == "python" and words[1].endswith(".py") and not ELSEWHERE.search(command):
+                done = script(session.folder / words[1], *words[2:], cwd=session.folder)
+            else:
+                done = in_bash(command, session.folder)
             print(done.stdout, done.stderr)
             assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+
+
+def in_bash(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """What the reader's shell does."""
+    environment = {**os.environ, "PYTHONPATH": IMPORT_PATH, "PATH": with_our_python()}
+    words = ["bash", "-ec", command]
+    return subprocess.run(words, capture_output=True, text=True, env=environment, cwd=folder, check=False)
 
 
 def is_of_settings(words: Sequence[str]) -> bool:
@@ -145,10 +151,10 @@ def run_matlab(session: Session, text: str, small: Sequence[str], monkeypatch: p
     octave = shutil.which("octave-cli") or shutil.which("octave")
     if octave is None:
         return
-    script = session.folder / "block.m"
-    script.write_text(text)
+    file = session.folder / "block.m"
+    file.write_text(text)
     done = subprocess.run(
-        [octave, "--no-gui", "--quiet", "--norc", str(script)],
+        [octave, "--no-gui", "--quiet", "--norc", str(file)],
         capture_output=True,
         text=True,
         cwd=session.folder,

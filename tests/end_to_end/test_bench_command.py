@@ -1,4 +1,4 @@
-"""`airfl bench`: exit codes, one line for what is wrong, JSON. Nothing here depends on how long anything takes."""
+"""`airfl bench`: JSON, and a table. Nothing here depends on how long anything takes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from airfl.profile import STAGES
 from tests.conftest import DEMO, SMALL
-from tests.end_to_end.test_command_line import airfl, refused
+from tests.processes import airfl
 
 
 def test_json_holds_the_rounds_and_the_profile() -> None:
@@ -33,16 +33,3 @@ def test_a_table_for_people() -> None:
     lines = done.stdout.splitlines()
     for name in (*STAGES, "the round"):
         assert any(line.startswith(name) for line in lines), name
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ((), "bench: no CONFIG is given"),
-        ((DEMO, "run.rounds=none"), "run.rounds"),
-        ((DEMO, "--rounds", 0), "--rounds: 0 rounds cannot be timed; give at least 1"),
-        ((DEMO, "--device", "gpu"), "--device: there is no 'gpu'"),
-    ],
-)
-def test_bad_input_is_one_line(arguments: tuple[object, ...], said: str) -> None:
-    assert said in refused(airfl("bench", *arguments))

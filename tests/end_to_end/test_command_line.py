@@ -19,16 +19,7 @@ import pytest
 
 from airfl.config import load_rows, load_settings
 from tests.conftest import DEMO, ROOT, SMALL
-from tests.processes import airfl
-
-
-def refused(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line of a refusal: exit code 2, nothing on standard output."""
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith("airfl: ")
-    return done.stderr
+from tests.processes import airfl, begun, refused
 
 
 def test_run_writes_a_trace_and_says_what_does_not_hold(tmp_path: Path) -> None:
@@ -62,18 +53,11 @@ def test_compare_then_plot(tmp_path: Path) -> None:
 
 
 def test_an_interrupt_ends_with_130_and_a_trace_of_the_rounds_that_were_done(tmp_path: Path) -> None:
-    # Whoever runs the tests in the background may have them ignore interrupts, which a child would inherit.
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom airfl.cli import main; main()"
-    long = ("run.rounds=100000", "run.evaluate_every=100000")
-    command = [sys.executable, "-c", code, "run", str(DEMO), *SMALL, *long]
-    with subprocess.Popen(
-        [*command, "--out", str(tmp_path / "a")], stderr=subprocess.PIPE, text=True, cwd=ROOT
-    ) as process:
-        assert process.stderr is not None
-        assert "round 1/100000" in process.stderr.readline()
-        process.send_signal(signal.SIGINT)
-        told = process.stderr.read().strip().splitlines()
-        assert process.wait() == 130
+    running = begun("run", DEMO, *SMALL, "run.rounds=100000", "run.evaluate_every=100000", "--out", tmp_path / "a")
+    running.until(lambda: "round 1/100000" in running.stderr)
+    running.send(signal.SIGINT)
+    assert running.wait() == 130
+    told = [line for line in running.stderr.splitlines() if "round " not in line or line.startswith("airfl: ")]
     assert told[0] == "stopping after this round; once more stops at once"
     assert told[-1].startswith(f"airfl: {tmp_path / 'a'}: interrupted after round ")
     assert told[-1].endswith("the same command with --resume goes on from there")
@@ -112,57 +96,6 @@ def test_settings_are_printed_as_a_file_that_gives_them_again(tmp_path: Path) ->
     assert [row.label for row in load_rows(file)] == [row.label for row in load_rows(DEMO)]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["run", DEMO, "run.devics=3", "--out", "OUT"], ["run.devics", "did you mean devices?"]),
-        (["run", DEMO, "scheme.ratio=2", "--out", "OUT"], ["scheme.ratio"]),
-        (["run", DEMO, "run.selected=1001", "--out", "OUT"], ["run.selected", "1001", "1000"]),
-        (["run", DEMO, "--device", "tpu", "--out", "OUT"], ["--device", "tpu", "cpu"]),
-        (["run", DEMO, "--device", "cuda", "--out", "OUT"], ["--device", "cuda"]),
-        (["run", "none.toml", "--out", "OUT"], ["none.toml"]),
-        (["run", DEMO], ["--out"]),
-        (["run", DEMO, "--out", DEMO], ["demo.toml", "is a file"]),
-        (["run", DEMO, "run.devices=20000", "--out", "OUT"], ["run.devices", "10,000"]),
-        (["run", DEMO, "privacy.delta=0.5", "--out", "OUT"], ["privacy.delta", "0.04"]),
-        (["compare", DEMO, "privacy.delta=0.5", "--out", "OUT"], ["privacy.delta", "0.04"]),
-        (["run", DEMO, "task.partition=writer", "--out", "OUT"], ["task.partition"]),
-        (["compare", DEMO, "--schemes", "pfels,fedavgg", "--out", "OUT"], ["fedavgg", "did you mean fedavg?"]),
-        (["compare", DEMO, "--seeds", "0", "--out", "OUT"], ["--seeds"]),
-        (["plot", "nowhere", "--out", "OUT"], ["nowhere", "no such folder"]),
-        (["plot", ROOT / "tests", "--out", "OUT"], ["holds no run"]),
-        (["config"], ["--schema"]),
-        (["rnu"], ["rnu"]),
-    ],
-)
-def test_bad_input_is_one_line_and_leaves_nothing(tmp_path: Path, arguments: list[object], words: list[str]) -> None:
-    if "cuda" in arguments:
-        import torch
-
-        if torch.cuda.is_available():
-            pytest.skip("there is a cuda device here")
-    out = tmp_path / "out"
-    line = refused(airfl(*[out if argument == "OUT" else argument for argument in arguments]))
-    for word in words:
-        assert word in line
-    assert not out.exists()
-
-
-def test_wrong_data_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
-    sample = tmp_path / "data" / "fashion-mnist-sample"
-    sample.mkdir(parents=True)
-    for file in (ROOT / "data" / "fashion-mnist-sample").iterdir():
-        (sample / file.name).write_bytes(file.read_bytes())
-    images = sample / "train-images-idx3-ubyte.gz"
-    images.write_bytes(images.read_bytes()[:100_000])
-    line = refused(airfl("run", DEMO, *SMALL, "--out", tmp_path / "out", AIRFL_DATA=str(tmp_path / "data")))
-    assert "train-images-idx3-ubyte.gz" in line
-    images.unlink()
-    line = refused(airfl("run", DEMO, *SMALL, "--out", tmp_path / "out", AIRFL_DATA=str(tmp_path / "data")))
-    assert "train-images-idx3-ubyte.gz" in line
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_typo_is_found_before_torch_is_loaded(tmp_path: Path) -> None:
     code = (
         "import sys; from airfl.cli import main\n"
@@ -193,14 +126,13 @@ def test_in_a_narrow_terminal_a_table_comes_in_parts_and_no_number_is_cut(tmp_pa
     airfl("run", DEMO, *SMALL, "--out", tmp_path / "a")
     (whole,) = rows_of(airfl("results", tmp_path / "a").stdout)
     assert len(whole) > 10
-    for columns in (80, 50):
-        narrow = in_terminal(columns, "results", tmp_path / "a")
-        assert "…" not in narrow
-        assert all(len(line) <= columns for line in narrow.splitlines())
-        parts = rows_of(narrow)
-        assert len(parts) > 1
-        assert {part[0] for part in parts} == {whole[0]}  # each says what the row is
-        assert [word for part in parts for word in part[1:]] == whole[1:]
+    narrow = in_terminal(60, "results", tmp_path / "a")
+    assert "…" not in narrow
+    assert all(len(line) <= 60 for line in narrow.splitlines())
+    parts = rows_of(narrow)
+    assert len(parts) > 1
+    assert {part[0] for part in parts} == {whole[0]}  # each says what the row is
+    assert [word for part in parts for word in part[1:]] == whole[1:]
 
 
 def rows_of(printed: str) -> list[list[str]]:

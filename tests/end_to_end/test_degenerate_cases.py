@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,12 @@ from airfl.trace import open_trace
 from tests.conftest import small_settings
 
 
+@cache
+def finished(*overrides: str) -> Run:
+    """The run of small settings with these, made once for all tests: read only."""
+    return run(small_settings(*overrides))
+
+
 def loaded(done: Run) -> xarray.Dataset:
     with done.trace() as trace:
         return trace.load()
@@ -29,22 +36,19 @@ def assert_equal(first: xarray.Dataset, second: xarray.Dataset, but: tuple[str, 
         np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=str(name))
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 8])
-@pytest.mark.parametrize("partition", ["iid", "dirichlet"])
+@pytest.mark.parametrize(("chunk", "partition"), [(1, "dirichlet"), (3, "iid"), (8, "dirichlet")])
 def test_pfels_without_noise_privacy_and_compression_is_fedavg(chunk: int, partition: str) -> None:
     common = (f"run.chunk={chunk}", f"task.partition={partition}", "channel.noise=false", "privacy.epsilon=inf")
-    fedavg = run(small_settings("scheme.name=fedavg", f"task.partition={partition}", "run.chunk=8"))
-    pfels = run(small_settings("scheme.name=pfels", "scheme.ratio=1.0", *common))
+    fedavg = finished("scheme.name=fedavg", f"task.partition={partition}", "run.chunk=8")
+    pfels = finished("scheme.name=pfels", "scheme.ratio=1.0", *common)
     assert float((pfels.parameters - fedavg.parameters).norm() / fedavg.parameters.norm()) < 1e-6
     assert (loaded(pfels)["aggregation_error"] < 1e-10).all()
 
 
 def test_weights_do_not_break_it() -> None:
     common = ("task.partition=dirichlet", "server.weights=samples")
-    fedavg = run(small_settings("scheme.name=fedavg", *common))
-    pfels = run(
-        small_settings("scheme.ratio=1.0", "channel.noise=false", "privacy.epsilon=inf", "run.chunk=3", *common)
-    )
+    fedavg = finished("scheme.name=fedavg", *common)
+    pfels = finished("scheme.ratio=1.0", "channel.noise=false", "privacy.epsilon=inf", "run.chunk=3", *common)
     assert float((pfels.parameters - fedavg.parameters).norm() / fedavg.parameters.norm()) < 1e-6
     assert (loaded(fedavg)["aggregation_error"] < 1e-10).all()
 
@@ -56,26 +60,27 @@ def test_weighted_mean_is_that_of_the_devices_samples() -> None:
     )
     world = build_world(settings, torch.device("cpu"))
     start = world.model.initial()
-    devices = loaded(run(settings))["device_id"].values[0].astype(np.int64)
+    done = run(settings)
+    devices = loaded(done)["device_id"].values[0].astype(np.int64)
     total = torch.zeros_like(start)
     for device in devices:
         update = world.trainer.updates(start, np.array([device]), 0, Store())[0]
         update = update * min(1.0, 1.0 / float(update.norm()))
         total += float(world.task.partition.sizes[device] / world.task.partition.sizes.mean()) * update
     expected = start + total / 8
-    assert float((run(settings).parameters - expected).norm() / expected.norm()) < 1e-6
+    assert float((done.parameters - expected).norm() / expected.norm()) < 1e-6
 
 
 def test_pfels_at_ratio_one_is_wfl_pdp_exactly() -> None:
-    pfels = run(small_settings("scheme.name=pfels", "scheme.ratio=1.0", "trace.signals=true"))
-    wfl_pdp = run(small_settings("scheme.name=wfl-pdp", "trace.signals=true"))
+    pfels = finished("scheme.name=pfels", "scheme.ratio=1.0", "trace.signals=true")
+    wfl_pdp = finished("scheme.name=wfl-pdp", "trace.signals=true")
     assert torch.equal(pfels.parameters, wfl_pdp.parameters)
     assert_equal(loaded(pfels), loaded(wfl_pdp))
 
 
 def test_wfl_pdp_without_privacy_is_wfl_p_exactly() -> None:
-    wfl_pdp = run(small_settings("scheme.name=wfl-pdp", "privacy.epsilon=inf", "trace.signals=true"))
-    wfl_p = run(small_settings("scheme.name=wfl-p", "trace.signals=true"))
+    wfl_pdp = finished("scheme.name=wfl-pdp", "privacy.epsilon=inf", "trace.signals=true")
+    wfl_p = finished("scheme.name=wfl-p", "trace.signals=true")
     assert torch.equal(wfl_pdp.parameters, wfl_p.parameters)
     assert_equal(loaded(wfl_pdp), loaded(wfl_p), but=("epsilon_paper",))
 
@@ -94,33 +99,27 @@ def test_the_resolved_settings_give_the_same_trace_again() -> None:
 
 
 def test_another_seed_gives_another_run() -> None:
-    first, second = loaded(run(small_settings())), loaded(run(small_settings("run.seed=4294967296")))
+    first, second = loaded(finished("scheme.name=pfels")), loaded(finished("run.seed=4294967296"))
     for name in ("device_id", "channel_gain", "device_power_limit", "test_loss", "update_norm"):
         assert not np.array_equal(first[name].values, second[name].values), name
 
 
 def test_two_schemes_meet_the_same_devices_fades_limits_and_batches() -> None:
-    first, second = (loaded(run(small_settings(f"scheme.name={name}"))) for name in ("pfels", "fedavg"))
-    for name in (
-        "device_id",
-        "channel_gain",
-        "channel_estimate",
-        "power_limit",
-        "device_power_limit",
-        "device_samples",
-    ):
+    first, second = (loaded(finished(f"scheme.name={name}")) for name in ("pfels", "fedavg"))
+    drawn = ("device_id", "channel_gain", "channel_estimate", "power_limit", "device_power_limit", "device_samples")
+    for name in drawn:
         np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
     # The same batches from the same parameters: in round 0 the updates are the same.
     np.testing.assert_array_equal(first["update_norm"].values[0], second["update_norm"].values[0])
 
 
 def test_chunks_change_nothing_but_rounding() -> None:
-    whole, ones = run(small_settings()), run(small_settings("run.chunk=1"))
+    whole, ones = finished("scheme.name=pfels"), finished("run.chunk=1")
     assert float((whole.parameters - ones.parameters).norm() / whole.parameters.norm()) < 1e-6
 
 
 def test_more_rounds_begin_with_the_fewer() -> None:
-    short, long = loaded(run(small_settings())), loaded(run(small_settings("run.rounds=4")))
+    short, long = loaded(finished("scheme.name=pfels")), loaded(finished("run.rounds=4"))
     for name in ("device_id", "channel_gain", "test_loss", "energy_j", "epsilon"):
         np.testing.assert_array_equal(short[name].values, long[name].values[:2], err_msg=name)
 
@@ -133,7 +132,7 @@ def test_a_diverged_run_stops_and_names_round_and_device(tmp_path: Path) -> None
 
 
 def test_the_trained_model_is_the_one_that_was_evaluated() -> None:
-    done = run(small_settings("scheme.name=fedavg"))
+    done = finished("scheme.name=fedavg")
     world = build_world(done.settings, torch.device("cpu"))
     inputs = normalise(world.task.test.inputs, world.task.mean, world.task.std)
     right = (done.model()(inputs).argmax(dim=1) == world.task.test.targets).float().mean()

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from airfl.simulation import Run, build_world, run
+from airfl.simulation import Run, build_world
 from airfl.store import Store
-from tests.conftest import small_settings
-from tests.end_to_end.test_degenerate_cases import assert_equal, loaded
+from tests.end_to_end.test_degenerate_cases import assert_equal, finished, loaded
 
-EVERYBODY = ("run.devices=20", "run.selected=20", "run.rounds=4")
+EVERYBODY = ("run.devices=20", "run.selected=20", "run.rounds=4", "run.chunk=5")
 NO_NOISE = ("scheme.noise_multiplier=0.0", "scheme.gradient_clip=inf")
 
 
@@ -28,8 +27,8 @@ def moved(done: Run) -> float:
 
 @pytest.mark.parametrize("scheme", ["fedavg-randk", "fedavg-topk"])
 def test_compression_that_keeps_everything_is_fedavg(scheme: str) -> None:
-    fedavg = run(small_settings("scheme.name=fedavg", "scheme.link=digital"))
-    compressed = run(small_settings(f"scheme.name={scheme}", "scheme.ratio=1.0"))
+    fedavg = finished("scheme.name=fedavg", "scheme.link=digital")
+    compressed = finished(f"scheme.name={scheme}", "scheme.ratio=1.0")
     assert torch.equal(fedavg.parameters, compressed.parameters)
     assert_equal(loaded(fedavg), loaded(compressed))
 
@@ -39,17 +38,19 @@ def test_compression_that_keeps_everything_is_fedavg(scheme: str) -> None:
 def test_fed_smp_that_keeps_everything_is_dp_fedavg(scheme: str, link: str) -> None:
     """Noise is addressed by coordinate, so that it is the same noise."""
     common = (f"scheme.link={link}", "scheme.noise_multiplier=0.7")
-    dp_fedavg = run(small_settings("scheme.name=dp-fedavg", *common))
-    fed_smp = run(small_settings(f"scheme.name={scheme}", "scheme.ratio=1.0", *common))
+    dp_fedavg = finished("scheme.name=dp-fedavg", *common)
+    fed_smp = finished(f"scheme.name={scheme}", "scheme.ratio=1.0", *common)
     assert torch.equal(dp_fedavg.parameters, fed_smp.parameters)
     assert_equal(loaded(dp_fedavg), loaded(fed_smp))
 
 
-@pytest.mark.parametrize("gamma", [0.0, 0.3, 0.7071, 1.0])
-@pytest.mark.parametrize("estimator", ["gd", "sgd", "svrg", "saga"])
+@pytest.mark.parametrize(
+    ("estimator", "gamma"),
+    [("sgd", 0.0), ("gd", 0.3), ("saga", 0.3), ("sgd", 0.7071), ("svrg", 1.0)],
+)
 def test_soteriafl_that_compresses_nothing_is_descent_for_every_gamma(estimator: str, gamma: float) -> None:
     common = (*EVERYBODY, *NO_NOISE, f"scheme.name=soteriafl-{estimator}", "local.batch_size=7")
-    shifted = run(small_settings(*common, "scheme.ratio=1.0", f"scheme.gamma={gamma}"))
+    shifted = finished(*common, "scheme.ratio=1.0", f"scheme.gamma={gamma}")
     world = build_world(shifted.settings, torch.device("cpu"))
     parameters, store = world.model.initial(), Store()
     everybody = np.arange(20)
@@ -64,17 +65,15 @@ def test_soteriafl_that_compresses_nothing_is_descent_for_every_gamma(estimator:
 
 def test_soteriafl_sgd_without_shift_is_cdp_sgd_exactly() -> None:
     common = ("scheme.ratio=0.2", "scheme.noise_multiplier=1.0")
-    cdp_sgd = run(small_settings("scheme.name=cdp-sgd", *common))
-    unshifted = run(small_settings("scheme.name=soteriafl-sgd", "scheme.gamma=0.0", *common))
+    cdp_sgd = finished("scheme.name=cdp-sgd", *common)
+    unshifted = finished("scheme.name=soteriafl-sgd", "scheme.gamma=0.0", *common)
     assert torch.equal(cdp_sgd.parameters, unshifted.parameters)
     assert_equal(loaded(cdp_sgd), loaded(unshifted))
 
 
 def test_variance_reduction_on_full_batches_is_gradient_descent() -> None:
     common = (*EVERYBODY, *NO_NOISE, "local.batch_size=1000", "scheme.ratio=0.5", "scheme.refresh=0.5")
-    runs = {
-        name: run(small_settings(f"scheme.name=soteriafl-{name}", *common)) for name in ("gd", "sgd", "svrg", "saga")
-    }
+    runs = {name: finished(f"scheme.name=soteriafl-{name}", *common) for name in ("gd", "sgd", "svrg", "saga")}
     assert moved(runs["gd"]) > 1e-3
     for name in ("sgd", "svrg", "saga"):
         assert distance(runs[name], runs["gd"]) < 1e-5, name
@@ -85,8 +84,8 @@ def test_dp_fed_without_noise_and_clip_is_fedavg_and_so_is_fed_spa_that_keeps_ev
     p = 1 with averaging in the place of eq. 6."""
     common = ("local.batch_size=1000", "local.momentum=0.0", "local.steps=3", "local.clip_norm=1e6")
     bare = ("scheme.noise_multiplier=0.0", "scheme.coordinate_clip=inf")
-    fedavg = run(small_settings("scheme.name=fedavg", *common))
-    dp_fed = run(small_settings("scheme.name=dp-fed", *common, *bare))
+    fedavg = finished("scheme.name=fedavg", *common)
+    dp_fed = finished("scheme.name=dp-fed", *common, *bare)
     assert moved(fedavg) > 1e-3
     assert distance(dp_fed, fedavg) < 1e-5
 
@@ -95,30 +94,28 @@ def test_dp_fed_without_noise_and_clip_is_fedavg_and_so_is_fed_spa_that_keeps_ev
 def test_fed_spa_that_keeps_everything_sends_what_dp_fed_sends(clip: str) -> None:
     common = ("scheme.ratio=1.0", "scheme.noise_multiplier=0.5", f"scheme.coordinate_clip={clip}", "run.rounds=1")
     noisy = common if clip != "inf" else (*common, "scheme.noise_multiplier=0.0")
-    fed_spa = loaded(run(small_settings("scheme.name=fed-spa", *noisy)))
-    dp_fed = loaded(run(small_settings("scheme.name=dp-fed", *noisy)))
+    fed_spa = loaded(finished("scheme.name=fed-spa", *noisy))
+    dp_fed = loaded(finished("scheme.name=dp-fed", *noisy))
     np.testing.assert_array_equal(fed_spa["update_norm"], dp_fed["update_norm"])
 
 
 @pytest.mark.parametrize("policy", ["pfels", "full-inversion"])
 def test_a_noiseless_analog_link_with_nobody_silent_is_an_error_free_digital_one(policy: str) -> None:
-    digital = run(small_settings("scheme.name=fedavg", "scheme.link=digital"))
-    analog = run(
-        small_settings("scheme.name=fedavg", "scheme.link=analog", "channel.noise=false", f"power.policy={policy}")
-    )
+    digital = finished("scheme.name=fedavg", "scheme.link=digital")
+    analog = finished("scheme.name=fedavg", "scheme.link=analog", "channel.noise=false", f"power.policy={policy}")
     assert distance(analog, digital) < 1e-6
     assert (loaded(analog)["heard"] == loaded(digital)["heard"]).all()
 
 
 def test_an_error_free_digital_link_is_the_ideal_one() -> None:
-    digital = run(small_settings("scheme.name=fedavg", "scheme.link=digital"))
-    assert torch.equal(digital.parameters, run(small_settings("scheme.name=fedavg")).parameters)
+    digital = finished("scheme.name=fedavg", "scheme.link=digital")
+    assert torch.equal(digital.parameters, finished("scheme.name=fedavg").parameters)
 
 
 def test_error_feedback_that_compresses_nothing_changes_nothing() -> None:
     for name in ("fedavg-randk", "fedavg-topk"):
-        plain = run(small_settings(f"scheme.name={name}", "scheme.ratio=1.0"))
-        kept = run(small_settings(f"scheme.name={name}", "scheme.ratio=1.0", "scheme.error_feedback=true"))
+        plain = finished(f"scheme.name={name}", "scheme.ratio=1.0")
+        kept = finished(f"scheme.name={name}", "scheme.ratio=1.0", "scheme.error_feedback=true")
         assert distance(kept, plain) < 1e-6
 
 
@@ -133,7 +130,7 @@ def test_error_feedback_delivers_in_later_rounds_what_it_held_back() -> None:
         "local.learning_rate=0.01",
         "local.clip_norm=100.0",
     )
-    fedavg = run(small_settings("scheme.name=fedavg", *common))
-    plain = run(small_settings("scheme.name=pfels", *common))
-    kept = run(small_settings("scheme.name=pfels", "scheme.error_feedback=true", *common))
+    fedavg = finished("scheme.name=fedavg", *common)
+    plain = finished("scheme.name=pfels", *common)
+    kept = finished("scheme.name=pfels", "scheme.error_feedback=true", *common)
     assert distance(kept, fedavg) < 0.6 * distance(plain, fedavg)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +10,9 @@ import pytest
 
 from airfl.results import read_results
 from tests.conftest import ROOT, SMALL
+from tests.processes import script
 
 SCRIPTS = ROOT / "experiments"
-
-
-def script(name: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, str(SCRIPTS / f"{name}.py"), *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
 
 
 @pytest.mark.parametrize("name", ["sweep_snr_ratio", "compare_schemes", "export_traces"])
@@ -28,7 +21,7 @@ def test_a_script_is_short_enough_to_be_copied(name: str) -> None:
 
 
 def test_snr_and_ratio_are_swept_and_tabled(tmp_path: Path) -> None:
-    done = script("sweep_snr_ratio", *SMALL, "--out", tmp_path / "sweep", "--seeds", 1, "--jobs", 2)
+    done = script(SCRIPTS / "sweep_snr_ratio.py", *SMALL, "--out", tmp_path / "sweep", "--seeds", 1, "--jobs", 2)
     assert done.returncode == 0, done.stderr
     found = read_results(tmp_path / "sweep")
     assert len(found.groups) == 20
@@ -41,7 +34,7 @@ def test_snr_and_ratio_are_swept_and_tabled(tmp_path: Path) -> None:
 
 
 def test_schemes_are_compared_at_equal_cost_and_equal_accuracy(tmp_path: Path) -> None:
-    done = script("compare_schemes", *SMALL, "--out", tmp_path / "runs", "--seeds", 1, "--target", 0.05)
+    done = script(SCRIPTS / "compare_schemes.py", *SMALL, "--out", tmp_path / "runs", "--seeds", 1, "--target", 0.05)
     assert done.returncode == 0, done.stderr
     for words in ("accuracy % at equal cost", "cost to reach an accuracy of 5%", "Not tuned"):
         assert words in done.stdout
@@ -55,28 +48,13 @@ def test_schemes_are_compared_at_equal_cost_and_equal_accuracy(tmp_path: Path) -
     ]
 
 
-@pytest.mark.parametrize("name", ["sweep_snr_ratio", "compare_schemes"])
-def test_bad_input_is_one_line(name: str, tmp_path: Path) -> None:
-    done = script(name, "run.round=2", "--out", tmp_path / "out")
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].count("run.round: unknown key; did you mean rounds") == 1
-    assert "Traceback" not in done.stderr
-
-
 def test_the_sweep_of_the_docs_runs(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "experiments.md").read_text()
     block, _of_a_cluster = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     code = block.replace("runs/from-python", str(tmp_path / "sweep")).replace("[20]", "[2]")
     assert code != block
     (tmp_path / "sweep.py").write_text(code)
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "sweep.py")],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    done = script(tmp_path / "sweep.py")
     assert done.returncode == 0, done.stderr
     assert "ratio = 0.3" in done.stdout
     assert len(read_results(tmp_path / "sweep").runs) == 4

@@ -19,7 +19,7 @@ from airfl.exports import FORMATS
 from airfl.results.find import find_runs
 from airfl.trace import open_trace
 from tests.conftest import DEMO, ROOT, SMALL
-from tests.end_to_end.test_command_line import airfl, refused
+from tests.processes import airfl, refused
 
 SCRIPT = ROOT / "experiments" / "export_traces.py"
 PAGE = (ROOT / "docs" / "exports.md").read_text()
@@ -139,7 +139,3 @@ def test_the_page_lists_every_format() -> None:
     for name, files in rows.items():
         written = importlib.import_module(FORMATS[name]).FORMAT.files
         assert all(f"`{file}`" in files for file in written), name
-
-
-def test_the_script_is_short() -> None:
-    assert len(SCRIPT.read_text().splitlines()) < 80

@@ -14,7 +14,7 @@ from airfl.calculator import curves, privacy_of
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
 from airfl.simulation import run
 from tests.conftest import DEMO, SMALL, small_settings
-from tests.end_to_end.test_command_line import airfl, refused
+from tests.processes import airfl, refused
 
 PAPERS = DEMO.parent / "papers"
 ISSUE = ("--noise-multiplier", 1, "--sampling-rate", 0.032, "--rounds", 2000, "--delta", 1e-3)
@@ -97,32 +97,6 @@ def test_bare_numbers_for_people() -> None:
     assert done.returncode == 0
     for text in ("57.64", "45.11", "7.102", "1.769", "replace-one", "a sample of fixed size"):
         assert text in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ((), "exactly one of --noise-multiplier and --epsilon"),
-        ((*ISSUE, "--epsilon", 1), "exactly one of --noise-multiplier and --epsilon"),
-        (("--noise-multiplier", -1, "--delta", 1e-3), "--noise-multiplier: -1 is none"),
-        (("--noise-multiplier", 1), "--delta: a number between 0 and 1 is wanted"),
-        (("--noise-multiplier", 1, "--delta", 2), "--delta: a number between 0 and 1 is wanted"),
-        (("--noise-multiplier", 1, "--delta", 1e-3, "--sampling-rate", 1.5), "--sampling-rate: 1.5 is none"),
-        (("--noise-multiplier", 1, "--delta", 1e-3, "--rounds", 0), "--rounds: 0 are none"),
-        ((*ISSUE, "--sampling", "none"), "--sampling none"),
-        ((*ISSUE, "--accountant", "pdl"), "did you mean pld?"),
-        ((*ISSUE, "--sampling", "without_replacement", "--accountant", "pld"), "take rdp or dominating-pair"),
-        ((*ISSUE, "--adjacency", "replace_one"), "no bound for a Poisson sample under replace-one"),
-        (("--epsilon", 1e-12, "--delta", 1e-12, "--rounds", 10**6), "out of reach"),
-        ((*ISSUE, "--plot", "somewhere"), "need a CONFIG"),
-        ((DEMO, "--rounds", 5), "give run.rounds=... instead"),
-        ((DEMO, "--accountant", "rdp"), "give privacy.accountant=... instead"),
-        ((DEMO, "privacy.accountant=pld"), "privacy.accountant: accountant 'pld' has no bound for a sample of fixed"),
-        (("nothing.toml",), "no such settings file"),
-    ],
-)
-def test_what_cannot_be_used_is_refused_in_a_line(arguments: tuple[object, ...], sentence: str) -> None:
-    assert sentence in refused(airfl("privacy", *arguments))
 
 
 # Whole runs

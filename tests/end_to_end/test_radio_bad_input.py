@@ -14,7 +14,7 @@ from airfl.budget import link_budget
 from airfl.errors import UserError
 from airfl.schemes import check_recipe
 from tests.conftest import DEMO, ROOT, SMALL, small_settings
-from tests.end_to_end.test_command_line import airfl, refused
+from tests.processes import airfl, refused
 
 PHYSICAL, DISC = "channel.units=physical", ("channel.units=physical", "topology.kind=disc")
 RAYLEIGH, TAPPED, TDL = "channel.fading=rayleigh", "channel.fading=tapped-line", "channel.fading=tdl-a"

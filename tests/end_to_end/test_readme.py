@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from airfl.simulation import run
 from tests.conftest import DEMO, ROOT, SMALL
 from tests.documentation.blocks import Block
 from tests.documentation.session import Session
+from tests.processes import script
 
 
 def test_the_ten_lines_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,8 +57,9 @@ def test_the_table_of_the_demo_is_the_one_that_make_figure_writes() -> None:
 def test_the_table_of_budgets_is_what_its_command_prints() -> None:
     table = (ROOT / "README.md").read_text().split("## The paper's scale")[1].split("## Data")[0]
     rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in table.splitlines() if " ± " in line]
-    command = [sys.executable, "experiments/pfels_tables.py"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.splitlines()[1:]
+    done = script(ROOT / "experiments" / "pfels_tables.py")
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout.splitlines()[1:]
     assert len(rows) == len(printed) == 6
     for (scheme, energy, paper, entries, told, epsilon), line in zip(rows, printed, strict=True):
         _, name, mean, _, deviation, printed_paper, printed_entries, printed_told, _, printed_epsilon = line.split()

@@ -66,6 +66,15 @@ def test_a_shorter_draw_is_a_prefix_of_a_longer_one(count: int) -> None:
     np.testing.assert_array_equal(streams.device_uniforms(Purpose.BATCH, 1, [3, 8], count), long[:, :count])
 
 
+@pytest.mark.parametrize("count", [1, 4, 5, 16])
+def test_many_devices_draw_what_each_of_them_draws(count: int) -> None:
+    """Drawn together, from the same streams bit for bit: seeds and devices use all 64 bits of a word."""
+    streams, devices = Streams(2**64 - 1), [*range(100), 2**32, 2**62]
+    together = streams.device_uniforms(Purpose.FADING, 7, devices, count)
+    for row, device in zip(together, devices, strict=True):
+        np.testing.assert_array_equal(row, streams.device_generator(Purpose.FADING, 7, device).random(count))
+
+
 def test_uniforms_are_in_the_unit_interval_and_of_the_asked_shape() -> None:
     uniforms = Streams(0).device_uniforms(Purpose.FADING, 0, range(1000), 10)
     assert uniforms.shape == (1000, 10)
