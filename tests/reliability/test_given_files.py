@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
@@ -32,22 +31,15 @@ from airfl.trace import open_trace
 from channels.fading import read_replay
 from tests.conftest import small_settings
 from tests.reliability.finished import rows
-
-SECONDS = 20
+from tests.reliability.hangs import within_seconds
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_waited_for() -> Iterator[None]:
     """What would hang fails."""
 
-    def late(number: int, frame: object) -> None:
-        raise TimeoutError("something is waited for")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(SECONDS)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with within_seconds():
+        yield
 
 
 def pipe(path: Path) -> None:

@@ -8,11 +8,9 @@ from __future__ import annotations
 import contextlib
 import re
 import resource
-import signal
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -31,6 +29,7 @@ from airfl.tasks import check_fit
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
 from tests.reliability import settings_cases as cases_of
+from tests.reliability.hangs import within_seconds
 from tests.reliability.scale import FULL, cases
 from tests.reliability.settings_cases import to_toml
 from tests.reliability.settings_values import SMALL, Tables
@@ -57,20 +56,14 @@ def fuzz(short: int, full: int) -> settings:
 def bounded() -> Iterator[None]:
     """Ends what hangs, and refuses memory beyond a bound to what is inside, that of C code too."""
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise AssertionError(f"still at it after {LONGEST_S} s")
-
     before = resource.getrlimit(resource.RLIMIT_AS)
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    handler = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(LONGEST_S)
     resource.setrlimit(resource.RLIMIT_AS, (taken + MOST_MEMORY, before[1]))
     try:
-        yield
+        with within_seconds(LONGEST_S):
+            yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, handler)
 
 
 def accepted(call: Callable[[], object], *places: str) -> bool:
