@@ -10,14 +10,14 @@ import pytest
 if TYPE_CHECKING:
     from tests.processes import Parent
 
-MEASURED = pytest.StashKey[list[str]]()
+MEASURED = "measured"
+_lines: list[str] = []
 
 
 @pytest.fixture
 def measured(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """measured("20 kills: ..."): a line of the report."""
-    lines = request.config.stash.setdefault(MEASURED, [])
-    return lines.append
+    """measured("20 kills: ..."): a line of the report, which crosses from a worker to the process that prints."""
+    return lambda line: request.node.user_properties.append((MEASURED, line))
 
 
 @pytest.fixture(scope="session")
@@ -29,10 +29,15 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parent]:
         yield started
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Collects the lines."""
+    if report.when == "teardown":
+        _lines.extend(str(value) for name, value in report.user_properties if name == MEASURED)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The report."""
-    lines = config.stash.get(MEASURED, [])
-    if lines:
+    if _lines:
         terminalreporter.section("reliability, measured")
-        for line in lines:
+        for line in _lines:
             terminalreporter.line(line)

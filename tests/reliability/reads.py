@@ -1,13 +1,14 @@
 """Reads files one after another, as a program of its own: a line of JSON a file, so that what ends the process, takes
-long or takes memory is seen.
+long or takes memory is seen. What it starts to read a file with is forked from it.
 
-    python -m tests.reliability.reads trace|replay OUT FILE...
+    python tests/reliability/reads.py trace|replay OUT FILE...
 """
 
 import io
 import json
 import os
 import resource
+import signal
 import sys
 import warnings
 from collections.abc import Callable
@@ -16,7 +17,10 @@ from pathlib import Path
 from rich.console import Console
 
 from airfl.errors import UserError
+from tests.reliability.forked import forked_readers
 
+HANGS_S = 600
+"""By the clock: more than any file takes on the busiest machine."""
 FORMATS = ("csv", "npz", "mat", "sigmf", "channel")
 
 
@@ -119,6 +123,7 @@ def main(kind: str, out: Path, files: list[Path]) -> None:
     warnings.filterwarnings("ignore", "Starting field name")  # scipy, of what a .mat file has no name for
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for file in files:
+        signal.alarm(HANGS_S)
         begin = processor_s()
         try:
             fault = READERS[kind](file, out / file.name)
@@ -138,4 +143,5 @@ def main(kind: str, out: Path, files: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), [Path(name) for name in sys.argv[3:] if name != "-v"])
+    with forked_readers():
+        main(sys.argv[1], Path(sys.argv[2]), [Path(name) for name in sys.argv[3:] if name != "-v"])
