@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from airfl import input as given
 from airfl.checkpoint.about import checksum
@@ -40,6 +41,9 @@ def _nothing_is_waited_for() -> Iterator[None]:
 
     with within_seconds():
         yield
+
+
+AIRFL = get_command(app)
 
 
 def pipe(path: Path) -> None:
@@ -97,8 +101,8 @@ def test_settings(kind: str, tmp_path: Path) -> None:
     out = ["--out", str(tmp_path / "out")]
     for words in (["run"], ["compare"], ["tune", "local.learning_rate=0.1,0.2"]):
         command, *overrides = words
-        assert line in refusal(lambda: app([command, str(file), *overrides, *out], standalone_mode=False))  # noqa: B023
-    assert line in refusal(lambda: app(["privacy", str(file)], standalone_mode=False))
+        assert line in refusal(lambda: AIRFL([command, str(file), *overrides, *out], standalone_mode=False))  # noqa: B023
+    assert line in refusal(lambda: AIRFL(["privacy", str(file)], standalone_mode=False))
     assert not (tmp_path / "out").exists()
 
 
