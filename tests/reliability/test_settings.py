@@ -107,7 +107,7 @@ def tell(measured: Measured, what: str, taken: list[bool]) -> None:
 def test_valid_combinations_are_accepted_or_refused_in_one_line(measured: Measured) -> None:
     taken: list[bool] = []
 
-    @fuzz(100, 3000)
+    @fuzz(40, 3000)
     @given(cases_of.valid_tables(), st.integers(0, 49))
     def check(tables: Tables, one_in: int) -> None:
         taken.append(accepted(lambda: before_a_run(tables)))
@@ -122,7 +122,7 @@ def test_valid_combinations_are_accepted_or_refused_in_one_line(measured: Measur
 def test_values_at_and_beyond_limits_are_accepted_or_refused_in_one_line(measured: Measured) -> None:
     taken: list[bool] = []
 
-    @fuzz(200, 3500)
+    @fuzz(100, 3500)
     @given(cases_of.extreme_tables())
     def check(tables: Tables) -> None:
         with warnings.catch_warnings():
@@ -138,7 +138,7 @@ def test_values_at_and_beyond_limits_are_accepted_or_refused_in_one_line(measure
 def test_garbage_is_refused_in_one_line(measured: Measured) -> None:
     taken: list[bool] = []
 
-    @fuzz(150, 1500)
+    @fuzz(100, 1500)
     @given(cases_of.garbage_tables())
     def check(tables: Tables) -> None:
         taken.append(accepted(lambda: before_a_run(tables, look=False), "settings"))
@@ -151,7 +151,7 @@ def test_garbage_is_refused_in_one_line(measured: Measured) -> None:
 def test_broken_files_are_refused_in_one_line(tmp_path: Path, measured: Measured) -> None:
     file, taken = tmp_path / "broken.toml", []
 
-    @fuzz(100, 800)
+    @fuzz(60, 800)
     @given(cases_of.broken_toml())
     def check(text: bytes) -> None:
         file.write_bytes(text)
@@ -165,7 +165,7 @@ def test_broken_files_are_refused_in_one_line(tmp_path: Path, measured: Measured
 def test_rows_of_a_comparison_are_refused_in_one_line(tmp_path: Path, measured: Measured) -> None:
     file, taken = tmp_path / "rows.toml", []
 
-    @fuzz(60, 500)
+    @fuzz(40, 500)
     @given(cases_of.row_tables())
     def check(tables: Tables) -> None:
         file.write_bytes(to_toml(tables))
@@ -185,7 +185,7 @@ def test_overrides_and_sweeps_are_refused_in_one_line(tmp_path: Path, measured: 
         few = {key: values[:MOST_POINTS] for key, values in values_only(axes).items()}
         build_points(file, fixed, Plan(few))
 
-    @fuzz(100, 700)
+    @fuzz(60, 700)
     @given(st.lists(cases_of.override_texts(), min_size=1, max_size=2))
     def check(texts: list[str]) -> None:
         taken.append(accepted(lambda: load_settings(file, texts), "override"))
@@ -199,7 +199,7 @@ def test_overrides_and_sweeps_are_refused_in_one_line(tmp_path: Path, measured: 
 def test_what_is_accepted_runs(rows: RawData, measured: Measured) -> None:
     taken: list[bool] = []
 
-    @fuzz(60, 1500)
+    @fuzz(25, 1500)
     @given(cases_of.valid_tables())
     def check(tables: Tables) -> None:
         if accepted(lambda: before_a_run(tables, look=False)):
