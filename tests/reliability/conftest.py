@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +28,24 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parent]:
 
     with processes.parent(tmp_path_factory.mktemp("processes")) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sealed trace with signals; copy it to change it."""
+    from airfl.simulation import run
+    from tests.conftest import small_settings
+
+    settings = small_settings("run.rounds=3", "trace.signals=[1]", "scheme.ratio=0.01")
+    return run(settings, tmp_path_factory.mktemp("finished") / "a").path
+
+
+@pytest.fixture(scope="session")
+def unsealed(finished: Path) -> bytes:
+    """The same without its seal, as a killed run's is."""
+    from tests.reliability.forgery import unsealed
+
+    return unsealed(finished.read_bytes())
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

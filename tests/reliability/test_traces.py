@@ -36,25 +36,6 @@ SECONDS = 20.0
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sealed trace, with signals."""
-    settings = small_settings("run.rounds=3", "trace.signals=[1]", "scheme.ratio=0.01")
-    path = run(settings, tmp_path_factory.mktemp("run") / "a").path
-    seal(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def unsealed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The same without its seal, as a killed run's is."""
-    path = tmp_path_factory.mktemp("unsealed") / "trace.h5"
-    shutil.copy(finished, path)
-    h5py.File(path, "a").close()
-    assert read_seal(path) is None
-    return path.read_bytes()
-
-
-@pytest.fixture(scope="module")
 def right(finished: Path) -> xarray.Dataset:
     with open_trace(finished) as trace:
         return trace.load()
