@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from tests.processes import Parent
 
 MEASURED = "measured"
+_lines: list[str] = []
 
 
 @pytest.fixture
@@ -28,11 +30,33 @@ def parent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parent]:
         yield started
 
 
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sealed trace with signals; copy it to change it."""
+    from airfl.simulation import run
+    from tests.conftest import small_settings
+
+    settings = small_settings("run.rounds=3", "trace.signals=[1]", "scheme.ratio=0.01")
+    return run(settings, tmp_path_factory.mktemp("finished") / "a").path
+
+
+@pytest.fixture(scope="session")
+def unsealed(finished: Path) -> bytes:
+    """The same without its seal, as a killed run's is."""
+    from tests.reliability.forgery import unsealed
+
+    return unsealed(finished.read_bytes())
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Collects the lines."""
+    if report.when == "teardown":
+        _lines.extend(str(value) for name, value in report.user_properties if name == MEASURED)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The report."""
-    reports = terminalreporter.stats.get("passed", []) + terminalreporter.stats.get("failed", [])
-    lines = [line for report in reports for key, line in report.user_properties if key == MEASURED]
-    if lines:
+    if _lines:
         terminalreporter.section("reliability, measured")
-        for line in lines:
+        for line in _lines:
             terminalreporter.line(line)

@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
 import tracemalloc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 import numpy as np
 
 from airfl.errors import UserError
 from airfl.tasks.datasets.raw import RawData
 from tests.reliability.data_samples import Content, Sample
+from tests.reliability.hangs import within_seconds
 from tests.unit.datasets.support import put
 
 LONGEST_LINE = 300
-SECONDS = 20  # a case that takes so long hangs
-
-
-@contextmanager
-def within_seconds() -> Iterator[None]:
-    """A case that hangs fails, also one that waits for a file."""
-
-    def give_up(_number: int, _frame: FrameType | None) -> None:
-        raise AssertionError(f"not done after {SECONDS} s")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(SECONDS)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def lay(folder: Path, content: Content, suffix: str) -> dict[str, Path]:

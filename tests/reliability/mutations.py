@@ -10,33 +10,10 @@ Mutation = Callable[[np.random.Generator, bytes], bytes]
 
 HEADER = 256  # bytes in which a format is likely to keep its sizes
 NUMBERS = (0, 1, -1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, -0x80000000, 0x7FFFFFFFFFFFFFFF, -0x8000000000000000)
-DIGITS = (
-    b"0",
-    b"-1",
-    b"99999999999999999999",
-    b"1e999",
-    b"-1e999",
-    b"NaN",
-    b"Infinity",
-    b"4294967296",
-    b"0.5",
-    b"null",
-)
+DIGITS = tuple(b"0 -1 99999999999999999999 1e999 -1e999 NaN Infinity 4294967296 0.5 null".split())
 PIECES = (
-    b"\x00",
-    b"\xff\xfe",
-    b"\xc3\x28",
-    b"\xed\xa0\x80",
-    b"\n",
-    b"\r",
-    b"[" * 5000,
-    b"{",
-    b"}",
-    b'"',
-    b"\\u0000",
-    b":",
-    b",",
-    b" ",
+    *(b"\x00", b"\xff\xfe", b"\xc3\x28", b"\xed\xa0\x80", b"\n", b"\r", b"[" * 5000),
+    *(b"{", b"}", b'"', b"\\u0000", b":", b",", b" "),
 )
 
 

@@ -1,13 +1,14 @@
 """Reads files one after another, as a program of its own: a line of JSON a file, so that what ends the process, takes
-long or takes memory is seen.
+long or takes memory is seen. What it starts to read a file with is forked from it.
 
-    python -m tests.reliability.reads trace|replay OUT FILE...
+    python tests/reliability/reads.py trace|replay OUT FILE...
 """
 
 import io
 import json
 import os
 import resource
+import signal
 import sys
 import warnings
 from collections.abc import Callable
@@ -16,11 +17,16 @@ from pathlib import Path
 from rich.console import Console
 
 from airfl.errors import UserError
+from tests.reliability.forked import forked_readers
+from tests.reliability.scale import FULL
 
+HANGS_S = 600
+"""By the clock: more than any file takes on the busiest machine."""
 FORMATS = ("csv", "npz", "mat", "sigmf", "channel")
+"""A file is exported to one of them, the next file to the next; with AIRFL_SOAK to all."""
 
 
-def trace(file: Path, out: Path) -> str:
+def trace(file: Path, out: Path, place: int) -> str:
     """Everything that is read of traces: all values, tables, the report, figures, exports."""
     from airfl.config import to_json
     from airfl.exports import export
@@ -53,12 +59,12 @@ def trace(file: Path, out: Path) -> str:
             faults.append(told(lambda name=name: opened[name].values))
         faults.append(told(tabled))
         faults.append(told(lambda: curves_of("", [opened_rounds])))
-    for form in FORMATS:
+    for form in FORMATS if FULL else [FORMATS[place % len(FORMATS)]]:
         faults.append(told(lambda form=form: export(file, form, out / form)))
     return next((fault for fault in faults if fault), "")
 
 
-def replay(file: Path, out: Path) -> str:
+def replay(file: Path, _out: Path, _place: int) -> str:
     """Gains of 3 rounds and 4 devices: finite and of that shape, or refused."""
     import numpy as np
 
@@ -110,7 +116,7 @@ def one_line(text: str) -> str:
     return text
 
 
-READERS: dict[str, Callable[[Path, Path], str]] = {"trace": trace, "replay": replay}
+READERS: dict[str, Callable[[Path, Path, int], str]] = {"trace": trace, "replay": replay}
 
 
 def main(kind: str, out: Path, files: list[Path]) -> None:
@@ -118,10 +124,11 @@ def main(kind: str, out: Path, files: list[Path]) -> None:
     warnings.simplefilter("error")
     warnings.filterwarnings("ignore", "Starting field name")  # scipy, of what a .mat file has no name for
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for file in files:
+    for place, file in enumerate(files):
+        signal.alarm(HANGS_S)
         begin = processor_s()
         try:
-            fault = READERS[kind](file, out / file.name)
+            fault = READERS[kind](file, out / file.name, place)
             ended = "refused" if fault else "read"
         except UserError as error:
             fault, ended = one_line(str(error)), "refused"
@@ -138,4 +145,5 @@ def main(kind: str, out: Path, files: list[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), [Path(name) for name in sys.argv[3:] if name != "-v"])
+    with forked_readers():
+        main(sys.argv[1], Path(sys.argv[2]), [Path(name) for name in sys.argv[3:] if name != "-v"])

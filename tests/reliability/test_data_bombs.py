@@ -99,7 +99,7 @@ BOMBS: dict[str, tuple[str, str, Callable[[], bytes]]] = {
     ),
     "CIFAR-10 records": ("CIFAR-10 binary.xz", "data_batch_1.bin.xz", lambda: endless(_xz, b"", b"\0")),
     "CIFAR-10 pickle": ("CIFAR-10 pickle.gz", "data_batch_1.gz", lambda: endless(_gz, b"\x80\x02", b"0")),
-    "JSON of blanks": ("FEMNIST JSON.gz", "train/all_data_0_train.json.gz", lambda: endless(_gz, b"", b" ")),
+    "JSON of blanks": ("FEMNIST JSON.gz", "train/all_data_0_train.json.gz", lambda: endless(_gz, b"", b" ", GIB)),
     "JSON of lists": ("FEMNIST JSON.xz", "train/all_data_0_train.json.xz", lambda: endless(_xz, b"[", b"[],", GIB)),
     "JSON of tables": (
         "Shakespeare JSON.gz",
@@ -160,7 +160,7 @@ with pytest.MonkeyPatch.context() as patch:
 def read_apart(places: list[tuple[str, Path]]) -> Iterator[tuple[str, int]]:
     """Of each folder what is said of it, and by how many bytes the peak rose."""
     given = json.dumps([[name, str(folder)] for name, folder in places])
-    done = subprocess.run([sys.executable, "-c", READ, given], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", READ, given], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-300:] + done.stderr[-1000:]
     for line in done.stdout.splitlines():
         *_, said, risen = json.loads(line)
@@ -209,7 +209,7 @@ DENSE = ("[]", '{"":0}', '"ab"', "1e9", "-9", '"\u0101"', "[0]", '{"a":[]}')
 @pytest.mark.parametrize("dense", DENSE)
 def test_json_takes_forty_times_its_text_at_most(tmp_path: Path, dense: str) -> None:
     """Values that are the largest for their text."""
-    text = "[" + ",".join([dense] * (2 * MIB // (len(dense) + 1))) + "]"
+    text = "[" + ",".join([dense] * (MIB // (len(dense) + 1))) + "]"
     path = put(tmp_path / "a.json", text.encode())
     assert peak_of(lambda: read_or_refused(lambda: list(read_users(path)), path)) <= 40 * len(text)
 

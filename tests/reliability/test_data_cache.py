@@ -15,8 +15,9 @@ import pytest
 from airfl.cache import TAG_NAME
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.cache import MARKER_NAME
-from tests.reliability.data_outcomes import NO_FILES, lay, within_seconds
+from tests.reliability.data_outcomes import NO_FILES, lay
 from tests.reliability.data_samples import form
+from tests.reliability.hangs import within_seconds
 from tests.reliability.mutations import mutations
 from tests.reliability.scale import cases
 from tests.unit.datasets.support import same

@@ -19,48 +19,39 @@ from airfl.errors import UserError
 from airfl.exports import export
 from airfl.results import read_results
 from airfl.results.digest import DIGEST_NAME, _checksum, digest_of, keep
-from airfl.simulation import run
 from airfl.trace import isolated, open_trace
 from airfl.trace.file import NO_VARIABLE
 from airfl.trace.integrity import open_own, seal
 from channels.isolated.server import DEADLY, ENDLESS, Server
-from tests.conftest import small_settings
 from tests.reliability.forgery import (
     ODD,
     forge,
     replaced_attributes,
     replaced_settings,
     replaced_values,
-    unsealed,
     write_sealed,
 )
+from tests.reliability.forked import forked_readers
 from tests.reliability.mutations import mutations
 from tests.reliability.scale import FULL, cases
 from tests.reliability.test_traces import check_each, read_each
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trace with signals."""
-    settings = small_settings("run.rounds=3", "trace.signals=[1]", "scheme.ratio=0.01")
-    return run(settings, tmp_path_factory.mktemp("run") / "a").path
-
-
 @pytest.fixture
-def from_outside(finished: Path, tmp_path: Path) -> Path:
+def from_outside(unsealed: bytes, tmp_path: Path) -> Path:
     """Three runs, none of which this process would read itself."""
     for name in ("seed-0", "seed-1", "seed-2"):
         (tmp_path / name).mkdir()
-        forge(tmp_path / name / "trace.h5", unsealed(finished.read_bytes()), {"where": "/", "name": "x", "value": name})
+        forge(tmp_path / name / "trace.h5", unsealed, {"where": "/", "name": "x", "value": name})
     return tmp_path
 
 
 def test_mutated_traces_with_a_seal_never_end_in_a_traceback(
-    finished: Path, tmp_path: Path, measured: Callable[[str], None]
+    unsealed: bytes, tmp_path: Path, measured: Callable[[str], None]
 ) -> None:
-    data, files = unsealed(finished.read_bytes()), [tmp_path / "whole.h5"]
-    write_sealed(files[0], data)
-    for name, content in itertools.islice(mutations(np.random.default_rng(17), data), cases(6, 300)):
+    files = [tmp_path / "whole.h5"]
+    write_sealed(files[0], unsealed)
+    for name, content in itertools.islice(mutations(np.random.default_rng(17), unsealed), cases(6, 300)):
         files.append(tmp_path / f"{name.replace(' ', '-')}.h5")
         write_sealed(files[-1], content)
     told = read_each("trace", tmp_path, files)
@@ -68,16 +59,16 @@ def test_mutated_traces_with_a_seal_never_end_in_a_traceback(
     measured(f"{len(told)} mutated traces, sealed again: {check_each(told, 1)}")
 
 
-def test_every_value_of_a_trace_is_replaced(finished: Path, tmp_path: Path, measured: Callable[[str], None]) -> None:
-    data, files = unsealed(finished.read_bytes()), []
+def test_every_value_of_a_trace_is_replaced(unsealed: bytes, tmp_path: Path, measured: Callable[[str], None]) -> None:
+    files: list[Path] = []
     plain = tmp_path / "plain.h5"
-    plain.write_bytes(data)
+    plain.write_bytes(unsealed)
     for kind in (replaced_attributes, replaced_values, replaced_settings):
         every = list(kind(plain))
         for place in np.random.default_rng(18).choice(len(every), cases(3, 250), replace=False):
             what, how = every[place]
             files.append(tmp_path / f"{len(files)}-{''.join(filter(str.isalnum, what))[:60]}.h5")
-            forge(files[-1], data, how)
+            forge(files[-1], unsealed, how)
     told = read_each("trace", tmp_path, files)
     measured(f"{len(told)} traces of which one value was replaced, sealed again: {check_each(told, 1)}")
 
@@ -143,10 +134,10 @@ BOMBS: dict[str, tuple[Callable[[h5py.File], None], str]] = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_what_a_few_bytes_stand_for_is_looked_at_first(bomb: str, finished: Path, tmp_path: Path) -> None:
+def test_what_a_few_bytes_stand_for_is_looked_at_first(bomb: str, unsealed: bytes, tmp_path: Path) -> None:
     change, line = BOMBS[bomb]
     path = tmp_path / "trace.h5"
-    path.write_bytes(unsealed(finished.read_bytes()))
+    path.write_bytes(unsealed)
     with h5py.File(path, "a") as file:
         change(file)
     seal(path)
@@ -173,11 +164,11 @@ def without_packing(file: h5py.File) -> None:
     ("lacking", "to"), [(without_version, "channel"), (without_sent_symbols, "sigmf"), (without_packing, "sigmf")]
 )
 def test_an_export_that_finds_less_than_a_trace_has_says_so(
-    lacking: Callable[[h5py.File], None], to: str, finished: Path, tmp_path: Path
+    lacking: Callable[[h5py.File], None], to: str, unsealed: bytes, tmp_path: Path
 ) -> None:
     """Tables need little of a trace, and so does opening one; a format may need more."""
     path = tmp_path / "trace.h5"
-    path.write_bytes(unsealed(finished.read_bytes()))
+    path.write_bytes(unsealed)
     with h5py.File(path, "a") as file:
         lacking(file)
     seal(path)
@@ -187,10 +178,10 @@ def test_an_export_that_finds_less_than_a_trace_has_says_so(
     assert not [file for file in (tmp_path / "out").glob("**/*") if file.is_file()]
 
 
-def test_signals_that_no_file_of_that_size_can_hold_are_not_asked_for(finished: Path, tmp_path: Path) -> None:
+def test_signals_that_no_file_of_that_size_can_hold_are_not_asked_for(unsealed: bytes, tmp_path: Path) -> None:
     """A gigabyte of rounds without signals, of a file of 300 kB."""
     path = tmp_path / "trace.h5"
-    path.write_bytes(unsealed(finished.read_bytes()))
+    path.write_bytes(unsealed)
     with h5py.File(path, "a") as file:
         packed("tx_symbols", (3, 8, 1 << 23), None)(file)
         packed("coordinates", (3, 1 << 23), None)(file)
@@ -210,7 +201,7 @@ def test_signals_that_no_file_of_that_size_can_hold_are_not_asked_for(finished: 
 
 
 def test_only_what_this_process_has_sealed_is_read_in_it(
-    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished: Path, unsealed: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever computes a seal for something else gets nowhere by that."""
     monkeypatch.setattr(isolated, "_server", None)  # whoever asks it fails
@@ -220,7 +211,7 @@ def test_only_what_this_process_has_sealed_is_read_in_it(
     shutil.copy(finished, copy)
     with open_trace(copy) as trace:
         assert trace.load().identical(right)
-    data = bytearray(unsealed(finished.read_bytes()))
+    data = bytearray(unsealed)
     data[-1] ^= 1
     write_sealed(forged, bytes(data))
     assert open_own(forged) is None
@@ -244,17 +235,28 @@ def deadly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     server = Server("tests.reliability.deadly_desk")
     monkeypatch.setattr(isolated, "_server", server)
     monkeypatch.setattr(isolated, "_met", {})
-    yield
-    server.close()
+    with forked_readers():
+        yield
+        server.close()
 
 
 @pytest.mark.parametrize(("name", "line"), [("deadly", DEADLY), ("endless", ENDLESS)])
 @pytest.mark.usefixtures("deadly")
-def test_one_bad_run_leaves_the_others(
-    name: str, line: str, from_outside: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_bad_run_leaves_the_others(name: str, line: str, from_outside: Path) -> None:
     bad = (from_outside / "seed-1").rename(from_outside / f"seed-{name}") / "trace.h5"
+    found = read_results(from_outside)
+    assert [run.folder.name for run in found.runs] == ["seed-0", "seed-2"]
     told = f"{bad}: not a readable trace, or cut off ({line})"
+    assert dict(found.unreadable) == {str(bad.parent): told}
+    with pytest.raises(UserError) as raised:
+        read_results(bad.parent)
+    assert str(raised.value) == told
+
+
+@pytest.mark.usefixtures("deadly")
+def test_one_bad_run_is_left_out_by_every_command(from_outside: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = (from_outside / "seed-1").rename(from_outside / "seed-deadly") / "trace.h5"
+    told = f"{bad}: not a readable trace, or cut off ({DEADLY})"
 
     def said(*words: str | Path) -> str:
         capsys.readouterr()
@@ -265,9 +267,6 @@ def test_one_bad_run_leaves_the_others(
         ]
         return printed.out
 
-    found = read_results(from_outside)
-    assert [run.folder.name for run in found.runs] == ["seed-0", "seed-2"]
-    assert dict(found.unreadable) == {str(bad.parent): told}
     plain = json.loads(said("results", from_outside, "--json"))
     assert plain["unreadable"] == {str(bad.parent): told}
     assert sum(len(group["seeds"]) for group in plain["groups"]) == 2
@@ -277,10 +276,7 @@ def test_one_bad_run_leaves_the_others(
     assert bad.parent.name in page
     said("plot", from_outside, "--out", from_outside / "plots")
     said("figures", from_outside, "--out", from_outside / "figures", "--only", "table")
-    with pytest.raises(UserError) as raised:
-        read_results(bad.parent)
-    assert str(raised.value) == told
-    with pytest.raises(UserError, match=line):
+    with pytest.raises(UserError, match=DEADLY):
         app(["export", str(from_outside), "--to", "csv", "--out", str(from_outside / "csv")], standalone_mode=False)
     assert not (from_outside / "csv").exists()
 
@@ -299,11 +295,11 @@ def test_a_forged_digest_is_not_taken(finished: Path, tmp_path: Path) -> None:
     kept = json.loads((tmp_path / DIGEST_NAME).read_text())
     kept.pop("sha256")
     changes = [
-        ("summary", name, other)
-        for name in kept["summary"]
-        for other in (ODD if FULL or name == "rounds" else ODD[8:10])
+        ("summary", name, other) for name in kept["summary"] for other in (ODD if FULL or name == "rounds" else ("x",))
     ]
-    changes += [("course", name, other) for name in kept["course"] for other in ([1.0], None)]
+    short, none = ([1.0], None)
+    changes += [("course", name, other) for name in kept["course"] for other in ([short, none] if FULL else [short])]
+    changes += [("course", "rounds", none)]
     changes += [("settings", name, other) for name in ("run", "task") for other in (None, 3, [])]
     for table, name, other in changes:
         forged = {**kept, table: {**kept[table], name: other}}

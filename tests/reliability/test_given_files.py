@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from airfl import input as given
 from airfl.checkpoint.about import checksum
@@ -32,22 +32,18 @@ from airfl.trace import open_trace
 from channels.fading import read_replay
 from tests.conftest import small_settings
 from tests.reliability.finished import rows
-
-SECONDS = 20
+from tests.reliability.hangs import within_seconds
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_waited_for() -> Iterator[None]:
     """What would hang fails."""
 
-    def late(number: int, frame: object) -> None:
-        raise TimeoutError("something is waited for")
+    with within_seconds():
+        yield
 
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(SECONDS)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+
+AIRFL = get_command(app)
 
 
 def pipe(path: Path) -> None:
@@ -105,8 +101,8 @@ def test_settings(kind: str, tmp_path: Path) -> None:
     out = ["--out", str(tmp_path / "out")]
     for words in (["run"], ["compare"], ["tune", "local.learning_rate=0.1,0.2"]):
         command, *overrides = words
-        assert line in refusal(lambda: app([command, str(file), *overrides, *out], standalone_mode=False))  # noqa: B023
-    assert line in refusal(lambda: app(["privacy", str(file)], standalone_mode=False))
+        assert line in refusal(lambda: AIRFL([command, str(file), *overrides, *out], standalone_mode=False))  # noqa: B023
+    assert line in refusal(lambda: AIRFL(["privacy", str(file)], standalone_mode=False))
     assert not (tmp_path / "out").exists()
 
 

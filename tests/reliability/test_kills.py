@@ -57,7 +57,7 @@ def test_a_kill_at_every_call_that_writes(parent: Parent, tmp_path: Path, measur
     tried = (
         [n for n in range(1, calls + 1) if n < 15 or n > last or not n % 3]
         if FULL
-        else [2, 7, calls - 90, calls - 40, calls - 11, calls - 3]
+        else [2, calls - 90, calls - 40, calls - 3]
     )
     killed = 0
     for place, nth in enumerate(tried):

@@ -13,21 +13,10 @@ import pytest
 from airfl.errors import UserError
 from airfl.exports import export
 from airfl.report.summary import summarise
-from airfl.simulation import run
 from airfl.trace import open_trace
 from airfl.trace.integrity import seal
-from tests.conftest import small_settings
 
 ROUNDS = 3
-
-
-@pytest.fixture(scope="module")
-def unsealed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A trace with signals, without its seal."""
-    settings = small_settings("run.rounds=3", "trace.signals=[1]", "scheme.ratio=0.01")
-    path = run(settings, tmp_path_factory.mktemp("run") / "a").path
-    h5py.File(path, "a").close()
-    return path.read_bytes()
 
 
 Edit = Callable[[h5py.File], None]

@@ -20,10 +20,12 @@ from tests.reliability.finished import finish, rows, settings
 from tests.reliability.test_kills import SHORT
 
 
-@pytest.fixture(params=[errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])
+@pytest.fixture
 def no_flock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = getattr(request, "param", errno.ENOSYS)
+
     def refuse(file: object, how: int) -> None:
-        raise OSError(request.param, os.strerror(request.param))
+        raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
 
@@ -43,6 +45,7 @@ def refusal(path: Path) -> str:
     return str(told.value)
 
 
+@pytest.mark.parametrize("no_flock", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL], indirect=True)
 @pytest.mark.usefixtures("no_flock")
 def test_one_process_at_a_time_and_nothing_is_left(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint" / "lock"

@@ -16,6 +16,7 @@ from airfl.doctor.places import kept
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = "12345"
+FULL = pytest.mark.full
 HOMES = ("HOME", "XDG_CACHE_HOME", "AIRFL_CACHE", "MPLCONFIGDIR")
 
 Stranger = Callable[..., subprocess.CompletedProcess[str]]
@@ -97,7 +98,8 @@ def stranger(tmp_path: Path) -> Stranger:
     return run
 
 
-@pytest.mark.parametrize("home", [None, "/", "/nonexistent"])
+# That a home which cannot be written is like none is what test_a_home_that_can_be_written_is_left_alone holds.
+@pytest.mark.parametrize("home", [None, pytest.param("/", marks=FULL), pytest.param("/nonexistent", marks=FULL)])
 def test_a_stranger_asks_what_a_run_s_privacy_is_worth(home: str | None, stranger: Stranger, tmp_path: Path) -> None:
     done = stranger("privacy", "demo", "run.rounds=2", "--plot", "figures", home=home)
     assert done.returncode == 0, done.stderr

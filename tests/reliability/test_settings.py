@@ -8,11 +8,9 @@ from __future__ import annotations
 import contextlib
 import re
 import resource
-import signal
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -31,6 +29,7 @@ from airfl.tasks import check_fit
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
 from tests.reliability import settings_cases as cases_of
+from tests.reliability.hangs import within_seconds
 from tests.reliability.scale import FULL, cases
 from tests.reliability.settings_cases import to_toml
 from tests.reliability.settings_values import SMALL, Tables
@@ -57,20 +56,14 @@ def fuzz(short: int, full: int) -> settings:
 def bounded() -> Iterator[None]:
     """Ends what hangs, and refuses memory beyond a bound to what is inside, that of C code too."""
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise AssertionError(f"still at it after {LONGEST_S} s")
-
     before = resource.getrlimit(resource.RLIMIT_AS)
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    handler = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(LONGEST_S)
     resource.setrlimit(resource.RLIMIT_AS, (taken + MOST_MEMORY, before[1]))
     try:
-        yield
+        with within_seconds(LONGEST_S):
+            yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, before)
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, handler)
 
 
 def accepted(call: Callable[[], object], *places: str) -> bool:
@@ -114,7 +107,7 @@ def tell(measured: Measured, what: str, taken: list[bool]) -> None:
 def test_valid_combinations_are_accepted_or_refused_in_one_line(measured: Measured) -> None:
     taken: list[bool] = []
 
-    @fuzz(100, 3000)
+    @fuzz(40, 3000)
     @given(cases_of.valid_tables(), st.integers(0, 49))
     def check(tables: Tables, one_in: int) -> None:
         taken.append(accepted(lambda: before_a_run(tables)))
@@ -129,7 +122,7 @@ def test_valid_combinations_are_accepted_or_refused_in_one_line(measured: Measur
 def test_values_at_and_beyond_limits_are_accepted_or_refused_in_one_line(measured: Measured) -> None:
     taken: list[bool] = []
 
-    @fuzz(200, 3500)
+    @fuzz(100, 3500)
     @given(cases_of.extreme_tables())
     def check(tables: Tables) -> None:
         with warnings.catch_warnings():
@@ -145,7 +138,7 @@ def test_values_at_and_beyond_limits_are_accepted_or_refused_in_one_line(measure
 def test_garbage_is_refused_in_one_line(measured: Measured) -> None:
     taken: list[bool] = []
 
-    @fuzz(150, 1500)
+    @fuzz(100, 1500)
     @given(cases_of.garbage_tables())
     def check(tables: Tables) -> None:
         taken.append(accepted(lambda: before_a_run(tables, look=False), "settings"))
@@ -158,7 +151,7 @@ def test_garbage_is_refused_in_one_line(measured: Measured) -> None:
 def test_broken_files_are_refused_in_one_line(tmp_path: Path, measured: Measured) -> None:
     file, taken = tmp_path / "broken.toml", []
 
-    @fuzz(100, 800)
+    @fuzz(60, 800)
     @given(cases_of.broken_toml())
     def check(text: bytes) -> None:
         file.write_bytes(text)
@@ -172,7 +165,7 @@ def test_broken_files_are_refused_in_one_line(tmp_path: Path, measured: Measured
 def test_rows_of_a_comparison_are_refused_in_one_line(tmp_path: Path, measured: Measured) -> None:
     file, taken = tmp_path / "rows.toml", []
 
-    @fuzz(60, 500)
+    @fuzz(40, 500)
     @given(cases_of.row_tables())
     def check(tables: Tables) -> None:
         file.write_bytes(to_toml(tables))
@@ -192,7 +185,7 @@ def test_overrides_and_sweeps_are_refused_in_one_line(tmp_path: Path, measured: 
         few = {key: values[:MOST_POINTS] for key, values in values_only(axes).items()}
         build_points(file, fixed, Plan(few))
 
-    @fuzz(100, 700)
+    @fuzz(60, 700)
     @given(st.lists(cases_of.override_texts(), min_size=1, max_size=2))
     def check(texts: list[str]) -> None:
         taken.append(accepted(lambda: load_settings(file, texts), "override"))
@@ -206,7 +199,7 @@ def test_overrides_and_sweeps_are_refused_in_one_line(tmp_path: Path, measured: 
 def test_what_is_accepted_runs(rows: RawData, measured: Measured) -> None:
     taken: list[bool] = []
 
-    @fuzz(60, 1500)
+    @fuzz(25, 1500)
     @given(cases_of.valid_tables())
     def check(tables: Tables) -> None:
         if accepted(lambda: before_a_run(tables, look=False)):

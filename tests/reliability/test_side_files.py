@@ -32,21 +32,8 @@ from tests.reliability.scale import cases
 
 DEEP = b"[" * 200_000
 SHAPES: tuple[bytes, ...] = (
-    b"",
-    b"{",
-    b"[]",
-    b"{}",
-    b"null",
-    b"3",
-    b'"text"',
-    b"[[1]]",
-    b"[null]",
-    b'{"points": 3}',
-    b"\xff\xfe\x00",
-    b"\xef\xbb\xbf{}",
-    b"1" * 5000,
-    DEEP,
-    b'{"a":' * 100_000,
+    *(b"", b"{", b"[]", b"{}", b"null", b"3", b'"text"', b"[[1]]", b"[null]", b'{"points": 3}'),
+    *(b"\xff\xfe\x00", b"\xef\xbb\xbf{}", b"1" * 5000, DEEP, b'{"a":' * 100_000),
 )
 """Of any JSON file, whatever it should be."""
 

@@ -12,12 +12,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from typer.main import get_command
 
 import airfl.cli
 from airfl.cli.app import app
 from airfl.errors import UserError
 from airfl.output import check_can_be_file, check_can_be_folder
 
+AIRFL = get_command(app)  # built once: that takes longer than a refusal
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS: dict[str, list[str]] = {
     "run": ["run", "demo", "--out"],
@@ -62,7 +64,7 @@ def _nothing_is_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
 def refusal(command: str, target: str) -> str:
     words = COMMANDS[command]
     with pytest.raises(UserError) as told:
-        app([*words, f"{target}/report.html" if command == "report" else target], standalone_mode=False)
+        AIRFL([*words, f"{target}/report.html" if command == "report" else target], standalone_mode=False)
     assert "\n" not in str(told.value)
     return str(told.value)
 
@@ -110,7 +112,7 @@ def test_the_current_folder_has_gone(command: str, tmp_path: Path, monkeypatch: 
         words = [word if word != "runs" else str(tmp_path / "runs") for word in COMMANDS[command]]
         target = "new/report.html" if command == "report" else "new"
         with pytest.raises(UserError, match="the current folder has been removed; change to one that is there"):
-            app([*words, target], standalone_mode=False)
+            AIRFL([*words, target], standalone_mode=False)
     finally:
         os.chdir(tmp_path)
 
@@ -132,7 +134,7 @@ def test_a_label_that_is_too_long_for_a_folder(tmp_path: Path) -> None:
     label = "a" * 300
     rows.write_text(f'[local]\nsteps = 1\nclip_norm = 1.0\n[[compare]]\nlabel = "{label}"\n"scheme.name" = "pfels"\n')
     with pytest.raises(UserError, match="File name too long"):
-        app(["compare", "free", "--out", "new"], standalone_mode=False)
+        AIRFL(["compare", "free", "--out", "new"], standalone_mode=False)
 
 
 def test_what_the_system_refuses_later_is_one_line(

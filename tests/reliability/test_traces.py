@@ -6,8 +6,6 @@ import csv
 import itertools
 import json
 import shutil
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +24,8 @@ from airfl.simulation import run
 from airfl.trace import open_trace
 from airfl.trace.integrity import BLOCK_BYTES, check_whole, open_checked, read_seal, seal
 from tests.conftest import small_settings
+from tests.processes import script
+from tests.reliability import reads
 from tests.reliability.mutations import flipped, mutations, truncated
 from tests.reliability.scale import cases
 
@@ -33,27 +33,6 @@ MEGABYTES = 96
 """More memory than this is not taken for any damaged file of 300 kB; the floor is what libraries take."""
 SECONDS = 20.0
 """Of processor time, for any file."""
-HANGS_S = 60.0
-"""A file that leads HDF5 in circles costs the processor time that the child is given, on a busy machine."""
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sealed trace, with signals."""
-    settings = small_settings("run.rounds=3", "trace.signals=[1]", "scheme.ratio=0.01")
-    path = run(settings, tmp_path_factory.mktemp("run") / "a").path
-    seal(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def unsealed(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The same without its seal, as a killed run's is."""
-    path = tmp_path_factory.mktemp("unsealed") / "trace.h5"
-    shutil.copy(finished, path)
-    h5py.File(path, "a").close()
-    assert read_seal(path) is None
-    return path.read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -188,13 +167,7 @@ def test_other_readers_pass_over_the_seal(finished: Path, right: xarray.Dataset)
 
 def read_each(kind: str, folder: Path, files: list[Path]) -> list[dict[str, Any]]:
     """What became of each, read in a process of its own: it fails where that does not live to the end."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.reliability.reads", kind, str(folder / "out"), *map(str, files)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600 + HANGS_S * len(files),
-    )
+    done = script(Path(reads.__file__), kind, folder / "out", *files)
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(told) == len(files), f"{files[len(told)].name} ended the process: {done.returncode} {done.stderr[-500:]}"
     return told

@@ -17,8 +17,8 @@ from airfl.errors import MachineError, UserError
 from airfl.lock import locked
 from tests.processes import Parent
 from tests.reliability.finished import finish, is_complete, rows, settings
-from tests.reliability.scale import cases
-from tests.reliability.test_kills import LONG, SHORT, STEPS, begun
+from tests.reliability.scale import FULL, cases
+from tests.reliability.test_kills import SHORT, STEPS, begun
 
 Measured = Callable[[str], None]
 
@@ -26,27 +26,29 @@ Measured = Callable[[str], None]
 def test_the_second_is_refused(parent: Parent, tmp_path: Path) -> None:
     """A fresh run and one that goes on with what it takes for interrupted; of a fresh first and of a resumed one."""
     out = tmp_path / "out"
-    first = begun(parent, out, *LONG)
+    first = begun(parent, out, *STEPS)
     first.send(signal.SIGSTOP)  # it shall not be done before the others ask
-    fresh, resumed = parent.run(out, *LONG), parent.run(out, *LONG, "--resume")
+    fresh, resumed = parent.run(out, *STEPS), parent.run(out, *STEPS, "--resume")
     assert f"{out}: holds a run that is not finished" in fresh.refused(2)
     assert f"{out}: another process is writing its run; wait for it" in resumed.refused(2)
     first.send(signal.SIGKILL)
     first.wait()
-    again = parent.run(out, *LONG, "--resume")
+    again = parent.run(out, *STEPS, "--resume")
     again.until(lambda: "round 1/" in again.stderr)
     again.send(signal.SIGSTOP)
-    assert f"{out}: another process is writing its run" in parent.run(out, *LONG, "--resume").refused(2)
+    assert f"{out}: another process is writing its run" in parent.run(out, *STEPS, "--resume").refused(2)
     again.send(signal.SIGCONT)
     assert again.wait() == 0, again.stderr
     assert is_complete(out)
-    finish(out, *LONG)
+    finish(out, *STEPS)
 
 
 def test_started_at_the_same_instant(parent: Parent, tmp_path: Path, measured: Measured) -> None:
-    """Fresh, or in a folder that is there, or with a run to go on with; stopped first, so that they run at once."""
+    """Fresh, or with a run to go on with; in full also where --resume finds none."""
     tries = cases(1, 15)
-    for number, (how, before) in itertools.product(range(tries), (((), 0), (("--resume",), 0), (("--resume",), 1))):
+    begin, go_on, resume_nothing = ((), 0), (("--resume",), 1), (("--resume",), 0)
+    ways = (begin, go_on, resume_nothing) if FULL else (begin, go_on)
+    for number, (how, before) in itertools.product(range(tries), ways):
         out = tmp_path / f"{number}-{len(how)}-{before}"
         if before:
             begun(parent, out, *STEPS).send(signal.SIGKILL)
@@ -63,7 +65,7 @@ def test_started_at_the_same_instant(parent: Parent, tmp_path: Path, measured: M
             assert "complete already" in other.stderr  # it came when the first had ended
         finish(out, *STEPS)
         assert [file.name for file in out.iterdir()] == ["trace.h5"]
-    measured(f"two processes: {3 * tries} times started at the same instant: one ran, undisturbed")
+    measured(f"two processes: {len(ways) * tries} times started at the same instant: one ran, undisturbed")
 
 
 def test_a_lock_whose_file_was_removed_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
