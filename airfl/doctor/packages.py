@@ -44,6 +44,8 @@ EXTRAS: dict[str, dict[tuple[str, ...], tuple[str, str]]] = {
     "tensorflow": {("tensorflow", "tensorflow-cpu"): ("tensorflow", "airfl export --to tfrecord")},
     "test": {
         ("pytest",): ("pytest", "pytest tests/conformance, for what you add"),
+        ("pytest-xdist",): ("xdist", "the tests, in a process a core"),
+        ("pytest-random-order",): ("random_order", "the tests, in random order"),
         ("hypothesis",): ("hypothesis", "pytest tests/conformance, for what you add"),
         ("ruff",): ("ruff", "its style"),
         ("mypy",): ("mypy", "its types"),

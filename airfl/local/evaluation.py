@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from airfl.local.flat import FlatModel
 from airfl.local.sgd import normalise
@@ -72,11 +72,15 @@ def _score(
     # Added up where they are computed: a card is not waited for after every batch.
     right = torch.zeros((), dtype=torch.int64, device=parameters.device)
     loss = torch.zeros((), dtype=torch.float64, device=parameters.device)
-    for start in range(0, count, size):
-        some = slice(start, start + size) if rows is None else rows[start : start + size]
-        inputs = _as_convolutions_like_it(normalise(samples.inputs[some], task.mean, task.std))
-        targets = samples.targets[some]
-        logits = model.outputs(parts, inputs)
-        right += (logits.argmax(dim=1) == targets).sum()
-        loss += F.cross_entropy(logits, targets, reduction="sum")
+
+    def add_up(module: nn.Module) -> None:
+        for start in range(0, count, size):
+            some = slice(start, start + size) if rows is None else rows[start : start + size]
+            inputs = _as_convolutions_like_it(normalise(samples.inputs[some], task.mean, task.std))
+            targets = samples.targets[some]
+            logits = module(inputs)
+            right.add_((logits.argmax(dim=1) == targets).sum())
+            loss.add_(F.cross_entropy(logits, targets, reduction="sum"))
+
+    model.holding(parts, add_up)
     return int(right) / count, float(loss) / count + float(model.penalty(parts))

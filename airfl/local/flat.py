@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from airfl.errors import UserError
+
+Found = TypeVar("Found")
 
 
 class FlatModel:
@@ -35,6 +40,12 @@ class FlatModel:
         logits: Tensor = torch.func.functional_call(self.module, named, (inputs,))
         return logits
 
+    def holding(self, parameters: tuple[Tensor, ...], work: Callable[[nn.Module], Found]) -> Found:
+        """What `work` makes of the module under other parameters: quicker than `outputs` for many batches."""
+        named = {f"module.{name}": part for name, part in zip(self.names, parameters, strict=True)}
+        found: Found = torch.func.functional_call(_Working(self.module), named, (work,))
+        return found
+
     def losses(self, parameters: tuple[Tensor, ...], inputs: Tensor, targets: Tensor) -> Tensor:
         """Loss of each sample, [batch]: cross-entropy, and the model's own penalty of its parameters where it has one.
 
@@ -50,3 +61,15 @@ class FlatModel:
             return parameters[0].new_zeros(())
         found: Tensor = own(dict(zip(self.names, parameters, strict=True)))
         return found
+
+
+class _Working(nn.Module):
+    """What is done with a module, in the form that has its parameters replaced."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, work: Callable[[nn.Module], Found]) -> Found:
+        """What `work` gives."""
+        return work(self.module)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import importlib.metadata
 import math
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from importlib.metadata import version
 
 from airfl.cache import make_cache_folder
 from airfl.privacy.events import Adjacency, Event, releases
@@ -16,6 +17,8 @@ FILE_NAME = "privacy.sqlite"
 # Part of the address: raise it when what is computed of the same event changes.
 FORMAT = 3
 SECONDS_TO_WAIT = 2.0
+
+version = functools.cache(importlib.metadata.version)
 
 Figures = tuple[float, float]
 

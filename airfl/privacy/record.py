@@ -43,6 +43,6 @@ def variance_reduced_batches(
         return (FixedSizeSampled(batch, samples, in_batch), 1), (in_all, 1)
 
     def cost(found: Batches) -> float:
-        return bounds(repeated(Composed(found), participations), "replace_one", DELTA).upper
+        return bounds(repeated(Composed(found), participations), "replace_one", DELTA, lower=False).upper
 
     return min(map(batches, SPLITS), key=cost)

@@ -88,9 +88,6 @@ def test_what_would_do_does_and_hardly_less_would() -> None:
     found = what_would_do(POISSON, 1.5, 2000, 1, 1.0)
     assert found.noise_multiplier == pytest.approx(2.7376, abs=5e-4)
     assert found.power_db == pytest.approx(20 * math.log10(2.7376), abs=2e-3)
-    assert found.rounds is not None
-    assert found.devices is not None
-    assert found.selected is not None
     noise = Gaussian(1.0)
     for enough, statement, rounds in (
         (True, POISSON, found.rounds),
@@ -167,7 +164,6 @@ def test_beta_is_the_largest_that_ends_the_run_there() -> None:
     answer = privacy_of(small_settings("privacy.epsilon=2.0", "run.rounds=6"))
     assert budget.privacy_bound_binding_share == 1
     np.testing.assert_allclose(budget.alignment_coefficient, answer.alignment_coefficient, rtol=1e-3)
-    assert answer.would_do is not None
     assert answer.would_do.noise_multiplier == pytest.approx(budget.noise_multiplier_min, rel=1e-3)
 
 
@@ -208,7 +204,6 @@ def opened(settings: Settings, index: int = 0):  # type: ignore[no-untyped-def]
 def test_channel_and_devices_together_have_the_noise_that_was_asked_for() -> None:
     settings = calibrated(*ANALOG, "power.max_snr_db=[25,35]")
     cell, opening, report = opened(settings)
-    assert cell.recipe.noise_target is not None
     assert noise_multiplier(cell, report) == pytest.approx(cell.recipe.noise_target, rel=1e-6)
     channel, own = report.protection, cell.bound.noise_std * math.sqrt(report.noisy_devices)
     assert 0 < opening.own_noise < 1
@@ -293,7 +288,6 @@ def test_a_scheme_without_noise_of_its_own_says_what_would_do() -> None:
     settings = calibrated("scheme.name=wfl-p")
     epsilon = run(settings).summary().epsilon
     sentence = unmet(settings, epsilon)
-    assert sentence is not None
     assert sentence.startswith("wfl-p, seed 0: epsilon 2 was asked of the run, which ends at ")
     assert "dB lower" in sentence
     assert "devices" in sentence

@@ -50,7 +50,6 @@ def test_the_last_two_states_are_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     states = sorted(path.name for path in (tmp_path / "checkpoint").glob("state-*"))
     assert states == ["state-00000011", "state-00000012"]
     saved = read_saved(tmp_path)
-    assert saved is not None
     assert saved.rounds == 12
 
 

@@ -15,25 +15,26 @@ from airfl.exports import FORMATS
 from airfl.report.paper.figures import FIGURES
 from airfl.schemes.names import SCHEME_NAMES
 from tests.conftest import ROOT
+from tests.processes import script
 
 
-def tool(folder: Path) -> Path:
-    """An `airfl` to be run by a shell."""
-    file = folder / "airfl"
+@pytest.fixture(scope="module")
+def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An `airfl` to be run by a shell, or forked."""
+    file = tmp_path_factory.mktemp("bin") / "airfl"
     file.write_text(f"#!{sys.executable}\nfrom airfl.cli import main\nmain()\n")
     file.chmod(0o755)
     return file
 
 
-def answer(shell: str, folder: Path, line: str) -> list[str]:
+def answer(shell: str, tool: Path, line: str) -> list[str]:
     """What airfl answers a shell's script that asks about a line; to bash as if its words were whole."""
     asked = {
         "bash": {"COMP_WORDS": line.replace(" ", "\n"), "COMP_CWORD": str(line.count(" "))},
         "zsh": {"_TYPER_COMPLETE_ARGS": line},
         "fish": {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
     }[shell]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "_AIRFL_COMPLETE": f"complete_{shell}", **asked}
-    done = subprocess.run([tool(folder)], env=environment, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = script(tool, _AIRFL_COMPLETE=f"complete_{shell}", **asked)
     assert done.stderr == ""
     return done.stdout.splitlines()
 
@@ -140,19 +141,27 @@ def test_other_shells_words_are_left_alone() -> None:
         ("bash", "audit demo --others s", {"silent"}),
     ],
 )
-def test_shells_are_answered(shell: str, line: str, expected: set[str], tmp_path: Path) -> None:
-    told = answer(shell, tmp_path, f"airfl {line}")
+def test_shells_are_answered(shell: str, line: str, expected: set[str], tool: Path) -> None:
+    told = answer(shell, tool, f"airfl {line}")
     if shell == "zsh":
         told = [one.removeprefix("_arguments '*: :((").removesuffix("))'").split('"')[1] for one in told]
     assert {one.partition("\t")[0] for one in told} == expected
 
 
-def test_every_line_about_a_setting_can_be_shown(tmp_path: Path) -> None:
+def test_every_line_about_a_setting_can_be_shown(tool: Path) -> None:
     """Zsh and fish get them through rich, which takes brackets for styles."""
     for section in ("topology.", "power.", "privacy."):
-        for line in answer("fish", tmp_path, f"airfl run demo {section}"):
+        for line in answer("fish", tool, f"airfl run demo {section}"):
             key, _, about = line.partition("\t")
             assert about == " ".join(completion.keys()[key.rstrip("=")].split())
+
+
+@pytest.fixture(scope="module")
+def bash_script(tool: Path) -> str:
+    """What `airfl --show-completion bash` prints."""
+    done = script(tool, "--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="bash is not here")
@@ -160,28 +169,23 @@ def test_every_line_about_a_setting_can_be_shown(tmp_path: Path) -> None:
     ("line", "expected"),
     [
         (["run", "demo", "scheme.name", "=", "soteriafl-s"], {"soteriafl-sgd", "soteriafl-svrg", "soteriafl-saga"}),
-        (["run", "demo", "power.strict", "="], {"true", "false"}),
+        pytest.param(["run", "demo", "power.strict", "="], {"true", "false"}, marks=pytest.mark.full),
         (["run", "demo", "run.rou"], {"run.rounds=", "run.rounds=100"}),
-        (["run", "dem"], {"demo"}),
-        (["sweep", "demo", "scheme.name", "=", "pfels,wfl"], {"pfels,wfl-p", "pfels,wfl-pdp"}),
+        pytest.param(["run", "dem"], {"demo"}, marks=pytest.mark.full),
+        pytest.param(
+            ["sweep", "demo", "scheme.name", "=", "pfels,wfl"], {"pfels,wfl-p", "pfels,wfl-pdp"}, marks=pytest.mark.full
+        ),
     ],
 )
-def test_bash_itself(line: list[str], expected: set[str], tmp_path: Path) -> None:
-    """Typer's script in a real bash; its words are those that bash makes of the line with its usual COMP_WORDBREAKS."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    script = subprocess.run(
-        [tool(tmp_path), "--show-completion", "bash"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-    ).stdout
+def test_bash_itself(line: list[str], expected: set[str], bash_script: str, tool: Path) -> None:
+    """Typer's script in a real bash; its words are those that bash makes of the line with its usual COMP_WORDBREAKS.
+    What airfl makes of such words, and what it answers, the tests above go through."""
+    path = f"{tool.parent}{os.pathsep}{os.environ['PATH']}"
     press = 'COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); _airfl_completion airfl; printf "%s\\n" "${COMPREPLY[@]}"'
-    environment["PATH"] = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "--norc", "-c", f"{script}\n{press}", "bash", "airfl", *line],
-        env=environment, capture_output=True, text=True, check=True, cwd=tmp_path,
+        ["bash", "--norc", "-c", f"{bash_script}\n{press}", "bash", "airfl", *line],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": path},
+        capture_output=True, text=True, check=True, cwd=tool.parent,
     )  # fmt: skip
     assert set(done.stdout.split()) == expected
 

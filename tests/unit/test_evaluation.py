@@ -20,8 +20,11 @@ def test_figures_are_those_of_all_samples_at_once(model: str, batch: int, monkey
     monkeypatch.setattr("airfl.local.evaluation.TRAINING_SAMPLES", 300)
     assert TRAINING_SAMPLES == 10_000
     world = build_world(small_settings(f"task.model={model}", "task.validation_share=0.02"), torch.device("cpu"))
-    task, parameters = world.task, world.model.initial()
+    task, initial = world.task, world.model.initial()
+    parameters = initial + 0.1 * torch.randn(initial.shape, generator=torch.Generator().manual_seed(1))
     found = evaluate(world.model, parameters, task)
+    assert torch.equal(world.model.initial(), initial)
+    torch.nn.utils.vector_to_parameters(parameters, task.model.parameters())
 
     def expected(inputs: torch.Tensor, targets: torch.Tensor) -> tuple[float, float]:
         with torch.no_grad():

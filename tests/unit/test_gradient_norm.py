@@ -69,7 +69,10 @@ def test_no_more_than_a_batch_is_computed_at_a_time(monkeypatch: pytest.MonkeyPa
     assert sum(sizes) == len(world.task.partition.indices)
 
 
-@pytest.mark.parametrize("model", [("task.model=mlp",), LOGISTIC], ids=["mlp", "logistic"])
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(("task.model=mlp",), marks=pytest.mark.full, id="mlp"), pytest.param(LOGISTIC, id="logistic")],
+)
 def test_the_trace_has_it_where_a_round_is_evaluated_and_it_changes_nothing_else(
     model: tuple[str, ...], tmp_path: Path
 ) -> None:

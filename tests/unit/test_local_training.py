@@ -180,6 +180,7 @@ def test_a_device_without_samples_in_a_step_stays_as_it_is(tasks: dict[str, Task
         assert not torch.equal(part[1], old[1])
 
 
+@pytest.mark.full  # tests/conformance/test_engines.py compiles quicker ones
 @pytest.mark.skipif(not compiler_found(CPU), reason="no C++ compiler")
 def test_the_compiled_engine_gives_the_same_updates(tasks: dict[str, Task]) -> None:
     """Chunks of 3 of 5 devices, so that the last one is filled up."""

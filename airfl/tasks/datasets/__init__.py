@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -203,8 +205,21 @@ def load_dataset(name: str, folders: Sequence[Path] | None = None) -> RawData:
             f"`airfl data get {name}`, or name the folder that holds it with --data-dir or AIRFL_DATA"
         )
     if not entry.cached:
-        return entry.loader.load(place)
+        return copy.deepcopy(_decoded(name, place.resolve(), _state(place)))
 
     from airfl.tasks.datasets.cache import cached
 
     return cached(name, entry.loader.files(place), lambda: entry.loader.load(place))
+
+
+@functools.lru_cache(maxsize=2)
+def _decoded(name: str, folder: Path, state: frozenset[tuple[str, int, int]]) -> RawData:
+    """A sample that comes with airfl, decoded once a process for files in this state."""
+    del state
+    return DATASETS[name].loader.load(folder)
+
+
+def _state(folder: Path) -> frozenset[tuple[str, int, int]]:
+    """Changes with the size and time of any file in the folder."""
+    states = ((path.name, path.stat()) for path in folder.iterdir() if path.is_file())
+    return frozenset((name, state.st_size, state.st_mtime_ns) for name, state in states)

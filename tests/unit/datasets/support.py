@@ -50,6 +50,16 @@ def same(one: RawData, other: RawData) -> None:
             assert left == right, field.name
 
 
+def refusal(action: Callable[[], object], named: Path) -> str:
+    """The one line in which a file is refused."""
+    with pytest.raises(UserError) as caught:
+        action()
+    line = str(caught.value)
+    assert str(named) in line
+    assert "\n" not in line
+    return line
+
+
 def read_or_refused(action: Callable[[], Any], named: Path) -> Any:
     """What the action gives, None if it refuses the file, which it must do in one line."""
     try:

@@ -23,6 +23,7 @@ from airfl.tasks.datasets import (
 )
 from airfl.tasks.datasets import load_dataset as load_from
 from airfl.tasks.datasets.raw import RawData
+from tests.reliability.scale import cases
 from tests.unit.datasets.support import LIMITS, apart, put, same
 from tests.unit.datasets.test_compact_femnist import compact, put_compact, rewritten
 from tests.unit.datasets.test_mnist import QMNIST, TEST, TRAIN, WRITERS, digits, idx
@@ -265,6 +266,7 @@ def test_an_interrupted_writer_clears_up(kept: Path, source: Path, monkeypatch: 
     same(load_from("femnist", [source]), femnist.load(source / "femnist"))
 
 
+MEETINGS = cases(10, 100)
 AT_ONCE = """
 import hashlib, json, os, time
 from pathlib import Path
@@ -277,7 +279,7 @@ for number in range(rounds):
     os.environ["AIRFL_CACHE"] = str(meeting / f"cache-{number}")
     (meeting / f"{number}-{me}").touch()
     while not (meeting / f"{number}-{1 - me}").exists():
-        pass
+        time.sleep(0.001)
     raw = load_dataset("femnist", [data])
     for field, values in vars(expected).items():
         assert np.array_equal(getattr(raw, field), values), field
@@ -291,7 +293,15 @@ def test_two_processes_at_once_get_the_same_data(source: Path, tmp_path: Path) -
     (tmp_path / "meeting").mkdir()
     both = [
         subprocess.Popen(
-            [sys.executable, "-c", LIMITS.format("") + AT_ONCE, str(source), str(tmp_path / "meeting"), str(me), "30"],
+            [
+                sys.executable,
+                "-c",
+                LIMITS.format("") + AT_ONCE,
+                str(source),
+                str(tmp_path / "meeting"),
+                str(me),
+                str(MEETINGS),
+            ],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -302,7 +312,7 @@ def test_two_processes_at_once_get_the_same_data(source: Path, tmp_path: Path) -
     for process in both:
         said, complained = process.communicate()
         assert said == "right\n", complained
-    for number in range(30):
+    for number in range(MEETINGS):
         [folder] = (tmp_path / "meeting" / f"cache-{number}" / "femnist").iterdir()
         assert cache._read(folder) is not None
 

@@ -14,8 +14,7 @@ import pytest
 from airfl.tasks.datasets import (
     cifar10,
 )
-from tests.unit.datasets.support import RNG, SUFFIXES, put, same
-from tests.unit.datasets.test_sample import refusal
+from tests.unit.datasets.support import RNG, SUFFIXES, put, refusal, same
 
 RECORDS = 20
 BATCHES = [

@@ -15,9 +15,8 @@ from airfl.tasks.datasets import (
     femnist,
 )
 from airfl.tasks.datasets.formats.npz import read_npz
-from tests.unit.datasets.support import REFUSED_APART, apart, peak_of, put, read_or_refused, same
+from tests.unit.datasets.support import REFUSED_APART, apart, peak_of, put, read_or_refused, refusal, same
 from tests.unit.datasets.test_leaf import characters
-from tests.unit.datasets.test_sample import refusal
 
 
 def compact(seed: int = 0) -> dict[str, np.ndarray]:

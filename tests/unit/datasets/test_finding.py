@@ -17,10 +17,9 @@ from airfl.tasks.datasets import (
     mnist,
 )
 from airfl.tasks.datasets import load_dataset as load_from
-from tests.unit.datasets.support import put, same
+from tests.unit.datasets.support import put, refusal, same
 from tests.unit.datasets.test_cifar10 import BATCHES, python2_batch
 from tests.unit.datasets.test_compact_femnist import compact, put_compact
-from tests.unit.datasets.test_sample import refusal
 
 FORMS = [
     (name, folder, ending)

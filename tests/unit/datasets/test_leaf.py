@@ -13,8 +13,7 @@ from airfl.tasks.datasets import (
     femnist,
     find_dataset,
 )
-from tests.unit.datasets.support import PACKED, SUFFIXES, put, read_or_refused
-from tests.unit.datasets.test_sample import refusal
+from tests.unit.datasets.support import PACKED, SUFFIXES, put, read_or_refused, refusal
 
 Users = dict[str, tuple[list[Any], list[Any]]]
 
@@ -74,8 +73,6 @@ def test_a_tenth_of_each_writer_is_held_out_where_nothing_is_split(tmp_path: Pat
     users = {user: table(count, seed) for seed, (user, count) in enumerate(COUNTS.items())}
     put(tmp_path / "all_data" / f"all_data_0.json{suffix}", leaf(users))
     raw = femnist.load(tmp_path)
-    assert raw.train_writers is not None
-    assert raw.test_writers is not None
     trained, tested = (np.bincount(writers, minlength=9) for writers in (raw.train_writers, raw.test_writers))
     np.testing.assert_array_equal(trained, [1, 1, 8, 9, 9, 90, 94, 27, 18])
     np.testing.assert_array_equal(tested, [0, 1, 1, 1, 2, 10, 11, 3, 2])
@@ -99,7 +96,6 @@ def test_what_is_held_out_of_a_writer_depends_on_nobody_else(tmp_path: Path) -> 
             tables = {user: ([[0.0] * 784] * 40, list(range(40))) for user in users}
             put(tmp_path / place / "all_data" / f"{number}.json", leaf(tables))
         raw = femnist.load(tmp_path / place)
-        assert raw.test_writers is not None
         names = [user for users in files for user in users]
         return {user: raw.test_targets[raw.test_writers == number].tolist() for number, user in enumerate(names)}
 

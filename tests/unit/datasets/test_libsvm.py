@@ -12,8 +12,7 @@ from airfl.tasks.datasets import a9a, find_dataset, load_dataset
 from airfl.tasks.datasets.a9a_sample import load as load_sample
 from airfl.tasks.datasets.formats.libsvm import read_libsvm
 from tests.conftest import ROOT
-from tests.unit.datasets.support import PACKED, SUFFIXES, put, read_or_refused
-from tests.unit.datasets.test_sample import refusal
+from tests.unit.datasets.support import PACKED, SUFFIXES, put, read_or_refused, refusal
 
 SAMPLE = ROOT / "data" / "a9a-sample"
 ROWS = {"a9a": 30, "a9a.t": 12}

@@ -16,13 +16,12 @@ from airfl.tasks.datasets import (
 )
 from airfl.tasks.datasets.formats import files
 from airfl.tasks.datasets.formats.idx import read_idx
-from tests.unit.datasets.support import PACKED, RNG, SUFFIXES, put, read_or_refused
-from tests.unit.datasets.test_sample import refusal
+from tests.unit.datasets.support import PACKED, RNG, SUFFIXES, peak_of, put, read_or_refused, refusal
 
 
 def idx(array: np.ndarray, kind: int = 8) -> bytes:
-    """An idx file of unsigned bytes, or of big-endian 4-byte integers."""
-    content = array.astype({8: "u1", 12: ">i4"}[kind]).tobytes()
+    """An idx file of unsigned bytes (8), of big-endian 4-byte integers (12) or numbers (13)."""
+    content = array.astype({8: "u1", 12: ">i4", 13: ">f4"}[kind]).tobytes()
     return bytes([0, 0, kind, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + content
 
 
@@ -76,7 +75,6 @@ def test_mnist_of_the_official_size_with_its_writers(tmp_path: Path) -> None:
     assert labels in [path.resolve() for path in mnist.files(folder)]
     raw = mnist.load(folder)
     assert (len(raw.train_targets), len(raw.test_targets)) == (60_000, 10_000)
-    assert raw.train_writers is not None
     np.testing.assert_array_equal(raw.train_writers, np.arange(60_000) // 100)
     assert raw.test_writers is None
     labels.unlink()
@@ -85,6 +83,7 @@ def test_mnist_of_the_official_size_with_its_writers(tmp_path: Path) -> None:
 
 IMAGE, LABEL, TEST_IMAGE, TEST_LABEL = DIGITS
 WRONG_DIGITS: dict[str, tuple[str, bytes, str]] = {
+    "images without data": (IMAGE, idx(DIGITS[IMAGE])[:16], "23,520 bytes of data announced, 0 found"),
     "images cut off": (IMAGE, idx(DIGITS[IMAGE])[:-1], "23,520 bytes of data announced, 23,519 found"),
     "images too long": (TEST_IMAGE, idx(DIGITS[TEST_IMAGE]) + b"\0", "more found"),
     "labels cut off": (TEST_LABEL, idx(DIGITS[TEST_LABEL])[:-1], "12 bytes of data announced, 11 found"),
@@ -92,6 +91,7 @@ WRONG_DIGITS: dict[str, tuple[str, bytes, str]] = {
     "half a header": (IMAGE, idx(DIGITS[IMAGE])[:9], "cut off within its header"),
     "labels for images": (IMAGE, idx(DIGITS[LABEL]), "begins 00000801"),
     "integers for bytes": (LABEL, idx(DIGITS[LABEL], 12), "begins 00000c01"),
+    "real numbers": (IMAGE, idx(DIGITS[IMAGE], 13), "begins 00000d03"),
     "not idx": (TEST_IMAGE, b"<!DOCTYPE html>", "not an idx file"),
     "a label less": (LABEL, idx(DIGITS[LABEL][:-1]), "29 labels for 30 images"),
     "a label more": (TEST_LABEL, idx(np.append(DIGITS[TEST_LABEL], 0)), "13 labels for 12 images"),
@@ -107,8 +107,30 @@ WRONG_DIGITS: dict[str, tuple[str, bytes, str]] = {
 @pytest.mark.parametrize("wrong", WRONG_DIGITS)
 def test_wrong_idx_files_are_refused(tmp_path: Path, wrong: str) -> None:
     name, content, says = WRONG_DIGITS[wrong]
-    path = put(digits(tmp_path) / name, content)
-    assert says in refusal(lambda: mnist.load_images(tmp_path, TRAIN, TEST), path)
+    for suffix in PACKED:
+        path = put(digits(tmp_path / f"as{suffix}", suffix) / f"{name}{suffix}", content)
+        assert says in refusal(lambda folder=path.parent: mnist.load_images(folder, TRAIN, TEST), path)
+
+
+def test_a_file_without_images_is_read(tmp_path: Path) -> None:
+    assert read_idx(put(tmp_path / "none", idx(DIGITS[IMAGE][:0])), 3).shape == (0, 28, 28)
+
+
+def test_what_is_no_readable_file_is_refused(tmp_path: Path) -> None:
+    """Nothing there, a folder, a file that is not packed though its name says so, a wrong checksum."""
+    path, content = tmp_path / "images.gz", idx(DIGITS[IMAGE])
+    assert "no such file" in refusal(lambda: read_idx(path, 3), path)
+    refusal(lambda: read_idx(tmp_path, 3), tmp_path)
+    packed = PACKED[".gz"](content)
+    for wrong in (content, packed[:-8] + bytes(4) + packed[-4:]):
+        path.write_bytes(wrong)
+        refusal(lambda: read_idx(path, 3), path)
+
+
+def test_an_announced_size_is_not_allocated(tmp_path: Path) -> None:
+    """2^96 bytes announced, 24 there."""
+    path = put(tmp_path / "images", bytes([0, 0, 8, 3]) + b"\xff" * 12 + bytes(24))
+    assert peak_of(lambda: refusal(lambda: read_idx(path, 3), path)) < 5_000_000
 
 
 @pytest.mark.parametrize("count", [TRAIN - 1, TRAIN + 1])

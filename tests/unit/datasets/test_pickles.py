@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from airfl.tasks.datasets.formats.array_pickle import ALLOWED, _Copies, load_array_pickle
-from tests.unit.datasets.support import REFUSED_APART, apart, peak_of, put, read_or_refused
+from tests.unit.datasets.support import REFUSED_APART, apart, peak_of, put, read_or_refused, refusal
 from tests.unit.datasets.test_cifar10 import BATCHES, python2_batch, python3_batch
-from tests.unit.datasets.test_sample import refusal
 
 
 def refused_pickle(path: Path, content: bytes) -> str:

@@ -11,9 +11,8 @@ import pytest
 from airfl.tasks.datasets import find_dataset, shakespeare, shakespeare_plays
 from airfl.tasks.datasets.formats.characters import LETTERS, UNKNOWN, VOCABULARY, WINDOW, encode
 from airfl.tasks.datasets.formats.plays import speeches_of
-from tests.unit.datasets.support import SUFFIXES, put
+from tests.unit.datasets.support import SUFFIXES, put, refusal
 from tests.unit.datasets.test_leaf import Users, leaf
-from tests.unit.datasets.test_sample import refusal
 
 LINE = "Now is the winter of our discontent made glorious summer by this sun of York; and all the clouds"
 
@@ -57,8 +56,6 @@ def test_leafs_split_is_kept(tmp_path: Path, suffix: str, below: str) -> None:
     assert [decode(ids) for ids in raw.train_inputs] == HAMLET[0] + GHOST[0]
     assert decode(raw.train_targets) == "".join(HAMLET[1] + GHOST[1])
     assert [decode(ids) for ids in raw.test_inputs] == samples(LINE[2:], 2)[0]
-    assert raw.train_writers is not None
-    assert raw.test_writers is not None
     assert (raw.train_writers.tolist(), raw.test_writers.tolist()) == ([0] * 10 + [1] * 3, [1, 1])
     assert (raw.train_inputs.shape, raw.train_inputs.dtype) == ((13, WINDOW), np.uint8)
     assert (raw.train_targets.dtype, raw.classes, raw.mean, raw.std) == (np.int64, 90, (), ())
@@ -225,8 +222,6 @@ def test_windows_stay_within_a_speaker_and_a_part(tmp_path: Path, suffix: str) -
     text = f"{speech('a', 500)} {speech('A', 499)}"
     starts = range(0, 800 - 80, 5)
     first = [text[start : start + 80] for start in starts]
-    assert raw.train_writers is not None
-    assert raw.test_writers is not None
     assert [decode(ids) for ids in raw.train_inputs[raw.train_writers == 0]] == first
     assert decode(raw.train_targets[raw.train_writers == 0]) == "".join(text[start + 80] for start in starts)
     later = range(800, 1000 - 80, 5)

@@ -14,8 +14,7 @@ import scipy.io
 
 from airfl.tasks.datasets import find_dataset, svhn, svhn_extra
 from airfl.tasks.datasets.formats.mat import Variable, read_mat
-from tests.unit.datasets.support import SUFFIXES, put, read_or_refused, same
-from tests.unit.datasets.test_sample import refusal
+from tests.unit.datasets.support import SUFFIXES, put, read_or_refused, refusal, same
 
 COUNTS = {svhn.TRAIN: 23, svhn.TEST: 11, svhn.EXTRA: 17}
 PARTS = {

@@ -137,9 +137,9 @@ def another_range(handler: Handler) -> None:
 
 
 def silent(handler: Handler) -> None:
-    """Half of the file, the other half long after."""
+    """Half of the file, the other half when nobody waits any more."""
     send_file(handler, HALF)
-    handler.server.closing.wait(1.5)
+    handler.server.closing.wait()
     handler.wfile.write(handler.content()[HALF:])
 
 

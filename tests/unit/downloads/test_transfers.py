@@ -139,7 +139,7 @@ def test_a_broken_transfer_without_ranges_or_length(server: Server, fetch: Fetch
 
 def test_a_silent_server_is_left_and_asked_again(server: Server, fetch: Fetcher) -> None:
     server.faults["/data.bin"] = [silent]
-    fetch(source(server.url("/data.bin")), patience=Patience(attempts=2, pause=0.001, timeout=0.2))
+    fetch(source(server.url("/data.bin")), patience=Patience(attempts=2, pause=0.001, timeout=1.0))
     assert fetch.path.read_bytes() == CONTENT
     assert server.ranges_asked() == [None, f"bytes={HALF}-"]
 
