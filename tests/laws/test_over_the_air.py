@@ -146,7 +146,8 @@ def test_beta_is_the_smaller_of_its_bounds() -> None:
 
 
 def test_without_noise_nothing_but_the_signal_arrives() -> None:
-    trace = traced("channel.noise=false", "privacy.accountant=auto")  # all figures that there are
+    # All figures of epsilon that there are, after every round.
+    trace = traced("channel.noise=false", "privacy.accountant=auto", "run.evaluate_every=1")
     h, x = trace["channel_gain"].values[..., None], trace["tx_symbols"].values
     total = (h * x).sum(axis=1).real
     np.testing.assert_allclose(trace["rx_symbols"], total, atol=1e-5 * np.abs(total).max())

@@ -370,8 +370,8 @@ def test_velocities_are_level_and_point_everywhere() -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_line_of_sight_can_be_given_device_by_device(name: str) -> None:
-    """A strong first path makes |H| steadier over 100 MHz than scattered paths alone, in the median of 8 devices."""
-    n = 16
+    """A strong first path makes |H| steadier over 100 MHz than scattered paths alone, in the median of 12 devices."""
+    n = 24
     asked = request(n, frame=frame(8, 1, 12.5e6), antennas=1, line_of_sight=np.arange(n) % 2 == 0)
     response = respond(name, asked)
     power = np.abs(response[:, 0, 0].astype(complex)) ** 2
