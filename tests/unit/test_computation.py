@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 
 from airfl.computation import Computation
 from airfl.config.settings import ComputeSettings
-from airfl.local.batches import BatchRule
+from airfl.local.batches import NOBODY, BatchRule
+from airfl.local.estimators import Visit
+from airfl.store import Store
+from airfl.tasks.models.logistic import Logistic
+from airfl.tasks.partition import Partition
+from airfl.tasks.task import Samples, Task
 
 
 def test_energy_and_time_of_cycles() -> None:
@@ -35,3 +44,15 @@ def test_a_pass_over_ten_samples_ends_with_a_batch_of_two(
     rule, sizes = BatchRule(epochs, steps, batch_size=4), np.array([10])
     assert rule.samples_of(sizes).tolist() == [gone_through]
     assert rule.steps_of(sizes).tolist() == [taken]
+
+
+def test_padding_of_a_mini_batch_is_no_gradient() -> None:
+    """A device of two samples beside one of four, in batches of three."""
+    samples = Samples(torch.zeros(6, 123), torch.zeros(6, dtype=torch.int64))
+    partition = Partition(np.arange(6), np.array([0, 2, 6]))
+    task = Task(samples, samples, samples, samples, partition, (), (), Logistic())
+    gradients: Any = SimpleNamespace(task=task, means=lambda points, rows, bound: torch.zeros(2, 123))
+    positions, evaluations = np.array([[0, 1, NOBODY], [0, 2, 3]]), np.zeros(2, dtype=np.int64)
+    visit = Visit(gradients, 1.0, torch.zeros(123), np.arange(2), 0, positions, False, Store(), evaluations)
+    visit.at_batch(visit.parameters)
+    assert evaluations.tolist() == [2, 3]
