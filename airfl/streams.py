@@ -116,7 +116,7 @@ def _uniforms_of_many(
         even, odd = _high_words(even)[::-1] ^ odd ^ keys, (even * MULTIPLIERS)[::-1]
         keys = keys + KEY_STEPS
     words = np.stack([even[0], odd[0], even[1], odd[1]], axis=1).reshape(len(devices), 4 * blocks)
-    return (words[:, :count] >> np.uint64(11)) * 2.0**-53
+    return np.asarray((words[:, :count] >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
 
 
 def _high_words(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -124,7 +124,8 @@ def _high_words(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     low, high = words & LOW_HALF, words >> HALF
     factor_low, factor_high = MULTIPLIERS & LOW_HALF, MULTIPLIERS >> HALF
     middle = high * factor_low + (low * factor_low >> HALF)
-    return high * factor_high + (middle >> HALF) + ((low * factor_high + (middle & LOW_HALF)) >> HALF)
+    carried = (low * factor_high + (middle & LOW_HALF)) >> HALF
+    return np.asarray(high * factor_high + (middle >> HALF) + carried, dtype=np.uint64)
 
 
 def _sequence(seed: int, purpose: int, round_index: int | None) -> np.random.SeedSequence:
