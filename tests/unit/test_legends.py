@@ -40,7 +40,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Results:
         for name in ("pfels", "fed-smp-randk")
         for values in ((0.2, 1.0, 10.0), (0.6, 1.0, 10.0), (0.2, 2.0, 10.0), (0.2, 1.0, 20.0))
     ]
-    root = sweep(tmp_path_factory.mktemp("sweep") / "s", points, (0,), "trace.gradient_norm=true")
+    quick = ("task.dataset=a9a-sample", "task.model=logistic", "local.engine=loop", "trace.gradient_norm=true")
+    root = sweep(tmp_path_factory.mktemp("sweep") / "s", points, (0,), *quick)
     return read_results(root)
 
 
@@ -195,7 +196,7 @@ def some_curves(count: int) -> list[Curves]:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("count", [1, 9, 25, 60])
+@pytest.mark.parametrize("count", [1, 9, pytest.param(25, marks=pytest.mark.full), 60])
 def test_the_learning_figure_of_many_runs(count: int) -> None:
     figure = Figure(figsize=(11, 6.2), layout="constrained", dpi=150)
     FigureCanvasAgg(figure)
@@ -210,7 +211,7 @@ def test_the_learning_figure_of_many_runs(count: int) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("count", [1, 3, 9])
+@pytest.mark.parametrize("count", [1, pytest.param(3, marks=pytest.mark.full), 9])
 def test_the_titles_of_the_privacy_figure(count: int) -> None:
     """Above their panels, in as many lines as it takes; no two overlap."""
     curves = {name: np.geomspace(1, 100, 20) for name in privacy_figure.LOOKS}
