@@ -28,7 +28,8 @@ class ProgressLine:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._before: dict[str, float] = config.cache.get(KEPT, {}) if config.cache else {}
+        self._cache = getattr(config, "cache", None)  # there is none under -p no:cacheprovider
+        self._before: dict[str, float] = self._cache.get(KEPT, {}) if self._cache else {}
         self._seconds: Counter[str] = Counter()
         self._total = self._weight = 0.0
         self._outcomes: Counter[str] = Counter()
@@ -80,8 +81,8 @@ class ProgressLine:
 
     def pytest_sessionfinish(self) -> None:
         """Keeps how long each test took."""
-        if self._config.cache and self._seconds:
-            self._config.cache.set(KEPT, {**self._before, **{test: round(s, 3) for test, s in self._seconds.items()}})
+        if self._cache and self._seconds:
+            self._cache.set(KEPT, {**self._before, **{test: round(s, 3) for test, s in self._seconds.items()}})
         if self._terminal.isatty:
             self._say("")
 
