@@ -33,6 +33,8 @@ from airfl.privacy.events import (
 LARGEST_MU = 1e6
 # How much finer a lattice is made for the next try, where the first, and the second, was too coarse for its figure.
 FINER = (8, 4, 1)
+# Releases whose losses lie within a step of one another are off by more of it.
+QUIET = 7
 # Figures of one release are by a closed form, solved for to so many digits.
 SOLVED = 1e-9
 
@@ -179,15 +181,16 @@ class _Growing:
         return found
 
     def _anew(self, delta: float) -> float:
-        """The bound by a new plan, and by finer ones where what is found is less than the steps of all releases: of
-        rare releases with a tiny epsilon the lattice would be most of it."""
+        """The bound by a new plan, and by finer ones where what is found is of the size of the steps of all releases:
+        of rare releases with a tiny epsilon, or of many quiet ones beside loud ones, the lattice would be most."""
         parts, step = list(self._all.items()), math.inf
         for finer in FINER:
             plan = planned(parts, delta, self._side, step=step)
             self._composed, self._delta = Composition(plan, self._side), delta
             self._composed.add(parts)
             found = self._composed.epsilon(delta)
-            if found >= plan.grid * self._composed.releases:
+            quiet = sum(count for pair, count in parts if pair.rate * pair.mu < plan.grid)
+            if found >= plan.grid * (self._composed.releases + QUIET * quiet):
                 break
             step = plan.grid / finer
         return found
