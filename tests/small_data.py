@@ -12,6 +12,7 @@ from airfl.simulation import Progress, Run
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
 
+SAMPLE = "fashion-mnist-sample"
 TRAIN, TEST = 2000, 500
 
 
@@ -19,7 +20,7 @@ TRAIN, TEST = 2000, 500
 def few_samples() -> RawData:
     """The sample that the demo trains on, cut: half of the training samples are public, and test samples are enough to
     tell accuracies apart. With all of it a short run spends most of its time on evaluation."""
-    raw = load_dataset("fashion-mnist-sample")
+    raw = load_dataset(SAMPLE)
     return replace(
         raw,
         train_inputs=raw.train_inputs[:TRAIN],
@@ -30,5 +31,6 @@ def few_samples() -> RawData:
 
 
 def run(settings: Settings, out: str | Path | None = None, progress: Progress | None = None) -> Run:
-    """`airfl.simulation.run` on them."""
-    return simulation.run(settings, out, progress=progress, data=few_samples())
+    """`airfl.simulation.run`, on them where it is that sample which the settings ask for."""
+    data = few_samples() if settings.task.dataset == SAMPLE else None
+    return simulation.run(settings, out, progress=progress, data=data)
