@@ -42,7 +42,9 @@ class ProgressLine:
             return None
         if report.failed:
             return ("failed", "", "FAILED") if report.when == "call" else ("error", "", "ERROR")
-        return "skipped" if report.skipped else "passed" if report.when == "call" else "", "", ""
+        if report.skipped:
+            return "skipped", "", "SKIPPED"
+        return ("passed", "", "PASSED") if report.when == "call" else ("", "", "")
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
