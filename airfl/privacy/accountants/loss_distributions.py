@@ -34,7 +34,7 @@ LARGEST_MU = 1e6
 # How much finer a lattice is made for the next try, where the first, and the second, was too coarse for its figure.
 FINER = (8, 4, 1)
 # Releases whose losses lie within a step of one another are off by more of it.
-QUIET = 7
+QUIET = 16
 # Figures of one release are by a closed form, solved for to so many digits.
 SOLVED = 1e-9
 
