@@ -354,6 +354,6 @@ def test_what_a_script_does_to_the_processes_that_import_it_is_told(
 ) -> None:
     (tmp_path / "script.py").touch()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys.modules["__main__"], "__file__", file)
+    monkeypatch.setattr(sys.modules["__main__"], "__file__", file, raising=False)
     with pytest.raises(UserError, match=line) if line else nullcontext():
         check_began(code)

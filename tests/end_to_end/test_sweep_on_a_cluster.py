@@ -37,7 +37,7 @@ pytest.importorskip("distributed")
 dask_config = pytest.importorskip("dask.config")
 ROOT = DEMO.parents[2]
 PAGE = ROOT / "docs" / "experiments.md"
-AXES = {"scheme.ratio": [0.1, 1.0], "power.max_snr_db": [10.0, 30.0]}
+AXES = {"scheme.ratio": [0.1, 0.3, 1.0], "power.max_snr_db": [10.0, 20.0, 25.0, 30.0]}
 
 
 @dataclass
@@ -89,22 +89,22 @@ def dask(tmp_path: Path) -> Iterator[Dask]:
 
 
 def test_a_worker_is_killed_in_mid_sweep_and_every_point_is_there_once(dask: Dask, tmp_path: Path) -> None:
-    """8 points: the table and the traces equal those of this machine."""
+    """24 points: the table and the traces equal those of this machine."""
     seen: list[Status] = []
 
     def report(status: Status) -> None:
         seen.append(status)
-        if status.done == 2:
+        if status.done == 5:
             dask.workers[0].send_signal(signal.SIGKILL)
 
     there = airfl.sweep(small_settings(), AXES, seeds=2, out=tmp_path / "there", cluster=dask.address, report=report)
     assert dask.workers[0].wait(timeout=30) == -signal.SIGKILL
-    assert [status.done for status in seen] == list(range(9))
+    assert [status.done for status in seen] == list(range(25))
     here = airfl.sweep(small_settings(), AXES, seeds=2, out=tmp_path / "here", jobs=2)
-    assert len(here.runs) == len(there.runs) == 8
+    assert len(here.runs) == len(there.runs) == 24
     assert not there.failed
     pd.testing.assert_frame_equal(here.frame(), there.frame())
-    for run, other in list(zip(here.runs, there.runs, strict=True))[::3]:
+    for run, other in list(zip(here.runs, there.runs, strict=True))[::5]:
         assert run.folder.name == other.folder.name
         with airfl.open_trace(run.folder) as first, airfl.open_trace(other.folder) as second:
             assert first.drop_attrs(deep=False).identical(second.drop_attrs(deep=False))
