@@ -31,7 +31,6 @@ from tests.reliability.forgery import (
     replaced_values,
     write_sealed,
 )
-from tests.reliability.forked import forked_readers
 from tests.reliability.mutations import mutations
 from tests.reliability.scale import FULL, cases
 from tests.reliability.test_traces import check_each, read_each
@@ -235,9 +234,8 @@ def deadly(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     server = Server("tests.reliability.deadly_desk")
     monkeypatch.setattr(isolated, "_server", server)
     monkeypatch.setattr(isolated, "_met", {})
-    with forked_readers():
-        yield
-        server.close()
+    yield
+    server.close()
 
 
 @pytest.mark.parametrize(("name", "line"), [("deadly", DEADLY), ("endless", ENDLESS)])
