@@ -47,9 +47,10 @@ SMALL = (
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Decoded data sets of the tests go to a folder of theirs, not to the user's cache."""
+    """Decoded data sets of the tests go to a folder of theirs, one for all workers, not to the user's cache."""
+    own = tmp_path_factory.getbasetemp()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AIRFL_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("AIRFL_CACHE", str((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "cache"))
         yield
 
 

@@ -12,7 +12,6 @@ import atexit
 import contextlib
 import ctypes
 import gc
-import importlib
 import json
 import multiprocessing
 import os
@@ -56,7 +55,6 @@ WORDS = (
     "local.batch_size=8",
 )
 """A run of a few milliseconds a round, with a state that matters."""
-IMPORTED_LATE = ("matplotlib.pyplot", "pandas", "xarray", "pyarrow.parquet", "dp_accounting", "rich.table")
 
 
 @dataclass(frozen=True)
@@ -214,7 +212,7 @@ def warm_workers() -> Iterator[None]:
     """For the tests of a folder whose conftest imports it: the processes that a sweep starts are forked from one that
     has imported what they need."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["pytest", "airfl.sweeps.attempt", *IMPORTED_LATE])
+    context.set_forkserver_preload(["pytest", "tests.warm"])
     context.Process = _Warm  # type: ignore[misc]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(multiprocessing, "get_context", lambda method=None: context)
@@ -304,13 +302,8 @@ def _faults(folder: Path) -> Path | None:
 def main() -> None:
     """Fork a process for every request, or wait for one; in a forked one, be `airfl`."""
     import airfl.cli
-    from airfl.config import load_settings
-    from airfl.simulation import run
+    import tests.warm  # noqa: F401
 
-    with tempfile.TemporaryDirectory() as folder:  # what is imported late, and decoded once, is there for all
-        run(load_settings(WORDS[1], [*WORDS[2:], "run.rounds=2"]), Path(folder) / "out").summary()
-    for name in IMPORTED_LATE:
-        importlib.import_module(name)
     # The workers of a sweep are forked as well, in the place of processes that would import everything anew.
     forking = multiprocessing.get_context("fork")
     multiprocessing.get_context = lambda method=None: forking  # type: ignore[assignment, misc]

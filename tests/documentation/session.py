@@ -85,6 +85,8 @@ def run_shell(session: Session, text: str, small: Sequence[str], monkeypatch: py
         if words[0] == "airfl" and not ELSEWHERE.search(command):
             more = small if words[1] in TAKE_SETTINGS else FEW_ROUNDS if is_of_settings(words) else ()
             fewer = FEWER.get(words[1], ()) if small is SMALL else ()
+            if "--seeds" in words and small is SMALL:
+                fewer = (*fewer, "--seeds", "2")
             code = app([*map(shorter, words[1:]), *more, *fewer], standalone_mode=False)
             assert not code, f"{command}: {code}"
         else:

@@ -69,11 +69,11 @@ def needs(dataset: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(not there, reason=f"AIRFL_DATA is unset or has no {dataset}")
 
 
-def small_world(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> World:
-    """The world of the settings, evaluated on 500 samples: the models take a millisecond a sample."""
-    monkeypatch.setattr(airfl.local.evaluation, "TRAINING_SAMPLES", 500)
+def small_world(settings: Settings, monkeypatch: pytest.MonkeyPatch, samples: int = 50) -> World:
+    """The world of the settings, evaluated on few samples: the models take milliseconds a sample."""
+    monkeypatch.setattr(airfl.local.evaluation, "TRAINING_SAMPLES", samples)
     world = build_world(settings, torch.device("cpu"), FOLDERS)
-    test = replace(world.task.test, inputs=world.task.test.inputs[:500], targets=world.task.test.targets[:500])
+    test = replace(world.task.test, inputs=world.task.test.inputs[:samples], targets=world.task.test.targets[:samples])
     return replace(world, task=replace(world.task, test=test))
 
 
@@ -83,13 +83,14 @@ CASES = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("path", "smaller"), CASES)
 def test_the_loss_falls_in_the_first_rounds(
     path: Path, smaller: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ideal FedAvg with fewer devices a round than the paper's 32: their number is time, not kind."""
     settings = load_settings(path, ["scheme.name=fedavg", "run.rounds=2", "run.evaluate_every=1", *smaller])
-    world = small_world(settings, monkeypatch)
+    world = small_world(settings, monkeypatch, samples=500)
     assert world.trainer.engine in ("layers", "layers-parallel", "loop")
     state = State(0, world.model.initial())
     first = evaluate(world.model, state.parameters, world.task)
@@ -104,8 +105,8 @@ def test_the_loss_falls_in_the_first_rounds(
 def test_pfels_sends_what_the_budget_says(
     path: Path, smaller: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One round as it stands in the file, on fewer devices: k of d entries, noise 6 times the bound (physics of it)."""
-    settings = load_settings(path, ["run.rounds=2", "run.evaluate_every=2", *smaller, "run.selected=2"])
+    """One round as it stands in the file, of fewer devices and one epoch: k of d entries, noise 6 times the bound (physics of it)."""
+    settings = load_settings(path, ["run.rounds=2", "run.evaluate_every=2", *smaller, "run.selected=2", "local.epochs=1", "local.engine=layers"])
     world = small_world(settings, monkeypatch)
     before = world.model.initial()
     state, record = run_round(world, State(0, before))
@@ -128,7 +129,7 @@ def test_fewer_writers_than_devices_are_refused_with_their_number(path: Path) ->
 # Shakespeare, the sample in the repository for the whole of Fashion-MNIST.
 FIRST_ROUNDS: dict[str, tuple[Any, ...]] = {  # whose data, how many rounds, what is smaller
     "fed-spa-mnist": ("mnist", 2, "run.selected=3", "local.steps=10"),
-    "fed-spa-cifar10": ("cifar10", 1, "run.selected=2", "local.steps=2"),
+    "fed-spa-cifar10": ("cifar10", 1, "run.selected=2", "local.steps=1", "local.engine=layers"),
     "soteriafl-a9a": ("a9a", 2),
     "soteriafl-mnist": ("mnist", 2),
     "fed-smp-fashion-mnist": ("fashion-mnist-sample", 1, "run.devices=400", "run.selected=2", "local.epochs=1"),
@@ -149,7 +150,8 @@ def test_every_scheme_of_it_runs_its_first_rounds(name: str, monkeypatch: pytest
     dataset, rounds, *smaller = FIRST_ROUNDS[name]
     rows = {row.settings.scheme.name: row for row in load_rows(PAPERS[0].with_stem(name), smaller)}
     for row in rows.values():
-        settings = row.settings.resolved(task={"dataset": dataset})
+        selected = min(row.settings.run.selected, 20)  # of cpSGD, which has a hundred
+        settings = row.settings.resolved(task={"dataset": dataset}, run={"selected": selected})
         world = small_world(settings, monkeypatch)
         state = State(0, world.model.initial(), world.cell.memory)
         for _ in range(rounds):

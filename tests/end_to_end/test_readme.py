@@ -54,10 +54,15 @@ def test_the_table_of_the_demo_is_the_one_that_make_figure_writes() -> None:
     assert all(line in shown for line in written if line.startswith("|"))
 
 
-def test_the_table_of_budgets_is_what_its_command_prints() -> None:
+def table_of_budgets() -> list[list[str]]:
+    """The README's, without the heading's rows and the first column."""
     table = (ROOT / "README.md").read_text().split("## The paper's scale")[1].split("## Data")[0]
-    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in table.splitlines() if " ± " in line]
-    done = script(ROOT / "experiments" / "pfels_tables.py")
+    return [[cell.strip() for cell in line.split("|")[2:-1]] for line in table.splitlines() if " ± " in line]
+
+
+@pytest.mark.full
+def test_the_table_of_budgets_is_what_its_command_prints() -> None:
+    rows, done = table_of_budgets(), script(ROOT / "experiments" / "pfels_tables.py")
     assert done.returncode == 0, done.stderr
     printed = done.stdout.splitlines()[1:]
     assert len(rows) == len(printed) == 6
@@ -68,6 +73,20 @@ def test_the_table_of_budgets_is_what_its_command_prints() -> None:
         assert float(entries.replace(",", "")) == float(printed_entries)
         assert float(told.replace(",", "")) == float(printed_told)
         assert float(epsilon.split()[0].replace(",", "")) == pytest.approx(float(printed_epsilon), abs=0.5)
+
+
+@pytest.mark.parametrize(("row", "paper", "scheme"), [(0, "pfels-cifar10", "pfels"), (4, "pfels-femnist", "wfl-p")])
+def test_a_seed_is_within_the_table_of_budgets(row: int, paper: str, scheme: str) -> None:
+    """Its energy within four standard deviations, and epsilon no larger than that of the worst."""
+    name, energy, _, entries, _, epsilon = table_of_budgets()[row]
+    settings = load_settings(ROOT / "experiments" / "configs" / "papers" / f"{paper}.toml", [f"scheme.name={scheme}"])
+    budget = airfl.link_budget(settings)
+    mean, deviation = map(float, energy.split(" ± "))
+    assert name.split(",")[0].lower() == scheme
+    assert abs(budget.energy_j / 1e11 - mean) < 4 * deviation
+    assert budget.entries_per_device / budget.dimension == pytest.approx(float(entries.replace(",", "")), rel=1e-4)
+    worst = float(epsilon.split()[0].replace(",", ""))  # of all rounds of all seeds
+    assert 0.8 * worst < budget.epsilon_round_max < worst * 1.001
 
 
 def test_the_demos_effect_and_its_cause() -> None:

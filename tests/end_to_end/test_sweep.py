@@ -26,12 +26,11 @@ from airfl.sweeps.sweep import Status
 from airfl.sweeps.task import Job, settings_of_a_point
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import airfl as airfl_command
-from tests.processes import begun, refused
+from tests.processes import begun, refused, script
 from tests.resuming import assert_same_trace, interrupted
 
 ROOT = DEMO.parents[2]
-# Four values of two keys, two seeds: 8 points of the demo's task.
-AXES = {"scheme.ratio": [0.1, 1.0], "power.max_snr_db": [10.0, 30.0]}
+AXES = {"scheme.ratio": [0.1, 1.0]}
 
 
 def traces(root: Path) -> dict[str, bytes]:
@@ -42,16 +41,16 @@ def test_one_job_and_two_give_the_same_table_and_traces(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     airfl.sweep(small_settings(), AXES, seeds=2, out=one, jobs=1)
     found = airfl.sweep(small_settings(), AXES, seeds=2, out=two, jobs=2)
-    assert len(found.runs) == 8
+    assert len(found.runs) == 4
     pd.testing.assert_frame_equal(found.frame(), read_results(one).frame())
     assert sorted(traces(one)) == sorted(traces(two))
-    for name in list(traces(one))[::3]:
+    for name in traces(one):
         with airfl.open_trace(one / name) as first, airfl.open_trace(two / name) as second:
             assert first.drop_attrs(deep=False).identical(second.drop_attrs(deep=False))
     assert not (one / ".running").exists()
 
     # A point is the run of its settings by itself.
-    point = build_points(small_settings(), [], Plan(AXES, seeds=2))[7]
+    point = build_points(small_settings(), [], Plan(AXES, seeds=2))[3]
     alone = airfl.run(settings_of_a_point(point.settings), tmp_path / "alone").trace()
     with airfl.open_trace(one / point.folder) as trace:
         assert trace.drop_attrs(deep=False).identical(alone.drop_attrs(deep=False))
@@ -127,7 +126,8 @@ def test_a_point_that_fails_is_told_and_stops_no_other(
         with shown() as report:
 
             def damage_and_report(status: Status) -> None:
-                write_gains(2)
+                if not (status.done or status.failed):
+                    write_gains(2)
                 report(status)
 
             yield damage_and_report
@@ -191,7 +191,7 @@ class _OwnPid:
 
 def test_ctrl_c_keeps_finished_points_and_the_same_command_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "sweep"
-    words = ("sweep", DEMO, *SMALL, "run.rounds=10", "scheme.ratio=0.1:0.8:0.1", "--jobs", 2, "--out", out)
+    words = ("sweep", DEMO, *SMALL, "run.rounds=6", "scheme.ratio=0.1:0.6:0.1", "--jobs", 2, "--out", out)
     running = begun(*words)
     running.until(lambda: len(traces(out)) >= 2)
     workers = " ".join(file.read_text() for file in Path(f"/proc/{running.pid}/task").glob("*/children")).split()
@@ -203,14 +203,14 @@ def test_ctrl_c_keeps_finished_points_and_the_same_command_goes_on(tmp_path: Pat
     assert "finished points are kept; the same command goes on" in told
     assert "Traceback" not in told
     kept = traces(out)
-    assert 2 <= len(kept) < 8
+    assert 2 <= len(kept) < 6
     assert not (out / ".running").exists()
     assert len(read_results(out).runs) == len(kept)
 
     again = airfl_command(*words)
     assert again.returncode == 0, again.stderr
     assert f"{len(kept)} finished before" in again.stderr
-    assert len(traces(out)) == 8
+    assert len(traces(out)) == 6
     assert {name: trace for name, trace in traces(out).items() if name in kept} == kept
 
 
@@ -320,19 +320,18 @@ airfl.sweep({config!r}, {{"scheme.ratio": [0.1, 0.3]}}, out={out!r}, jobs=2, ove
 
 def test_a_script_without_a_main_guard_is_told_so(tmp_path: Path) -> None:
     """Once, with its mend, and not by each process; with the guard the same script goes on in the same folder."""
-    script, out = tmp_path / "script.py", tmp_path / "out"
-    script.write_text(UNGUARDED.format(config=str(DEMO), out=str(out), overrides=list(SMALL)))
-    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    file, out = tmp_path / "script.py", tmp_path / "out"
+    file.write_text(UNGUARDED.format(config=str(DEMO), out=str(out), overrides=list(SMALL)))
+    ended = subprocess.run([sys.executable, file], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert ended.stderr.count("Traceback") == 1
     line = ended.stderr.splitlines()[-1]
-    assert line.startswith(f"airfl.errors.UserError: {script}: calls a sweep without a main guard; put ")
+    assert line.startswith(f"airfl.errors.UserError: {file}: calls a sweep without a main guard; put ")
     assert 'if __name__ == "__main__":' in line
     assert "died" not in ended.stderr
     assert not (out / SWEEP_NAME).exists()
-    guarded = script.read_text().replace("airfl.sweep(", 'if __name__ == "__main__": airfl.sweep(')
-    script.write_text(guarded.replace("jobs=2", "jobs=1"))
-    subprocess.run([sys.executable, script], check=True, capture_output=True)
+    file.write_text(file.read_text().replace("airfl.sweep(", 'if __name__ == "__main__": airfl.sweep('))
+    assert script(file).returncode == 0
     assert len(airfl.read_results(out).runs) == 2
 
 

@@ -148,6 +148,7 @@ class Composition:
         self._infinite = 0.0
         self._offset = 0.0
         self.releases, self._weight = 0, 0.0
+        self._entered: list[Counted] = []
         self._masses: tuple[Array, float] | None = None
 
     def has_room_for(self, parts: Sequence[Counted]) -> bool:
@@ -162,9 +163,14 @@ class Composition:
         return math.fsum(times * _weight(pair, self.plan.deviations, self.plan.tilt) for pair, times in parts)
 
     def add(self, parts: Sequence[Counted]) -> None:
-        """Enter releases."""
+        """Enter releases. They are transformed when a figure is asked for."""
         self._weight += self._weight_of(parts)
-        for pair, times in parts:
+        self.releases += sum(times for _, times in parts)
+        self._entered += parts
+
+    def _transform(self) -> None:
+        """What has been entered since."""
+        for pair, times in self._entered:
             indices, offset, found = _on_grid(pair, self.plan.grid, self.plan.deviations, self.side)
             logs = _logs(found)
             cumulants = _cumulants(logs, self._tilts)
@@ -179,8 +185,8 @@ class Composition:
             self._cumulants += times * cumulants
             self._infinite += times * found.infinite
             self._offset += times * offset
-            self.releases += times
-        self._masses = None
+        if self._entered:
+            self._entered, self._masses = [], None
 
     @property
     def _rounding(self) -> float:
@@ -209,6 +215,7 @@ class Composition:
 
     def delta(self, epsilon: float) -> float:
         """A bound on delta at epsilon, from this composition's side; nan below the window."""
+        self._transform()
         tilt, (bottom, top) = self.plan.tilt, self._ends
         if epsilon < bottom:
             return math.nan
@@ -237,6 +244,7 @@ class Composition:
     def epsilon(self, delta: float) -> float:
         """A bound on epsilon >= 0 at delta, from this composition's side; 0 from below and inf from above where the
         window has none."""
+        self._transform()
         above = self.side == "above"
 
         def excess(epsilon: float) -> float:

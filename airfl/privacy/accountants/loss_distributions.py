@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from airfl.privacy.accountants.accountant import LARGEST_MULTIPLIER, unsupported
 from airfl.privacy.accountants.closed_form import SENSITIVITY, IgnoringSampling, amplified, release_epsilon
-from airfl.privacy.accountants.fourier import Composition, Counted, planned
+from airfl.privacy.accountants.fourier import FEW, Composition, Counted, Plan, planned
 from airfl.privacy.accountants.lattice import Side
 from airfl.privacy.accountants.pairs import Direction, Pair
 from airfl.privacy.events import (
@@ -181,19 +181,38 @@ class _Growing:
         return found
 
     def _anew(self, delta: float) -> float:
-        """The bound by a new plan, and by finer ones where what is found is of the size of the steps of all releases:
-        of rare releases with a tiny epsilon, or of many quiet ones beside loud ones, the lattice would be most."""
-        parts, step = list(self._all.items()), math.inf
-        for finer in FINER:
-            plan = planned(parts, delta, self._side, step=step)
-            self._composed, self._delta = Composition(plan, self._side), delta
+        """The bound by a new plan."""
+        parts, self._delta = tuple(self._all.items()), delta
+        if len(parts) > FEW:
+            self._composed, found = _bounded(parts, delta, self._side)
+        else:
+            plan, found = _known(parts, delta, self._side)
+            self._composed = Composition(plan, self._side)
             self._composed.add(parts)
-            found = self._composed.epsilon(delta)
-            quiet = sum(count for pair, count in parts if pair.rate * pair.mu < plan.grid)
-            if found >= plan.grid * (self._composed.releases + QUIET * quiet):
-                break
-            step = plan.grid / finer
         return found
+
+
+def _bounded(parts: Sequence[Counted], delta: float, side: Side) -> tuple[Composition, float]:
+    """The bound by a plan, and by finer ones where what is found is of the size of the steps of all releases: of rare
+    releases with a tiny epsilon, or of many quiet ones beside loud ones, the lattice would be most."""
+    step = math.inf
+    for finer in FINER:
+        plan = planned(parts, delta, side, step=step)
+        composed = Composition(plan, side)
+        composed.add(parts)
+        found = composed.epsilon(delta)
+        quiet = sum(count for pair, count in parts if pair.rate * pair.mu < plan.grid)
+        if found >= plan.grid * (composed.releases + QUIET * quiet):
+            break
+        step = plan.grid / finer
+    return composed, found
+
+
+@functools.lru_cache(maxsize=256)
+def _known(parts: tuple[Counted, ...], delta: float, side: Side) -> tuple[Plan, float]:
+    """The plan and the bound of a few releases, which runs of other seeds, or of other links, often have as well."""
+    composed, found = _bounded(parts, delta, side)
+    return composed.plan, found
 
 
 def _pair(direction: Direction, mu: float, release: Release) -> Pair:

@@ -1,0 +1,19 @@
+"""A process that imports this has what `airfl` takes late, the samples decoded, and the first, slow calls behind it."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from pathlib import Path
+
+import airfl.sweeps.attempt  # noqa: F401
+from airfl.config import load_settings
+from airfl.simulation import run
+from tests.conftest import DEMO, SMALL
+from tests.processes import WORDS
+
+for name in ("matplotlib.pyplot", "pandas", "pyarrow.parquet", "dp_accounting", "rich.table"):
+    importlib.import_module(name)
+for words in (WORDS[2:], SMALL):
+    with tempfile.TemporaryDirectory() as folder:
+        run(load_settings(DEMO, [*words, "run.rounds=2"]), Path(folder) / "out").summary()
