@@ -28,7 +28,8 @@ demo: $(INSTALLED)
 
 # TESTS takes pytest's words, for instance: make test TESTS="tests/laws --costs"
 WORKERS := auto
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# Compiled modules are kept, whatever the environment says: hundreds of processes import them.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 test: $(TESTING)
 	@$(PYTEST) -m "not full" $(TESTS)
 
