@@ -1,5 +1,6 @@
 """Every engine gives the updates of the plain loop: every model, momentum, ragged data, last and smaller chunks."""
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from airfl.config import Settings
 from airfl.local.engines import choose
-from airfl.local.engines.compiled import compiler_found
+from airfl.local.engines.compiled import _compiled_training, compiler_found
 from airfl.local.engines.engine import Work
 from airfl.local.engines.parallel import ParallelEngine
 from airfl.local.engines.table import ENGINES
@@ -119,17 +120,31 @@ def test_in_single_precision_too(name: str) -> None:
         assert (found - wanted).norm(dim=1).max() < 1e-3 * wanted.norm(dim=1).min()
 
 
-@pytest.mark.skipif(not compiler_found(torch.device("cpu")), reason="no C++ compiler")
+@pytest.fixture
+def nothing_compiled() -> Iterator[None]:
+    """Neither before the test nor after it."""
+    _compiled_training.cache_clear()
+    yield
+    _compiled_training.cache_clear()
+
+
+@pytest.mark.usefixtures("nothing_compiled")
 @pytest.mark.parametrize(
-    ("name", "engine"),
+    ("name", "engine", "backend"),
     [
-        ("logistic", "compiled-serial"),
-        # "compiled", and a model by its layers: tests/unit/test_local_training.py has them in `make test`.
-        pytest.param("mlp", "compiled", marks=pytest.mark.full),
+        ("logistic", "compiled-serial", "aot_eager"),
+        ("mlp", "compiled", "aot_eager"),
+        pytest.param("logistic", "compiled-serial", "inductor", marks=pytest.mark.full),
+        pytest.param("mlp", "compiled", "inductor", marks=pytest.mark.full),
     ],
 )
-def test_the_compiled_engine_too(name: str, engine: str) -> None:
-    """By vmap and by layers; compiling takes seconds. A chunk of 3 is compiled once, for the last, smaller one too."""
+def test_the_compiled_engine_too(name: str, engine: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By vmap and by layers. A chunk of 3 is compiled once, for the last, smaller one too; to C++ it takes 20 s."""
+    if backend == "aot_eager":
+        captured = functools.partial(torch.compile, dynamic=False, fullgraph=True, backend=backend)
+        monkeypatch.setattr(torch, "compile", lambda function, **_: captured(function))
+    elif not compiler_found(torch.device("cpu")):
+        pytest.skip("no C++ compiler")
     task = task_of(name, torch.float32)
     wanted = updates(trainer_of(task, name, "loop", 1, 0.9, epochs=2), task)
     trainer = trainer_of(task, name, engine, 3, 0.9, epochs=2)
