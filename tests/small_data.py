@@ -6,11 +6,16 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import torch
+
 from airfl import simulation
 from airfl.config import Settings
-from airfl.simulation import Progress, Run
+from airfl.round import World
+from airfl.simulation import Progress, Run, world_of
+from airfl.streams import Streams
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
+from airfl.tasks.task import build_task
 
 SAMPLE = "fashion-mnist-sample"
 TRAIN, TEST = 2000, 500
@@ -28,6 +33,11 @@ def few_samples() -> RawData:
         test_inputs=raw.test_inputs[:TEST],
         test_targets=raw.test_targets[:TEST],
     )
+
+
+def world(settings: Settings) -> World:
+    """That of `run`."""
+    return world_of(settings, build_task(settings, few_samples(), Streams(settings.run.seed)), torch.device("cpu"))
 
 
 def run(settings: Settings, out: str | Path | None = None, progress: Progress | None = None) -> Run:

@@ -33,10 +33,11 @@ def sample() -> RawData:
     return load_dataset("fashion-mnist-sample", [ROOT / "data"])
 
 
-def world_of_short(name: str, *overrides: str) -> World:
+def world_of_short(name: str, *overrides: str, data: RawData | None = None) -> World:
     """The world of a short run."""
     settings = short(name, *overrides)
-    return world_of(settings, build_task(settings, sample(), Streams(settings.run.seed)), torch.device("cpu"))
+    task = build_task(settings, data or sample(), Streams(settings.run.seed))
+    return world_of(settings, task, torch.device("cpu"))
 
 
 def trace_of(settings: Settings) -> xarray.Dataset:

@@ -27,6 +27,7 @@ from airfl.tasks import build_model
 from airfl.tasks.models import MODELS
 from airfl.trace.schema import PER_ROUND, PER_SLOT
 from tests.conformance.scheme_runs import each_scheme, finished, sample, short, world_of_short
+from tests.small_data import few_samples
 
 
 @pytest.fixture(scope="module", params=list(SCHEME_NAMES))
@@ -170,7 +171,7 @@ def test_no_message_is_larger_than_its_bound(name: str, planted: str, monkeypatc
 
 @each_scheme
 def test_what_devices_keep_is_what_was_said(name: str) -> None:
-    world = world_of_short(name, "run.rounds=3", "run.evaluate_every=3", "run.devices=8")
+    world = world_of_short(name, "run.rounds=3", "run.evaluate_every=3", "run.devices=8", data=few_samples())
     each, devices = store_bytes(world.cell, int(world.task.partition.sizes.max()))
     state = first_state(world)
     for _ in range(2):

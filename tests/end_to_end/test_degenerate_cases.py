@@ -12,10 +12,12 @@ import xarray
 
 from airfl.errors import UserError
 from airfl.local.sgd import normalise
-from airfl.simulation import Run, build_world, run
+from airfl.simulation import Run
 from airfl.store import Store
 from airfl.trace import open_trace
+from tests import small_data
 from tests.conftest import small_settings
+from tests.small_data import run
 
 
 @cache
@@ -58,7 +60,7 @@ def test_weighted_mean_is_that_of_the_devices_samples() -> None:
     settings = small_settings(
         "task.partition=dirichlet", "server.weights=samples", "scheme.name=fedavg", "run.rounds=1"
     )
-    world = build_world(settings, torch.device("cpu"))
+    world = small_data.world(settings)
     start = world.model.initial()
     done = run(settings)
     devices = loaded(done)["device_id"].values[0].astype(np.int64)
@@ -133,7 +135,7 @@ def test_a_diverged_run_stops_and_names_round_and_device(tmp_path: Path) -> None
 
 def test_the_trained_model_is_the_one_that_was_evaluated() -> None:
     done = finished("scheme.name=fedavg")
-    world = build_world(done.settings, torch.device("cpu"))
+    world = small_data.world(done.settings)
     inputs = normalise(world.task.test.inputs, world.task.mean, world.task.std)
     right = (done.model()(inputs).argmax(dim=1) == world.task.test.targets).float().mean()
     assert float(right) == pytest.approx(done.summary().test_accuracy, abs=1e-6)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from airfl.simulation import Run, build_world
+from airfl.simulation import Run
 from airfl.store import Store
+from tests import small_data
 from tests.end_to_end.test_degenerate_cases import assert_equal, finished, loaded
 
 EVERYBODY = ("run.devices=20", "run.selected=20", "run.rounds=4", "run.chunk=5")
@@ -21,7 +22,7 @@ def distance(first: Run, second: Run) -> float:
 
 def moved(done: Run) -> float:
     """How far a run has come, so that equality is not that of two runs that never moved."""
-    start = build_world(done.settings, torch.device("cpu")).model.initial()
+    start = small_data.world(done.settings).model.initial()
     return float((done.parameters - start).norm() / start.norm())
 
 
@@ -51,7 +52,7 @@ def test_fed_smp_that_keeps_everything_is_dp_fedavg(scheme: str, link: str) -> N
 def test_soteriafl_that_compresses_nothing_is_descent_for_every_gamma(estimator: str, gamma: float) -> None:
     common = (*EVERYBODY, *NO_NOISE, f"scheme.name=soteriafl-{estimator}", "local.batch_size=7")
     shifted = finished(*common, "scheme.ratio=1.0", f"scheme.gamma={gamma}")
-    world = build_world(shifted.settings, torch.device("cpu"))
+    world = small_data.world(shifted.settings)
     parameters, store = world.model.initial(), Store()
     everybody = np.arange(20)
     for t in range(4):

@@ -105,8 +105,11 @@ def test_the_loss_falls_in_the_first_rounds(
 def test_pfels_sends_what_the_budget_says(
     path: Path, smaller: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One round as it stands in the file, of fewer devices and one epoch: k of d entries, noise 6 times the bound (physics of it)."""
-    settings = load_settings(path, ["run.rounds=2", "run.evaluate_every=2", *smaller, "run.selected=2", "local.epochs=1", "local.engine=layers"])
+    """One round as it stands in the file, but for fewer devices and epochs: k of d entries, and noise of its size."""
+    settings = load_settings(
+        path,
+        ["run.rounds=2", "run.evaluate_every=2", *smaller, "run.selected=2", "local.epochs=1", "local.engine=layers"],
+    )
     world = small_world(settings, monkeypatch)
     before = world.model.initial()
     state, record = run_round(world, State(0, before))
