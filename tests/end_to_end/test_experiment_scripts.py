@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -46,15 +45,3 @@ def test_schemes_are_compared_at_equal_cost_and_equal_accuracy(tmp_path: Path) -
         "fedavg-topk",
         "fed-smp-topk",
     ]
-
-
-def test_the_sweep_of_the_docs_runs(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "experiments.md").read_text()
-    block, _of_a_cluster = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    code = block.replace("runs/from-python", str(tmp_path / "sweep")).replace("[20]", "[2]")
-    assert code != block
-    (tmp_path / "sweep.py").write_text(code)
-    done = script(tmp_path / "sweep.py")
-    assert done.returncode == 0, done.stderr
-    assert "ratio = 0.3" in done.stdout
-    assert len(read_results(tmp_path / "sweep").runs) == 4
