@@ -15,7 +15,7 @@ from airfl.privacy.events import Adjacency, Event, releases
 
 FILE_NAME = "privacy.sqlite"
 # Part of the address: raise it when what is computed of the same event changes.
-FORMAT = 3
+FORMAT = 4
 SECONDS_TO_WAIT = 2.0
 
 version = functools.cache(importlib.metadata.version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from airfl.privacy.accountants.accountant import Accountant
-from airfl.privacy.accountants.closed_form import IgnoringSampling, total_variation
+from airfl.privacy.accountants.closed_form import AddingUp, IgnoringSampling, total_variation
 from airfl.privacy.accountants.cpsgd import CpSgd
 from airfl.privacy.accountants.loss_distributions import dominating_pair, pld
 from airfl.privacy.accountants.renyi import Renyi
@@ -13,14 +13,16 @@ from airfl.privacy.events import NOTHING, Adjacency, Event, Sampled, has_binomia
 
 # With more releases on samples than this the lattice of loss distributions may be coarse.
 MANY = 10**6
+# With no more they may be added up: of rare but loud ones beside others that is less than a lattice as coarse as theirs.
+FEW = 8
 # Of the total variation of everything.
 ROUNDING = 1e-9
 
 
 class Tight:
     """Binomial noise: `CpSgd`. Otherwise the smaller of loss distributions (`pld` under add/remove, `dominating_pair`
-    under replace-one, neither above what it is without the sample) and, where it may be smaller, of `Renyi`; nothing
-    at all where everything together has a total variation of no more than delta.
+    under replace-one, neither above what it is without the sample) and, where they may be smaller, of `Renyi` and
+    of `AddingUp`; nothing at all where everything together has a total variation of no more than delta.
 
     What was told once is not taken back: a later figure for the same delta is no smaller.
     """
@@ -29,6 +31,7 @@ class Tight:
         self._adjacency = adjacency
         self._chosen: Accountant | None = None
         self._others, self._plain = Renyi(adjacency), IgnoringSampling(adjacency)
+        self._sum = AddingUp(adjacency)
         self._sampled, self._alike = 0, 0.0
         self._told: dict[float, float] = {}
 
@@ -47,6 +50,7 @@ class Tight:
         if not isinstance(self._chosen, CpSgd):
             self._others.compose(event, times)
             self._plain.compose(event, times)
+            self._sum.compose(event, times)
             for release, count in releases(event, times):
                 self._sampled += count * isinstance(release, Sampled)
                 # Drawn alike with probability 1 - TV, one after the other.
@@ -62,6 +66,8 @@ class Tight:
         found = self._chosen.epsilon(delta)
         if not isinstance(self._chosen, CpSgd) and self._may_be_less(found, delta):
             found = min(found, self._others.epsilon(delta))
+        if not isinstance(self._chosen, CpSgd) and 0 < self._sampled <= FEW:
+            found = min(found, self._sum.epsilon(delta))
         self._told[delta] = max(found, self._told.get(delta, 0.0))
         return self._told[delta]
 
