@@ -144,6 +144,23 @@ def test_ties_and_silent_devices_are_covered(reaches: NDArray[np.float64], sampl
             assert delta_at(max(epsilons), kinds, beta, device, adjacency, 5) <= DELTA * (1 + 1e-6)
 
 
+def test_all_that_tie_for_beta_pay_for_it() -> None:
+    """Poisson sampling: two tie in the first round, and the second alone sets beta in the next. It pays twice, as much
+    as the one that sets both."""
+
+    def paid(*rounds: tuple[list[int], list[float]]) -> float:
+        ledger = ledger_of("poisson", 2, 5)
+        for chosen, reaches in rounds:
+            devices = np.array(chosen)
+            told = disclosed(devices, np.array(reaches), math.inf, poisson=True)
+            last = (chosen, reaches) == rounds[-1]
+            found = ledger.record(Gaussian(NOISE_STD / 0.5), compose=True, devices=devices, last=last, disclosure=told)
+        return found.epsilon
+
+    alone = ([1, 3], [2.0, 0.5, 1.0, 2.0, 2.0])
+    assert paid(([0, 1], [0.5, 0.5, 1.0, 2.0, 2.0]), alone) == pytest.approx(paid(alone, alone), rel=1e-9)
+
+
 def test_everybody_alike_is_an_ordinary_sample() -> None:
     """Where all devices reach the same, beta says nothing."""
     told = disclosed(np.array([1, 3]), np.full(10, 0.4), math.inf, poisson=False)

@@ -122,7 +122,7 @@ WAYS: dict[str, tuple[str, ...]] = {
 def test_half_of_the_fades_are_sent_on_at_the_mean_limit(way: str) -> None:
     """Truncated inversion at participation 0.5 under a limit on the mean over fades, 40 rounds of 400 devices: half are
     silent, the energy is the limit, and what is decoded is the mean; within 5 standard errors each. A tapped line is
-    asked subcarrier by subcarrier, which are as good as more devices: 60 rounds of 40."""
+    asked subcarrier by subcarrier, which are better than more devices: 60 rounds of 40."""
     entries = 32
     devices, rounds = (40, 60) if way == "tapped line" else (400, 40)
     settings = small_settings(
@@ -152,7 +152,7 @@ def test_half_of_the_fades_are_sent_on_at_the_mean_limit(way: str) -> None:
         assert_mean(sent, 0.5)
     assert_mean(decoded, 1.0)
     assert_mean(energy, 1.0)
-    assert 5 * max(decoded.std(), energy.std()) / math.sqrt(rounds) < 0.07
+    assert 5 * max(decoded.std(), energy.std()) / math.sqrt(rounds) < (0.02 if way == "tapped line" else 0.045)
     assert_mean(powers, float(cell.radio.mean_power[0]))
 
 

@@ -16,8 +16,9 @@ from channels.digital.nr import effective_sinr
 from channels.digital.nr_tables import error_table
 
 PLACE: dict[str, Any] = {"precision": "single", "device": "cpu"}
-# At so many a model that is 0.5 dB out is found, as it is at twice as many: 0.3 dB of it are allowed in any case.
-BLOCKS = 150
+# At so many a model by which the codes are 0.5 dB better than they are is found with 4 in 5 seeds and more; at half as
+# many with 1 in 3.
+BLOCKS = 300
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +68,7 @@ def link_level(mcs: int, snr: Any, block_bits: int, table: int) -> float:
     [(1, 7, 250, 1.4), (1, 17, 500, 8.9), (2, 10, 500, 8.5), (2, 20, 500, 18.4)],
 )
 def test_block_errors_are_those_of_the_codes_themselves(table: int, mcs: int, block_bits: int, snr_db: float) -> None:
-    """n = 150 blocks: between the model's error rates 0.3 dB lower and higher in SNR, which is what is left of tables
+    """n = 300 blocks: between the model's error rates 0.3 dB lower and higher in SNR, which is what is left of tables
     that are sampled every 1.6 and 1.8 dB, widened by 4 standard errors.
 
     MCS 17 and all of table 2 differ with transform precoding: there the tables for PUSCH would fail.
@@ -81,7 +82,7 @@ def test_block_errors_are_those_of_the_codes_themselves(table: int, mcs: int, bl
 @pytest.mark.parametrize(("mcs", "block_bits", "snr_db"), [(7, 250, 0.7), (17, 500, 8.2)])
 def test_a_repeated_block_fails_as_the_codes_do(mcs: int, block_bits: int, snr_db: float) -> None:
     """Two transmissions combined over 24 subcarriers that fade as Rayleigh does (quantiles of the exponential law):
-    twice the SNR on every subcarrier; n = 150 blocks. The model's error rate at the effective SINR of these is the
+    twice the SNR on every subcarrier; n = 300 blocks. The model's error rate at the effective SINR of these is the
     codes' between 0.5 dB lower and higher, what an effective SINR and sampled tables are good for, widened by 4
     standard errors; at twice the effective SINR of one transmission it is out by more."""
     snr = 10 ** (snr_db / 10) * -np.log1p(-(np.arange(24) + 0.5) / 24)
