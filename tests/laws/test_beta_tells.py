@@ -144,15 +144,15 @@ def test_ties_and_silent_devices_are_covered(reaches: NDArray[np.float64], sampl
             assert delta_at(max(epsilons), kinds, beta, device, adjacency, 5) <= DELTA * (1 + 1e-6)
 
 
-def test_all_that_tie_for_beta_pay_for_it() -> None:
-    """Poisson sampling: two tie in the first round, and the second alone sets beta in the next. It pays twice, as much
-    as the one that sets both."""
+@pytest.mark.parametrize("sampling", ["without_replacement", "poisson"])
+def test_all_that_tie_for_beta_pay_for_it(sampling: Sampling) -> None:
+    """Two tie in the first round, and the second alone sets beta in the next: it pays as much as if it had set both."""
 
     def paid(*rounds: tuple[list[int], list[float]]) -> float:
-        ledger = ledger_of("poisson", 2, 5)
+        ledger = ledger_of(sampling, 2, 5)
         for chosen, reaches in rounds:
             devices = np.array(chosen)
-            told = disclosed(devices, np.array(reaches), math.inf, poisson=True)
+            told = disclosed(devices, np.array(reaches), math.inf, poisson=sampling == "poisson")
             last = (chosen, reaches) == rounds[-1]
             found = ledger.record(Gaussian(NOISE_STD / 0.5), compose=True, devices=devices, last=last, disclosure=told)
         return found.epsilon
