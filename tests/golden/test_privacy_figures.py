@@ -369,10 +369,7 @@ def test_the_ledger_composes_varying_noise_round_by_round() -> None:
         of_run = ledger("without_replacement")
         for t, multiplier in enumerate(multipliers):
             figures = of_run.record(Gaussian(multiplier), compose=(t + 1) % every == 0)
-        for figure, oracle in (
-            (figures.epsilon, exact),
-            (figures.epsilon_as_poisson, as_poisson(multipliers)),
-        ):
+        for figure, oracle in ((figures.epsilon, exact), (figures.epsilon_as_poisson, as_poisson(multipliers))):
             assert oracle * (1 - 1e-4) <= figure <= oracle * 1.02  # either is on a lattice of its own
 
 

@@ -97,11 +97,7 @@ MOVING = (f"channel.speed_m_s={SPEED_M_S}", f"channel.carrier_hz={CARRIER_HZ}", 
 
 def cell_of(*overrides: str, devices: int = 4000) -> Cell:
     settings = small_settings(
-        *everybody(devices),
-        "run.rounds=4",
-        "channel.min_gain=1e-9",
-        "channel.max_gain=1e9",
-        *overrides,
+        *everybody(devices), "run.rounds=4", "channel.min_gain=1e-9", "channel.max_gain=1e9", *overrides
     )
     return build_cell(settings, 8, np.ones(devices))
 

@@ -436,11 +436,7 @@ def best_worst(h: Complex) -> float:
             method="SLSQP",
             constraints=[
                 {"type": "ineq", "fun": lambda x: gains(x) - x[-1], "jac": slopes},
-                {
-                    "type": "ineq",
-                    "fun": lambda x: 1 - x[:-1] @ x[:-1],
-                    "jac": lambda x: np.append(-2 * x[:-1], 0.0),
-                },
+                {"type": "ineq", "fun": lambda x: 1 - x[:-1] @ x[:-1], "jac": lambda x: np.append(-2 * x[:-1], 0.0)},
             ],
             options={"maxiter": 200},
         )

@@ -425,12 +425,7 @@ def test_law_8_noise_on_the_decoded_mean(ratio: float, rescale: bool, devices: i
     """d = 20,000, one round: ||decoded - A^T A mean||^2 is sigma0^2 k/(r beta)^2 times a chi-square variable of k
     degrees over k; 5 standard errors are 5 sqrt(2/k), 4% to 6%. Rescaled by 1/p: the norm 1/p times that."""
     entries, noise = 20_000, 0.4
-    cell = cell_of(
-        devices,
-        entries,
-        *pfels(ratio, rescale),
-        noise=noise,
-    )
+    cell = cell_of(devices, entries, *pfels(ratio, rescale), noise=noise)
     updates = torch.randn(devices, entries, generator=torch.Generator().manual_seed(9))
     opening = open_round(cell, 0, cell.memory)
     encoder = open_encoder(cell.recipe.stages, a_round(cell.streams, 0))

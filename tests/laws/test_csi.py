@@ -11,15 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from channels.csi import (
-    IMPAIRMENTS,
-    ChannelState,
-    CsiParameters,
-    Knowledge,
-    Response,
-    impair,
-    perfect_knowledge,
-)
+from channels.csi import IMPAIRMENTS, ChannelState, CsiParameters, Knowledge, Response, impair, perfect_knowledge
 from channels.csi.ageing import ageing_correlation
 from channels.csi.feedback import quantise_phase
 from channels.draws import Draw

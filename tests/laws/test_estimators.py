@@ -40,10 +40,7 @@ def task() -> Task:
 def draws(task: Task, estimator: Estimator) -> tuple[Tensor, Tensor]:
     """Estimates of all devices at x, with batches of 3 and a state made at other x, [N, d]; and the whole gradient."""
     settings = Settings.model_validate(
-        {
-            "run": {"devices": N, "selected": N, "rounds": 1},
-            "local": {"steps": 1, "batch_size": 3, "clip_norm": 1.0},
-        }
+        {"run": {"devices": N, "selected": N, "rounds": 1}, "local": {"steps": 1, "batch_size": 3, "clip_norm": 1.0}}
     )
     trainer, store = GradientEstimate(estimator, CLIP, refresh=0.3).build(settings, task, STREAMS, CPU), Store()
     for t in range(3):

@@ -13,15 +13,7 @@ from scipy import integrate, special, stats
 
 from airfl.streams import Purpose, Streams
 from channels.draws import circular_gaussian
-from channels.fading import (
-    FADING_LAWS,
-    FadingLaw,
-    LawParameters,
-    exceedance,
-    flat_parts,
-    inverse_power,
-    threshold_for,
-)
+from channels.fading import FADING_LAWS, FadingLaw, LawParameters, exceedance, flat_parts, inverse_power, threshold_for
 from tests.laws.samples import LEAST_P, assert_law, assert_mean, assert_share
 
 

@@ -5,16 +5,7 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
-from channels.waveform import (
-    Transmitted,
-    Waveform,
-    add_noise,
-    papr_db,
-    propagate,
-    receive,
-    response,
-    transmit,
-)
+from channels.waveform import Transmitted, Waveform, add_noise, papr_db, propagate, receive, response, transmit
 from tests.laws.samples import assert_law, assert_mean
 
 Array = NDArray[np.float64]
