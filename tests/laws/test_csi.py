@@ -77,7 +77,6 @@ def test_estimation_errors_have_the_stated_variance(power: float, noise: float, 
 
     h, mmse, after = known(source, estimation="mmse", pilots=pilots)
     expected = 1 / (1 / power + pilots / noise)  # precisions add up
-    assert after.error_variance is not None
     np.testing.assert_allclose(after.error_variance, expected, rtol=1e-12)
     np.testing.assert_array_equal(after.slope, 1.0)
     assert_mean(np.abs(h - mmse) ** 2, expected)
@@ -98,7 +97,6 @@ def test_slope_and_error_variance_are_the_conditional_moments(
     h, hhat, after = known(
         rayleigh(N, 2, power, 0.2), estimation=estimation, pilots=2, doppler_hz=doppler_hz, delay_s=delay_s
     )
-    assert after.error_variance is not None
     error, variance = h - after.slope * hhat, after.error_variance[0]
     if not variance:
         np.testing.assert_array_equal(error, 0)
@@ -119,7 +117,6 @@ def test_moments_are_each_devices_own() -> None:
     source = perfect_knowledge(ChannelState(h[:, None, None, None]), power, noise)
     for estimation in ("ls", "mmse"):
         h, hhat, after = known(source, estimation=estimation, doppler_hz=50, delay_s=2e-3)
-        assert after.error_variance is not None
         for group in (slice(0, N // 2), slice(N // 2, N)):
             error = h[group] - after.slope[group] * hhat[group]
             assert_mean(error * hhat[group].conj(), 0)
@@ -192,82 +189,17 @@ def test_the_innovation_is_flat_where_the_channel_is() -> None:
         assert np.abs(np.diff(aged, axis=1)).min() > 1e-6
 
 
-# --- what imperfect knowledge does to the aggregate -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("estimation", "noise", "pilots", "devices", "kept", "noise_std"),
-    [
-        ("mmse", 0.2, 1, 4, 5, 0.3),
-        ("mmse", 1.0, 2, 2, 12, 0.0),
-        ("mmse", 0.5, 4, 8, 3, 1.0),
-        ("ls", 0.5, 2, 4, 5, 0.3),
-        ("ls", 2.0, 1, 3, 12, 0.0),
-    ],
-)
-def test_mean_squared_error_of_the_aggregate_under_estimation_error(
-    estimation: str, noise: float, pilots: int, devices: int, kept: int, noise_std: float
-) -> None:
-    """Law 5 of over-the-air aggregation, given hhat, of d = 12 entries by rand-k; 20,000 rounds less those in which
-    some |hhat|^2 is below 0.2. Error less its closed form has mean 0 within 5 standard errors. LS adds its bias.
-    """
-    rounds, d, beta = 20_000, 12, 0.7
-    generator = np.random.default_rng(8)
-    updates = generator.standard_normal((devices, d)) + 0.5
-    h, hhat = (
-        part.reshape(rounds, devices)
-        for part in known(rayleigh(rounds * devices, 9, 1.0, noise), estimation=estimation, pilots=pilots)[:2]
-    )
-    heard = (np.abs(hhat) ** 2 > 0.2).all(axis=1)
-    h, hhat, rounds = h[heard], hhat[heard], int(heard.sum())
-    assert rounds > 2_000
-
-    mask = np.argsort(generator.random((rounds, d)), axis=1) < kept
-    precoders = beta / hhat
-    sent = precoders[:, :, None] * updates * mask[:, None, :]
-    noise_on_elements = np.sqrt(2) * noise_std * gaussian(generator, rounds, d)
-    received = ((h[:, :, None] * sent).sum(axis=1) + noise_on_elements).real
-    decoded = mask * received / (devices * beta)
-    mean = updates.mean(axis=0)
-    error = ((decoded - mean) ** 2).sum(axis=1)
-
-    ratio, pilot_noise = kept / d, noise / pilots
-    variance = pilot_noise / (1 + pilot_noise)
-    slope = 1 / (1 + pilot_noise) if estimation == "ls" else 1.0
-    squares = (updates**2).sum(axis=1)
-    expected = (
-        ((1 - ratio) + ratio * (1 - slope) ** 2) * (mean @ mean)
-        + ratio / devices**2 * (variance / (2 * np.abs(hhat) ** 2)) @ squares
-        + kept * noise_std**2 / (devices * beta) ** 2
-    )
-    assert_mean(error - expected, 0)
-
-
 @pytest.mark.parametrize("spread", [0.1, 0.5, 1.5])
 @pytest.mark.parametrize("estimation", ["perfect", "mmse"])
-def test_phase_error(spread: float, estimation: str) -> None:
-    """Law 4, K = 5 devices, 20,000 rounds, unit-variance symbols, error of the sum against K(1.5 + .5 e^(-2 s^2) -
-    2 e^(-s^2/2)) on the real part and 2K(1 - e^(-s^2/2)) for complex symbols or on every real entry of I/Q.
-
-    Precoding by a noisy estimate leaves the phase error what it is: seen on h' over h.
-    """
-    devices, rounds = 5, 20_000
-    source = rayleigh(devices * rounds, 10, 1.0, 0.1)
+def test_phase_errors_are_gaussian_and_no_more(spread: float, estimation: str) -> None:
+    """n = 40,000. Precoding by a noisy estimate leaves the phase error what it is: seen on h' over h."""
+    source = rayleigh(N, 10, 1.0, 0.1)
     h, _, after = known(source, estimation=estimation, phase_std_rad=spread)
-    turned = (h / flat(source.state.response)).reshape(rounds, devices)
-    if spread < 1:  # beyond, the angle comes round
-        assert_law(np.angle(turned[:, 0]), stats.norm(scale=spread).cdf)
+    turned = h / flat(source.state.response)
     np.testing.assert_allclose(np.abs(turned), 1, rtol=1e-12)
-    generator = np.random.default_rng(11)
-    symbols = generator.standard_normal((rounds, devices))
-    real = ((turned * symbols).sum(axis=1).real - symbols.sum(axis=1)) ** 2
-    assert_mean(real, devices * (1.5 + 0.5 * np.exp(-2 * spread**2) - 2 * np.exp(-(spread**2) / 2)))
-    points = gaussian(generator, rounds, devices)
-    error = (turned * points).sum(axis=1) - points.sum(axis=1)
-    closed = 2 * devices * (1 - np.exp(-(spread**2) / 2))
-    assert_mean(np.abs(error) ** 2, closed)
-    assert_mean(2 * error.real**2, closed)  # entries of variance 1 under I/Q have twice that
-    assert_mean(2 * error.imag**2, closed)
+    if spread < 1:  # beyond, the angle comes round
+        assert_law(np.angle(turned), stats.norm(scale=spread).cdf)
+    assert_mean(turned**2, np.exp(-2 * spread**2))
     assert (after.error_variance is None) == (estimation == "mmse")
 
 
@@ -284,7 +216,6 @@ def test_phase_quantiser(bits: int) -> None:
     assert len(np.unique(np.round(np.angle(hhat), 9))) == 2**bits
     np.testing.assert_allclose(np.abs(hhat), np.abs(h), rtol=1e-12)
     assert_mean(h / hhat, np.sinc(1 / 2**bits))  # what arrives of a payload
-    assert after.error_variance is not None
     assert not after.error_variance.any()
 
 

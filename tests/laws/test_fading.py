@@ -36,6 +36,7 @@ CASES = {
     "rayleigh": (RAYLEIGH, stats.rayleigh(scale=np.sqrt(2 / np.pi))),
     "rician K=0.3": (rician(0.3), unit_mean(stats.rice, np.sqrt(2 * 0.3))),
     "rician K=6": (rician(6.0), unit_mean(stats.rice, np.sqrt(2 * 6.0))),
+    "rician K=300": (rician(300.0), unit_mean(stats.rice, np.sqrt(2 * 300.0))),
     "nakagami m=0.5": (nakagami(0.5), unit_mean(stats.nakagami, 0.5)),
     "nakagami m=2.5": (nakagami(2.5), unit_mean(stats.nakagami, 2.5)),
 }
@@ -71,33 +72,13 @@ def test_gains_follow_the_law(name: str, uniforms: NDArray[np.float64]) -> None:
 
 
 @every_law
-def test_distribution_and_quantile_are_those_of_scipy(name: str) -> None:
+def test_distribution_quantile_and_mean_square_are_those_of_scipy(name: str) -> None:
     law, reference = CASES[name]
+    assert law.mean_square == pytest.approx(reference.moment(2), rel=1e-9)
     gains = np.array([0.0, 1e-9, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0])
     np.testing.assert_allclose(law.cdf(gains), reference.cdf(gains), rtol=1e-12)
     probabilities = np.array([0.0, 1e-12, 0.01, 0.5, 0.99, 1 - 1e-12])
     np.testing.assert_allclose(law.quantile(probabilities), reference.ppf(probabilities), rtol=1e-9)
-
-
-@every_law
-def test_distribution_and_quantile_are_inverse(name: str) -> None:
-    law, probabilities = CASES[name][0], np.linspace(0, 0.999, 1000)
-    np.testing.assert_allclose(law.cdf(law.quantile(probabilities)), probabilities, rtol=1e-12, atol=1e-15)
-
-
-@every_law
-def test_the_mean_is_one_and_the_mean_square_is_as_stated(name: str) -> None:
-    law = CASES[name][0]
-    assert integrate.quad(lambda gain: 1 - law.cdf(np.array(gain)), 0, np.inf)[0] == pytest.approx(1, rel=1e-7)
-    square = integrate.quad(lambda gain: 2 * gain * (1 - law.cdf(np.array(gain))), 0, 40, epsabs=1e-11)[0]
-    assert law.mean_square == pytest.approx(square, rel=1e-7)
-
-
-def test_it_is_the_amplitude_that_is_exponential() -> None:
-    """PFELS section 8.1: an exponential |h| has E|h|^2 = 2 (E|h|)^2; an exponential |h|^2 would have 4/pi."""
-    evenly = np.stack([(np.arange(N) + 0.5) / N] * 3, axis=1)
-    gains = np.abs(drawn("exponential", evenly)) / 0.02
-    assert np.mean(gains**2) == pytest.approx(2, rel=0.01)
 
 
 @every_law
@@ -222,20 +203,6 @@ def test_a_strong_line_of_sight_leaves_no_fading(k: float, uniforms: NDArray[np.
 def rice_gains(k: float, gains: NDArray[np.float64]) -> NDArray[np.float64]:
     """Unit-mean gains in the scale of scipy's rice; its mean at large K is s (1 + 1/(4 K) + 1/(32 K^2)), s^2 = 2 K."""
     return np.asarray(gains * np.sqrt(2 * k) * (1 + 1 / (4 * k) + 1 / (32 * k**2)))
-
-
-def test_rician_distribution_is_the_integral_of_its_density() -> None:
-    """Density at unit power: 2 (K + 1) r exp(-K - (K + 1) r^2) I0(2 r sqrt(K (K + 1)))."""
-    for k in (0.3, 6.0, 300.0):
-        root = np.sqrt(rician(k).mean_square)
-
-        def density(r: float, k: float = k) -> float:
-            scaled = special.i0e(2 * r * np.sqrt(k * (k + 1)))
-            return float(2 * (k + 1) * r * np.exp(-((np.sqrt(k + 1) * r - np.sqrt(k)) ** 2)) * scaled)
-
-        for gain in (0.5, 0.9, 1.0, 1.1):
-            expected = integrate.quad(density, 0, gain / root, epsabs=1e-13, points=[0.8 * gain / root])[0]
-            assert rician(k).cdf(np.array(gain)) == pytest.approx(expected, abs=1e-11)
 
 
 def test_a_fixed_channel_is_its_mean_gain_with_phase_zero(uniforms: NDArray[np.float64]) -> None:

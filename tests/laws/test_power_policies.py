@@ -64,19 +64,6 @@ def error_at(coefficient: float, reaches: Array, rms: Array, noise: float) -> fl
     return float((rms**2 * missing**2).sum() + noise / coefficient**2)
 
 
-def test_law_2_published_figures() -> None:
-    """|h|^2 = {1, .6, .3, .1}, P = 1, sigma^2 = .1: eta* = .33494, MSE .50718, where full inversion has 1."""
-    task = flat_task(np.sqrt([1, 0.6, 0.3, 0.1]))
-    plan = plan_of("cao", task)
-    assert float(plan.coefficient[0, 0]) ** 2 == pytest.approx(0.33494, abs=5e-6)
-    assert mse(task, plan) == pytest.approx(0.50718, abs=5e-6)
-    assert mse(task, plan_of("full-inversion", task)) == pytest.approx(1.0)
-    # The two strongest (1, .6 > eta*) invert, the others send at full power.
-    arriving = (plan.amplitudes * task.gains)[:, 0, 0]
-    np.testing.assert_allclose(arriving, [*plan.coefficient[0] * [1, 1], *np.sqrt([0.3, 0.1])])
-    np.testing.assert_allclose(plan.amplitudes[2:], 1)
-
-
 @pytest.mark.parametrize("powers", FADE)
 @pytest.mark.parametrize(("limit", "noise"), [(1.0, 0.1), (4.0, 2.5), (1.0, 20.0)])
 def test_law_2_formula_for_equal_messages(powers: list[float], limit: float, noise: float) -> None:
