@@ -4,6 +4,7 @@ and inter-symbol interference, for the model per subcarrier."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from channels.frame import Frame
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest
 from channels.selective.late import Late, late_paths
 from tests.conftest import small_settings
+from tests.laws import selective
 from tests.laws.decoding import decoding_errors, everybody
 from tests.laws.samples import assert_mean
 
@@ -38,27 +40,23 @@ def nothing(_count: int) -> NDArray[np.float64]:
     raise AssertionError("late paths draw nothing")
 
 
-def request(frame: Frame = ALL, fresh: Draw = nothing, **changes: object) -> SelectiveRequest:
-    asked = {
-        "frame": frame,
-        "antennas": 1,
-        "delay_spread_s": 1e-7,
-        "carrier_hz": 3.5e9,
-        "speed_m_s": 0.0,
-        "taps": 1,
-        "variation": "independent",
-        "start_s": 0.0,
-        "fresh": fresh,
-        "lasting": fresh,
-        "prefix_s": PREFIX * SAMPLE_S,
-        "spacing_hz": SPACING,
-    }
-    return SelectiveRequest(**{**asked, **changes})  # type: ignore[arg-type]
+def request(frame: Frame = ALL, fresh: Draw = nothing, **changes: Any) -> SelectiveRequest:
+    given = {"delay_spread_s": 1e-7, "taps": 1, "prefix_s": PREFIX * SAMPLE_S, "spacing_hz": SPACING, **changes}
+    return selective.request(1, frame=frame, fresh=fresh, lasting=fresh, **given)
 
 
 def taps_of(delays: list[int]) -> Complex:
     rng = np.random.default_rng(len(delays))
     return np.asarray(rng.standard_normal(len(delays)) + 1j * rng.standard_normal(len(delays)))
+
+
+def tdl_c(delay_spread_s: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Powers and delays in s of its paths, as Sionna has them."""
+    pytest.importorskip("sionna")
+    from sionna.phy.channel.tr38901 import TDL
+
+    model = TDL("C", delay_spread_s, 3.5e9, precision="single", device="cpu")
+    return model.mean_powers.numpy().astype(float), model.delays.numpy().astype(float)
 
 
 def late_of(taps: Complex, delays: list[int]) -> Late:
@@ -116,28 +114,20 @@ def test_independent_symbols_are_disturbed_by_what_all_spill(name: str) -> None:
 def test_a_model_takes_its_own_late_paths_off(name: str) -> None:
     """Over the mean of devices: what stays and what is spilled follow from the power delay profile, in numpy, within 5
     standard errors; a prefix that holds every path leaves everything, bit for bit, as without one."""
-    if name == "tdl-c":
-        pytest.importorskip("sionna")
-        from sionna.phy.channel.tr38901 import TDL
-
-        model = TDL("C", 2e-6, 3.5e9, precision="single", device="cpu")
-        powers, delays_s = model.mean_powers.numpy().astype(float), model.delays.numpy().astype(float)
-    else:
-        powers = np.full(6, 1 / 6)
-        delays_s = 2e-6 * np.sqrt(12 / 35) * np.arange(6)
+    even = np.full(6, 1 / 6), 2e-6 * np.sqrt(12 / 35) * np.arange(6)
+    powers, delays_s = tdl_c(2e-6) if name == "tdl-c" else even
     n, uniforms = 1_500, np.random.default_rng(5).random((1_500, 200))
     frame = Frame(np.array([-1e6, 0.0, 1e6]), 3, SPACING, 1)
     given = {"frame": frame, "fresh": lambda count: uniforms[:, :count], "taps": 6, "delay_spread_s": 2e-6}
     respond = SELECTIVE_MODELS[name].respond
-    found = respond(request(**given, prefix_s=3e-6))  # type: ignore[arg-type]
+    found = respond(request(**given, prefix_s=3e-6))
     excess = np.clip((delays_s - 3e-6) * SPACING, 0, 1)
-    assert found.spilled is not None
     assert found.spilled.shape == (n, 1, 3)
     assert_mean((np.abs(found.response) ** 2).mean(axis=(1, 2, 3)), powers @ (1 - excess) ** 2)
     assert_mean(found.spilled.mean(axis=(1, 2)), powers @ (2 * excess - excess**2))
-    whole = respond(request(**given, prefix_s=1e-4))  # type: ignore[arg-type]
+    whole = respond(request(**given, prefix_s=1e-4))
     assert whole.spilled is None
-    np.testing.assert_array_equal(whole.response, respond(request(**given, prefix_s=np.inf)).response)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(whole.response, respond(request(**given, prefix_s=np.inf)).response)
 
 
 DEVICES, ROUNDS, SUBCARRIERS = 8, 20, 256
@@ -192,18 +182,14 @@ def test_delays_disturb_as_much_as_in_the_waveform(step: int, packing: str, poli
 def test_delays_of_a_model_through_sionna_are_in_what_a_round_says() -> None:
     """TDL-C at 10 us says so: of the power of every path of the profile 2 E - E^2 leaks, 9% in all; the mean over
     200 devices within 5 standard errors, and the round has it as interference."""
-    pytest.importorskip("sionna")
-    from sionna.phy.channel.tr38901 import TDL
-
-    model = TDL("C", 1e-5, 3.5e9, precision="single", device="cpu")
+    powers, delays_s = tdl_c(1e-5)
     given = ("channel.fading=tdl-c", "channel.delay_spread_s=1e-5", "grid.subcarriers=240", "grid.prefix=normal")
     many = ("run.devices=200", "run.selected=200", "channel.min_gain=1e-9", "channel.max_gain=1e9")
     settings = small_settings(*given, *many)
     cell = build_cell(settings, 480, np.ones(200))
     opening = open_round(cell, 0, cell.memory)
-    excess = np.clip((model.delays.numpy() - 144 / 2048 / 15e3) * 15e3, 0, 1)
-    expected = float(model.mean_powers.numpy() @ (2 * excess - excess**2))
-    assert opening.knowledge.state.spilled is not None
+    excess = np.clip((delays_s - 144 / 2048 / 15e3) * 15e3, 0, 1)
+    expected = float(powers @ (2 * excess - excess**2))
     assert_mean(opening.knowledge.state.spilled.mean(axis=(1, 2)) / settings.channel.mean_gain**2, expected)
     assert expected > 0.08
     assert opening.knowledge.leakage.min() > 0.02

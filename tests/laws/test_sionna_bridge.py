@@ -15,17 +15,15 @@ from scipy import special
 
 from airfl.building import build_cell
 from airfl.errors import UserError
-from airfl.streams import Purpose, Streams
 from channels.antennas import AntennaArray, Directions
-from channels.frame import Frame
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest
 from channels.selective.sionna_bridge import device_seeds, device_velocities_m_s
 from tests.conftest import small_settings
+from tests.laws import selective
 from tests.laws.samples import assert_mean
+from tests.laws.selective import CARRIER_HZ, frame
 
 ROOT = Path(__file__).resolve().parents[2]
-CARRIER_HZ = 3.5e9
-SYMBOL_S = 1e-3 / 14
 MODELS = [name for name, model in SELECTIVE_MODELS.items() if model.needs_sionna]
 SCENARIOS = ("umi", "uma", "rma")
 every_model = pytest.mark.parametrize("name", MODELS)
@@ -33,33 +31,14 @@ one_of_each = pytest.mark.parametrize("name", ["tdl-a", "tdl-d", "cdl-c", "cdl-e
 PLACE: dict[str, Any] = {"precision": "single", "device": "cpu"}
 
 
-def frame(subcarriers: int, blocks: int, spacing_hz: float = 1e6) -> Frame:
-    frequencies_hz = (np.arange(subcarriers) - subcarriers // 2) * spacing_hz
-    return Frame(frequencies_hz, subcarriers * blocks * 2, SYMBOL_S, 2)
-
-
 def request(devices: Any = 3, round_index: int = 0, **changes: Any) -> SelectiveRequest:
-    """A request as a run would make it; device i stands 30 + 20 i metres away, in a direction of its own."""
-    streams = Streams(11)
+    """Device i moves at 20 m/s, and stands 30 + 20 i metres away, in a direction of its own."""
     rows = np.arange(devices) if isinstance(devices, int) else np.array(devices)
     distance_m = 30.0 + 20 * (rows % 50)
-    asked = {
-        "frame": frame(12, 3),
-        "antennas": 4,
-        "delay_spread_s": 100e-9,
-        "carrier_hz": CARRIER_HZ,
-        "speed_m_s": 20.0,
-        "taps": 1,
-        "variation": "independent",
-        "start_s": 0.0,
-        "fresh": lambda count: streams.device_uniforms(Purpose.FADING, round_index, rows, count),
-        "lasting": lambda count: streams.device_uniforms(Purpose.FADING, None, rows, count),
-        "positions_m": np.stack(
-            [distance_m * np.cos(rows), distance_m * np.sin(rows), np.full(len(rows), 1.5)], axis=1
-        ),
-        "base_height_m": 10.0,
-    }
-    return SelectiveRequest(**{**asked, **changes})
+    places = [distance_m * np.cos(rows), distance_m * np.sin(rows), np.full(len(rows), 1.5)]
+    here = {"positions_m": np.stack(places, axis=1), "base_height_m": 10.0}
+    usual = {"frame": frame(12, 3), "antennas": 4, "speed_m_s": 20.0, "taps": 1}
+    return selective.request(rows, round_index, **{**here, **usual, **changes})
 
 
 def respond(name: str, asked: SelectiveRequest) -> NDArray[np.complex64]:
@@ -72,45 +51,30 @@ def sionnas_own(name: str, asked: SelectiveRequest, device: int, velocity: NDArr
     from sionna.phy.channel import cir_to_ofdm_channel, tr38901
 
     def array(antennas: int, rows: int = 1, spacing: float = 0.5) -> Any:
-        return tr38901.PanelArray(
-            num_rows_per_panel=rows,
-            num_cols_per_panel=antennas // rows,
-            element_vertical_spacing=spacing,
-            element_horizontal_spacing=spacing,
-            polarization="single",
-            polarization_type="V",
-            antenna_pattern="omni",
-            carrier_frequency=CARRIER_HZ,
-            **PLACE,
-        )
+        panels = (rows, antennas // rows, "single", "V", "omni", CARRIER_HZ)
+        apart = {"element_vertical_spacing": spacing, "element_horizontal_spacing": spacing}
+        return tr38901.PanelArray(*panels, **apart, **PLACE)
 
     place = {**PLACE, "spec_version": asked.tr38901_version[1:]}
     blocks, rate_hz = asked.frame.blocks, 1 / asked.frame.block_s
-    family, profile = (name[:3], name[-1].upper())
+    timed = {"num_time_steps": blocks, "sampling_frequency": rate_hz}
+    family, profile, spread_s = name[:3], name[-1].upper(), asked.delay_spread_s
     panel = (asked.array.rows, asked.array.spacing_wavelengths) if asked.array else ()
     arrays = {"ut_array": array(1), "bs_array": array(asked.antennas, *panel), "direction": "uplink"}
     turned = 0.0 if asked.directions is None else -asked.directions.azimuth_rad[device]
     with torch.random.fork_rng(devices=[]):
         config.seed = device_seeds(asked)[device]
         if family == "tdl":
-            model = tr38901.TDL(
-                model=profile,
-                delay_spread=asked.delay_spread_s,
-                carrier_frequency=CARRIER_HZ,
-                min_speed=asked.speed_m_s,
-                max_speed=asked.speed_m_s,
-                num_rx_ant=asked.antennas,
-                **place,
-            )
-            a, tau = model(batch_size=1, num_time_steps=blocks, sampling_frequency=rate_hz)
+            speeds = {"min_speed": asked.speed_m_s, "max_speed": asked.speed_m_s}
+            model = tr38901.TDL(profile, spread_s, CARRIER_HZ, **speeds, num_rx_ant=asked.antennas, **place)
+            a, tau = model(batch_size=1, **timed)
         elif family == "cdl":
-            spread_s = asked.delay_spread_s
             moving = torch.tensor(velocity, dtype=torch.float32)
             bearing = torch.tensor([turned, 0.0, 0.0], dtype=torch.float32)
             model = tr38901.CDL(
                 profile, spread_s, CARRIER_HZ, **arrays, bs_orientation=bearing, ut_velocity=moving, **place
             )
-            a, tau = model(batch_size=1, num_time_steps=blocks, sampling_frequency=rate_hz)
+            a, tau = model(batch_size=1, **timed)
         else:
             urban = {"umi": tr38901.UMi, "uma": tr38901.UMa, "rma": tr38901.RMa}[name]
             indoor = {} if name == "rma" else {"o2i_model": "low"}
@@ -269,14 +233,14 @@ def test_a_sionna_without_the_choice_has_one_version(name: str, family: str, mon
 @every_model
 def test_every_response_is_finite_and_has_mean_power_one(name: str) -> None:
     """n = 40 devices, and of each the mean over 64 blocks at 600 m/s, 9 ms or 63 wavelengths, and 16 subcarriers of 480
-    MHz, at each of 2 antennas: within 5 standard errors, which are below 0.1 even where a few paths have the power."""
+    MHz, at each of 2 antennas: within 5 standard errors, which are at most 0.12, where a few paths have the power."""
     response = respond(name, request(40, frame=frame(16, 64, 30e6), antennas=2, speed_m_s=600.0)).astype(complex)
     assert np.isfinite(response).all()
     power = (np.abs(response) ** 2).mean(axis=(2, 3))
     assert (power > 0).all()
     for antenna in power.T:
         assert_mean(antenna, 1)
-        assert 5 * antenna.std() / np.sqrt(40) < 0.1
+        assert 5 * antenna.std() / np.sqrt(40) < 0.12
 
 
 @pytest.mark.parametrize("name", ["tdl-a", "tdl-c", "tdl-d"])
@@ -295,24 +259,6 @@ def test_correlation_over_frequency_is_that_of_the_profile(name: str) -> None:
     np.testing.assert_allclose(found, expected, atol=5 / np.sqrt(4_000))
     spread_s = np.sqrt(powers @ delays_s**2 - (powers @ delays_s) ** 2)
     assert spread_s == pytest.approx(300e-9, rel=0.02)
-
-
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in SCENARIOS])
-def test_delays_and_frequencies_scale_together(name: str) -> None:
-    """Twice the delay spread is half the coherence bandwidth: the same response at half the frequencies."""
-    wide = respond(name, request(delay_spread_s=50e-9, frame=frame(12, 1, 2e6)))
-    narrow = respond(name, request(delay_spread_s=100e-9, frame=frame(12, 1, 1e6)))
-    np.testing.assert_allclose(wide, narrow, atol=1e-4)
-
-
-@every_model
-def test_speed_and_time_scale_together(name: str) -> None:
-    """Twice the speed is half the coherence time: the same response at half the block; and it does change with time."""
-    slow = request()
-    fast = dataclasses.replace(slow, speed_m_s=40.0, frame=dataclasses.replace(slow.frame, symbol_s=SYMBOL_S / 2))
-    response = respond(name, slow)
-    np.testing.assert_allclose(respond(name, fast), response, atol=1e-4)
-    assert np.abs(response[:, :, 2] - response[:, :, 0]).max() > 0.05
 
 
 @pytest.mark.parametrize("name", ["tdl-a", "tdl-b"])

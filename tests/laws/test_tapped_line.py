@@ -8,41 +8,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from airfl.streams import Purpose, Streams
-from channels.frame import Frame
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest, check
 from channels.selective.tapped_line import frequency_correlation, least_taps, tap_coefficients, tap_spacing_s
 from tests.laws.samples import assert_law
+from tests.laws.selective import CARRIER_HZ, SYMBOL_S, frame, request
 
 N = 10_000
-SPACING_HZ = 15e3
-SYMBOL_S = 1e-3 / 14
-CARRIER_HZ = 3.5e9
 FADES = [("independent", 0.0), ("independent", 30.0), ("constant", 30.0), ("jakes", 0.0), ("jakes", 30.0)]
 every_fade = pytest.mark.parametrize(("variation", "speed_m_s"), FADES)
-
-
-def frame(subcarriers: int = 6, blocks: int = 1, spacing_hz: float = 1e6, symbols_per_block: int = 2) -> Frame:
-    frequencies_hz = (np.arange(subcarriers) - subcarriers // 2) * spacing_hz
-    return Frame(frequencies_hz, subcarriers * blocks * symbols_per_block, SYMBOL_S, symbols_per_block)
-
-
-def request(devices: Any = 8, round_index: int = 0, **changes: Any) -> SelectiveRequest:
-    """A request as a run would make it: each device's numbers from its own streams."""
-    streams, rows = Streams(7), range(devices) if isinstance(devices, int) else devices
-    asked = {
-        "frame": frame(),
-        "antennas": 1,
-        "delay_spread_s": 100e-9,
-        "carrier_hz": CARRIER_HZ,
-        "speed_m_s": 0.0,
-        "taps": 5,
-        "variation": "independent",
-        "start_s": 0.0,
-        "fresh": lambda count: streams.device_uniforms(Purpose.FADING, round_index, rows, count),
-        "lasting": lambda count: streams.device_uniforms(Purpose.FADING, None, rows, count),
-    }
-    return SelectiveRequest(**{**asked, **changes})
 
 
 def respond(asked: SelectiveRequest) -> NDArray[np.complex64]:
