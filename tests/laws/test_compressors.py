@@ -110,8 +110,6 @@ def test_amplified_before_or_after_is_the_same_without_a_clip() -> None:
     sent = [coder.encode(copies(2)).messages for coder in (before, after)]
     torch.testing.assert_close(sent[0], 4 * sent[1])
     torch.testing.assert_close(before.decode(sent[0][0]), after.decode(sent[1][0]))
-    assert before.expand is not None
-    assert after.expand is not None
     torch.testing.assert_close(before.expand(sent[0]), after.expand(sent[1]))
     assert (before.noise_gain, after.noise_gain) == (1.0, 4.0)
     clipped = opened((RandK(D, 2, amplify=True), Clip(1e-3)), 2).encode(copies(2)).messages

@@ -21,15 +21,18 @@ Array = NDArray[np.float64]
 def carry(
     known: Any, true: Any = None, *, bits: int = 1000, width: int = 1, seed: int = 0, **asked: Any
 ) -> DigitalOutcome:
-    """A message of every device over a flat channel whose SNR is the gain, on `width` subcarriers each."""
+    """A message of every device over a channel of this SNR, on `width` subcarriers each; [devices], or of one device
+    [subcarriers]."""
     snr = np.atleast_1d(np.asarray(known, dtype=np.float64))
-    devices = len(snr)
+    selective = width > 1 and snr.shape == (width,)
+    devices = 1 if selective else len(snr)
+    heard = snr if true is None else np.broadcast_to(true, snr.shape)
     uniforms = np.random.default_rng(seed).random((devices, 30))
     return send(
         DigitalTask(
             bits=np.full(devices, bits, dtype=np.int64),
-            known=snr[:, None, None],
-            true=(snr if true is None else np.broadcast_to(true, devices).copy())[:, None, None],
+            known=snr.reshape(devices, 1, -1),
+            true=heard.reshape(devices, 1, -1),
             symbol_energy=np.full(devices, float(width)),
             noise_energy=1.0,
             subcarriers=width * devices,
@@ -98,14 +101,8 @@ def test_the_finite_block_error_at_the_true_channel() -> None:
 
 
 def test_the_finite_block_moments_of_a_selective_channel() -> None:
-    gains = np.random.default_rng(3).exponential(5.0, (1, 24))
-    done = send(
-        DigitalTask(
-            np.array([1000]), gains[:, None], gains[:, None], np.array([24.0]), 1.0, 24, True, math.inf,
-            DigitalParameters(error_model="finite-blocklength", block_elements=200),
-            lambda count: np.full((1, count), 0.5),
-        )
-    )  # fmt: skip
+    gains = np.random.default_rng(3).exponential(5.0, 24)
+    done = carry(gains, width=24, error_model="finite-blocklength", block_elements=200)
     dispersion = np.mean(gains * (gains + 2) / (gains + 1) ** 2) / math.log(2) ** 2
     rate = np.mean(np.log2(1 + gains)) - math.sqrt(dispersion / 200) * stats.norm.isf(0.1) + math.log2(200) / 400
     assert done.rate[0] == pytest.approx(rate, rel=1e-12)
@@ -165,7 +162,7 @@ def test_combined_transmissions_fail_together() -> None:
     n, believed, true = 20_000, 10 ** (0.1 * -1.5), 10 ** (0.1 * -6.8)
     asked: dict[str, Any] = {"bits": 50, "width": 12, "error_model": "nr"}
     chosen = carry([believed], **asked)
-    mcs = next(m for m in range(3, 29) if same_size(m, round(chosen.rate[0] * 168)))
+    mcs = next(m for m in range(3, 29) if transport_blocks(156, m, 1).bits == round(chosen.rate[0] * 168))
     size = int(transport_blocks(156, mcs, 1).code_block_bits)
     error = nr_block_error_rate(mcs, true * np.arange(1.0, 4.0), size)
     assert error[1] * (1 - error[1]) > 0.1
@@ -187,7 +184,7 @@ def test_combined_transmissions_add_up_on_every_subcarrier(mcs: int, shortfall_d
     does (quantiles of the exponential law). n = 40,000 blocks; transmissions of all of them are n (1 + P_1 + P_2), each
     term within 5 of its standard errors."""
     width, n = 24, 40_000
-    profile = -np.log1p(-(np.arange(width) + 0.5) / width)[None, :]
+    profile = -np.log1p(-(np.arange(width) + 0.5) / width)
     beta = float(error_table(1).betas[error_table(1).indices.tolist().index(mcs)])
     size = transport_blocks(13 * width, mcs, 1)
     assert size.code_blocks == 1
@@ -207,21 +204,12 @@ def test_combined_transmissions_add_up_on_every_subcarrier(mcs: int, shortfall_d
     assert failing(2 * effective(true)) < 0.1 < 0.45 < second < 0.55
     sent = []
     for transmissions in (2, 3):
-        done = send(
-            DigitalTask(
-                np.array([n * int(size.bits)]), np.full((1, 1, width), known), true[:, None], np.array([float(width)]),
-                1.0, width, True, math.inf, DigitalParameters(error_model="nr", transmissions=transmissions),
-                lambda count: np.random.default_rng(7).random((1, count)),
-            )
-        )  # fmt: skip
+        asked = {"error_model": "nr", "transmissions": transmissions, "bits": n * int(size.bits)}
+        done = carry(np.full(width, known), true, width=width, seed=7, **asked)
         assert done.rate[0] * 14 * width == int(size.bits)
         sent.append(done.resource_elements[0] / (14 * width))
     assert abs(sent[0] - n * (1 + first)) <= 5 * math.sqrt(n * first * (1 - first)) + 1
     assert abs(sent[1] - sent[0] - n * second) <= 5 * math.sqrt(n * second * (1 - second))
-
-
-def same_size(mcs: int, bits: int) -> bool:
-    return int(transport_blocks(156, mcs, 1).bits) == bits
 
 
 @pytest.mark.parametrize("table", [1, 2])
@@ -297,11 +285,8 @@ class Stretch:
 def test_the_effective_sinr_by_its_definition() -> None:
     snr = np.array([[1.0, 2.0, 4.0, 3.0, 3.0]])
     own: Any = Stretch()
-    found = effective_sinr(own, snr, np.array([1.6, 5.0]))
-    assert found[0] == pytest.approx(
-        -1.6 * math.log((math.exp(-1 / 1.6) + math.exp(-2 / 1.6) + math.exp(-4 / 1.6)) / 3)
-    )
-    assert found[1] == pytest.approx(3.0)
+    by_hand = -1.6 * math.log((math.exp(-1 / 1.6) + math.exp(-2 / 1.6) + math.exp(-4 / 1.6)) / 3)
+    assert effective_sinr(own, snr, np.array([1.6, 5.0])) == pytest.approx([by_hand, 3.0])
     # A large SNR underflows no exponential, and the mean is the limit of a large beta.
     assert effective_sinr(own, 1e4 * snr, np.array([1.6, 1.6])) == pytest.approx([1e4 + 1.6 * math.log(3), 3e4])
     assert effective_sinr(own, snr, np.array([1e6, 1e6])) == pytest.approx([7 / 3, 3], rel=1e-5)

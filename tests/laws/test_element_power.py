@@ -87,7 +87,6 @@ def test_the_share_of_gaussian_elements_that_is_cut(units: str, packing: str, pe
     law = erfc(math.sqrt(kappa / 2)) if packing == "real" else math.exp(-kappa)
     share = reception.report.clipped_share
     assert abs(share - law) < 5 * math.sqrt(law * (1 - law) / (DEVICES * elements))
-    assert reception.signals is not None
     power = np.abs(reception.signals.tx.astype(np.complex128)) ** 2
     assert power.max() == pytest.approx(kappa * element_energy(units, packing), rel=1e-5)
     assert (np.isclose(power, power.max(), rtol=1e-5)).mean() == pytest.approx(share, abs=2e-4)
@@ -105,7 +104,6 @@ def test_the_error_of_cut_iq_elements(units: str, peak_db: float) -> None:
         units, "iq", f"power.peak_db={peak_db}", "power.peak=clip", "channel.noise=false", "trace.signals=true"
     )
     _, reception = sent(cell, messages)
-    assert reception.signals is not None
     given = (messages[:, 0::2] + 1j * messages[:, 1::2]) * math.sqrt(element_energy(units, "iq") / 2)
     missing = np.abs(np.abs(given) - np.abs(reception.signals.tx)) ** 2 / element_energy(units, "iq")
     law = math.exp(-kappa) - math.sqrt(math.pi * kappa) * erfc(math.sqrt(kappa))
@@ -122,7 +120,6 @@ def test_a_whole_message_on_one_element_backs_off_to_the_peak(units: str, packin
     message = np.zeros((DEVICES, ENTRIES))
     message[:, 8] = math.sqrt(ENTRIES)
     opening, reception = sent(cell, message)
-    assert reception.signals is not None
     power = np.abs(reception.signals.tx.astype(np.complex128)) ** 2
     np.testing.assert_allclose(power.max(axis=1), kappa * element_energy(units, packing), rtol=1e-5)
     beta = opening.link.at_bound().alignment_coefficient
@@ -172,7 +169,6 @@ def test_the_rate_that_selection_remembers(units: str, packing: str) -> None:
     chosen = ("selection.kind=proportional-fair", "selection.window=4", "run.selected=3")
     cell = cell_of(units, packing, *chosen, gain=gain)
     opening = open_round(cell, 0, cell.memory)
-    assert opening.memory.mean_rate is not None
     rate = math.log2(1 + gain**2 * element_energy(units, packing) / complex_noise(units))
     assert 0.05 < rate < 20
     np.testing.assert_allclose(opening.memory.mean_rate[opening.devices], rate / 4, rtol=1e-6)
@@ -208,5 +204,4 @@ def test_the_rate_of_selection_is_at_the_sinr(units: str, disturbance: tuple[str
         energy, noise = element_energy(units, "real"), complex_noise(units) * (1 + more)
         leaked = (heard - kept.mean(axis=(1, 2)))[:, None, None]
         rate = np.log2(1 + kept * energy / (noise + leaked * energy)).mean(axis=(1, 2))
-        assert opening.memory.mean_rate is not None
         np.testing.assert_allclose(opening.memory.mean_rate[opening.devices], rate, rtol=1e-5)

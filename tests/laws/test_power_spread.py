@@ -70,7 +70,6 @@ def sent(cell: Cell, messages: Array, t: int = 0) -> Reception:
 
 def symbol_powers(reception: Reception, subcarriers: int) -> Array:
     """Of each device in each OFDM symbol, filled subcarrier first, over the whole symbol, W, [devices, symbols]."""
-    assert reception.signals is not None
     elements = np.abs(reception.signals.tx.astype(np.complex128)) ** 2
     symbols = -(-elements.shape[1] // subcarriers)
     padded = np.zeros((DEVICES, symbols * subcarriers))
@@ -137,7 +136,6 @@ def test_pilots_and_peaks_are_set_against_the_elements_of_the_message() -> None:
     spike = np.zeros((DEVICES, 12))
     spike[:, 3] = 1.0
     reception = sent(cell, spike)
-    assert reception.signals is not None
     largest = (np.abs(reception.signals.tx) ** 2).max(axis=1)
     np.testing.assert_allclose(largest, POWER_W / 12 * 10**0.2, rtol=1e-5)
 

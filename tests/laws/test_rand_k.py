@@ -74,7 +74,6 @@ def test_large_masks_keep_every_coordinate_equally_often() -> None:
     counts = np.zeros(dimension)
     for t in range(n):
         coordinates = RandK(dimension, kept, False).open(a_round(Streams(1), t)).coordinates
-        assert coordinates is not None
         assert np.all(np.diff(coordinates) > 0)
         counts[coordinates] += 1
     deviates = (counts / n - 0.3) / np.sqrt(0.3 * 0.7 / n)

@@ -88,8 +88,6 @@ def test_the_ideal_link_and_the_broadcast_pay_for_interference(units: str) -> No
     np.testing.assert_allclose(10 ** (devices_of(disturbed)["snr_db"] / 10), snr, rtol=1e-12)
     elements = np.ceil(devices_of(plain)["bits"] / np.log2(1 + snr / 11))
     assert disturbed.link.at_bound().use.resource_elements == elements.sum()
-    assert plain.broadcast is not None
-    assert disturbed.broadcast is not None
     # The rate of the plain broadcast gives its SNR back, to the rounding of the elements.
     bits, before = plain.broadcast.bits, plain.broadcast.resource_elements
     after = bits / math.log2(1 + (2 ** (bits / before) - 1) / 11)
@@ -137,7 +135,6 @@ def test_ideal_link_and_broadcast_have_the_mean_of_the_rates(fading: str, words:
     np.testing.assert_allclose(devices_of(opening)["rate"], rate, rtol=1e-5)
     elements = np.ceil(32 * DIMENSION / rate)
     assert opening.link.at_bound().use.resource_elements == pytest.approx(elements.sum(), abs=5)
-    assert opening.broadcast is not None
     assert opening.broadcast.resource_elements == pytest.approx(opening.broadcast.bits / rate.min(), rel=1e-4)
     assert 0.7 < (rate / at_mean).mean() < 0.95
     assert (fading == "tapped-line") == (power.shape[1] > 1)
@@ -294,7 +291,6 @@ def test_the_ideal_link_and_the_broadcast_have_their_leakage_in_their_noise(offs
             leaked = received * ((now - np.diag(np.diag(now))) + before).sum(axis=1)
             rates[energy][device] = np.log2(1 + useful / (1 + leaked)).mean()
     np.testing.assert_allclose(devices_of(opening)["rate"], rates[100], rtol=0.005)
-    assert opening.broadcast is not None
     wanted = opening.broadcast.bits / rates[10**2.5].min()
     assert opening.broadcast.resource_elements == pytest.approx(wanted, rel=0.005)
     assert (rates[100] / np.log2(1 + 100 * power)).min() < 0.9
@@ -349,7 +345,6 @@ def test_what_late_paths_spill_is_noise_on_a_devices_own_subcarriers() -> None:
     """Six subcarriers each: the mean of log2(1 + |h|^2 E/(N_0 + S E)) over them, S spilled for one unit of power."""
     opening = opened("channel.fading=tapped-line", "channel.delay_spread_s=8e-6")
     spilled = opening.channel.spilled
-    assert spilled is not None
     assert float(spilled.mean()) > 0.01
     for device, rate in enumerate(devices_of(opening)["rate"]):
         own = slice(6 * device, 6 * device + 6)
