@@ -159,15 +159,8 @@ def test_a_fixed_channel_turns_and_no_more() -> None:
 def test_jakes_turns_the_line_of_sight_as_ageing_does(antennas: int) -> None:
     """Rounds 3 ms apart, K = 10^8: what a round's channel has become 3 ms later is the next round's; each device has a
     shift of its own, f_D at most. Diffuse paths are 10^-4 of the amplitude."""
-    cell = cell_of(
-        "channel.fading=rician",
-        "channel.rician_k=1e8",
-        "channel.variation=jakes",
-        f"channel.round_s={DELAY_S}",
-        f"antennas.count={antennas}",
-        *MOVING,
-        devices=500,
-    )
+    rician = ("channel.fading=rician", "channel.rician_k=1e8", "channel.variation=jakes")
+    cell = cell_of(*rician, f"channel.round_s={DELAY_S}", f"antennas.count={antennas}", *MOVING, devices=500)
     everybody = np.arange(500)
     rounds = [cell.radio.know(t, everybody, cell.frame, cell.element_power) for t in range(3)]
     for before, after in pairwise(rounds):

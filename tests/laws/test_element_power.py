@@ -38,16 +38,9 @@ def cell_of(units: str, packing: str, *overrides: str, gain: float = 1.0) -> Cel
         radio: tuple[str, ...] = ("channel.units=physical", "power.tx_power_dbm=20")
     else:
         radio = ("power.max_snr_db=13", "channel.noise_std=3", "channel.min_gain=1e-12", "channel.max_gain=1e12")
-    settings = small_settings(
-        *everybody(DEVICES),
-        f"local.clip_norm={math.sqrt(ENTRIES)!r}",
-        "channel.fading=fixed",
-        f"channel.mean_gain={gain!r}",
-        f"grid.subcarriers={SUBCARRIERS}",
-        f"grid.packing={packing}",
-        *radio,
-        *overrides,
-    )
+    fixed = (f"local.clip_norm={math.sqrt(ENTRIES)!r}", "channel.fading=fixed", f"channel.mean_gain={gain!r}")
+    grid = (f"grid.subcarriers={SUBCARRIERS}", f"grid.packing={packing}")
+    settings = small_settings(*everybody(DEVICES), *fixed, *grid, *radio, *overrides)
     return build_cell(settings, ENTRIES, np.ones(DEVICES))
 
 

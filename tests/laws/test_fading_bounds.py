@@ -125,21 +125,14 @@ def test_half_of_the_fades_are_sent_on_at_the_mean_limit(way: str) -> None:
     asked subcarrier by subcarrier, which are better than more devices: 60 rounds of 40."""
     entries = 32
     devices, rounds = (40, 60) if way == "tapped line" else (400, 40)
-    settings = small_settings(
-        *everybody(devices),
-        "power.policy=truncated-inversion",
-        "power.participation=0.5",
-        "power.average_over=fading",
-        "power.divide_by=expected",
-        "power.max_snr_db=10.0",
-        "power.limit=transmit_power",
-        "grid.subcarriers=32",
-        "channel.delay_spread_s=4e-5",
-        "grid.symbol_duration_s=2.5e-4",  # a prefix that holds every path
-        "channel.noise=false",
-        f"local.clip_norm={math.sqrt(entries)!r}",
-        *WAYS[way],
+    power = (
+        *("power.policy=truncated-inversion", "power.participation=0.5", "power.average_over=fading"),
+        *("power.divide_by=expected", "power.max_snr_db=10.0", "power.limit=transmit_power"),
     )
+    # A prefix that holds every path.
+    band = ("grid.subcarriers=32", "channel.delay_spread_s=4e-5", "grid.symbol_duration_s=2.5e-4")
+    norm = f"local.clip_norm={math.sqrt(entries)!r}"
+    settings = small_settings(*everybody(devices), *power, *band, norm, "channel.noise=false", *WAYS[way])
     cell = build_cell(settings, entries, np.ones(devices))
     sent, energy, decoded, powers = (np.empty(rounds) for _ in range(4))
     for t in range(rounds):

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,22 +22,28 @@ PLACE: dict[str, Any] = {"precision": "single", "device": "cpu"}
 BLOCKS = 300
 
 
+@contextmanager
+def generators_as_they_were() -> Iterator[None]:
+    """Importing Sionna reseeds torch, numpy and Python."""
+    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    with torch.random.fork_rng(devices=[]):
+        yield
+    random.setstate(python)
+    np.random.set_state(legacy)  # noqa: NPY002
+
+
 @pytest.fixture(autouse=True)
 def _no_generator_is_left_changed() -> Iterator[None]:
-    """Importing Sionna reseeds torch, numpy and Python; its own generator is seeded here, and put back."""
-    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    """Sionna's own generator is seeded here, and put back."""
     before = torch.random.get_rng_state()
-    with torch.random.fork_rng(devices=[]):
+    with generators_as_they_were(), torch.no_grad():
         from sionna.phy import config
 
         generator = config.torch_rng("cpu")
         state = generator.get_state()
         generator.manual_seed(20)
-        with torch.no_grad():
-            yield
+        yield
         generator.set_state(state)
-    random.setstate(python)
-    np.random.set_state(legacy)  # noqa: NPY002
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -52,10 +59,8 @@ def link_level(mcs: int, snr: Any, block_bits: int, table: int) -> float:
     encoder = LDPC5GEncoder(block_bits, coded, num_bits_per_symbol=order, **PLACE)
     decoder = LDPC5GDecoder(encoder, num_iter=20, hard_out=True, **PLACE)
     constellation = Constellation("qam", order, **PLACE)
-    mapper, demapper = (
-        Mapper(constellation=constellation, **PLACE),
-        Demapper("app", constellation=constellation, **PLACE),
-    )
+    mapper = Mapper(constellation=constellation, **PLACE)
+    demapper = Demapper("app", constellation=constellation, **PLACE)
     symbols = np.random.default_rng(8).permutation(np.resize(snr, coded // order))
     noise = torch.tensor(1 / symbols, dtype=torch.float32).expand(BLOCKS, -1).contiguous()
     bits = BinarySource(**PLACE)([BLOCKS, block_bits])
@@ -100,14 +105,10 @@ def test_a_repeated_block_fails_as_the_codes_do(mcs: int, block_bits: int, snr_d
 @pytest.fixture(scope="module")
 def shipped() -> Any:
     """Sionna's error tables, as its PHYAbstraction has them."""
-    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002
-    with torch.random.fork_rng(devices=[]):
+    with generators_as_they_were():
         from sionna.sys import PHYAbstraction
 
-        tables = PHYAbstraction(**PLACE).bler_table["category"][1]["index"]
-    random.setstate(python)
-    np.random.set_state(legacy)  # noqa: NPY002
-    return tables
+        return PHYAbstraction(**PLACE).bler_table["category"][1]["index"]
 
 
 @pytest.mark.parametrize("table", [1, 2])
@@ -152,13 +153,8 @@ def test_transport_blocks_are_sionnas(table: int) -> None:
     indices = np.arange(len(MCS_TABLES[table]))
     count, mcs = (part.ravel() for part in np.meshgrid(elements, indices))
     order, rate = bits_per_symbol(mcs, table), code_rate(mcs, table)
-    theirs = calculate_tb_size(
-        torch.tensor(order),
-        torch.tensor(rate),
-        num_coded_bits=torch.tensor(count * order),
-        return_cw_length=False,
-        device="cpu",
-    )
+    coded = {"num_coded_bits": torch.tensor(count * order), "return_cw_length": False}
+    theirs = calculate_tb_size(torch.tensor(order), torch.tensor(rate), **coded, device="cpu")
     ours = transport_blocks(count, mcs, table)
     np.testing.assert_array_equal(ours.bits, theirs[0].numpy())
     np.testing.assert_array_equal(ours.code_block_bits, theirs[1].numpy())

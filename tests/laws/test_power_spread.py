@@ -35,20 +35,11 @@ PACKINGS = ["real", "iq"]
 
 def cell_of(entries: int, subcarriers: int, spread: str, *overrides: str) -> Cell:
     """Devices of 20 dBm and one gain, all in every round; rand-k keeps so many of 240 entries, messages of norm 1."""
-    settings = small_settings(
-        *everybody(DEVICES),
-        "scheme.name=pfels",
-        f"scheme.ratio={entries / DIMENSION!r}",
-        "privacy.epsilon=inf",
-        f"local.clip_norm={math.sqrt(DIMENSION / entries)!r}",
-        "channel.units=physical",
-        "channel.fading=fixed",
-        f"channel.mean_gain={GAIN!r}",
-        "power.tx_power_dbm=20",
-        f"power.spread={spread}",
-        f"grid.subcarriers={subcarriers}",
-        *overrides,
-    )
+    scheme = ("scheme.name=pfels", f"scheme.ratio={entries / DIMENSION!r}", "privacy.epsilon=inf")
+    channel = ("channel.units=physical", "channel.fading=fixed", f"channel.mean_gain={GAIN!r}")
+    power = ("power.tx_power_dbm=20", f"power.spread={spread}", f"grid.subcarriers={subcarriers}")
+    norm = f"local.clip_norm={math.sqrt(DIMENSION / entries)!r}"
+    settings = small_settings(*everybody(DEVICES), *scheme, norm, *channel, *power, *overrides)
     cell = build_cell(settings, DIMENSION, np.ones(DEVICES))
     assert cell.bound.entries == entries
     return cell
