@@ -283,12 +283,10 @@ def test_pfels_devices(characters: RawData) -> None:
     # Half of them: other writers with another seed.
     one, other = (pfels(180, characters, seed=seed).partition.writers for seed in (0, 1))
     assert set(one) != set(other)
-
-
-def test_without_writers_femnist_keeps_its_whole_test_part(characters: RawData) -> None:
-    division = pfels(1000, characters, "task.partition=iid")
-    assert division.test is None
-    assert division.partition.sizes.tolist() == [54] * 1000
+    # Without writers the whole test part is kept.
+    plain = pfels(1000, characters, "task.partition=iid")
+    assert plain.test is None
+    assert plain.partition.sizes.tolist() == [54] * 1000
 
 
 # --- a9a

@@ -23,22 +23,19 @@ from airfl.privacy.statement import Statement
 SIGMA, RATE, ROUNDS, DELTA = 1.4, 100 / 6000, 180, 6000**-1.1
 
 
-def test_fed_smp_theorem_1() -> None:
-    epsilon = fed_smp.theorem_1_epsilon(SIGMA, RATE, ROUNDS, DELTA)
+def test_fed_smp_theorem_1_up_to_its_condition() -> None:
+    limit, setting = 2 * math.log(1 / DELTA), (RATE, ROUNDS, DELTA)
+    epsilon = fed_smp.theorem_1_epsilon(SIGMA, *setting)
     assert epsilon == pytest.approx(1.94, abs=5e-4)
-    assert 7 * RATE**2 * ROUNDS * (epsilon + 2 * math.log(1 / DELTA)) / epsilon**2 == pytest.approx(SIGMA**2)
-    assert fed_smp.theorem_1_noise_multiplier(epsilon, RATE, ROUNDS, DELTA) == pytest.approx(SIGMA)
-
-
-def test_fed_smp_theorem_1_ends_at_its_condition() -> None:
-    limit = 2 * math.log(1 / DELTA)
+    assert 7 * RATE**2 * ROUNDS * (epsilon + limit) / epsilon**2 == pytest.approx(SIGMA**2)
+    assert fed_smp.theorem_1_noise_multiplier(epsilon, *setting) == pytest.approx(SIGMA)
     at_limit = math.sqrt(7 * RATE**2 * ROUNDS * 2 * limit) / limit
-    assert fed_smp.theorem_1_epsilon(at_limit * (1 + 1e-9), RATE, ROUNDS, DELTA) == pytest.approx(limit)
-    assert fed_smp.theorem_1_epsilon(at_limit * (1 - 1e-9), RATE, ROUNDS, DELTA) == math.inf
-    assert fed_smp.theorem_1_epsilon(0.0, RATE, ROUNDS, DELTA) == math.inf
-    for epsilon in (0.0, -1.0, limit, math.nan):
+    assert fed_smp.theorem_1_epsilon(at_limit * (1 + 1e-9), *setting) == pytest.approx(limit)
+    assert fed_smp.theorem_1_epsilon(at_limit * (1 - 1e-9), *setting) == math.inf
+    assert fed_smp.theorem_1_epsilon(0.0, *setting) == math.inf
+    for refused in (0.0, -1.0, limit, math.nan):
         with pytest.raises(ValueError, match="give one above 0 and below"):
-            fed_smp.theorem_1_noise_multiplier(epsilon, RATE, ROUNDS, DELTA)
+            fed_smp.theorem_1_noise_multiplier(refused, *setting)
 
 
 def test_fed_smp_table_is_the_older_conversion() -> None:
@@ -276,17 +273,14 @@ def test_sensitivity_of_the_rounded_sum(levels: int, bound: float, kind: str) ->
         assert np.all(seen.max(axis=0)[:2] * 4 > limits[:2])
 
 
-def test_sensitivity_by_hand() -> None:
+def test_sensitivity_and_rotated_bound_by_hand() -> None:
     """k = 5, X = 2, D = 3, d = 16, delta = 2/e: reach 6, mean 24, tail 1, spread sqrt(48)."""
+    assert binomial.rotated_bound(3.0, 10, 1024, 1e-3) == pytest.approx(3 * math.sqrt(2 * math.log(20480e3) / 1024))
+    assert binomial.rotated_bound(3.0, 10, 4, 1e-3) == 3.0
     sensitivity = Quantised(5, 2.0, 3.0, 16).sensitivity(2 / math.e)
     assert sensitivity.largest == 6
     assert sensitivity.l1 == pytest.approx(24 + math.sqrt(48) + 4 / 3)
     assert sensitivity.l2 == pytest.approx(6 + math.sqrt(24 + 2 * math.sqrt(48) + 4 / 3))
-
-
-def test_rotated_bound_by_hand() -> None:
-    assert binomial.rotated_bound(3.0, 10, 1024, 1e-3) == pytest.approx(3 * math.sqrt(2 * math.log(20480e3) / 1024))
-    assert binomial.rotated_bound(3.0, 10, 4, 1e-3) == 3.0
 
 
 def test_amplification_and_composition_by_hand() -> None:

@@ -49,10 +49,12 @@ def test_own_rand_k_is_unbiased_with_variance_omega(kept: int) -> None:
     assert torch.equal(plain, torch.where(messages[:100] != 0, X, 0))
 
 
-def test_own_rand_k_of_everything_is_the_identity() -> None:
-    coder = opened(OwnRandK(D, D), 3)
-    assert torch.equal(coder.encode(copies(3)).messages, copies(3).messages)
+def test_to_keep_everything_and_to_add_no_noise_is_no_change() -> None:
+    batch, coder = copies(3), opened(OwnRandK(D, D), 3)
+    assert torch.equal(coder.encode(batch).messages, batch.messages)
     assert torch.equal(coder.decode(X), X)
+    assert opened(GaussianNoise(0.0, D), 3).encode(batch) is batch
+    assert GaussianNoise(0.0, D).bound(MessageBound(D, 1.0, 0.5)) == MessageBound(D, 1.0, 0.5)
 
 
 def own_choices(rounds: int, devices: int) -> np.ndarray:
@@ -165,12 +167,6 @@ def test_noise_is_put_on_the_message_and_not_on_its_values() -> None:
     torch.testing.assert_close(batch.messages, updates / 10 + noise)
     torch.testing.assert_close(batch.norms, batch.values.norm(dim=1))
     torch.testing.assert_close(batch.scaled(torch.full((2,), 3.0)).messages, 3 * (updates / 10 + noise))
-
-
-def test_no_noise_is_no_change() -> None:
-    batch = copies(2)
-    assert opened(GaussianNoise(0.0, D), 2).encode(batch) is batch
-    assert GaussianNoise(0.0, D).bound(MessageBound(D, 1.0, 0.5)) == MessageBound(D, 1.0, 0.5)
 
 
 def test_bounds_of_noisy_messages() -> None:

@@ -49,11 +49,15 @@ def test_rounding_is_unbiased_with_its_variance(levels: int, value: float) -> No
     assert variance <= 0.25
 
 
-def test_roundings_of_entries_are_independent() -> None:
-    """Correlation of neighbouring entries and of two devices: 0 within 5/sqrt(n)."""
+def test_entries_and_devices_round_and_are_perturbed_by_themselves() -> None:
+    """Correlation of neighbouring entries and of two devices: 0 within 5/sqrt(n); the sum of 40 devices' noise is
+    Bin(40 m), of variance 40 m/4 within 5 standard errors."""
     drawn = encoded((StochasticQuantise(2, 1.0),), torch.zeros(2, N))
     assert abs(np.corrcoef(drawn[0, :-1], drawn[0, 1:])[0, 1]) < 5 / math.sqrt(N)
     assert abs(np.corrcoef(drawn[0], drawn[1])[0, 1]) < 5 / math.sqrt(N)
+    assert encoded((BinomialNoise(6),), torch.zeros(40, N)).sum(axis=0).var() == pytest.approx(
+        60, rel=5 * math.sqrt(2 / N)
+    )
 
 
 @pytest.mark.parametrize("trials", [1, 10, 500, 2**32])
@@ -75,12 +79,6 @@ def test_binomial_noise_has_its_law() -> None:
     pooled = np.array([seen[:2].sum(), *seen[2:9], seen[9:].sum()])
     expected = np.array([wanted[:2].sum(), *wanted[2:9], wanted[9:].sum()])
     assert stats.chisquare(pooled, expected).pvalue > 1e-4
-
-
-def test_noise_of_devices_adds_up() -> None:
-    """The sum over 40 devices is Bin(40 m): variance 40 m/4 within 5 standard errors over 10,000 entries."""
-    drawn = encoded((BinomialNoise(6),), torch.zeros(40, N)).sum(axis=0)
-    assert drawn.var() == pytest.approx(60, rel=5 * math.sqrt(2 / N))
 
 
 def test_rotation_flattens() -> None:

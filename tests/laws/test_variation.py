@@ -88,20 +88,6 @@ def test_jakes_is_jointly_gaussian(later: int, correlated: NDArray[np.complex128
     assert_law(rest, "expon")
 
 
-def test_a_single_device_follows_clarkes_model_nearly(lasting: Draw) -> None:
-    """Given its angles, a device's correlation is a sum of 64 terms, one in each 64th of the circle.
-
-    A term at lag t changes by at most 2 pi x/64 over its part, x = 2 pi f_D t, and 64 independent ones are averaged:
-    a standard deviation below 2 pi x/(64 sqrt(64)) each.
-    """
-    lag_s, own = 0.0383, lasting(PATHS)
-    phase = 2 * np.pi * DOPPLER_HZ * lag_s
-    correlation = np.exp(1j * phase * np.cos(2 * np.pi * (np.arange(PATHS) + own) / PATHS)).mean(axis=1)
-    deviation = np.abs(correlation - special.j0(phase))
-    assert np.sqrt(np.mean(deviation**2)) < 2 * np.pi * phase / PATHS**1.5
-    assert abs(correlation.mean() - special.j0(phase)) < 5 * deviation.std() / np.sqrt(N) + 1e-4
-
-
 def test_correlated_rician_gains_have_the_line_of_sight_in_their_autocorrelation(
     fresh: Draw, lasting: Draw, correlated: NDArray[np.complex128]
 ) -> None:
