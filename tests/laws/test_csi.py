@@ -16,6 +16,7 @@ from channels.csi.ageing import ageing_correlation
 from channels.csi.feedback import quantise_phase
 from channels.draws import Draw
 from channels.frame import Frame
+from tests.laws.ofdm import ALL, PREFIX, SAMPLE_S, SIZE, SPACING, demodulated, ofdm, qpsk
 from tests.laws.samples import assert_law, assert_mean, bessel, gaussian
 
 Array = NDArray[np.float64]
@@ -23,7 +24,6 @@ Complex = NDArray[np.complex128]
 
 N = 40_000
 FLAT = Frame(np.zeros(1), elements=1, symbol_s=1 / 14e3, symbols_per_block=1)
-SPACING = 15e3
 
 
 def draws(devices: int, seed: int) -> dict[str, Draw]:
@@ -38,11 +38,6 @@ def draws(devices: int, seed: int) -> dict[str, Draw]:
 def given(values: Array) -> dict[str, Draw]:
     """The same numbers, [devices, 1], for every impairment."""
     return dict.fromkeys(IMPAIRMENTS, lambda count: values[:, :count])
-
-
-def carriers(count: int) -> Array:
-    """Neighbouring subcarriers from 0 Hz up."""
-    return np.asarray(np.arange(count) * SPACING, dtype=np.float64)
 
 
 def rayleigh(devices: int, seed: int, power: float = 1.0, noise: float = 0.0) -> Knowledge:
@@ -146,7 +141,7 @@ def test_the_innovation_is_as_selective_as_the_channel() -> None:
     generator = np.random.default_rng(6)
     response = np.fft.fft(gaussian(generator, devices, 2, 1, taps) / np.sqrt(taps), n=subcarriers, axis=-1)
     source = perfect_knowledge(ChannelState(response), np.ones(devices), np.zeros(devices))
-    frame = replace(FLAT, frequencies_hz=carriers(subcarriers), elements=subcarriers)
+    frame = replace(FLAT, frequencies_hz=np.arange(subcarriers) * SPACING, elements=subcarriers)
     delay_s = 2.404825557695773 / (2 * np.pi * 100)  # the first zero of J0
     after = impair(source, CsiParameters(doppler_hz=100, delay_s=delay_s), frame, draws(devices, 17))
     aged = after.state.response
@@ -169,7 +164,7 @@ def test_the_innovation_is_as_selective_as_the_channel() -> None:
 def test_the_innovation_is_flat_where_the_channel_is() -> None:
     """Over subcarriers or over blocks, whether that axis has length 1 or equal values."""
     h = gaussian(np.random.default_rng(7), 50, 2, 3, 1)
-    frame = Frame(carriers(4), elements=12, symbol_s=1 / 14e3, symbols_per_block=1)
+    frame = replace(FLAT, frequencies_hz=np.arange(4) * SPACING, elements=12)
     for response, axis in ((np.repeat(h, 4, axis=3), 3), (np.repeat(h[:, :, :1], 3, axis=2), 2)):
         source = perfect_knowledge(ChannelState(response), np.ones(50), np.zeros(50))
         aged = impair(source, CsiParameters(doppler_hz=100, delay_s=1e-3), frame, draws(50, 13)).state.response
@@ -232,27 +227,6 @@ def test_gain_quantiser(bits: int, low: float, high: float) -> None:
 
 # --- timing and carrier offset against OFDM in time -----------------------------------------------------------------
 
-SIZE, PREFIX = 64, 16
-ALL = Frame(carriers(SIZE) - SIZE / 2 * SPACING, elements=SIZE, symbol_s=0.0, symbols_per_block=1)
-SAMPLE_S = 1 / (SIZE * SPACING)
-
-
-def ofdm(symbols: Complex) -> Complex:
-    """Samples of consecutive OFDM symbols with their prefixes, [..., symbols, N] -> [..., symbols (N + prefix)]."""
-    useful = np.fft.ifft(np.fft.ifftshift(symbols, axes=-1)) * np.sqrt(SIZE)
-    signal = np.concatenate([useful[..., -PREFIX:], useful], axis=-1)
-    return signal.reshape(*symbols.shape[:-2], -1)
-
-
-def demodulated(windows: Complex) -> Complex:
-    """Symbols on ascending subcarriers, from windows of useful length, [..., N]."""
-    return np.asarray(np.fft.fftshift(np.fft.fft(windows), axes=-1) / np.sqrt(SIZE))
-
-
-def qpsk(*shape: int) -> Complex:
-    bits = np.random.default_rng(14).integers(0, 2, (*shape, 2)) * 2 - 1
-    return np.asarray((bits[..., 0] + 1j * bits[..., 1]) / np.sqrt(2))
-
 
 def offset(**parameters: Any) -> Callable[[float, Frame], Knowledge]:
     """An ideal channel of one device, off by this share of the largest offset."""
@@ -310,7 +284,7 @@ def test_carrier_offset_turns_shrinks_and_leaks(eps: float) -> None:
     N = 64. Coefficient and leaked power of every symbol within 5 standard errors.
     """
     count, runs = 4, 1_500
-    frame = Frame(ALL.frequencies_hz, count * SIZE, (SIZE + PREFIX) * SAMPLE_S, symbols_per_block=1)
+    frame = replace(ALL, elements=count * SIZE)
     after = offset(frequency_offset_hz=0.48 * SPACING)((eps / 0.48 + 1) / 2, frame)
     useful, share = after.state.response[0, 0, :, 0], after.leakage[0]
     assert after.state.response.shape == (1, 1, count, 1)

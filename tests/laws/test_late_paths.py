@@ -19,12 +19,9 @@ from channels.selective.late import Late, late_paths
 from tests.conftest import small_settings
 from tests.laws import selective
 from tests.laws.decoding import decoding_errors, everybody
+from tests.laws.ofdm import ALL, PREFIX, SAMPLE_S, SIZE, SPACING, Complex, demodulated, ofdm, qpsk
 from tests.laws.samples import assert_mean
 
-Complex = NDArray[np.complex128]
-SIZE, PREFIX, SPACING = 64, 16, 15e3
-SAMPLE_S = 1 / (SIZE * SPACING)
-ALL = Frame((np.arange(SIZE) - SIZE // 2) * SPACING, SIZE, (SIZE + PREFIX) * SAMPLE_S, 1)
 # Delays in samples: within the prefix; a little late; one beyond a window; in the symbol before the last.
 PROFILES = {
     "within": [0, 5, 16],
@@ -65,14 +62,12 @@ def late_of(taps: Complex, delays: list[int]) -> Late:
 
 
 def through(symbols: Complex, taps: Complex, delays: list[int]) -> Complex:
-    """OFDM in plain numpy: symbols [..., count, SIZE] with prefixes over the taps, the last one's window demodulated. A
-    transform without scale there and 1/SIZE back is an identity over a channel of one tap."""
-    useful = np.fft.ifft(np.fft.ifftshift(symbols, axes=-1), axis=-1)
-    sent = np.concatenate([useful[..., -PREFIX:], useful], axis=-1).reshape(*symbols.shape[:-2], -1)
+    """Symbols [..., count, SIZE] over the taps, in time, the last one's window demodulated."""
+    sent = ofdm(symbols)
     heard = np.zeros_like(sent)
     for tap, delay in zip(taps, delays, strict=True):
         heard[..., delay:] += tap * sent[..., : sent.shape[-1] - delay]
-    return np.asarray(np.fft.fftshift(np.fft.fft(heard[..., -SIZE:], axis=-1), axes=-1))
+    return demodulated(heard[..., -SIZE:])
 
 
 @each_profile
@@ -97,12 +92,11 @@ def test_every_element_loses_and_spills_what_it_does_in_time(delays: list[int]) 
 def test_independent_symbols_are_disturbed_by_what_all_spill(name: str) -> None:
     """2,000 streams of QPSK, loaded alike or against the response: the power that disturbs, sum over subcarriers,
     within 5 standard errors. With inversion it is not what equal loads of the same received power would spill."""
-    taps, rng = taps_of(PROFILES[name]), np.random.default_rng(3)
+    taps = taps_of(PROFILES[name])
     late = late_of(taps, PROFILES[name])
     delays_s = np.array(PROFILES[name]) * SAMPLE_S
     useful = taps @ np.exp(-2j * np.pi * np.outer(delays_s, ALL.frequencies_hz)) - late.lost[0, 0]
-    bits = rng.integers(0, 2, (2_000, 4, SIZE, 2)) * 2 - 1
-    symbols = (bits[..., 0] + 1j * bits[..., 1]) / np.sqrt(2)
+    symbols = qpsk(2_000, 4, SIZE)
     for precoder in (np.ones(SIZE), 1 / useful):
         heard = through(precoder * symbols, taps, PROFILES[name])
         disturbing = (np.abs(heard - useful * precoder * symbols[:, -1]) ** 2).sum(axis=1)

@@ -15,21 +15,16 @@ from torch import Tensor
 from airfl.privacy.binomial import rotated_bound
 from airfl.stages.quantise import BinomialNoise, StochasticQuantise
 from airfl.stages.rotation import Rotation
-from airfl.stages.stage import Batch, Round, Stage, open_encoder
-from airfl.store import Store
+from airfl.stages.stage import Batch, Stage, open_encoder
 from airfl.streams import Streams
+from tests.rounds import a_round
 
 N = 10_000
 
 
-def opened(index: int = 0, devices: int = 1) -> Round:
-    ids, heard = np.arange(devices), np.ones(devices, dtype=bool)
-    return Round(Streams(7), index, torch.device("cpu"), ids, heard, Store(), lambda: torch.zeros(1))
-
-
 def encoded(stages: tuple[Stage, ...], values: Tensor) -> NDArray[np.float64]:
     """Messages of these updates, [devices, m]."""
-    coder = open_encoder(stages, opened(devices=len(values)))
+    coder = open_encoder(stages, a_round(Streams(7), 0, len(values)))
     batch = Batch(values, torch.ones(len(values), dtype=values.dtype), rows=slice(0, len(values)))
     return np.asarray(coder.encode(batch).messages.double().numpy())
 
@@ -100,7 +95,7 @@ def test_rotated_entries_are_below_their_bound() -> None:
     bound = rotated_bound(1.0, devices, dimension, delta)
     largest = []
     for index in range(rounds):
-        coder = Rotation(dimension).open(opened(index, devices))
+        coder = Rotation(dimension).open(a_round(Streams(7), index, devices))
         batch = Batch(vectors, torch.ones(devices, dtype=vectors.dtype), rows=slice(0, devices))
         largest.append(float(coder.encode(batch).values.abs().max()))
     share = np.mean(np.array(largest) > bound)
@@ -116,6 +111,6 @@ def test_rotation_is_unbiased_through_the_quantiser() -> None:
     quantiser = StochasticQuantise(4, float(update.norm()))
     stages = (Rotation(dimension), quantiser, BinomialNoise(trials))
     messages = encoded(stages, update.repeat(N, 1))
-    decoded = open_encoder(stages, opened(devices=N)).decode(torch.from_numpy(messages.mean(axis=0)))
+    decoded = open_encoder(stages, a_round(Streams(7), 0, N)).decode(torch.from_numpy(messages.mean(axis=0)))
     error = quantiser.step * math.sqrt((1 + trials) / 4 / N)
     np.testing.assert_allclose(decoded.numpy(), update.numpy(), rtol=0, atol=5 * error)

@@ -231,6 +231,20 @@ def drawn_offsets(cell: Cell, opening: Opening) -> tuple[Array, Array]:
     return late, carrier
 
 
+def rates_in_time(gains: Array, late: Array, carrier: Array, through: Array | float = 1.0) -> Array:
+    """Of four devices on a quarter of the band each, of this SNR: useful power over noise and what all leak, of which
+    the weights of device [row] let this share of device [column] through."""
+    owner = np.repeat(np.arange(4), SUBCARRIERS // 4)
+    useful, leaked = np.zeros(SUBCARRIERS), np.zeros(SUBCARRIERS)
+    shares = np.broadcast_to(through, (4, 4))
+    for device in range(4):
+        kept, spilled = in_time(late[device], carrier[device])
+        own = owner == device
+        useful[own] = gains[device] * kept[own]
+        leaked += gains[device] * shares[owner, device] * (spilled @ own)
+    return np.asarray(np.log2(1 + useful / (1 + leaked)).reshape(4, -1).mean(axis=1))
+
+
 @pytest.mark.parametrize("power", ["total", "per-element"])
 @pytest.mark.parametrize(
     "offset", ["csi.frequency_offset_hz=600", "csi.frequency_offset_hz=6000", "csi.timing_offset_s=3e-5"]
@@ -244,15 +258,7 @@ def test_digital_rates_have_what_all_devices_leak_in_their_noise(offset: str, po
         opening = open_round(cell, t, cell.memory)
         late, carrier = drawn_offsets(cell, opening)
         gains = np.abs(opening.estimate.response[:, 0, 0, 0]) ** 2 * 100 * (4 if power == "total" else 1)
-        owner = np.repeat(np.arange(4), SUBCARRIERS // 4)
-        useful, leaked = np.zeros(SUBCARRIERS), np.zeros(SUBCARRIERS)
-        for device in range(4):
-            kept, spilled = in_time(late[device], carrier[device])
-            own = owner == device
-            useful[own] = gains[device] * kept[own]
-            leaked += gains[device] * spilled @ own
-        rate = np.log2(1 + useful / (1 + leaked)).reshape(4, -1).mean(axis=1)
-        without = np.log2(1 + gains)
+        rate, without = rates_in_time(gains, late, carrier), np.log2(1 + gains)
         np.testing.assert_allclose(devices_of(opening)["rate"], rate, rtol=0.005)
         assert np.abs(rate / without - 1).max() > 0.02  # so that the tolerance means something
         assert opening.link.heard.all()
@@ -310,14 +316,7 @@ def test_of_what_others_leak_maximum_ratio_weights_let_their_share_through(words
     h = opening.estimate.response[:, :, 0, 0]
     gains = (np.abs(h) ** 2).sum(axis=1) * 400
     through = np.abs(h.conj() @ h.T) ** 2 / (np.linalg.norm(h, axis=1)[:, None] * np.linalg.norm(h, axis=1)) ** 2
-    owner = np.repeat(np.arange(4), SUBCARRIERS // 4)
-    useful, leaked = np.zeros(SUBCARRIERS), np.zeros(SUBCARRIERS)
-    for device in range(4):
-        kept, spilled = in_time(0.0, carrier[device])
-        own = owner == device
-        useful[own] = gains[device] * kept[own]
-        leaked += gains[device] * through[owner, device] * (spilled @ own)
-    rate = np.log2(1 + useful / (1 + leaked)).reshape(4, -1).mean(axis=1)
+    rate = rates_in_time(gains, np.zeros(4), carrier, through)
     np.testing.assert_allclose(devices_of(opening)["rate"], rate, rtol=0.005)
 
 

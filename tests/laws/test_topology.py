@@ -251,15 +251,6 @@ def test_rural_shadowing_grows_beyond_the_breakpoint() -> None:
         assert added[condition].std() == pytest.approx(std_db, rel=5 / math.sqrt(2 * condition.sum()))
 
 
-# Table 7.5-6: (model, line of sight, distance of correlation in m).
-CORRELATION = [
-    ("umi", "los", 10),
-    ("umi", "nlos", 13),
-    ("uma", "los", 37),
-    ("uma", "nlos", 50),
-    ("rma", "los", 37),
-    ("rma", "nlos", 120),
-]
 # Nine devices on a street, in no order: distances of 0 to 160 m between them, two in one place.
 STREET = tuple((x, 60.0) for x in (20.0, 100.0, 30.0, 22.0, 60.0, -60.0, 35.0, 100.0, 25.0))
 
@@ -289,18 +280,20 @@ def apart_m() -> NDArray[np.float64]:
     return np.asarray(np.abs(east[:, None] - east))
 
 
-@pytest.mark.parametrize(("model", "los", "distance_m"), CORRELATION)
-def test_shadowing_is_correlated_over_the_tables_distance(model: str, los: str, distance_m: float) -> None:
-    """exp(-d/d_cor), and unit variance."""
-    assert_correlated(np.exp(-apart_m() / distance_m), path_loss=model, los=los)
-
-
-def test_shadowing_is_correlated_over_the_distance_that_is_given() -> None:
-    """Log-distance has none of its own: independent until it is given one."""
-    independent = np.eye(len(STREET))
-    assert_correlated(np.exp(-apart_m() / 25), path_loss="log-distance", shadowing_correlation_m=25.0)
-    assert_correlated(independent, path_loss="log-distance")
-    assert_correlated(independent, path_loss="umi", los="los", shadowing_correlation_m=0.0)
+def test_shadowing_is_correlated_over_the_distance_that_is_given_or_the_tables() -> None:
+    """exp(-d/d_cor), and unit variance; log-distance has no d_cor of its own: independent until it is given one."""
+    for distance_m, settings in (
+        (10, {"path_loss": "umi", "los": "los"}),  # table 7.5-6
+        (13, {"path_loss": "umi", "los": "nlos"}),
+        (37, {"path_loss": "uma", "los": "los"}),
+        (50, {"path_loss": "uma", "los": "nlos"}),
+        (37, {"path_loss": "rma", "los": "los"}),
+        (120, {"path_loss": "rma", "los": "nlos"}),
+        (25, {"path_loss": "log-distance", "shadowing_correlation_m": 25.0}),
+    ):
+        assert_correlated(np.exp(-apart_m() / distance_m), **settings)
+    assert_correlated(np.eye(len(STREET)), path_loss="log-distance")
+    assert_correlated(np.eye(len(STREET)), path_loss="umi", los="los", shadowing_correlation_m=0.0)
 
 
 def test_a_device_in_line_of_sight_shares_no_shadow_with_one_that_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
