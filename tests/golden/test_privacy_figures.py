@@ -264,17 +264,6 @@ def test_rounds_may_be_entered_in_parts(adjacency: Adjacency) -> None:
     assert parts.epsilon(DELTA) == pytest.approx(whole, rel=1e-6)
 
 
-@pytest.mark.parametrize(("adjacency", "name"), [("add_remove", "pld"), ("replace_one", "rdp")])
-def test_varying_noise_is_not_composed_by_its_mean(adjacency: Adjacency, name: str) -> None:
-    """Half of the rounds at 0.6, half at 3.0: far more than all at the mean, or at the root mean square."""
-    rounds = [0.6] * 4 + [3.0] * 4
-    varying = epsilon(sampled(adjacency, rounds), adjacency, DELTA, name)
-    for mean in (1.8, math.sqrt((0.6**2 + 3.0**2) / 2)):
-        assert varying > 1.5 * epsilon(sampled(adjacency, [mean] * 8), adjacency, DELTA, name)
-    oracle = pld_oracle if adjacency == "add_remove" else rdp_oracle
-    assert varying == pytest.approx(oracle(rounds), rel=0.01)
-
-
 # The ledger
 
 

@@ -59,35 +59,29 @@ def pair(knowledge: Knowledge) -> tuple[Complex, Complex]:
     return np.asarray(both[0][:, 0, 0, 0]), np.asarray(both[1][:, 0, 0, 0])
 
 
-@pytest.mark.parametrize("cosine", [1.0, 0.3, -0.8])
-@pytest.mark.parametrize("k", [0.5, 10.0, 1000.0])
+@pytest.mark.parametrize(
+    ("k", "cosine", "estimation"),
+    [
+        *((k, cosine, "perfect") for k in (0.5, 10.0, 1000.0) for cosine in (1.0, 0.3, -0.8)),
+        *((10.0, 0.7, estimation) for estimation in ("ls", "mmse")),
+    ],
+)
 @pytest.mark.parametrize("los_doppler", ["unknown", "known"])
-def test_correlation_of_the_estimate_with_the_aged_channel(los_doppler: str, k: float, cosine: float) -> None:
+def test_correlation_of_the_estimate_with_the_aged_channel(
+    los_doppler: str, k: float, cosine: float, estimation: str
+) -> None:
     """n = 40,000: E[h' hhat*]/P = (K e^(j psi) + J0(2 pi f_D tau))/(K + 1), psi = 2 pi f_D tau cos(theta); without the
-    turn where it is known. |h'| is as Rician as |h| was."""
-    power = 0.04
-    h, hhat = pair(aged(k, power, cosine, los_doppler=los_doppler))
+    turn where it is known, and times c = P/(P + v) under MMSE, which gives c (h + n). |h'| is as Rician as |h| was."""
+    power, noise = 0.04, 0.0 if estimation == "perfect" else 0.02
+    h, hhat = pair(aged(k, power, cosine, noise, estimation=estimation, los_doppler=los_doppler))
     psi = 2 * math.pi * DOPPLER_HZ * DELAY_S * cosine if los_doppler == "unknown" else 0.0
+    c = power / (power + noise) if estimation == "mmse" else 1.0
     expected = (k * np.exp(1j * psi) + bessel(2 * math.pi * DOPPLER_HZ * DELAY_S)) / (k + 1)
-    assert_mean(h * hhat.conj() / power, expected)
-    for one in (h, hhat):
+    assert_mean(h * hhat.conj() / power, c * expected)
+    assert_mean(np.abs(hhat) ** 2 / c**2, power + noise)
+    for one in (h, hhat) if estimation == "perfect" else (h,):
         assert_mean(np.abs(one) ** 2 / power, 1.0)
         assert_law(np.abs(one) * math.sqrt(2 * (k + 1) / power), stats.rice(math.sqrt(2 * k)).cdf)
-
-
-@pytest.mark.parametrize(("estimation", "noise"), [("ls", 0.02), ("mmse", 0.02)])
-@pytest.mark.parametrize("los_doppler", ["unknown", "known"])
-def test_an_estimate_is_turned_as_far_as_it_holds_the_line_of_sight(
-    estimation: str, noise: float, los_doppler: str
-) -> None:
-    """n = 40,000, K = 10: the correlation as before; times c = P/(P + v) under MMSE, whose estimate is c (h + n)."""
-    power, k = 0.04, 10.0
-    h, hhat = pair(aged(k, power, 0.7, noise, estimation=estimation, los_doppler=los_doppler))
-    psi = 2 * math.pi * DOPPLER_HZ * DELAY_S * 0.7 if los_doppler == "unknown" else 0.0
-    c = power / (power + noise) if estimation == "mmse" else 1.0
-    expected = c * (k * np.exp(1j * psi) + bessel(2 * math.pi * DOPPLER_HZ * DELAY_S)) / (k + 1)
-    assert_mean(h * hhat.conj() / power, expected)
-    assert_mean(np.abs(hhat) ** 2 / c**2, power + noise)
 
 
 # --- from settings --------------------------------------------------------------------------------------------------

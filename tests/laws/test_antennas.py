@@ -26,16 +26,11 @@ def of_vectors(vectors: Complex, factors: Array | None = None) -> float:
 
 @pytest.mark.parametrize("name", ["sum", "principal", "max-min"])
 @pytest.mark.parametrize("antennas", [1, 3, 64])
-def test_one_device_is_received_with_the_norm_of_its_channel(name: str, antennas: int) -> None:
+def test_one_device_has_the_norm_of_its_channel_and_equal_channels_that_gain(name: str, antennas: int) -> None:
+    """Array gain: channels of one phase on all antennas, power |h_i|^2 on each, arrive with A |h_i|^2."""
     response = gaussian(np.random.default_rng(1), 1, antennas, 2, 3)
     expected = 4 * (np.abs(response[0]) ** 2).sum(axis=0)
     np.testing.assert_allclose(least_powers(name, response, np.array([2.0])), expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("name", ["sum", "principal", "max-min"])
-@pytest.mark.parametrize("antennas", [1, 4, 64])
-def test_equal_channels_gain_the_number_of_antennas(name: str, antennas: int) -> None:
-    """Array gain: channels of one phase on all antennas, power |h_i|^2 on each, arrive with A |h_i|^2."""
     gains = np.array([0.2, 1.0, 0.5])
     response = np.repeat(gains[:, None, None, None], antennas, axis=1).astype(np.complex128)
     effective = combine(COMBINERS[name].weights(response, np.ones(3)), response)

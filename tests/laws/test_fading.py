@@ -153,15 +153,8 @@ def test_antennas_fade_by_themselves_and_share_the_line_of_sight(name: str, unif
 
 
 def test_rician_gains_are_a_constant_part_and_a_diffuse_part() -> None:
-    gains = flat_parts(
-        rician(3.0),
-        np.array([[1j], [0.0]]),
-        np.array([0.0, 0.25]),
-        scale=1.0,
-        min_gain=0.0,
-        max_gain=np.inf,
-        bounds="clip",
-    ).gains
+    free: Any = {"scale": 1.0, "min_gain": 0.0, "max_gain": np.inf, "bounds": "clip"}
+    gains = flat_parts(rician(3.0), np.array([[1j], [0.0]]), np.array([0.0, 0.25]), **free).gains
     expected = np.sqrt(rician(3.0).mean_square) * np.array([np.sqrt(0.75) + 0.5j, 1j * np.sqrt(0.75)])
     np.testing.assert_allclose(gains[:, 0], expected, rtol=1e-12)
 
