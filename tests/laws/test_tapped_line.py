@@ -173,8 +173,14 @@ def test_least_taps_keep_the_response_from_repeating(bandwidth_hz: float, delay_
 
 # What may be asked of the model before a run, and one mistake each.
 SOUND: dict[str, Any] = {
-    **{"subcarriers": 12, "antennas": 1, "delay_spread_s": 100e-9, "carrier_hz": CARRIER_HZ},
-    **{"speed_m_s": 1.0, "taps": 8, "variation": "independent", "positions": False},
+    "subcarriers": 12,
+    "antennas": 1,
+    "delay_spread_s": 100e-9,
+    "carrier_hz": CARRIER_HZ,
+    "speed_m_s": 1.0,
+    "taps": 8,
+    "variation": "independent",
+    "positions": False,
 }
 MISTAKES = [
     ("tapped-line", {"subcarriers": 0}, "0 subcarriers"),
