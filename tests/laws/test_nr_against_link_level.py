@@ -17,8 +17,8 @@ from channels.digital.nr import effective_sinr
 from channels.digital.nr_tables import error_table
 
 PLACE: dict[str, Any] = {"precision": "single", "device": "cpu"}
-# At so many a model by which the codes are 0.5 dB better than they are is found with 4 in 5 seeds and more; at half as
-# many with 1 in 3.
+# At so many a model by which the codes are 0.5 dB better than they are is found with 4 of 5 seeds and more; at half as
+# many with 1 of 4 to 1 of 2.
 BLOCKS = 300
 
 
