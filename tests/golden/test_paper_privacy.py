@@ -1,6 +1,5 @@
 """The papers' own privacy statements against their published figures, and what holds beside them."""
 
-import itertools
 import math
 
 import dp_accounting
@@ -23,52 +22,41 @@ from airfl.privacy.statement import Statement
 SIGMA, RATE, ROUNDS, DELTA = 1.4, 100 / 6000, 180, 6000**-1.1
 
 
-def fashion_mnist() -> dp_accounting.DpEvent:
-    return dp_accounting.PoissonSampledDpEvent(RATE, dp_accounting.GaussianDpEvent(SIGMA))
-
-
-def test_fed_smp_theorem_1() -> None:
-    epsilon = fed_smp.theorem_1_epsilon(SIGMA, RATE, ROUNDS, DELTA)
+def test_fed_smp_theorem_1_up_to_its_condition() -> None:
+    limit, setting = 2 * math.log(1 / DELTA), (RATE, ROUNDS, DELTA)
+    epsilon = fed_smp.theorem_1_epsilon(SIGMA, *setting)
     assert epsilon == pytest.approx(1.94, abs=5e-4)
-    assert 7 * RATE**2 * ROUNDS * (epsilon + 2 * math.log(1 / DELTA)) / epsilon**2 == pytest.approx(SIGMA**2)
-    assert fed_smp.theorem_1_noise_multiplier(epsilon, RATE, ROUNDS, DELTA) == pytest.approx(SIGMA)
-
-
-def test_fed_smp_theorem_1_ends_at_its_condition() -> None:
-    limit = 2 * math.log(1 / DELTA)
+    assert 7 * RATE**2 * ROUNDS * (epsilon + limit) / epsilon**2 == pytest.approx(SIGMA**2)
+    assert fed_smp.theorem_1_noise_multiplier(epsilon, *setting) == pytest.approx(SIGMA)
     at_limit = math.sqrt(7 * RATE**2 * ROUNDS * 2 * limit) / limit
-    assert fed_smp.theorem_1_epsilon(at_limit * (1 + 1e-9), RATE, ROUNDS, DELTA) == pytest.approx(limit)
-    assert fed_smp.theorem_1_epsilon(at_limit * (1 - 1e-9), RATE, ROUNDS, DELTA) == math.inf
-    assert fed_smp.theorem_1_epsilon(0.0, RATE, ROUNDS, DELTA) == math.inf
-    for epsilon in (0.0, -1.0, limit, math.nan):
+    assert fed_smp.theorem_1_epsilon(at_limit * (1 + 1e-9), *setting) == pytest.approx(limit)
+    assert fed_smp.theorem_1_epsilon(at_limit * (1 - 1e-9), *setting) == math.inf
+    assert fed_smp.theorem_1_epsilon(0.0, *setting) == math.inf
+    for refused in (0.0, -1.0, limit, math.nan):
         with pytest.raises(ValueError, match="give one above 0 and below"):
-            fed_smp.theorem_1_noise_multiplier(epsilon, RATE, ROUNDS, DELTA)
+            fed_smp.theorem_1_noise_multiplier(refused, *setting)
 
 
 def test_fed_smp_table_is_the_older_conversion() -> None:
     """1.00767 (1.01 in the table) at order 15; the improved conversion gives 0.744, loss distributions 0.630."""
+    orders = fed_smp.OPACUS_ORDERS
+    assert (orders[0], orders[-1], len(orders)) == (1.1, 64.0, 99 + 54)
+    assert fed_smp.older_conversion_epsilon(0.0, RATE, ROUNDS, DELTA) == math.inf
     older = fed_smp.older_conversion_epsilon(SIGMA, RATE, ROUNDS, DELTA)
     assert older == pytest.approx(1.00767, abs=5e-6)
+    event = dp_accounting.PoissonSampledDpEvent(RATE, dp_accounting.GaussianDpEvent(SIGMA))
     accountant = rdp.RdpAccountant((15,))
-    accountant.compose(fashion_mnist(), ROUNDS)
+    accountant.compose(event, ROUNDS)
     assert float(accountant.rdp[0]) + math.log(1 / DELTA) / 14 == pytest.approx(older, rel=1e-12)
-    improved = rdp.RdpAccountant(fed_smp.OPACUS_ORDERS)
-    improved.compose(fashion_mnist(), ROUNDS)
+    improved = rdp.RdpAccountant(orders)
+    improved.compose(event, ROUNDS)
     assert improved.get_epsilon(DELTA) == pytest.approx(0.744, abs=5e-4)
     tight = pld.PLDAccountant(value_discretization_interval=2e-4)
-    tight.compose(fashion_mnist(), ROUNDS)
+    tight.compose(event, ROUNDS)
     assert tight.get_epsilon(DELTA) == pytest.approx(0.630, abs=5e-4)
     rounds = repeated(PoissonSampled(RATE, Gaussian(SIGMA)), ROUNDS)
     assert epsilon_of(rounds, "add_remove", DELTA, "rdp") == pytest.approx(improved.get_epsilon(DELTA), rel=1e-3)
     assert epsilon_of(rounds, "add_remove", DELTA, "pld") == pytest.approx(tight.get_epsilon(DELTA), rel=1e-3)
-
-
-def test_fed_smp_orders_and_no_noise() -> None:
-    orders = fed_smp.OPACUS_ORDERS
-    assert (orders[0], orders[-1], len(orders)) == (1.1, 64.0, 99 + 54)
-    assert fed_smp.older_conversion_epsilon(0.0, RATE, ROUNDS, DELTA) == math.inf
-    # With hardly any noise the smallest order wins, at q^alpha e^(alpha (alpha - 1)/(2 sigma^2)) and what is around it.
-    assert fed_smp.older_conversion_epsilon(0.05, RATE, 1, DELTA) > 100
 
 
 # --- Fed-SPA ---------------------------------------------------------------------------------------------------------
@@ -100,14 +88,11 @@ def test_fed_spa_noise_for_an_epsilon() -> None:
     for epsilon in (0.1, 1.0, 7.0):
         z = fed_spa.theorem_1_noise(epsilon, *MNIST)
         assert fed_spa.theorem_1_epsilon(z, *MNIST) == pytest.approx(epsilon, rel=1e-12)
+    for setting in (MNIST, CIFAR_10):  # the paper's tables break the condition
+        assert not fed_spa.alpha_condition_holds(fed_spa.theorem_1_noise(1.0, *setting), *setting)
     with pytest.raises(ValueError, match="above 0"):
         fed_spa.theorem_1_noise(0.0, *MNIST)
     assert fed_spa.theorem_1_epsilon(0.0, *MNIST) == math.inf
-
-
-@pytest.mark.parametrize("setting", [MNIST, CIFAR_10])
-def test_fed_spa_tables_break_the_condition_of_theorem_1(setting: tuple[float, int, int, float]) -> None:
-    assert not fed_spa.alpha_condition_holds(fed_spa.theorem_1_noise(1.0, *setting), *setting)
 
 
 def test_fed_spa_condition_by_hand() -> None:
@@ -132,12 +117,9 @@ def test_soteriafl_noise_of_the_public_code(estimator: soteriafl.Estimator, fact
     assert claimed == pytest.approx(1.0)  # a quarter of the rounds, half of epsilon
     other = soteriafl.noise_std(2.0, estimator, 0.5, rounds=200, samples=6000, delta=1e-3, constant=12.0)
     assert other == pytest.approx(noise / 2)
-
-
-def test_soteriafl_without_noise_or_epsilon() -> None:
-    assert soteriafl.theorem_2_epsilon(0.0, "sgd", 1.0, 1, 100, 1e-3) == math.inf
+    assert soteriafl.theorem_2_epsilon(0.0, estimator, 1.0, 1, 100, 1e-3) == math.inf
     with pytest.raises(ValueError, match="above 0"):
-        soteriafl.noise_std(0.0, "sgd", 1.0, 1, 100, 1e-3)
+        soteriafl.noise_std(0.0, estimator, 1.0, 1, 100, 1e-3)
 
 
 @pytest.mark.parametrize(
@@ -200,9 +182,8 @@ def hockey_stick(shift: tuple[int, ...], trials: int, epsilon: float, probabilit
 def test_the_binomial_mechanism_as_others_compute_it() -> None:
     """The IPA project's public calculator of theorem 1 (d = 1, delta = 1e-6, unit sensitivities, epsilon = 1)."""
     assert binomial.binomial_epsilon(1483, ONE, 1, 1e-6) <= 1 < binomial.binomial_epsilon(1482, ONE, 1, 1e-6)
-    assert (
-        binomial.binomial_epsilon(1978, ONE, 1, 1e-6, 0.25) <= 1 < binomial.binomial_epsilon(1977, ONE, 1, 1e-6, 0.25)
-    )
+    assert binomial.binomial_epsilon(1978, ONE, 1, 1e-6, 0.25) <= 1
+    assert binomial.binomial_epsilon(1977, ONE, 1, 1e-6, 0.25) > 1
     assert 0.6375 < binomial.binomial_epsilon(2000, ONE, 1, 1e-6) < 0.6376
 
 
@@ -291,17 +272,14 @@ def test_sensitivity_of_the_rounded_sum(levels: int, bound: float, kind: str) ->
         assert np.all(seen.max(axis=0)[:2] * 4 > limits[:2])
 
 
-def test_sensitivity_by_hand() -> None:
+def test_sensitivity_and_rotated_bound_by_hand() -> None:
     """k = 5, X = 2, D = 3, d = 16, delta = 2/e: reach 6, mean 24, tail 1, spread sqrt(48)."""
+    assert binomial.rotated_bound(3.0, 10, 1024, 1e-3) == pytest.approx(3 * math.sqrt(2 * math.log(20480e3) / 1024))
+    assert binomial.rotated_bound(3.0, 10, 4, 1e-3) == 3.0
     sensitivity = Quantised(5, 2.0, 3.0, 16).sensitivity(2 / math.e)
     assert sensitivity.largest == 6
     assert sensitivity.l1 == pytest.approx(24 + math.sqrt(48) + 4 / 3)
     assert sensitivity.l2 == pytest.approx(6 + math.sqrt(24 + 2 * math.sqrt(48) + 4 / 3))
-
-
-def test_rotated_bound_by_hand() -> None:
-    assert binomial.rotated_bound(3.0, 10, 1024, 1e-3) == pytest.approx(3 * math.sqrt(2 * math.log(20480e3) / 1024))
-    assert binomial.rotated_bound(3.0, 10, 4, 1e-3) == 3.0
 
 
 def test_amplification_and_composition_by_hand() -> None:
@@ -322,6 +300,9 @@ def test_cpsgd_one_round() -> None:
     """All devices: half of delta for the rounding, half for theorem 1. A tenth of them: ten times those halves."""
     whole = binomial.binomial_epsilon(10**6, MESSAGE.sensitivity(5e-4), 1024, 5e-4)
     assert binomial.cpsgd_epsilon(MESSAGE, 10**6, 1.0, 1, 1e-3) == pytest.approx(whole, rel=1e-12)
+    smallest = binomial.cpsgd_smallest_trials(MESSAGE, 0.1, 1, 1e-3)
+    assert binomial.cpsgd_epsilon(MESSAGE, smallest - 1, 0.1, 1, 1e-3) == math.inf
+    assert math.isfinite(binomial.cpsgd_epsilon(MESSAGE, smallest, 0.1, 1, 1e-3))
     sample = binomial.binomial_epsilon(10**6, MESSAGE.sensitivity(5e-3), 1024, 5e-3)
     wanted = math.log(1 + 0.1 * (math.exp(sample) - 1))
     assert binomial.cpsgd_epsilon(MESSAGE, 10**6, 0.1, 1, 1e-3) == pytest.approx(wanted, rel=1e-9)
@@ -337,17 +318,6 @@ def test_cpsgd_many_rounds() -> None:
     share = delta / (2 * rate * rounds)
     one = binomial.amplified(binomial.binomial_epsilon(20000, MESSAGE.sensitivity(share), 1024, share), rate)
     assert binomial.cpsgd_epsilon(MESSAGE, 20000, rate, rounds, delta) == pytest.approx(rounds * one, rel=1e-12)
-
-
-@pytest.mark.parametrize("rate", [0.01, 0.1, 1.0])
-@pytest.mark.parametrize("rounds", [1, 45, 2000])
-def test_cpsgd_grows_with_rounds_and_falls_with_noise(rate: float, rounds: int) -> None:
-    smallest = binomial.cpsgd_smallest_trials(MESSAGE, rate, rounds, 1e-3)
-    assert binomial.cpsgd_epsilon(MESSAGE, smallest - 1, rate, rounds, 1e-3) == math.inf
-    figures = [binomial.cpsgd_epsilon(MESSAGE, smallest * more, rate, rounds, 1e-3) for more in (1, 10, 100)]
-    assert all(first > second > 0 for first, second in itertools.pairwise(figures))
-    later = binomial.cpsgd_epsilon(MESSAGE, smallest * 100, rate, rounds + 1, 1e-3)
-    assert later > figures[-1]
 
 
 @pytest.mark.parametrize("at", [(1.0, -1.0), (0.37, -0.21), (0.05, 0.0)])

@@ -35,8 +35,9 @@ DECODED = [0.142258898, 0, 0.142258898, 0, 0, 0.024407768, 0, 0.024407768]
 
 
 def alignment_coefficient(epsilon: float, reading: LimitReading = "round_energy") -> float:
-    """beta of theorem 5 from the project's own pieces."""
+    """beta of theorem 5 from the project's own pieces; C_2 = 2 sqrt(2) C r sqrt(log(1.25 r/(N delta)))/(N sigma_0)."""
     factor = theorem_3_factor(CLIP_NORM, SELECTED, DEVICES, DELTA, NOISE_STD)
+    assert factor == pytest.approx(2 * math.sqrt(2) * 0.5 * 0.3 * math.sqrt(math.log(3.75)), rel=1e-14)
     bound = bound_after((Clip(CLIP_NORM), RandK(DIMENSION, KEPT, rescale=False)), DIMENSION)
     limits = round_energy_limits(power_limits(SNR, DIMENSION, NOISE_STD), KEPT / DIMENSION, reading)
     return align(GAINS, limits, np.full(SELECTED, bound.rms), epsilon / factor).coefficient
@@ -60,32 +61,16 @@ def given_mask() -> Coder:
     )
 
 
-def test_the_privacy_factor() -> None:
-    """C_2 = 2 sqrt(2) C r sqrt(log(1.25 r/(N delta)))/(N sigma_0)."""
-    factor = theorem_3_factor(CLIP_NORM, SELECTED, DEVICES, DELTA, NOISE_STD)
-    assert factor == pytest.approx(2 * math.sqrt(2) * 0.5 * 0.3 * math.sqrt(math.log(3.75)), rel=1e-14)
-
-
 @pytest.mark.parametrize("packing", ["real", "iq"])
-def test_power_binds_at_epsilon_1_5(packing: Packing) -> None:
-    beta = alignment_coefficient(1.5)
-    assert beta == pytest.approx(0.3577708764, rel=1e-9)
-    decoded, energies = send(beta, packing)
-    np.testing.assert_allclose(energies, [40, 6.4, 160], rtol=1e-9)
-    np.testing.assert_allclose(decoded, DECODED, rtol=1e-9, atol=5e-10)
-
-
-@pytest.mark.parametrize("packing", ["real", "iq"])
-def test_privacy_binds_at_epsilon_0_15(packing: Packing) -> None:
-    beta = alignment_coefficient(0.15)
-    assert beta == pytest.approx(0.30752426, abs=5e-9)
-    decoded, energies = send(beta, packing)
-    assert float(energies.sum()) == pytest.approx(152.496016, abs=5e-7)
-    np.testing.assert_allclose(decoded, DECODED, rtol=1e-9, atol=5e-10)
-
-
-def test_at_fixed_transmit_power_beta_loses_the_root_of_p() -> None:
-    assert alignment_coefficient(1.5, "transmit_power") == pytest.approx(0.3577708764 * math.sqrt(0.5), rel=1e-9)
+def test_power_binds_at_epsilon_1_5_and_privacy_at_0_15(packing: Packing) -> None:
+    for epsilon, coefficient, total, rtol in ((1.5, 0.3577708764, 206.4, 1e-9), (0.15, 0.30752426, 152.496016, 4e-9)):
+        beta = alignment_coefficient(epsilon)
+        assert beta == pytest.approx(coefficient, abs=5e-9)
+        decoded, energies = send(beta, packing)
+        np.testing.assert_allclose(energies, total / 206.4 * np.array([40, 6.4, 160]), rtol=rtol)
+        np.testing.assert_allclose(decoded, DECODED, rtol=1e-9, atol=5e-10)
+    at_fixed_power = alignment_coefficient(1.5, "transmit_power")
+    assert at_fixed_power == pytest.approx(0.3577708764 * math.sqrt(0.5), rel=1e-9)
 
 
 def test_a_whole_round_may_take_the_limit_over_p() -> None:

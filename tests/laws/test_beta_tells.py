@@ -144,6 +144,21 @@ def test_ties_and_silent_devices_are_covered(reaches: NDArray[np.float64], sampl
             assert delta_at(max(epsilons), kinds, beta, device, adjacency, 5) <= DELTA * (1 + 1e-6)
 
 
+@pytest.mark.parametrize("sampling", ["without_replacement", "poisson"])
+def test_all_that_tie_for_beta_pay_for_it(sampling: Sampling) -> None:
+    """Devices 0 and 1 tie in the first round; whichever of them alone sets beta in the next has paid for both."""
+
+    def paid(setting: int) -> float:
+        ledger, alone = ledger_of(sampling, 2, 5), np.full(5, 2.0)
+        alone[setting] = 0.5
+        for chosen, reaches in (([0, 1], np.array([0.5, 0.5, 1.0, 2.0, 2.0])), ([setting, 3], alone)):
+            told = disclosed(np.array(chosen), reaches, math.inf, poisson=sampling == "poisson")
+            figures = ledger.record(Gaussian(2 * NOISE_STD), compose=True, devices=np.array(chosen), disclosure=told)
+        return figures.epsilon
+
+    assert paid(1) == pytest.approx(paid(0), rel=1e-9)
+
+
 def test_everybody_alike_is_an_ordinary_sample() -> None:
     """Where all devices reach the same, beta says nothing."""
     told = disclosed(np.array([1, 3]), np.full(10, 0.4), math.inf, poisson=False)

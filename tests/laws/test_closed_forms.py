@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.linalg import hadamard
 from scipy.special import exp1
 
@@ -24,9 +23,9 @@ from airfl.cell import Cell
 from airfl.opening import Opening, open_round
 from airfl.radio import parts
 from airfl.stages import Batch, open_encoder
-from channels.digital.sequential import sequential_cost, single_user_rates
-from channels.draws import circular_gaussian
-from channels.fading import FADING_LAWS, LawParameters, Replay, flat_parts
+from airfl.stages.stage import Coder
+from airfl.uplinks import Reception
+from channels.fading import Replay
 from tests.conftest import small_settings
 from tests.laws.decoding import everybody, send
 from tests.laws.samples import assert_law, assert_mean, assert_share
@@ -65,12 +64,8 @@ def cell_of(devices: int, entries: int, *overrides: str, power: float = 1.0, noi
 
 def pfels(ratio: float, rescale: bool) -> tuple[str, ...]:
     """Settings of a compressed scheme bound by power alone."""
-    return (
-        "scheme.name=pfels",
-        "privacy.epsilon=inf",
-        f"scheme.ratio={ratio}",
-        f"scheme.rescale={str(rescale).lower()}",
-    )
+    compressed = (f"scheme.ratio={ratio}", f"scheme.rescale={str(rescale).lower()}")
+    return ("scheme.name=pfels", "privacy.epsilon=inf", *compressed)
 
 
 @pytest.fixture
@@ -91,6 +86,14 @@ def error_of_sum(opening: Opening, messages: Array) -> Array:
     """Per entry, (r mean - sum_i m_i)^2."""
     reception = send(opening, messages)
     return np.asarray((len(messages) * reception.mean.double().numpy() - messages.sum(axis=0)) ** 2)
+
+
+def through_stages(cell: Cell, t: int, updates: Any) -> tuple[Coder, Batch, Reception]:
+    """A round's encoder, the batch that it made of these updates of all devices, and what is received of it."""
+    opening, encoder = open_round(cell, t, cell.memory), open_encoder(cell.recipe.stages, a_round(cell.streams, t))
+    batch = encoder.encode(Batch(torch.as_tensor(updates, dtype=torch.float32), torch.ones(len(updates))))
+    opening.link.send(batch, slice(0, len(updates)))
+    return encoder, batch, opening.link.close()
 
 
 # --- 1 and 2: inversion, and what is best, on known gains -----------------------------------------------------------
@@ -161,38 +164,37 @@ def test_law_2_optimal_static_power(
 # --- 3: truncated inversion over fades ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Truncation:
-    """g, P, sigma^2, and how the threshold is said."""
-
-    threshold: float
-    power: float
-    noise: float
-    setting: str
-
-
-TRUNCATIONS = [
-    Truncation(0.1, 1.0, 10.0, "power.threshold=0.1"),
-    Truncation(0.5, 4.0, 200.0, "power.threshold=0.5"),
-    Truncation(-math.log(0.75), 0.2, 5.0, "power.participation=0.75"),
-]
+# A prefix that holds every path; a device truncates coefficient by coefficient.
+SELECTIVE = (
+    *("channel.fading=tapped-line", "channel.mean_gain=1", "channel.delay_spread_s=4e-5"),
+    *("grid.symbol_duration_s=3e-4", "grid.subcarriers=64"),
+)
 
 
 @pytest.mark.parametrize("packing", ["real", "iq"])
-@pytest.mark.parametrize("truncation", TRUNCATIONS, ids=lambda one: one.setting)
-def test_law_3_truncated_inversion(truncation: Truncation, packing: str) -> None:
-    """K = 300 devices, 40 rounds of 160 entries; a round's mean error is one of 40 numbers, within 5 standard errors
-    (of 3% to 5%) of K(1 - e^-g) + sigma^2 E1(g)/P, and, divided by the expected senders, of K(e^g - 1) + sigma^2
+@pytest.mark.parametrize(
+    ("g", "power", "noise", "setting", "channel", "shape"),
+    [
+        (0.1, 1.0, 10.0, "power.threshold=0.1", (), (40, 300, 160)),
+        (0.5, 4.0, 200.0, "power.threshold=0.5", (), (40, 300, 160)),
+        (-math.log(0.75), 0.2, 5.0, "power.participation=0.75", (), (40, 300, 160)),
+        (0.3, 1.0, 5.0, "power.threshold=0.3", SELECTIVE, (30, 20, 64)),
+    ],
+)
+def test_law_3_truncated_inversion(
+    g: float, power: float, noise: float, setting: str, channel: tuple[str, ...], shape: tuple[int, ...], packing: str
+) -> None:
+    """So many rounds, K devices and entries; a round's mean error is one number, their mean within 5 standard errors
+    (of at most 5%) of K(1 - e^-g) + sigma^2 E1(g)/P, and, divided by the expected senders, of K(e^g - 1) + sigma^2
     E1(g) e^(2g)/P. The silent share is 1 - e^-g, beta^2 = P/E1(g) in every round, the mean power P."""
-    g, power, noise = truncation.threshold, truncation.power, truncation.noise
-    devices, rounds, entries = 300, 40, 160
-    chosen = ("power.policy=truncated-inversion", "power.average_over=fading", truncation.setting)
+    rounds, devices, entries = shape
+    chosen = ("power.policy=truncated-inversion", "power.average_over=fading", setting, f"grid.packing={packing}")
     generator = np.random.default_rng(4)
     biased = devices * -math.expm1(-g) + noise * exp1(g) / power
     rescaled = devices * math.expm1(g) + noise * exp1(g) * math.exp(2 * g) / power
     for divide_by, law, gain in (("selected", biased, 1.0), ("expected", rescaled, math.exp(g))):
-        how = (f"power.divide_by={divide_by}", f"grid.packing={packing}")
-        cell = cell_of(devices, entries, *chosen, *how, power=power, noise=noise)
+        divided = f"power.divide_by={divide_by}"
+        cell = cell_of(devices, entries, *chosen, *channel, divided, power=power, noise=noise)
         errors, silent, energy = np.empty(rounds), np.empty((rounds, devices)), np.empty((rounds, devices))
         for t in range(rounds):
             opening = open_round(cell, t, cell.memory)
@@ -203,33 +205,8 @@ def test_law_3_truncated_inversion(truncation: Truncation, packing: str) -> None
             errors[t] = error_of_sum(opening, generator.standard_normal((devices, entries))).mean()
         assert_mean(errors, law)
         assert errors.std() / math.sqrt(rounds) < 0.05 * law
-        assert_mean(silent, -math.expm1(-g))
-        assert_mean(energy, power)
-
-
-def test_law_3_on_every_subcarrier_by_itself() -> None:
-    """K = 20, tapped line of 40 us on 64 subcarriers, 30 rounds: a device truncates coefficient by coefficient."""
-    g, power, noise, devices, rounds = 0.3, 1.0, 5.0, 20, 30
-    selective = (
-        "channel.fading=tapped-line",
-        "channel.mean_gain=1",
-        "channel.delay_spread_s=4e-5",
-        "grid.symbol_duration_s=3e-4",  # a prefix that holds every path
-        "grid.subcarriers=64",
-    )
-    chosen = ("power.policy=truncated-inversion", "power.average_over=fading", f"power.threshold={g}")
-    generator = np.random.default_rng(5)
-    biased = devices * -math.expm1(-g) + noise * exp1(g) / power
-    rescaled = devices * math.expm1(g) + noise * exp1(g) * math.exp(2 * g) / power
-    for divide_by, law in (("selected", biased), ("expected", rescaled)):
-        cell = cell_of(devices, 64, *chosen, *selective, f"power.divide_by={divide_by}", power=power, noise=noise)
-        errors, energy = np.empty(rounds), np.empty((rounds, devices))
-        for t in range(rounds):
-            opening = open_round(cell, t, cell.memory)
-            errors[t] = error_of_sum(opening, generator.standard_normal((devices, 64))).mean()
-            energy[t] = opening.link.at_bound().devices.energy / 64
-        assert_mean(errors, law)
-        assert errors.std() / math.sqrt(rounds) < 0.05 * law
+        if not channel:
+            assert_mean(silent, -math.expm1(-g))
         assert_mean(energy, power)
 
 
@@ -274,18 +251,9 @@ def test_law_5_estimation_error_end_to_end(
     counts, not half; least squares answers c = 1/(1 + v) of h, and p (1 - c)^2 ||mean||^2 comes on top.
     """
     devices, entries, rounds, noise = 4, 40, 350, 0.3
-    cell = cell_of(
-        devices,
-        entries,
-        *pfels(ratio, rescale),
-        f"grid.packing={packing}",
-        f"csi.estimation={estimation}",
-        f"csi.pilots={pilots}",
-        f"csi.pilot_snr_db={decibels(pilot_snr)!r}",
-        "local.clip_norm=2.0",
-        power=3.0,
-        noise=noise,
-    )
+    csi = (f"csi.estimation={estimation}", f"csi.pilots={pilots}", f"csi.pilot_snr_db={decibels(pilot_snr)!r}")
+    how = (*pfels(ratio, rescale), *csi, f"grid.packing={packing}", "local.clip_norm=2.0")
+    cell = cell_of(devices, entries, *how, power=3.0, noise=noise)
     updates = np.random.default_rng(7).standard_normal((devices, entries)) + 0.7
     updates *= np.array([[2.0], [1.6], [1.2], [0.8]]) / np.linalg.norm(updates, axis=1, keepdims=True)
     mean, squares = updates.mean(axis=0), (updates**2).sum(axis=1)
@@ -294,13 +262,10 @@ def test_law_5_estimation_error_end_to_end(
     kept = round(ratio * entries)
     surplus, expected = [], []
     for t in range(rounds):
-        opening = open_round(cell, t, cell.memory)
-        known = np.abs(opening.estimate.gains) ** 2
+        known = np.abs(open_round(cell, t, cell.memory).estimate.gains) ** 2
         if (known < 0.1).any():
             continue
-        encoder = open_encoder(cell.recipe.stages, a_round(cell.streams, t))
-        opening.link.send(encoder.encode(Batch(torch.tensor(updates, dtype=torch.float32), torch.ones(4))), slice(0, 4))
-        reception = opening.link.close()
+        encoder, _, reception = through_stages(cell, t, updates)
         decoded = encoder.decode(reception.mean).double().numpy()
         beta = reception.report.alignment_coefficient
         part = 0.5 if packing == "real" else 1.0
@@ -320,49 +285,21 @@ def test_law_5_estimation_error_end_to_end(
 # --- 7: rates -------------------------------------------------------------------------------------------------------
 
 
-def ergodic_rate(g: float) -> float:
-    return float(math.exp(1 / g) * exp1(1 / g) / math.log(2))
-
-
-def test_law_7_published_figure_is_the_integral() -> None:
-    assert ergodic_rate(10.0) == pytest.approx(2.9065, abs=5e-5)
-    for g in (0.3, 10.0, 300.0):
-        integral = quad(lambda x, g=g: math.log2(1 + g * x) * math.exp(-x), 0, np.inf)[0]
-        assert ergodic_rate(g) == pytest.approx(integral, rel=1e-7)
-
-
-def rates_of_draws(g: float, count: int) -> Array:
-    """bit a resource element at capacity, over Rayleigh draws of mean SNR g; 10^9 bits, so that whole elements do not
-    show."""
-    law = FADING_LAWS["rayleigh"](LawParameters())
-    diffuse = circular_gaussian(np.random.default_rng(8).random((count, 2)))
-    gains = flat_parts(
-        law, diffuse, np.zeros(count), scale=math.sqrt(math.pi) / 2, min_gain=0.0, max_gain=np.inf, bounds="clip"
-    ).gains
-    bits = 10**9
-    rates = single_user_rates(g * np.abs(gains[:, :, None]) ** 2, 1)
-    return np.asarray(bits / sequential_cost(bits, rates).resource_elements)
-
-
-def rates_of_a_round(g: float, count: int) -> Array:
-    """The same of an ideal link's round: energy over power is its resource elements."""
-    cell = cell_of(count, 10**7, "scheme.name=fedavg", power=2 * g * 0.49, noise=0.49)  # N0 is 2 sigma0^2
-    use = open_round(cell, 0, cell.memory).link.at_bound().devices
-    return np.asarray(use.bits / (use.energy / use.transmit_scale**2))
-
-
 @pytest.mark.parametrize("g", [0.3, 10.0, 300.0])
-@pytest.mark.parametrize(("rates_of", "count"), [(rates_of_draws, 100_000), (rates_of_a_round, 4_000)])
-def test_law_7_ergodic_rate_and_outage(rates_of: object, count: int, g: float) -> None:
-    """n = 100,000 draws, or 4,000 devices: the mean rate e^(1/g) E1(1/g)/ln 2 within 5 standard errors, and the share
-    of rates below R, 1 - e^(-(2^R - 1)/g), within 5 of the binomial's."""
-    rates = rates_of(g, count)  # type: ignore[operator]
-    assert_mean(rates, ergodic_rate(g))
-    for target in (0.1 * ergodic_rate(g), 0.5 * ergodic_rate(g), 1.2 * ergodic_rate(g)):
-        outage = -math.expm1(-(2**target - 1) / g)
-        assert_share(rates < target, outage)
-    if count > 10_000:
-        assert_law((2 ** rates[:4000] - 1) / g, "expon")
+def test_law_7_ergodic_rate_and_outage(g: float) -> None:
+    """Of an ideal link's round, whose resource elements are energy over power; n = 20,000 devices: the mean rate
+    e^(1/g) E1(1/g)/ln 2 within 5 standard errors, and the share of rates below R, 1 - e^(-(2^R - 1)/g), within 5 of the
+    binomial's. At g = 10 it is 2.9065."""
+    cell = cell_of(20_000, 10**7, "scheme.name=fedavg", power=2 * g * 0.49, noise=0.49)  # N0 is 2 sigma0^2
+    use = open_round(cell, 0, cell.memory).link.at_bound().devices
+    rates = use.bits / (use.energy / use.transmit_scale**2)
+    ergodic = math.exp(1 / g) * exp1(1 / g) / math.log(2)
+    if g == 10:
+        assert ergodic == pytest.approx(2.9065, abs=5e-5)
+    assert_mean(rates, ergodic)
+    for target in (0.1 * ergodic, 0.5 * ergodic, 1.2 * ergodic):
+        assert_share(rates < target, -math.expm1(-(2**target - 1) / g))
+    assert_law((2 ** rates[:4000] - 1) / g, "expon")
 
 
 # --- 8: what is received of PFELS, and what noise leaves of it ------------------------------------------------------
@@ -377,16 +314,9 @@ def test_law_8_receive_snr(ratio: float, packing: str, devices: int, noise: floa
     have r b^2/d: exactly at p = 1; under a mask as the mean of 30 rounds, within 5 standard errors. And the l2 norm of
     the noise on the decoded mean is sigma0 sqrt(k)/(r beta), as recorded."""
     entries, clip = 64, 2.5
-    population = ("run.devices=200", f"run.selected={devices}")
-    settings = small_settings(
-        *population,
-        f"scheme.ratio={ratio}",
-        f"grid.packing={packing}",
-        f"privacy.epsilon={epsilon}",
-        f"local.clip_norm={clip}",
-        f"channel.noise_std={math.sqrt(noise)!r}",
-        *UNIT_RAYLEIGH,
-    )
+    population = ("run.devices=200", f"run.selected={devices}", f"channel.noise_std={math.sqrt(noise)!r}")
+    scheme = (f"scheme.ratio={ratio}", f"privacy.epsilon={epsilon}", f"local.clip_norm={clip}")
+    settings = small_settings(*population, *scheme, f"grid.packing={packing}", *UNIT_RAYLEIGH)
     cell = build_cell(settings, entries, np.ones(200))
     kept = cell.bound.entries
     assert kept == int(ratio * entries)
@@ -396,13 +326,7 @@ def test_law_8_receive_snr(ratio: float, packing: str, devices: int, noise: floa
     for t in range(30 if ratio < 1 else 2):
         snr = {}
         for name, updates in (("equal", equal), ("orthogonal", rows)):
-            opening = open_round(cell, t, cell.memory)
-            encoder = open_encoder(cell.recipe.stages, a_round(cell.streams, t))
-            ones = torch.ones(devices)
-            opening.link.send(
-                encoder.encode(Batch(torch.tensor(updates, dtype=torch.float32), ones)), slice(0, devices)
-            )
-            reception = opening.link.close()
+            _, _, reception = through_stages(cell, t, updates)
             snr[name] = 10 ** (reception.receive_snr_db / 10)
         beta = reception.report.alignment_coefficient
         assert reception.report.noise_std * math.sqrt(kept) == pytest.approx(
@@ -425,18 +349,9 @@ def test_law_8_noise_on_the_decoded_mean(ratio: float, rescale: bool, devices: i
     """d = 20,000, one round: ||decoded - A^T A mean||^2 is sigma0^2 k/(r beta)^2 times a chi-square variable of k
     degrees over k; 5 standard errors are 5 sqrt(2/k), 4% to 6%. Rescaled by 1/p: the norm 1/p times that."""
     entries, noise = 20_000, 0.4
-    cell = cell_of(
-        devices,
-        entries,
-        *pfels(ratio, rescale),
-        noise=noise,
-    )
+    cell = cell_of(devices, entries, *pfels(ratio, rescale), noise=noise)
     updates = torch.randn(devices, entries, generator=torch.Generator().manual_seed(9))
-    opening = open_round(cell, 0, cell.memory)
-    encoder = open_encoder(cell.recipe.stages, a_round(cell.streams, 0))
-    batch = encoder.encode(Batch(updates, torch.ones(devices)))
-    opening.link.send(batch, slice(0, devices))
-    reception = opening.link.close()
+    encoder, batch, reception = through_stages(cell, 0, updates)
     exact = encoder.decode((batch.scale[:, None] * batch.values).mean(dim=0))
     rest = (encoder.decode(reception.mean) - exact).double()
     kept, beta = cell.bound.entries, reception.report.alignment_coefficient

@@ -22,7 +22,7 @@ from tests.laws.samples import assert_mean, assert_share
 STREAMS, CPU = Streams(8), torch.device("cpu")
 ONLY = np.array([0])
 CLIP = 1.0
-N = 500
+N = 1000
 
 
 @pytest.fixture(scope="module")
@@ -40,10 +40,7 @@ def task() -> Task:
 def draws(task: Task, estimator: Estimator) -> tuple[Tensor, Tensor]:
     """Estimates of all devices at x, with batches of 3 and a state made at other x, [N, d]; and the whole gradient."""
     settings = Settings.model_validate(
-        {
-            "run": {"devices": N, "selected": N, "rounds": 1},
-            "local": {"steps": 1, "batch_size": 3, "clip_norm": 1.0},
-        }
+        {"run": {"devices": N, "selected": N, "rounds": 1}, "local": {"steps": 1, "batch_size": 3, "clip_norm": 1.0}}
     )
     trainer, store = GradientEstimate(estimator, CLIP, refresh=0.3).build(settings, task, STREAMS, CPU), Store()
     for t in range(3):
@@ -64,7 +61,7 @@ def whole_gradient(task: Task, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("estimator", ["sgd", "svrg", "saga"])
 def test_estimates_are_unbiased(task: Task, estimator: Estimator) -> None:
-    """n = 500 devices with the same data: 15 entries within 5 standard errors of the whole (clipped) gradient."""
+    """n = 1,000 devices with the same data: 15 entries within 5 standard errors of the whole (clipped) gradient."""
     found, wanted = draws(task, estimator)
     errors = found.std(dim=0) / np.sqrt(N)
     assert float(errors.min()) > 1e-4
@@ -72,7 +69,7 @@ def test_estimates_are_unbiased(task: Task, estimator: Estimator) -> None:
 
 
 def test_the_variance_of_sgd_is_that_of_sampling_without_replacement(task: Task) -> None:
-    """E||g~ - g||^2 = (m - b)/(b (m - 1)) (1/m) sum ||g_j - g||^2; n = 500, within 5 standard errors."""
+    """E||g~ - g||^2 = (m - b)/(b (m - 1)) (1/m) sum ||g_j - g||^2; n = 1,000, within 5 standard errors."""
     m, b = 12, 3
     found, whole = draws(task, "sgd")
     gradients = SampleGradients.of(FlatModel(task.model), task)

@@ -13,15 +13,7 @@ from scipy import integrate, special, stats
 
 from airfl.streams import Purpose, Streams
 from channels.draws import circular_gaussian
-from channels.fading import (
-    FADING_LAWS,
-    FadingLaw,
-    LawParameters,
-    exceedance,
-    flat_parts,
-    inverse_power,
-    threshold_for,
-)
+from channels.fading import FADING_LAWS, FadingLaw, LawParameters, exceedance, flat_parts, inverse_power, threshold_for
 from tests.laws.samples import LEAST_P, assert_law, assert_mean, assert_share
 
 
@@ -44,6 +36,7 @@ CASES = {
     "rayleigh": (RAYLEIGH, stats.rayleigh(scale=np.sqrt(2 / np.pi))),
     "rician K=0.3": (rician(0.3), unit_mean(stats.rice, np.sqrt(2 * 0.3))),
     "rician K=6": (rician(6.0), unit_mean(stats.rice, np.sqrt(2 * 6.0))),
+    "rician K=300": (rician(300.0), unit_mean(stats.rice, np.sqrt(2 * 300.0))),
     "nakagami m=0.5": (nakagami(0.5), unit_mean(stats.nakagami, 0.5)),
     "nakagami m=2.5": (nakagami(2.5), unit_mean(stats.nakagami, 2.5)),
 }
@@ -79,33 +72,13 @@ def test_gains_follow_the_law(name: str, uniforms: NDArray[np.float64]) -> None:
 
 
 @every_law
-def test_distribution_and_quantile_are_those_of_scipy(name: str) -> None:
+def test_distribution_quantile_and_mean_square_are_those_of_scipy(name: str) -> None:
     law, reference = CASES[name]
+    assert law.mean_square == pytest.approx(reference.moment(2), rel=1e-9)
     gains = np.array([0.0, 1e-9, 1e-3, 0.1, 0.5, 1.0, 2.0, 5.0])
     np.testing.assert_allclose(law.cdf(gains), reference.cdf(gains), rtol=1e-12)
     probabilities = np.array([0.0, 1e-12, 0.01, 0.5, 0.99, 1 - 1e-12])
     np.testing.assert_allclose(law.quantile(probabilities), reference.ppf(probabilities), rtol=1e-9)
-
-
-@every_law
-def test_distribution_and_quantile_are_inverse(name: str) -> None:
-    law, probabilities = CASES[name][0], np.linspace(0, 0.999, 1000)
-    np.testing.assert_allclose(law.cdf(law.quantile(probabilities)), probabilities, rtol=1e-12, atol=1e-15)
-
-
-@every_law
-def test_the_mean_is_one_and_the_mean_square_is_as_stated(name: str) -> None:
-    law = CASES[name][0]
-    assert integrate.quad(lambda gain: 1 - law.cdf(np.array(gain)), 0, np.inf)[0] == pytest.approx(1, rel=1e-7)
-    square = integrate.quad(lambda gain: 2 * gain * (1 - law.cdf(np.array(gain))), 0, 40, epsabs=1e-11)[0]
-    assert law.mean_square == pytest.approx(square, rel=1e-7)
-
-
-def test_it_is_the_amplitude_that_is_exponential() -> None:
-    """PFELS section 8.1: an exponential |h| has E|h|^2 = 2 (E|h|)^2; an exponential |h|^2 would have 4/pi."""
-    evenly = np.stack([(np.arange(N) + 0.5) / N] * 3, axis=1)
-    gains = np.abs(drawn("exponential", evenly)) / 0.02
-    assert np.mean(gains**2) == pytest.approx(2, rel=0.01)
 
 
 @every_law
@@ -180,15 +153,8 @@ def test_antennas_fade_by_themselves_and_share_the_line_of_sight(name: str, unif
 
 
 def test_rician_gains_are_a_constant_part_and_a_diffuse_part() -> None:
-    gains = flat_parts(
-        rician(3.0),
-        np.array([[1j], [0.0]]),
-        np.array([0.0, 0.25]),
-        scale=1.0,
-        min_gain=0.0,
-        max_gain=np.inf,
-        bounds="clip",
-    ).gains
+    free: Any = {"scale": 1.0, "min_gain": 0.0, "max_gain": np.inf, "bounds": "clip"}
+    gains = flat_parts(rician(3.0), np.array([[1j], [0.0]]), np.array([0.0, 0.25]), **free).gains
     expected = np.sqrt(rician(3.0).mean_square) * np.array([np.sqrt(0.75) + 0.5j, 1j * np.sqrt(0.75)])
     np.testing.assert_allclose(gains[:, 0], expected, rtol=1e-12)
 
@@ -230,20 +196,6 @@ def test_a_strong_line_of_sight_leaves_no_fading(k: float, uniforms: NDArray[np.
 def rice_gains(k: float, gains: NDArray[np.float64]) -> NDArray[np.float64]:
     """Unit-mean gains in the scale of scipy's rice; its mean at large K is s (1 + 1/(4 K) + 1/(32 K^2)), s^2 = 2 K."""
     return np.asarray(gains * np.sqrt(2 * k) * (1 + 1 / (4 * k) + 1 / (32 * k**2)))
-
-
-def test_rician_distribution_is_the_integral_of_its_density() -> None:
-    """Density at unit power: 2 (K + 1) r exp(-K - (K + 1) r^2) I0(2 r sqrt(K (K + 1)))."""
-    for k in (0.3, 6.0, 300.0):
-        root = np.sqrt(rician(k).mean_square)
-
-        def density(r: float, k: float = k) -> float:
-            scaled = special.i0e(2 * r * np.sqrt(k * (k + 1)))
-            return float(2 * (k + 1) * r * np.exp(-((np.sqrt(k + 1) * r - np.sqrt(k)) ** 2)) * scaled)
-
-        for gain in (0.5, 0.9, 1.0, 1.1):
-            expected = integrate.quad(density, 0, gain / root, epsabs=1e-13, points=[0.8 * gain / root])[0]
-            assert rician(k).cdf(np.array(gain)) == pytest.approx(expected, abs=1e-11)
 
 
 def test_a_fixed_channel_is_its_mean_gain_with_phase_zero(uniforms: NDArray[np.float64]) -> None:
@@ -330,12 +282,10 @@ def test_without_a_threshold_it_is_infinite_only_where_it_is(m: float) -> None:
 
 
 def test_mean_inverse_power_of_known_laws() -> None:
-    """Rayleigh: E1(t); gamma of shape m > 1: m/(m - 1) at t = 0."""
+    """Rayleigh: E1(t), and no mean at t = 0; gamma of shape m > 1: m/(m - 1) there."""
     for law in (RAYLEIGH, nakagami(1.0), rician(0.0)):
-        for threshold in THRESHOLDS:
-            assert inverse_power(law)(threshold) == pytest.approx(special.exp1(threshold), rel=1e-9)
-        assert inverse_power(law)(0.0) == np.inf
-    for law in (EXPONENTIAL, nakagami(0.5), rician(6.0)):
+        assert inverse_power(law)(0.3) == pytest.approx(special.exp1(0.3), rel=1e-9)
+    for law in (RAYLEIGH, EXPONENTIAL, nakagami(0.5), nakagami(1.0), rician(0.0), rician(6.0)):
         assert inverse_power(law)(0.0) == np.inf
     assert inverse_power(nakagami(2.5))(0.0) == pytest.approx(2.5 / 1.5, rel=1e-12)
     assert inverse_power(nakagami(1.0001))(0.0) == pytest.approx(10001, rel=1e-9)
@@ -356,9 +306,7 @@ def test_a_threshold_keeps_the_share_it_is_for(name: str, uniforms: NDArray[np.f
     assert exceedance(law, 0.0) == exceedance(law, -1.0) == 1
 
 
-def test_thresholds_of_rayleigh_and_of_a_fixed_channel() -> None:
-    assert exceedance(RAYLEIGH, 0.3) == pytest.approx(np.exp(-0.3), rel=1e-12)
-    assert threshold_for(RAYLEIGH, np.exp(-0.3)) == pytest.approx(0.3, rel=1e-12)
+def test_thresholds_of_a_fixed_channel_and_impossible_shares() -> None:
     assert [exceedance(FIXED, t) for t in (0.0, 1.0, 1.0001)] == [1, 1, 0]
     assert threshold_for(FIXED, 0.5) == 1
     for share in (0.0, 1.1, np.nan):

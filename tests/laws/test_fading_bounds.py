@@ -122,24 +122,17 @@ WAYS: dict[str, tuple[str, ...]] = {
 def test_half_of_the_fades_are_sent_on_at_the_mean_limit(way: str) -> None:
     """Truncated inversion at participation 0.5 under a limit on the mean over fades, 40 rounds of 400 devices: half are
     silent, the energy is the limit, and what is decoded is the mean; within 5 standard errors each. A tapped line is
-    asked subcarrier by subcarrier, which are as good as more devices: 60 rounds of 40."""
+    asked subcarrier by subcarrier, which are better than more devices: 60 rounds of 40."""
     entries = 32
     devices, rounds = (40, 60) if way == "tapped line" else (400, 40)
-    settings = small_settings(
-        *everybody(devices),
-        "power.policy=truncated-inversion",
-        "power.participation=0.5",
-        "power.average_over=fading",
-        "power.divide_by=expected",
-        "power.max_snr_db=10.0",
-        "power.limit=transmit_power",
-        "grid.subcarriers=32",
-        "channel.delay_spread_s=4e-5",
-        "grid.symbol_duration_s=2.5e-4",  # a prefix that holds every path
-        "channel.noise=false",
-        f"local.clip_norm={math.sqrt(entries)!r}",
-        *WAYS[way],
+    power = (
+        *("power.policy=truncated-inversion", "power.participation=0.5", "power.average_over=fading"),
+        *("power.divide_by=expected", "power.max_snr_db=10.0", "power.limit=transmit_power"),
     )
+    # A prefix that holds every path.
+    band = ("grid.subcarriers=32", "channel.delay_spread_s=4e-5", "grid.symbol_duration_s=2.5e-4")
+    norm = f"local.clip_norm={math.sqrt(entries)!r}"
+    settings = small_settings(*everybody(devices), *power, *band, norm, "channel.noise=false", *WAYS[way])
     cell = build_cell(settings, entries, np.ones(devices))
     sent, energy, decoded, powers = (np.empty(rounds) for _ in range(4))
     for t in range(rounds):
@@ -152,7 +145,7 @@ def test_half_of_the_fades_are_sent_on_at_the_mean_limit(way: str) -> None:
         assert_mean(sent, 0.5)
     assert_mean(decoded, 1.0)
     assert_mean(energy, 1.0)
-    assert 5 * max(decoded.std(), energy.std()) / math.sqrt(rounds) < 0.07
+    assert 5 * max(decoded.std(), energy.std()) / math.sqrt(rounds) < (0.02 if way == "tapped line" else 0.045)
     assert_mean(powers, float(cell.radio.mean_power[0]))
 
 
@@ -182,7 +175,6 @@ def test_a_mean_gain_that_the_bounds_move_is_told() -> None:
     assert cut_by_bounds(small_settings()) is None
     assert cut_by_bounds(small_settings("channel.units=physical", "channel.mean_gain=0.06")) is None
     told = cut_by_bounds(small_settings("channel.mean_gain=0.06"))
-    assert told is not None
     assert "0.0487" in told
     ended = airfl("budget", "demo", "run.rounds=1", "channel.mean_gain=0.06")
     assert ended.returncode == 0

@@ -24,15 +24,14 @@ RICIAN = ("channel.units=physical", "channel.fading=rician", "topology.kind=disc
 DEVICES, ROUNDS = 200, 50
 
 
-def cell_of(*overrides: str) -> Cell:
-    settings = small_settings(*RICIAN, "grid.subcarriers=8", "scheme.name=wfl-p", f"run.devices={DEVICES}", *overrides)
-    return build_cell(settings, 27, np.ones(DEVICES))
+def cell_of(*overrides: str, devices: int = DEVICES) -> Cell:
+    settings = small_settings(*RICIAN, "grid.subcarriers=8", "scheme.name=wfl-p", f"run.devices={devices}", *overrides)
+    return build_cell(settings, 27, np.ones(devices))
 
 
 def faded(cell: Cell) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """|h|^2 over the path's own power, [rounds, devices], and who is in line of sight."""
     drop, ids = cell.radio.drop, np.arange(DEVICES)
-    assert drop is not None
     found = [cell.radio.channel(t, ids, cell.frame).response[:, 0, 0, 0] for t in range(ROUNDS)]
     return np.abs(np.array(found)) ** 2 * 10 ** (drop.path_loss_db / 10), drop.line_of_sight
 
@@ -53,7 +52,6 @@ def test_a_device_in_line_of_sight_is_rician_and_another_is_rayleigh(model: str,
     for some, k in ((seen, 6.0), (~seen, 0.0)):  # E|h|^4 = (2 + 4 K + K^2)/(1 + K)^2
         spread = math.sqrt((2 + 4 * k + k**2) / (1 + k) ** 2 - 1)
         assert abs(powers[:, some].mean() - 1) < 5 * spread / math.sqrt(powers[:, some].size)
-    assert cell.radio.drop is not None
     np.testing.assert_allclose(cell.radio.mean_power, 10 ** (-cell.radio.drop.path_loss_db / 10), rtol=1e-12)
     assert cell.radio.fades is None
     assert cell.radio.law is None
@@ -63,9 +61,7 @@ def test_k_is_drawn_by_the_table_for_each_device() -> None:
     """200 devices, 50 rounds: every device follows the law of the K that was drawn for it, 0 without line of sight."""
     cell = cell_of("channel.rician_k=tr38901", "topology.radius_m=120.0")
     powers, seen = faded(cell)
-    assert cell.radio.drop is not None
     k = cell.radio.drop.k_factor
-    assert k is not None
     assert len(np.unique(k)) == seen.sum() + 1
     assert_rician(powers, k)
     spread = (1 + 2 * k) / (1 + k) ** 2  # variance of |h|^2
@@ -90,13 +86,10 @@ def test_where_all_have_one_state_the_law_is_known(overrides: tuple[str, ...], l
     settings = small_settings(*RICIAN, "channel.rician_k=4.0", *overrides, *whole)
     checks.check_radio(settings)
     statistics = parts.statistics_of(settings)
-    assert statistics is not None
-    assert parts.fading_law(settings) is not None
     share = statistics.exceedance(parts.policy_parameters(settings).threshold)
     assert share == pytest.approx(0.8, abs=1e-6)
     own = FADING_LAWS[law[0]](LawParameters(rician_k=law[1]))
     found = parts.fading_law(settings)
-    assert found is not None
     np.testing.assert_array_equal(found.cdf(np.linspace(0.1, 2, 20)), own.cdf(np.linspace(0.1, 2, 20)))
 
 
@@ -105,8 +98,6 @@ def test_other_laws_do_not_look_at_the_line_of_sight() -> None:
     for fading in ("rayleigh", "exponential", "nakagami", "fixed"):
         radio = cell_of(f"channel.fading={fading}").radio
         assert radio.k_factors is None
-        assert radio.law is not None
-        assert radio.fades is not None
 
 
 def test_only_what_comes_by_the_line_of_sight_keeps_its_phase() -> None:
@@ -114,7 +105,6 @@ def test_only_what_comes_by_the_line_of_sight_keeps_its_phase() -> None:
     sight, rho = J0(2 pi f_D 3 ms) without, and E|h'|^2 = P. 200 devices, 50 rounds, 5 of their own standard errors."""
     cell = cell_of("channel.rician_k=6.0", "channel.speed_m_s=30.0", "csi.delay_s=0.003", "csi.los_doppler=known")
     drop, ids = cell.radio.drop, np.arange(DEVICES)
-    assert drop is not None
     products, powers = [], []
     for t in range(ROUNDS):
         known = cell.radio.know(t, ids, cell.frame, np.ones(DEVICES))
@@ -132,17 +122,15 @@ def test_sionnas_cells_have_the_state_that_the_path_loss_has(model: str) -> None
     """One state a device: its loss before shadowing is that of its state, and its response is what the model gives for
     that state and no other; on a mast as high as the scenario's, without a word about either."""
     pytest.importorskip("sionna")
-    settings = ("run.devices=12", f"channel.fading={model}", "topology.shadowing_std_db=0.0", "topology.radius_m=300.0")
-    cell = build_cell(small_settings(*RICIAN, *settings, "grid.subcarriers=8", "scheme.name=wfl-p"), 27, np.ones(12))
+    given = (f"channel.fading={model}", "topology.shadowing_std_db=0.0", "topology.radius_m=300.0")
+    cell = cell_of(*given, devices=12)
     radio, ids = cell.radio, np.arange(12)
-    assert radio.drop is not None
     seen, far = radio.drop.line_of_sight, np.hypot(*radio.drop.positions_m[:, :2].T)
     assert 0 < seen.sum() < 12
     mast_m = {"umi": 10.0, "uma": 25.0, "rma": 35.0}[model]
     np.testing.assert_allclose(radio.drop.distance_m, np.hypot(far, mast_m - 1.5), rtol=1e-12)
     for los, some in (("los", seen), ("nlos", ~seen)):
-        alike = cell_of_all(model, los).radio.drop
-        assert alike is not None
+        alike = cell_of(*given, f"topology.los={los}", devices=12).radio.drop
         np.testing.assert_array_equal(radio.drop.path_loss_db[some], alike.path_loss_db[some])
     asked = radio._request(0, ids, cell.frame)
     assert asked.base_height_m == mast_m
@@ -151,9 +139,3 @@ def test_sionnas_cells_have_the_state_that_the_path_loss_has(model: str) -> None
         other = SELECTIVE_MODELS[model].respond(replace(asked, line_of_sight=np.full(12, state))).response
         same = np.isclose(found, other, rtol=1e-4, atol=1e-6).all(axis=(1, 2, 3))
         np.testing.assert_array_equal(same, seen == state)
-
-
-def cell_of_all(model: str, los: str) -> Cell:
-    settings = ("run.devices=12", f"channel.fading={model}", "topology.shadowing_std_db=0.0", "topology.radius_m=300.0")
-    given = small_settings(*RICIAN, *settings, f"topology.los={los}", "grid.subcarriers=8", "scheme.name=wfl-p")
-    return build_cell(given, 27, np.ones(12))

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,26 +17,33 @@ from channels.digital.nr import effective_sinr
 from channels.digital.nr_tables import error_table
 
 PLACE: dict[str, Any] = {"precision": "single", "device": "cpu"}
-# At so many a model that is 0.5 dB out is found, as it is at twice as many: 0.3 dB of it are allowed in any case.
-BLOCKS = 150
+# At so many a model by which the codes are 0.5 dB better than they are is found with 4 of 5 seeds and more; at half as
+# many with 1 of 4 to 1 of 2.
+BLOCKS = 300
+
+
+@contextmanager
+def generators_as_they_were() -> Iterator[None]:
+    """Importing Sionna reseeds torch, numpy and Python."""
+    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    with torch.random.fork_rng(devices=[]):
+        yield
+    random.setstate(python)
+    np.random.set_state(legacy)  # noqa: NPY002
 
 
 @pytest.fixture(autouse=True)
 def _no_generator_is_left_changed() -> Iterator[None]:
-    """Importing Sionna reseeds torch, numpy and Python; its own generator is seeded here, and put back."""
-    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    """Sionna's own generator is seeded here, and put back."""
     before = torch.random.get_rng_state()
-    with torch.random.fork_rng(devices=[]):
+    with generators_as_they_were(), torch.no_grad():
         from sionna.phy import config
 
         generator = config.torch_rng("cpu")
         state = generator.get_state()
         generator.manual_seed(20)
-        with torch.no_grad():
-            yield
+        yield
         generator.set_state(state)
-    random.setstate(python)
-    np.random.set_state(legacy)  # noqa: NPY002
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -51,10 +59,8 @@ def link_level(mcs: int, snr: Any, block_bits: int, table: int) -> float:
     encoder = LDPC5GEncoder(block_bits, coded, num_bits_per_symbol=order, **PLACE)
     decoder = LDPC5GDecoder(encoder, num_iter=20, hard_out=True, **PLACE)
     constellation = Constellation("qam", order, **PLACE)
-    mapper, demapper = (
-        Mapper(constellation=constellation, **PLACE),
-        Demapper("app", constellation=constellation, **PLACE),
-    )
+    mapper = Mapper(constellation=constellation, **PLACE)
+    demapper = Demapper("app", constellation=constellation, **PLACE)
     symbols = np.random.default_rng(8).permutation(np.resize(snr, coded // order))
     noise = torch.tensor(1 / symbols, dtype=torch.float32).expand(BLOCKS, -1).contiguous()
     bits = BinarySource(**PLACE)([BLOCKS, block_bits])
@@ -67,7 +73,7 @@ def link_level(mcs: int, snr: Any, block_bits: int, table: int) -> float:
     [(1, 7, 250, 1.4), (1, 17, 500, 8.9), (2, 10, 500, 8.5), (2, 20, 500, 18.4)],
 )
 def test_block_errors_are_those_of_the_codes_themselves(table: int, mcs: int, block_bits: int, snr_db: float) -> None:
-    """n = 150 blocks: between the model's error rates 0.3 dB lower and higher in SNR, which is what is left of tables
+    """n = 300 blocks: between the model's error rates 0.3 dB lower and higher in SNR, which is what is left of tables
     that are sampled every 1.6 and 1.8 dB, widened by 4 standard errors.
 
     MCS 17 and all of table 2 differ with transform precoding: there the tables for PUSCH would fail.
@@ -81,7 +87,7 @@ def test_block_errors_are_those_of_the_codes_themselves(table: int, mcs: int, bl
 @pytest.mark.parametrize(("mcs", "block_bits", "snr_db"), [(7, 250, 0.7), (17, 500, 8.2)])
 def test_a_repeated_block_fails_as_the_codes_do(mcs: int, block_bits: int, snr_db: float) -> None:
     """Two transmissions combined over 24 subcarriers that fade as Rayleigh does (quantiles of the exponential law):
-    twice the SNR on every subcarrier; n = 150 blocks. The model's error rate at the effective SINR of these is the
+    twice the SNR on every subcarrier; n = 300 blocks. The model's error rate at the effective SINR of these is the
     codes' between 0.5 dB lower and higher, what an effective SINR and sampled tables are good for, widened by 4
     standard errors; at twice the effective SINR of one transmission it is out by more."""
     snr = 10 ** (snr_db / 10) * -np.log1p(-(np.arange(24) + 0.5) / 24)
@@ -99,14 +105,10 @@ def test_a_repeated_block_fails_as_the_codes_do(mcs: int, block_bits: int, snr_d
 @pytest.fixture(scope="module")
 def shipped() -> Any:
     """Sionna's error tables, as its PHYAbstraction has them."""
-    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002
-    with torch.random.fork_rng(devices=[]):
+    with generators_as_they_were():
         from sionna.sys import PHYAbstraction
 
-        tables = PHYAbstraction(**PLACE).bler_table["category"][1]["index"]
-    random.setstate(python)
-    np.random.set_state(legacy)  # noqa: NPY002
-    return tables
+        return PHYAbstraction(**PLACE).bler_table["category"][1]["index"]
 
 
 @pytest.mark.parametrize("table", [1, 2])
@@ -151,13 +153,8 @@ def test_transport_blocks_are_sionnas(table: int) -> None:
     indices = np.arange(len(MCS_TABLES[table]))
     count, mcs = (part.ravel() for part in np.meshgrid(elements, indices))
     order, rate = bits_per_symbol(mcs, table), code_rate(mcs, table)
-    theirs = calculate_tb_size(
-        torch.tensor(order),
-        torch.tensor(rate),
-        num_coded_bits=torch.tensor(count * order),
-        return_cw_length=False,
-        device="cpu",
-    )
+    coded = {"num_coded_bits": torch.tensor(count * order), "return_cw_length": False}
+    theirs = calculate_tb_size(torch.tensor(order), torch.tensor(rate), **coded, device="cpu")
     ours = transport_blocks(count, mcs, table)
     np.testing.assert_array_equal(ours.bits, theirs[0].numpy())
     np.testing.assert_array_equal(ours.code_block_bits, theirs[1].numpy())

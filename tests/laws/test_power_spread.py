@@ -35,20 +35,11 @@ PACKINGS = ["real", "iq"]
 
 def cell_of(entries: int, subcarriers: int, spread: str, *overrides: str) -> Cell:
     """Devices of 20 dBm and one gain, all in every round; rand-k keeps so many of 240 entries, messages of norm 1."""
-    settings = small_settings(
-        *everybody(DEVICES),
-        "scheme.name=pfels",
-        f"scheme.ratio={entries / DIMENSION!r}",
-        "privacy.epsilon=inf",
-        f"local.clip_norm={math.sqrt(DIMENSION / entries)!r}",
-        "channel.units=physical",
-        "channel.fading=fixed",
-        f"channel.mean_gain={GAIN!r}",
-        "power.tx_power_dbm=20",
-        f"power.spread={spread}",
-        f"grid.subcarriers={subcarriers}",
-        *overrides,
-    )
+    scheme = ("scheme.name=pfels", f"scheme.ratio={entries / DIMENSION!r}", "privacy.epsilon=inf")
+    channel = ("channel.units=physical", "channel.fading=fixed", f"channel.mean_gain={GAIN!r}")
+    power = ("power.tx_power_dbm=20", f"power.spread={spread}", f"grid.subcarriers={subcarriers}")
+    norm = f"local.clip_norm={math.sqrt(DIMENSION / entries)!r}"
+    settings = small_settings(*everybody(DEVICES), *scheme, norm, *channel, *power, *overrides)
     cell = build_cell(settings, DIMENSION, np.ones(DEVICES))
     assert cell.bound.entries == entries
     return cell
@@ -70,7 +61,6 @@ def sent(cell: Cell, messages: Array, t: int = 0) -> Reception:
 
 def symbol_powers(reception: Reception, subcarriers: int) -> Array:
     """Of each device in each OFDM symbol, filled subcarrier first, over the whole symbol, W, [devices, symbols]."""
-    assert reception.signals is not None
     elements = np.abs(reception.signals.tx.astype(np.complex128)) ** 2
     symbols = -(-elements.shape[1] // subcarriers)
     padded = np.zeros((DEVICES, symbols * subcarriers))
@@ -137,7 +127,6 @@ def test_pilots_and_peaks_are_set_against_the_elements_of_the_message() -> None:
     spike = np.zeros((DEVICES, 12))
     spike[:, 3] = 1.0
     reception = sent(cell, spike)
-    assert reception.signals is not None
     largest = (np.abs(reception.signals.tx) ** 2).max(axis=1)
     np.testing.assert_allclose(largest, POWER_W / 12 * 10**0.2, rtol=1e-5)
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from airfl.stages.projection import Projection, Projector, draw_projector, recover
-from airfl.stages.stage import Batch, Round, open_encoder
+from airfl.stages.stage import Batch, open_encoder
 from airfl.stages.top_k import OwnTopK
-from airfl.store import Store
 from airfl.streams import Streams
+from tests.rounds import a_round
 
 CPU = torch.device("cpu")
 # The densest signals that soft thresholds can recover, k/s at s/d (Donoho, Maleki and Montanari 2009, figure 1).
@@ -101,9 +101,7 @@ def test_messages_of_different_supports_superpose() -> None:
     """Two devices' own top-20 of 3,000 entries at weights 0.5 and 2, 900 measurements: their mean is recovered."""
     d = 3000
     updates = torch.stack([sparse(d, 200, "gauss", seed) for seed in (0, 1)])
-    opened = Round(
-        Streams(3), 0, CPU, np.arange(2), np.ones(2, dtype=bool), Store(), public_update=lambda: torch.zeros(d)
-    )
+    opened = a_round(Streams(3), 0, 2)
     stages = (OwnTopK(d, 20), Projection(d, 900))
     scale = torch.tensor([0.5, 2.0])
     encoder = open_encoder(stages, opened)

@@ -15,21 +15,16 @@ from torch import Tensor
 from airfl.privacy.binomial import rotated_bound
 from airfl.stages.quantise import BinomialNoise, StochasticQuantise
 from airfl.stages.rotation import Rotation
-from airfl.stages.stage import Batch, Round, Stage, open_encoder
-from airfl.store import Store
+from airfl.stages.stage import Batch, Stage, open_encoder
 from airfl.streams import Streams
+from tests.rounds import a_round
 
 N = 10_000
 
 
-def opened(index: int = 0, devices: int = 1) -> Round:
-    ids, heard = np.arange(devices), np.ones(devices, dtype=bool)
-    return Round(Streams(7), index, torch.device("cpu"), ids, heard, Store(), lambda: torch.zeros(1))
-
-
 def encoded(stages: tuple[Stage, ...], values: Tensor) -> NDArray[np.float64]:
     """Messages of these updates, [devices, m]."""
-    coder = open_encoder(stages, opened(devices=len(values)))
+    coder = open_encoder(stages, a_round(Streams(7), 0, len(values)))
     batch = Batch(values, torch.ones(len(values), dtype=values.dtype), rows=slice(0, len(values)))
     return np.asarray(coder.encode(batch).messages.double().numpy())
 
@@ -49,25 +44,15 @@ def test_rounding_is_unbiased_with_its_variance(levels: int, value: float) -> No
     assert variance <= 0.25
 
 
-def test_error_of_a_whole_message() -> None:
-    """E||Q(x) - x||^2 = step^2 sum (ceil - x)(x - floor), over 10,000 devices with the same 20 entries."""
-    stage = StochasticQuantise(6, 1.0)
-    update = torch.from_numpy(np.random.default_rng(1).uniform(-1, 1, 20))
-    above = (update.numpy() + 1) / stage.step
-    wanted = stage.step**2 * ((np.ceil(above) - above) * (above - np.floor(above))).sum()
-    restored = encoded((stage,), update.repeat(N, 1)) * stage.step
-    errors = ((restored - update.numpy()) ** 2).sum(axis=1)
-    assert errors.mean() == pytest.approx(wanted, abs=5 * errors.std() / math.sqrt(N))
-    assert wanted <= 20 * stage.step**2 / 4
-    means = restored.mean(axis=0) - update.numpy()
-    assert np.all(np.abs(means) <= 5 * stage.step / 2 / math.sqrt(N))
-
-
-def test_roundings_of_entries_are_independent() -> None:
-    """Correlation of neighbouring entries and of two devices: 0 within 5/sqrt(n)."""
+def test_entries_and_devices_round_and_are_perturbed_by_themselves() -> None:
+    """Correlation of neighbouring entries and of two devices: 0 within 5/sqrt(n); the sum of 40 devices' noise is
+    Bin(40 m), of variance 40 m/4 within 5 standard errors."""
     drawn = encoded((StochasticQuantise(2, 1.0),), torch.zeros(2, N))
     assert abs(np.corrcoef(drawn[0, :-1], drawn[0, 1:])[0, 1]) < 5 / math.sqrt(N)
     assert abs(np.corrcoef(drawn[0], drawn[1])[0, 1]) < 5 / math.sqrt(N)
+    assert encoded((BinomialNoise(6),), torch.zeros(40, N)).sum(axis=0).var() == pytest.approx(
+        60, rel=5 * math.sqrt(2 / N)
+    )
 
 
 @pytest.mark.parametrize("trials", [1, 10, 500, 2**32])
@@ -91,12 +76,6 @@ def test_binomial_noise_has_its_law() -> None:
     assert stats.chisquare(pooled, expected).pvalue > 1e-4
 
 
-def test_noise_of_devices_adds_up() -> None:
-    """The sum over 40 devices is Bin(40 m): variance 40 m/4 within 5 standard errors over 10,000 entries."""
-    drawn = encoded((BinomialNoise(6),), torch.zeros(40, N)).sum(axis=0)
-    assert drawn.var() == pytest.approx(60, rel=5 * math.sqrt(2 / N))
-
-
 def test_rotation_flattens() -> None:
     """A single coordinate becomes n entries of the same size; a random mask of signs makes the signs even."""
     spike = torch.zeros(1, 1024)
@@ -116,7 +95,7 @@ def test_rotated_entries_are_below_their_bound() -> None:
     bound = rotated_bound(1.0, devices, dimension, delta)
     largest = []
     for index in range(rounds):
-        coder = Rotation(dimension).open(opened(index, devices))
+        coder = Rotation(dimension).open(a_round(Streams(7), index, devices))
         batch = Batch(vectors, torch.ones(devices, dtype=vectors.dtype), rows=slice(0, devices))
         largest.append(float(coder.encode(batch).values.abs().max()))
     share = np.mean(np.array(largest) > bound)
@@ -132,6 +111,6 @@ def test_rotation_is_unbiased_through_the_quantiser() -> None:
     quantiser = StochasticQuantise(4, float(update.norm()))
     stages = (Rotation(dimension), quantiser, BinomialNoise(trials))
     messages = encoded(stages, update.repeat(N, 1))
-    decoded = open_encoder(stages, opened(devices=N)).decode(torch.from_numpy(messages.mean(axis=0)))
+    decoded = open_encoder(stages, a_round(Streams(7), 0, N)).decode(torch.from_numpy(messages.mean(axis=0)))
     error = quantiser.step * math.sqrt((1 + trials) / 4 / N)
     np.testing.assert_allclose(decoded.numpy(), update.numpy(), rtol=0, atol=5 * error)

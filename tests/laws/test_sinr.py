@@ -22,16 +22,9 @@ DIMENSION, SPACING_HZ, SUBCARRIERS = 2000, 15e3, 24
 MAX_SNR_DB = 20 + 10 * math.log10(2)
 """100 over N_0 = 2 sigma_0^2."""
 RADIO = (
-    "run.devices=8",
-    "run.selected=4",
-    "scheme.name=fedavg",
-    "scheme.link=digital",
-    "channel.fading=rayleigh",
-    "channel.mean_gain=1.0",
-    "channel.min_gain=1e-6",
-    "channel.max_gain=1e6",
-    f"grid.subcarriers={SUBCARRIERS}",
-    f"power.max_snr_db={MAX_SNR_DB!r}",
+    *("run.devices=8", "run.selected=4", "scheme.name=fedavg", "scheme.link=digital"),
+    *("channel.fading=rayleigh", "channel.mean_gain=1.0", "channel.min_gain=1e-6", "channel.max_gain=1e6"),
+    *(f"grid.subcarriers={SUBCARRIERS}", f"power.max_snr_db={MAX_SNR_DB!r}"),
 )
 MODELS = ("capacity", "finite-blocklength", "nr")
 
@@ -88,8 +81,6 @@ def test_the_ideal_link_and_the_broadcast_pay_for_interference(units: str) -> No
     np.testing.assert_allclose(10 ** (devices_of(disturbed)["snr_db"] / 10), snr, rtol=1e-12)
     elements = np.ceil(devices_of(plain)["bits"] / np.log2(1 + snr / 11))
     assert disturbed.link.at_bound().use.resource_elements == elements.sum()
-    assert plain.broadcast is not None
-    assert disturbed.broadcast is not None
     # The rate of the plain broadcast gives its SNR back, to the rounding of the elements.
     bits, before = plain.broadcast.bits, plain.broadcast.resource_elements
     after = bits / math.log2(1 + (2 ** (bits / before) - 1) / 11)
@@ -137,7 +128,6 @@ def test_ideal_link_and_broadcast_have_the_mean_of_the_rates(fading: str, words:
     np.testing.assert_allclose(devices_of(opening)["rate"], rate, rtol=1e-5)
     elements = np.ceil(32 * DIMENSION / rate)
     assert opening.link.at_bound().use.resource_elements == pytest.approx(elements.sum(), abs=5)
-    assert opening.broadcast is not None
     assert opening.broadcast.resource_elements == pytest.approx(opening.broadcast.bits / rate.min(), rel=1e-4)
     assert 0.7 < (rate / at_mean).mean() < 0.95
     assert (fading == "tapped-line") == (power.shape[1] > 1)
@@ -162,11 +152,8 @@ def test_a_digital_link_has_the_mean_of_the_rates_over_blocks() -> None:
 
 SYMBOLS = 18_500
 CROWD = (
-    "run.devices=24",
-    "run.selected=24",
-    f"channel.mean_gain={math.sqrt(math.pi) / 2!r}",
-    "digital.power=per-element",
-    f"digital.deadline_s={SYMBOLS / 14e3 + 1e-9!r}",
+    *("run.devices=24", "run.selected=24", f"channel.mean_gain={math.sqrt(math.pi) / 2!r}"),
+    *("digital.power=per-element", f"digital.deadline_s={SYMBOLS / 14e3 + 1e-9!r}"),
 )
 
 
@@ -216,25 +203,20 @@ def test_a_sum_may_be_divided_by_those_that_were_heard(link: str) -> None:
 # --- leakage --------------------------------------------------------------------------------------------------------
 
 
-def in_time(
-    late_s: float, offset_hz: float, size: int = 2048, prefix_s: float = 1 / 14e3 - 1 / 15e3
-) -> tuple[Array, Array]:
-    """Power that a device's subcarrier [column] has on every subcarrier [row], by a DFT of OFDM symbols in time: of
-    this symbol and of the one before. The receiver's window opens when the prefix of who is on time has passed."""
-    prefix = round(prefix_s * SPACING_HZ * size)
-    late = round(late_s * SPACING_HZ * size)
-    k = np.arange(SUBCARRIERS)
-    symbol = np.arange(-prefix, size)
-    tones = np.exp(2j * np.pi * np.outer(symbol, k) / size)
-    silence = np.zeros_like(tones)
+def in_time(late_s: float, offset_hz: float) -> tuple[Array, Array]:
+    """By a DFT of OFDM symbols of 2,048 samples in time: what a device's subcarrier keeps of its power, [subcarriers],
+    and what a subcarrier [column] puts on every other [row] in this symbol and, sent one before, on any. The receiver's
+    window opens when the prefix of who is on time has passed."""
+    size, prefix_s = 2048, 1 / 14e3 - 1 / 15e3
+    prefix, late = (round(time_s * SPACING_HZ * size) for time_s in (prefix_s, late_s))
+    tones = np.exp(2j * np.pi * np.outer(np.arange(-prefix, size), np.arange(SUBCARRIERS)) / size)
     turned = np.exp(2j * np.pi * offset_hz / SPACING_HZ * np.arange(size) / size)[:, None]
     powers = []
-    for before, now in ((silence, tones), (tones, silence)):
-        sent = np.concatenate([before, now])
-        start = len(tones) + prefix - late
-        window = sent[start : start + size] * turned
+    for sent in (np.concatenate([0 * tones, tones]), np.concatenate([tones, 0 * tones])):
+        window = sent[len(tones) + prefix - late :][:size] * turned
         powers.append(np.abs(np.fft.fft(window, axis=0)[:SUBCARRIERS] / size) ** 2)
-    return powers[0], powers[1]
+    useful = np.diag(powers[0])
+    return useful, powers[0] - np.diag(useful) + powers[1]
 
 
 def drawn_offsets(cell: Cell, opening: Opening) -> tuple[Array, Array]:
@@ -247,6 +229,20 @@ def drawn_offsets(cell: Cell, opening: Opening) -> tuple[Array, Array]:
     if ratio.shape[2] > 1:
         carrier = np.angle(ratio[:, 0, 1, 0] / ratio[:, 0, 0, 0]) / (2 * np.pi * cell.frame.symbol_s)
     return late, carrier
+
+
+def rates_in_time(gains: Array, late: Array, carrier: Array, through: Array | float = 1.0) -> Array:
+    """Of four devices on a quarter of the band each, of this SNR: useful power over noise and what all leak, of which
+    the weights of device [row] let this share of device [column] through."""
+    owner = np.repeat(np.arange(4), SUBCARRIERS // 4)
+    useful, leaked = np.zeros(SUBCARRIERS), np.zeros(SUBCARRIERS)
+    shares = np.broadcast_to(through, (4, 4))
+    for device in range(4):
+        kept, spilled = in_time(late[device], carrier[device])
+        own = owner == device
+        useful[own] = gains[device] * kept[own]
+        leaked += gains[device] * shares[owner, device] * (spilled @ own)
+    return np.asarray(np.log2(1 + useful / (1 + leaked)).reshape(4, -1).mean(axis=1))
 
 
 @pytest.mark.parametrize("power", ["total", "per-element"])
@@ -262,15 +258,7 @@ def test_digital_rates_have_what_all_devices_leak_in_their_noise(offset: str, po
         opening = open_round(cell, t, cell.memory)
         late, carrier = drawn_offsets(cell, opening)
         gains = np.abs(opening.estimate.response[:, 0, 0, 0]) ** 2 * 100 * (4 if power == "total" else 1)
-        owner = np.repeat(np.arange(4), SUBCARRIERS // 4)
-        useful, leaked = np.zeros(SUBCARRIERS), np.zeros(SUBCARRIERS)
-        for device in range(4):
-            now, before = in_time(late[device], carrier[device])
-            own = owner == device
-            useful[own] = gains[device] * np.diag(now)[own]
-            leaked += gains[device] * ((now - np.diag(np.diag(now))) + before) @ own
-        rate = np.log2(1 + useful / (1 + leaked)).reshape(4, -1).mean(axis=1)
-        without = np.log2(1 + gains)
+        rate, without = rates_in_time(gains, late, carrier), np.log2(1 + gains)
         np.testing.assert_allclose(devices_of(opening)["rate"], rate, rtol=0.005)
         assert np.abs(rate / without - 1).max() > 0.02  # so that the tolerance means something
         assert opening.link.heard.all()
@@ -288,13 +276,10 @@ def test_the_ideal_link_and_the_broadcast_have_their_leakage_in_their_noise(offs
     for energy in (100, 10**2.5):
         rates[energy] = np.empty(4)
         for device in range(4):
-            now, before = in_time(late[device], carrier[device])
+            kept, spilled = in_time(late[device], carrier[device])
             received = energy * power[device]
-            useful = received * np.diag(now)
-            leaked = received * ((now - np.diag(np.diag(now))) + before).sum(axis=1)
-            rates[energy][device] = np.log2(1 + useful / (1 + leaked)).mean()
+            rates[energy][device] = np.log2(1 + received * kept / (1 + received * spilled.sum(axis=1))).mean()
     np.testing.assert_allclose(devices_of(opening)["rate"], rates[100], rtol=0.005)
-    assert opening.broadcast is not None
     wanted = opening.broadcast.bits / rates[10**2.5].min()
     assert opening.broadcast.resource_elements == pytest.approx(wanted, rel=0.005)
     assert (rates[100] / np.log2(1 + 100 * power)).min() < 0.9
@@ -331,14 +316,7 @@ def test_of_what_others_leak_maximum_ratio_weights_let_their_share_through(words
     h = opening.estimate.response[:, :, 0, 0]
     gains = (np.abs(h) ** 2).sum(axis=1) * 400
     through = np.abs(h.conj() @ h.T) ** 2 / (np.linalg.norm(h, axis=1)[:, None] * np.linalg.norm(h, axis=1)) ** 2
-    owner = np.repeat(np.arange(4), SUBCARRIERS // 4)
-    useful, leaked = np.zeros(SUBCARRIERS), np.zeros(SUBCARRIERS)
-    for device in range(4):
-        now, _ = in_time(0.0, carrier[device])
-        own = owner == device
-        useful[own] = gains[device] * np.diag(now)[own]
-        leaked += gains[device] * through[owner, device] * ((now - np.diag(np.diag(now))) @ own)
-    rate = np.log2(1 + useful / (1 + leaked)).reshape(4, -1).mean(axis=1)
+    rate = rates_in_time(gains, np.zeros(4), carrier, through)
     np.testing.assert_allclose(devices_of(opening)["rate"], rate, rtol=0.005)
 
 
@@ -349,7 +327,6 @@ def test_what_late_paths_spill_is_noise_on_a_devices_own_subcarriers() -> None:
     """Six subcarriers each: the mean of log2(1 + |h|^2 E/(N_0 + S E)) over them, S spilled for one unit of power."""
     opening = opened("channel.fading=tapped-line", "channel.delay_spread_s=8e-6")
     spilled = opening.channel.spilled
-    assert spilled is not None
     assert float(spilled.mean()) > 0.01
     for device, rate in enumerate(devices_of(opening)["rate"]):
         own = slice(6 * device, 6 * device + 6)

@@ -15,17 +15,15 @@ from scipy import special
 
 from airfl.building import build_cell
 from airfl.errors import UserError
-from airfl.streams import Purpose, Streams
 from channels.antennas import AntennaArray, Directions
-from channels.frame import Frame
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest
 from channels.selective.sionna_bridge import device_seeds, device_velocities_m_s
 from tests.conftest import small_settings
+from tests.laws import selective
 from tests.laws.samples import assert_mean
+from tests.laws.selective import CARRIER_HZ, frame
 
 ROOT = Path(__file__).resolve().parents[2]
-CARRIER_HZ = 3.5e9
-SYMBOL_S = 1e-3 / 14
 MODELS = [name for name, model in SELECTIVE_MODELS.items() if model.needs_sionna]
 SCENARIOS = ("umi", "uma", "rma")
 every_model = pytest.mark.parametrize("name", MODELS)
@@ -33,33 +31,14 @@ one_of_each = pytest.mark.parametrize("name", ["tdl-a", "tdl-d", "cdl-c", "cdl-e
 PLACE: dict[str, Any] = {"precision": "single", "device": "cpu"}
 
 
-def frame(subcarriers: int, blocks: int, spacing_hz: float = 1e6) -> Frame:
-    frequencies_hz = (np.arange(subcarriers) - subcarriers // 2) * spacing_hz
-    return Frame(frequencies_hz, subcarriers * blocks * 2, SYMBOL_S, 2)
-
-
 def request(devices: Any = 3, round_index: int = 0, **changes: Any) -> SelectiveRequest:
-    """A request as a run would make it; device i stands 30 + 20 i metres away, in a direction of its own."""
-    streams = Streams(11)
+    """Device i moves at 20 m/s, and stands 30 + 20 i metres away, in a direction of its own."""
     rows = np.arange(devices) if isinstance(devices, int) else np.array(devices)
     distance_m = 30.0 + 20 * (rows % 50)
-    asked = {
-        "frame": frame(12, 3),
-        "antennas": 4,
-        "delay_spread_s": 100e-9,
-        "carrier_hz": CARRIER_HZ,
-        "speed_m_s": 20.0,
-        "taps": 1,
-        "variation": "independent",
-        "start_s": 0.0,
-        "fresh": lambda count: streams.device_uniforms(Purpose.FADING, round_index, rows, count),
-        "lasting": lambda count: streams.device_uniforms(Purpose.FADING, None, rows, count),
-        "positions_m": np.stack(
-            [distance_m * np.cos(rows), distance_m * np.sin(rows), np.full(len(rows), 1.5)], axis=1
-        ),
-        "base_height_m": 10.0,
-    }
-    return SelectiveRequest(**{**asked, **changes})
+    places = [distance_m * np.cos(rows), distance_m * np.sin(rows), np.full(len(rows), 1.5)]
+    here = {"positions_m": np.stack(places, axis=1), "base_height_m": 10.0}
+    usual = {"frame": frame(12, 3), "antennas": 4, "speed_m_s": 20.0, "taps": 1}
+    return selective.request(rows, round_index, **{**here, **usual, **changes})
 
 
 def respond(name: str, asked: SelectiveRequest) -> NDArray[np.complex64]:
@@ -72,45 +51,30 @@ def sionnas_own(name: str, asked: SelectiveRequest, device: int, velocity: NDArr
     from sionna.phy.channel import cir_to_ofdm_channel, tr38901
 
     def array(antennas: int, rows: int = 1, spacing: float = 0.5) -> Any:
-        return tr38901.PanelArray(
-            num_rows_per_panel=rows,
-            num_cols_per_panel=antennas // rows,
-            element_vertical_spacing=spacing,
-            element_horizontal_spacing=spacing,
-            polarization="single",
-            polarization_type="V",
-            antenna_pattern="omni",
-            carrier_frequency=CARRIER_HZ,
-            **PLACE,
-        )
+        panels = (rows, antennas // rows, "single", "V", "omni", CARRIER_HZ)
+        apart = {"element_vertical_spacing": spacing, "element_horizontal_spacing": spacing}
+        return tr38901.PanelArray(*panels, **apart, **PLACE)
 
     place = {**PLACE, "spec_version": asked.tr38901_version[1:]}
     blocks, rate_hz = asked.frame.blocks, 1 / asked.frame.block_s
-    family, profile = (name[:3], name[-1].upper())
+    timed = {"num_time_steps": blocks, "sampling_frequency": rate_hz}
+    family, profile, spread_s = name[:3], name[-1].upper(), asked.delay_spread_s
     panel = (asked.array.rows, asked.array.spacing_wavelengths) if asked.array else ()
     arrays = {"ut_array": array(1), "bs_array": array(asked.antennas, *panel), "direction": "uplink"}
     turned = 0.0 if asked.directions is None else -asked.directions.azimuth_rad[device]
     with torch.random.fork_rng(devices=[]):
         config.seed = device_seeds(asked)[device]
         if family == "tdl":
-            model = tr38901.TDL(
-                model=profile,
-                delay_spread=asked.delay_spread_s,
-                carrier_frequency=CARRIER_HZ,
-                min_speed=asked.speed_m_s,
-                max_speed=asked.speed_m_s,
-                num_rx_ant=asked.antennas,
-                **place,
-            )
-            a, tau = model(batch_size=1, num_time_steps=blocks, sampling_frequency=rate_hz)
+            speeds = {"min_speed": asked.speed_m_s, "max_speed": asked.speed_m_s}
+            model = tr38901.TDL(profile, spread_s, CARRIER_HZ, **speeds, num_rx_ant=asked.antennas, **place)
+            a, tau = model(batch_size=1, **timed)
         elif family == "cdl":
-            spread_s = asked.delay_spread_s
             moving = torch.tensor(velocity, dtype=torch.float32)
             bearing = torch.tensor([turned, 0.0, 0.0], dtype=torch.float32)
             model = tr38901.CDL(
                 profile, spread_s, CARRIER_HZ, **arrays, bs_orientation=bearing, ut_velocity=moving, **place
             )
-            a, tau = model(batch_size=1, num_time_steps=blocks, sampling_frequency=rate_hz)
+            a, tau = model(batch_size=1, **timed)
         else:
             urban = {"umi": tr38901.UMi, "uma": tr38901.UMa, "rma": tr38901.RMa}[name]
             indoor = {} if name == "rma" else {"o2i_model": "low"}
@@ -227,9 +191,9 @@ def rms_delay_s(response: NDArray[np.complex64], spacing_hz: float) -> NDArray[n
 def test_delay_spreads_of_umi_are_those_of_the_version() -> None:
     """TR 38.901, table 7.5-6, UMi in line of sight at 3.5 GHz: the median delay spread is 10^(-0.24 lg 4.5 - 7.14) s in
     V16.1, 50.5 ns, and 10^(-0.18 lg 4.5 - 7.28) s in V19.2, 40.0 ns. On the same random numbers every delay shrinks so,
-    and the rms delay of 30 devices with it, in the median: within 4%, as its spread over devices differs by 3%."""
+    and the rms delay of 60 devices with it, in the median: within 4%. The one scatters by 12%, the other by 2%."""
     wide = frame(512, 1, 1e6)
-    asked = request(30, frame=wide, antennas=1, line_of_sight=np.full(30, True), speed_m_s=0.0)
+    asked = request(60, frame=wide, antennas=1, line_of_sight=np.full(60, True), speed_m_s=0.0)
     old, new = (
         rms_delay_s(respond("umi", dataclasses.replace(asked, tr38901_version=version)), 1e6)
         for version in ("v16.1", "v19.2")
@@ -268,65 +232,44 @@ def test_a_sionna_without_the_choice_has_one_version(name: str, family: str, mon
 
 @every_model
 def test_every_response_is_finite_and_has_mean_power_one(name: str) -> None:
-    """n = 60 devices (400 for the cheap tapped lines), the mean over 2 antennas and 8 subcarriers of 100 MHz each;
-    within 5 standard errors, which the devices' own spread gives: at most 0.7, so that twice the power is found."""
-    n = 400 if name.startswith("tdl") else 60
-    asked = request(n, frame=frame(8, 1, 12.5e6), antennas=2)
-    response = respond(name, asked).astype(complex)
+    """n = 40 devices, and of each the mean over 64 blocks at 600 m/s, 9 ms or 63 wavelengths, and 16 subcarriers of 480
+    MHz, at each of 2 antennas: within 5 standard errors, which are at most 0.12, where a few paths have the power."""
+    response = respond(name, request(40, frame=frame(16, 64, 30e6), antennas=2, speed_m_s=600.0)).astype(complex)
     assert np.isfinite(response).all()
     power = (np.abs(response) ** 2).mean(axis=(2, 3))
     assert (power > 0).all()
     for antenna in power.T:
         assert_mean(antenna, 1)
-        assert antenna.std() < 1.1
+        assert 5 * antenna.std() / np.sqrt(40) < 0.12
 
 
 @pytest.mark.parametrize("name", ["tdl-a", "tdl-c", "tdl-d"])
 def test_correlation_over_frequency_is_that_of_the_profile(name: str) -> None:
-    """n = 1,000 devices against the power delay profile, within 5 standard errors; the profile's rms spread is the
-    delay spread within the 2% to which TR 38.901's tables are normalised."""
+    """n = 500 devices at 8 antennas, which fade by themselves, against the power delay profile, within 5 standard
+    errors of 4,000 fades; the profile's rms spread is the delay spread within the 2% to which TR 38.901 has it."""
     from sionna.phy.channel.tr38901 import TDL
 
-    n, grid = 1_000, frame(16, 1, 0.5e6)
-    response = respond(name, request(n, frame=grid, antennas=1, delay_spread_s=300e-9))[:, 0, 0].astype(complex)
+    grid = frame(16, 1, 0.5e6)
+    response = respond(name, request(500, frame=grid, antennas=8, delay_spread_s=300e-9))[:, :, 0].astype(complex)
     model = TDL(name[-1].upper(), 300e-9, CARRIER_HZ, **PLACE)
     powers, delays_s = model.mean_powers.numpy().astype(float), model.delays.numpy().astype(float)
     differences_hz = grid.frequencies_hz - grid.frequencies_hz[0]
     expected = powers @ np.exp(-2j * np.pi * np.outer(delays_s, differences_hz))
-    found = (response * response[:, :1].conj()).mean(axis=0)
-    np.testing.assert_allclose(found, expected, atol=5 / np.sqrt(n))
+    found = (response * response[..., :1].conj()).mean(axis=(0, 1))
+    np.testing.assert_allclose(found, expected, atol=5 / np.sqrt(4_000))
     spread_s = np.sqrt(powers @ delays_s**2 - (powers @ delays_s) ** 2)
     assert spread_s == pytest.approx(300e-9, rel=0.02)
 
 
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in SCENARIOS])
-def test_delays_and_frequencies_scale_together(name: str) -> None:
-    """Twice the delay spread is half the coherence bandwidth: the same response at half the frequencies."""
-    wide = respond(name, request(delay_spread_s=50e-9, frame=frame(12, 1, 2e6)))
-    narrow = respond(name, request(delay_spread_s=100e-9, frame=frame(12, 1, 1e6)))
-    np.testing.assert_allclose(wide, narrow, atol=1e-4)
-
-
-@every_model
-def test_speed_and_time_scale_together(name: str) -> None:
-    """Twice the speed is half the coherence time: the same response at half the block; and it does change with time."""
-    slow = request()
-    fast = dataclasses.replace(slow, speed_m_s=40.0, frame=dataclasses.replace(slow.frame, symbol_s=SYMBOL_S / 2))
-    response = respond(name, slow)
-    np.testing.assert_allclose(respond(name, fast), response, atol=1e-4)
-    assert np.abs(response[:, :, 2] - response[:, :, 0]).max() > 0.05
-
-
 @pytest.mark.parametrize("name", ["tdl-a", "tdl-b"])
 def test_correlation_over_time_is_that_of_clarke(name: str) -> None:
-    """n = 1,000 devices, 24 blocks at 60 m/s (f_D = 700 Hz), within 5 standard errors of J0."""
-    n = 1_000
-    asked = request(n, frame=frame(1, 24), antennas=1, speed_m_s=60.0)
-    response = respond(name, asked)[:, 0, :, 0].astype(complex)
-    found = (response * response[:, :1].conj()).mean(axis=0)
+    """n = 500 devices at 8 antennas, 24 blocks at 60 m/s (f_D = 700 Hz), within 5 standard errors of J0."""
+    asked = request(500, frame=frame(1, 24), antennas=8, speed_m_s=60.0)
+    response = respond(name, asked)[..., 0].astype(complex)
+    found = (response * response[..., :1].conj()).mean(axis=(0, 1))
     expected = special.j0(2 * np.pi * asked.doppler_hz * asked.frame.block_times_s)
     assert expected.min() < -0.4
-    np.testing.assert_allclose(found, expected, atol=5 / np.sqrt(n))
+    np.testing.assert_allclose(found, expected, atol=5 / np.sqrt(4_000))
 
 
 @one_of_each

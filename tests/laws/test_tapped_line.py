@@ -8,41 +8,14 @@ import pytest
 from numpy.typing import NDArray
 from scipy import optimize, special
 
-from airfl.streams import Purpose, Streams
-from channels.frame import Frame
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest, check
 from channels.selective.tapped_line import frequency_correlation, least_taps, tap_coefficients, tap_spacing_s
 from tests.laws.samples import assert_law
+from tests.laws.selective import CARRIER_HZ, frame, request
 
 N = 10_000
-SPACING_HZ = 15e3
-SYMBOL_S = 1e-3 / 14
-CARRIER_HZ = 3.5e9
 FADES = [("independent", 0.0), ("independent", 30.0), ("constant", 30.0), ("jakes", 0.0), ("jakes", 30.0)]
 every_fade = pytest.mark.parametrize(("variation", "speed_m_s"), FADES)
-
-
-def frame(subcarriers: int = 6, blocks: int = 1, spacing_hz: float = 1e6, symbols_per_block: int = 2) -> Frame:
-    frequencies_hz = (np.arange(subcarriers) - subcarriers // 2) * spacing_hz
-    return Frame(frequencies_hz, subcarriers * blocks * symbols_per_block, SYMBOL_S, symbols_per_block)
-
-
-def request(devices: Any = 8, round_index: int = 0, **changes: Any) -> SelectiveRequest:
-    """A request as a run would make it: each device's numbers from its own streams."""
-    streams, rows = Streams(7), range(devices) if isinstance(devices, int) else devices
-    asked = {
-        "frame": frame(),
-        "antennas": 1,
-        "delay_spread_s": 100e-9,
-        "carrier_hz": CARRIER_HZ,
-        "speed_m_s": 0.0,
-        "taps": 5,
-        "variation": "independent",
-        "start_s": 0.0,
-        "fresh": lambda count: streams.device_uniforms(Purpose.FADING, round_index, rows, count),
-        "lasting": lambda count: streams.device_uniforms(Purpose.FADING, None, rows, count),
-    }
-    return SelectiveRequest(**{**asked, **changes})
 
 
 def respond(asked: SelectiveRequest) -> NDArray[np.complex64]:
@@ -98,22 +71,11 @@ def test_frequency_correlation_is_the_sum_over_the_profile(taps: int) -> None:
     np.testing.assert_allclose(frequency_correlation(differences_hz, 100e-9, taps), direct, atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("taps", "variation", "speed_m_s"), [(2, "jakes", 9.0), (5, "constant", 0), (16, "jakes", 9.0)]
-)
-def test_responses_correlate_over_frequency_as_the_kernel_says(taps: int, variation: str, speed_m_s: float) -> None:
-    """n = 4,000 devices, against the lowest of 12 subcarriers, within 5 standard errors."""
-    n, grid = 4_000, frame(12, 2, 0.7e6)
-    response = respond(request(n, frame=grid, taps=taps, variation=variation, speed_m_s=speed_m_s, round_index=1))
-    found = correlation(response[:, 0, -1], response[:, 0, -1, :1])
-    expected = frequency_correlation(grid.frequencies_hz - grid.frequencies_hz[0], 100e-9, taps)
-    np.testing.assert_allclose(found, expected, atol=5 / np.sqrt(n))
-
-
-def test_responses_correlate_over_time_as_clarke_says() -> None:
+@pytest.mark.parametrize("variation", ["independent", "jakes"])
+def test_responses_correlate_over_time_as_clarke_says(variation: str) -> None:
     """n = 4,000 devices, 60 blocks of two symbols at 60 m/s (f_D = 700 Hz), within 5 standard errors of J0."""
     n, grid = 4_000, frame(1, 60)
-    asked = request(n, frame=grid, speed_m_s=60.0, taps=2)
+    asked = request(n, frame=grid, speed_m_s=60.0, taps=2, variation=variation)
     response = respond(asked)[:, 0, :, 0]
     assert asked.doppler_hz == pytest.approx(700.5, rel=1e-3)
     expected = special.j0(2 * np.pi * asked.doppler_hz * grid.block_times_s)
@@ -123,66 +85,6 @@ def test_responses_correlate_over_time_as_clarke_says() -> None:
     np.testing.assert_allclose(
         correlation(response[:, 30:], response[:, 30:31]), expected[:30], atol=5 / np.sqrt(n), rtol=0
     )
-
-
-def test_rounds_correlate_over_time_as_clarke_says() -> None:
-    """n = 4,000 devices, rounds 10 ms apart at 3 m/s (f_D = 35 Hz), within 5 standard errors of J0."""
-    n = 4_000
-    starts_s = np.arange(6) * 10e-3
-    rounds = [
-        respond(request(n, round_index=index, start_s=start, speed_m_s=3.0, variation="jakes", taps=2))[:, 0, 0, 0]
-        for index, start in enumerate(starts_s)
-    ]
-    doppler_hz = request(1, speed_m_s=3.0).doppler_hz
-    found = [correlation(one, rounds[1]) for one in rounds]
-    np.testing.assert_allclose(
-        found, special.j0(2 * np.pi * doppler_hz * (starts_s - starts_s[1])), atol=5 / np.sqrt(n)
-    )
-
-
-@pytest.mark.parametrize("delay_spread_s", [30e-9, 300e-9])
-def test_coherence_bandwidth_is_inverse_to_delay_spread(delay_spread_s: float) -> None:
-    """Where the correlation falls to 1/2: for many taps sinc's 0.6034/(sqrt(12) delay spread); n = 4,000, 40 taps.
-
-    Its slope there is -0.70 per 1/(sqrt(12) spread), so 5 standard errors of the correlation are 0.11 of 0.60.
-    """
-    n, scale_hz = 4_000, 1 / (np.sqrt(12) * delay_spread_s)
-    grid = frame(25, 1, scale_hz / 24)
-    response = respond(request(n, frame=grid, taps=40, delay_spread_s=delay_spread_s))
-    found = np.abs(correlation(response[:, 0, 0], response[:, 0, 0, :1]))
-    half = np.interp(-0.5, -found, np.arange(25) / 24)
-    assert half == pytest.approx(0.6034, abs=5 / np.sqrt(n) / 0.70)
-
-
-def test_delays_and_frequencies_scale_together() -> None:
-    """Twice the delay spread is half the frequency, with the same draws and at every subcarrier."""
-    wide = respond(request(delay_spread_s=50e-9, frame=frame(12, 1, 2e6)))
-    narrow = respond(request(delay_spread_s=100e-9, frame=frame(12, 1, 1e6)))
-    np.testing.assert_allclose(wide, narrow, atol=1e-6)
-
-
-@pytest.mark.parametrize("variation", ["independent", "jakes"])
-def test_speed_and_time_scale_together(variation: str) -> None:
-    """Twice the speed, or the carrier, is half the time, with the same draws and at every block."""
-    slow = request(frame=frame(3, 8), speed_m_s=10.0, start_s=2.0, variation=variation)
-    grid = dataclasses.replace(slow.frame, symbol_s=SYMBOL_S / 2)
-    fast = dataclasses.replace(slow, frame=grid, speed_m_s=20.0, start_s=1.0)
-    high = dataclasses.replace(slow, frame=grid, carrier_hz=2 * CARRIER_HZ, start_s=1.0)
-    np.testing.assert_allclose(respond(fast), respond(slow), atol=1e-6)
-    np.testing.assert_allclose(respond(high), respond(slow), atol=1e-6)
-
-
-def test_coherence_time_is_inverse_to_speed() -> None:
-    """n = 4,000: J0 falls to 1/2 at 2 pi f_D t = 1.5211, with slope -0.558 there, at two speeds."""
-    n = 4_000
-    for speed_m_s in (20.0, 80.0):
-        asked = request(n, frame=frame(1, 40), speed_m_s=speed_m_s, taps=2)
-        step = 1.8 / (2 * np.pi * asked.doppler_hz * 39)
-        grid = dataclasses.replace(asked.frame, symbol_s=step / 2)
-        response = respond(dataclasses.replace(asked, frame=grid))[:, 0, :, 0]
-        found = correlation(response, response[:, :1]).real
-        half = np.interp(-0.5, -found, np.linspace(0, 1.8, 40))
-        assert half == pytest.approx(1.5211, abs=5 / np.sqrt(n) / 0.558)
 
 
 @every_fade
@@ -229,6 +131,9 @@ def test_each_round_has_a_fade_of_its_own_or_all_share_one() -> None:
     )
     assert np.abs(independent[0] - independent[1]).min() > 0
     np.testing.assert_array_equal(constant[0], constant[1])
+    # Time within a round is counted from its start when rounds are independent.
+    early, late = (respond(request(frame=frame(6, 4), speed_m_s=10.0, start_s=start)) for start in (0.0, 1e4))
+    np.testing.assert_array_equal(early, late)
 
 
 def test_the_process_of_a_run_goes_on_from_round_to_round() -> None:
@@ -238,11 +143,6 @@ def test_the_process_of_a_run_goes_on_from_round_to_round() -> None:
     np.testing.assert_allclose(respond(later), respond(long)[:, :, 5:], atol=1e-6)
     constant = respond(dataclasses.replace(long, variation="constant"))
     np.testing.assert_allclose(respond(long)[:, :, :1], constant, atol=1e-6)
-
-
-def test_time_within_a_round_is_counted_from_its_start_when_rounds_are_independent() -> None:
-    early, late = (respond(request(frame=frame(6, 4), speed_m_s=10.0, start_s=start)) for start in (0.0, 1e4))
-    np.testing.assert_array_equal(early, late)
 
 
 @pytest.mark.parametrize("changes", [{"taps": 1}, {"delay_spread_s": 0.0}])

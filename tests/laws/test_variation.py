@@ -65,17 +65,14 @@ def test_every_law_keeps_its_marginal(
     assert_law(np.angle(gains[:, 0]) / (2 * np.pi) % 1, "uniform")
 
 
-@pytest.mark.parametrize("later", range(len(TIMES_S)))
 @pytest.mark.parametrize("start", [0, 4])
-def test_jakes_has_the_autocorrelation_of_clarkes_model(
-    start: int, later: int, correlated: NDArray[np.complex128]
-) -> None:
-    """E[g(s) g*(s + t)] = J0(2 pi f_D t): n = 20,000 independent devices, within 5 standard errors."""
-    products = correlated[:, start] * correlated[:, later].conj()
-    expected = special.j0(2 * np.pi * DOPPLER_HZ * (TIMES_S[later] - TIMES_S[start]))
-    assert_mean(products, expected)
-    # No correlation with itself unconjugated: the process is circular.
-    assert_mean(correlated[:, start] * correlated[:, later], 0)
+def test_jakes_has_the_autocorrelation_of_clarkes_model(start: int, correlated: NDArray[np.complex128]) -> None:
+    """E[g(s) g*(s + t)] = J0(2 pi f_D t), and E[g(s) g(s + t)] = 0, as the process is circular: n = 20,000 independent
+    devices, within 5 standard errors."""
+    for later, time_s in enumerate(TIMES_S):
+        expected = special.j0(2 * np.pi * DOPPLER_HZ * (time_s - TIMES_S[start]))
+        assert_mean(correlated[:, start] * correlated[:, later].conj(), expected)
+        assert_mean(correlated[:, start] * correlated[:, later], 0)
 
 
 @pytest.mark.parametrize("later", [1, 2, 3, 6])
@@ -89,20 +86,6 @@ def test_jakes_is_jointly_gaussian(later: int, correlated: NDArray[np.complex128
     assert_mean(powers.prod(axis=1), 1 + rho**2, rounding=0.001)
     rest = np.abs(correlated[:, later] - rho * correlated[:, 0]) ** 2 / (1 - rho**2)
     assert_law(rest, "expon")
-
-
-def test_a_single_device_follows_clarkes_model_nearly(lasting: Draw) -> None:
-    """Given its angles, a device's correlation is a sum of 64 terms, one in each 64th of the circle.
-
-    A term at lag t changes by at most 2 pi x/64 over its part, x = 2 pi f_D t, and 64 independent ones are averaged:
-    a standard deviation below 2 pi x/(64 sqrt(64)) each.
-    """
-    lag_s, own = 0.0383, lasting(PATHS)
-    phase = 2 * np.pi * DOPPLER_HZ * lag_s
-    correlation = np.exp(1j * phase * np.cos(2 * np.pi * (np.arange(PATHS) + own) / PATHS)).mean(axis=1)
-    deviation = np.abs(correlation - special.j0(phase))
-    assert np.sqrt(np.mean(deviation**2)) < 2 * np.pi * phase / PATHS**1.5
-    assert abs(correlation.mean() - special.j0(phase)) < 5 * deviation.std() / np.sqrt(N) + 1e-4
 
 
 def test_correlated_rician_gains_have_the_line_of_sight_in_their_autocorrelation(
@@ -184,9 +167,7 @@ def test_the_line_of_sight_shares_no_draw_with_the_diffuse_part(name: str, anten
 
 
 def test_doppler_shift() -> None:
-    """30 m/s at 3.5 GHz: 350.24 Hz."""
     assert doppler_hz(30.0, 3.5e9) == pytest.approx(30 * 3.5e9 / 299_792_458)
-    assert doppler_hz(30.0, 3.5e9) == pytest.approx(350.242, abs=1e-3)
     assert doppler_hz(0.0, 1e9) == 0
 
 
