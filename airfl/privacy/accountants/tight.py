@@ -13,7 +13,7 @@ from airfl.privacy.events import NOTHING, Adjacency, Event, Sampled, has_binomia
 
 # With more releases on samples than this the lattice of loss distributions may be coarse.
 MANY = 10**6
-# With no more they may be added up: of rare but loud ones beside others that is less than a lattice as coarse as theirs.
+# With no more they may be added up: of rare but loud ones beside others, whose lattice is coarse, that may be less.
 FEW = 8
 # Of the total variation of everything.
 ROUNDING = 1e-9
