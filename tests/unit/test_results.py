@@ -83,10 +83,7 @@ def test_the_interval_of_a_bounded_figure_lies_within_its_bounds() -> None:
     assert average([5.0, 5.1, 5.2], NOT_NEGATIVE).written("{:.1f}".format) == "5.1 ± 0.2"
 
 
-@given(
-    st.lists(st.floats(0, 1), min_size=1, max_size=6),
-    st.sampled_from([SHARE, NOT_NEGATIVE, PERCENT]),
-)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.sampled_from([SHARE, NOT_NEGATIVE, PERCENT]))
 def test_no_interval_leaves_its_bounds_or_its_mean(values: list[float], within: tuple[float, float]) -> None:
     one = average(values, within)
     if len(values) < 3:

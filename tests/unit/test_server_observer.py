@@ -107,12 +107,7 @@ def test_secure_aggregation_hides_messages_and_not_who_was_asked() -> None:
 
 
 @pytest.mark.parametrize(
-    "scheme",
-    [
-        ("scheme.name=a-dsgd",),
-        ("scheme.name=pfels", "scheme.error_feedback=true"),
-    ],
-    ids=str,
+    "scheme", [("scheme.name=a-dsgd",), ("scheme.name=pfels", "scheme.error_feedback=true")], ids=str
 )
 def test_what_devices_keep_may_tell_of_samples_of_fixed_size(scheme: tuple[str, ...]) -> None:
     """No amplification by those is proven then: everybody pays for each of their own rounds in full, as against

@@ -131,12 +131,7 @@ WITHOUT = {
         f"topology.coordinates={[[50 + place, 0] for place in range(12)]}",
     ),
     SHADOWED: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=disc", "topology.shadowing_std_db=0.0"),
-    SHADOWED_BY_MODEL: (
-        *IN_CELL,
-        "channel.fading=rayleigh",
-        "topology.kind=disc",
-        "topology.path_loss=log-distance",
-    ),
+    SHADOWED_BY_MODEL: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=disc", "topology.path_loss=log-distance"),
     NORMALISED: ("channel.units=physical", "channel.fading=rayleigh", "channel.mean_gain=1e-6", "privacy.epsilon=inf"),
     NOT_PLACED: (
         "channel.units=physical",

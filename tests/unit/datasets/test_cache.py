@@ -16,11 +16,7 @@ import pytest
 
 import airfl
 from airfl.cache import TAG_NAME
-from airfl.tasks.datasets import (
-    cache,
-    femnist,
-    mnist,
-)
+from airfl.tasks.datasets import cache, femnist, mnist
 from airfl.tasks.datasets import load_dataset as load_from
 from airfl.tasks.datasets.raw import RawData
 from tests.reliability.scale import cases

@@ -11,9 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import (
-    femnist,
-)
+from airfl.tasks.datasets import femnist
 from airfl.tasks.datasets.formats.npz import read_npz
 from tests.unit.datasets.support import REFUSED_APART, apart, peak_of, put, read_or_refused, refusal, same
 from tests.unit.datasets.test_leaf import characters

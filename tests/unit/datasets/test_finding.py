@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 
 import airfl
-from airfl.tasks.datasets import (
-    DATASETS,
-    cifar10,
-    data_folders,
-    femnist,
-    find_dataset,
-    mnist,
-)
+from airfl.tasks.datasets import DATASETS, cifar10, data_folders, femnist, find_dataset, mnist
 from airfl.tasks.datasets import load_dataset as load_from
 from tests.unit.datasets.support import put, refusal, same
 from tests.unit.datasets.test_cifar10 import BATCHES, python2_batch

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import (
-    femnist,
-    find_dataset,
-)
+from airfl.tasks.datasets import femnist, find_dataset
 from tests.unit.datasets.support import PACKED, SUFFIXES, put, read_or_refused, refusal
 
 Users = dict[str, tuple[list[Any], list[Any]]]

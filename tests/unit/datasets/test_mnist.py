@@ -9,11 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import (
-    fashion_mnist,
-    find_dataset,
-    mnist,
-)
+from airfl.tasks.datasets import fashion_mnist, find_dataset, mnist
 from airfl.tasks.datasets.formats import files
 from airfl.tasks.datasets.formats.idx import read_idx
 from tests.unit.datasets.support import PACKED, RNG, SUFFIXES, peak_of, put, read_or_refused, refusal

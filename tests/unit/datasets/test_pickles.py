@@ -298,9 +298,7 @@ EXHAUSTING: dict[str, bytes] = {
     # 2^60 brackets, if a message spells it out.
     "a type of doubled tuples": whole(name_of("numpy", "dtype") + b"(" + b")" + b"2\x86" * 60 + b"tR"),
     # 100 kB each of 10,000 times the same number: a product of 1 GB, computed in as many steps.
-    "a shape of huge numbers": whole(
-        array(shape=b"(" + number(1 << 800_000) + b"q\x00" + b"h\x00" * 10_000 + b"t"),
-    ),
+    "a shape of huge numbers": whole(array(shape=b"(" + number(1 << 800_000) + b"q\x00" + b"h\x00" * 10_000 + b"t")),
     # The hash of a tuple descends into it without looking at the stack.
     "a key of a million tuples": whole(b"N", key=b")" + b"\x85" * 1_000_000),
 }

@@ -195,12 +195,7 @@ def test_a_target_that_is_a_file(server: Server, fetch: Fetcher) -> None:
 )
 @pytest.mark.parametrize("where", ["mkdir", "fsync"])
 def test_a_disk_that_does_not_take_it(
-    server: Server,
-    fetch: Fetcher,
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
-    by: type[Exception],
-    where: str,
+    server: Server, fetch: Fetcher, monkeypatch: pytest.MonkeyPatch, number: int, by: type[Exception], where: str
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
