@@ -51,6 +51,7 @@ ANOTHER = {
 }
 # Settings in which what is said to be needed is not there.
 IN_CELL = ("channel.units=physical", "privacy.epsilon=inf")
+LOG_DISTANCE = ("topology.kind=disc", "topology.path_loss=log-distance")
 REPLAYED = ("channel.fading=replay", "channel.replay_file={}")
 WITHOUT = {
     reasons.SEEN: (*IN_CELL, "channel.fading=rician", "topology.kind=disc", "topology.los=nlos"),
@@ -66,10 +67,7 @@ WITHOUT = {
         "topology.path_loss=log-distance",
     ),
     reasons.NORMALISED: (*IN_CELL, "channel.fading=rayleigh", "channel.mean_gain=1e-6"),
-    reasons.NOT_PLACED: (
-        *(*IN_CELL, "channel.fading=rician", "antennas.count=2"),
-        *("topology.kind=disc", "topology.path_loss=log-distance"),
-    ),
+    reasons.NOT_PLACED: (*IN_CELL, "channel.fading=rician", "antennas.count=2", *LOG_DISTANCE),
     reasons.PLACED: ("channel.fading=rician", "antennas.count=2"),
     reasons.DRAWN: (*REPLAYED, "channel.speed_m_s=3.0", "csi.estimation=ls"),
     reasons.DRAWN_OR_AGED: (*REPLAYED, "csi.estimation=ls"),
