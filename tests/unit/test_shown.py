@@ -29,16 +29,12 @@ from tests.conftest import DEMO, SMALL, small_settings
 from tests.small_data import run
 
 LABELS = (
-    "[/]",
-    "[red]x[/red]",
-    ":smile:",
-    "\x1b[31mred\x1b[0m",
-    "a\x07\x08\x9bb\u202e",
-    "$[/]$ $\\foo$",
-    "_hidden",
-    "[/x",
-    "|<b>",
+    *("[/]", "[red]x[/red]", ":smile:", "\x1b[31mred\x1b[0m", "a\x07\x08\x9bb\u202e", "$[/]$ $\\foo$"),
+    *("_hidden", "[/x", "|<b>"),
 )
+
+
+QUICK = ("run.rounds=1", "task.dataset=a9a-sample", "task.model=logistic", "local.engine=loop")
 
 
 @pytest.fixture(scope="module")
@@ -83,31 +79,18 @@ def test_a_label_is_no_harm_in_a_table_or_a_figure(label: str, summary: tuple[Pa
 
 
 FORMULAS = (
-    "=1+1",
-    "+1+1",
-    "-1+1",
-    "@SUM(A1)",
-    "\t=1",
-    "\r=1",
-    "a;=1",
-    "a; =1",
-    "=cmd|' /C calc'!A0",
-    "＝1",
+    *("=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "a;=1", "a; =1", "=cmd|' /C calc'!A0", "＝1"),
     "-3+3+cmd|x",
 )
 NUMBERS = ("-5", "+3.5", "-inf", "1e-3", "-", "a-b", "x = 3", "ratio=0.1", "SNR -5 dB", "")
 
 
-@pytest.mark.parametrize("text", FORMULAS)
-def test_no_text_is_a_formula(text: str) -> None:
-    (cells,) = csv.reader(io.StringIO(inert(text)), delimiter=";")
-    assert all(cell.strip()[0] not in "=+-@\uff1d" for cell in cells)
-    assert inert(text).isprintable()
-
-
-@pytest.mark.parametrize("text", NUMBERS)
-def test_numbers_and_other_text_stay_as_they_are(text: str) -> None:
-    assert inert(text) == text
+def test_no_text_is_a_formula_and_numbers_and_other_text_stay_as_they_are() -> None:
+    for text in FORMULAS:
+        (cells,) = csv.reader(io.StringIO(inert(text)), delimiter=";")
+        assert all(cell.strip()[0] not in "=+-@\uff1d" for cell in cells), text
+        assert inert(text).isprintable(), text
+    assert tuple(map(inert, NUMBERS)) == NUMBERS
 
 
 def test_tables_that_spreadsheets_open(summary: tuple[Path, Summary], tmp_path: Path) -> None:
@@ -170,7 +153,7 @@ def test_commands_where_only_ascii_can_be_written(tmp_path: Path, monkeypatch: p
         encoding="utf-8",
     )
     one, two, three = place / "one", place / "two", place / "three"
-    small = (*SMALL, "run.rounds=1")
+    small = (*SMALL, *QUICK)
     for words in (
         ("run", DEMO, *small, "--out", one),
         ("compare", rows, *small, "--out", two, "--copy-to", place / "copied"),
@@ -218,7 +201,7 @@ def test_the_table_is_shown_where_its_files_cannot_be_written(tmp_path: Path, mo
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tidy, "write", full)
-    code, out, err = command(monkeypatch, "sweep", DEMO, *SMALL, "run.rounds=1", "--out", tmp_path / "sweep")
+    code, out, err = command(monkeypatch, "sweep", DEMO, *SMALL, *QUICK, "--out", tmp_path / "sweep")
     assert code == 1
     assert "accuracy" in out
     assert "No space left" in err
