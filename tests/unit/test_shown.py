@@ -152,12 +152,11 @@ def test_commands_where_only_ascii_can_be_written(tmp_path: Path, monkeypatch: p
         + '[[compare]]\nlabel = "[/] ε =1"\n[[compare]]\nlabel = "\\u001b[31m"\nscheme.name = "fedavg"\n',
         encoding="utf-8",
     )
-    one, two, three = place / "one", place / "two", place / "three"
+    one, two = place / "one", place / "two"
     small = (*SMALL, *QUICK)
     for words in (
         ("run", DEMO, *small, "--out", one),
         ("compare", rows, *small, "--out", two, "--copy-to", place / "copied"),
-        ("sweep", DEMO, *small, "scheme.ratio=0.2,0.4", "--out", three),
         ("results", two, "--out", place / "tables"),
         ("privacy", DEMO, *small),
         ("budget", DEMO, *small),
@@ -173,7 +172,6 @@ def test_commands_where_only_ascii_can_be_written(tmp_path: Path, monkeypatch: p
         two / "comparison.csv",
         two / "learning.pdf",
         place / "copied" / "comparison.md",
-        three / "results.csv",
         place / "tables" / "results.parquet",
         place / "csv" / "rounds.csv",
         place / "figures" / "table.tex",
@@ -193,18 +191,27 @@ def test_a_stream_that_is_closed_ends_no_run(monkeypatch: pytest.MonkeyPatch) ->
         progress.reporter("unheard")(1, 1, {"test_accuracy": 0.5})
 
 
-def test_the_table_is_shown_where_its_files_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And is not written over what airfl did not write."""
+def test_the_table_of_a_sweep_is_shown_where_its_files_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same command writes them later, in ASCII too."""
     from airfl.results import tidy
 
     def full(*arguments: object, **named: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tidy, "write", full)
-    code, out, err = command(monkeypatch, "sweep", DEMO, *SMALL, *QUICK, "--out", tmp_path / "sweep")
+    folder = tmp_path / "é[/]"
+    words = ("sweep", DEMO, *SMALL, *QUICK, "--out", folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(tidy, "write", full)
+        code, out, err = command(monkeypatch, *words)
     assert code == 1
     assert "accuracy" in out
     assert "No space left" in err
+    code, out, err = command(monkeypatch, *words)
+    assert code == 0
+    assert (out + err).replace("\n", "").isprintable()
+    assert (folder / "results.csv").stat().st_size
 
 
 def test_a_title_without_text(capsys: Any) -> None:

@@ -17,17 +17,10 @@ from airfl.exports import export
 from tests.conftest import small_settings
 
 SHORT = (
-    "run.rounds=3",
-    "run.devices=40",
-    "run.selected=5",
-    "local.steps=1",
-    "run.evaluate_every=3",
-    "task.dataset=a9a-sample",
-    "task.model=logistic",
-    "local.engine=loop",
-    "privacy.observer=server",
+    *("run.rounds=3", "run.devices=40", "run.selected=5", "run.evaluate_every=3", "local.steps=1"),
+    *("task.dataset=a9a-sample", "task.model=logistic", "local.engine=loop"),
+    "privacy.observer=server",  # the ledger has little to compute of what it sees
 )
-"""The ledger has little to compute of what the server sees."""
 SEVERAL_SLOTS = ("task.dataset=fashion-mnist-sample", "task.model=mlp", "scheme.ratio=0.02", "grid.subcarriers=24")
 PHYSICAL = ("channel.units=physical", "channel.fading=rayleigh", "power.tx_power_dbm=[10.0, 23.0]")
 OF_A_TOPOLOGY = {"device_distance_m", "device_path_loss_db"}
@@ -40,13 +33,8 @@ CASES = {
     "four antennas": ("channel.fading=nakagami", "antennas.count=4"),
     "mmse": ("channel.fading=rayleigh", "csi.estimation=mmse", "csi.pilot_snr_db=50.0"),
     "mmse, aged, fed back": (
-        "channel.fading=rayleigh",
-        "channel.speed_m_s=20.0",
-        "csi.estimation=mmse",
-        "csi.pilot_snr_db=60.0",
-        "csi.delay_s=0.001",
-        "csi.phase_bits=5",
-        "csi.gain_bits=6",
+        *("channel.fading=rayleigh", "channel.speed_m_s=20.0", "csi.estimation=mmse", "csi.pilot_snr_db=60.0"),
+        *("csi.delay_s=0.001", "csi.phase_bits=5", "csi.gain_bits=6"),
     ),
     "offsets": ("csi.timing_offset_s=2e-6", "csi.frequency_offset_hz=100.0", "csi.phase_std_rad=0.1"),
     "threshold": ("scheme.name=baa", "channel.fading=rayleigh"),
