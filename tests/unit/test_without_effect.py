@@ -15,10 +15,8 @@ from airfl.cli.runs import budget
 from airfl.cli.sweeps import sweep
 from airfl.config import without_effect as reasons
 from airfl.config.without_effect import BELONGS_TO, LINK, Needs, without_effect
-from airfl.simulation import run
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.datasets.raw import RawData
 from tests.conftest import DEMO, SMALL, small_settings
+from tests.small_data import run
 
 
 def of(section: str, **values: str) -> dict[str, str]:
@@ -139,15 +137,9 @@ def gains(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @cache
-def data() -> RawData:
-    """Read once for all runs."""
-    return load_dataset("a9a-sample")
-
-
-@cache
 def numbers_of(*overrides: str) -> dict[str, np.ndarray]:
     """Every variable of a run's trace, but for its times."""
-    done = run(small_settings(*SHORT, *overrides), data=data())
+    done = run(small_settings(*SHORT, *overrides))
     with h5py.File(done.path) as trace:
         return {name: variable[:] for name, variable in trace.items() if not name.startswith("wall_time")}
 
