@@ -79,22 +79,18 @@ def test_mnist_of_the_official_size_with_its_writers(tmp_path: Path) -> None:
 
 IMAGE, LABEL, TEST_IMAGE, TEST_LABEL = DIGITS
 WRONG_DIGITS: dict[str, tuple[str, bytes, str]] = {
-    "images without data": (IMAGE, idx(DIGITS[IMAGE])[:16], "23,520 bytes of data announced, 0 found"),
     "images cut off": (IMAGE, idx(DIGITS[IMAGE])[:-1], "23,520 bytes of data announced, 23,519 found"),
     "images too long": (TEST_IMAGE, idx(DIGITS[TEST_IMAGE]) + b"\0", "more found"),
     "labels cut off": (TEST_LABEL, idx(DIGITS[TEST_LABEL])[:-1], "12 bytes of data announced, 11 found"),
     "nothing": (LABEL, b"", "begins with nothing"),
     "half a header": (IMAGE, idx(DIGITS[IMAGE])[:9], "cut off within its header"),
     "labels for images": (IMAGE, idx(DIGITS[LABEL]), "begins 00000801"),
-    "integers for bytes": (LABEL, idx(DIGITS[LABEL], 12), "begins 00000c01"),
     "real numbers": (IMAGE, idx(DIGITS[IMAGE], 13), "begins 00000d03"),
     "not idx": (TEST_IMAGE, b"<!DOCTYPE html>", "not an idx file"),
     "a label less": (LABEL, idx(DIGITS[LABEL][:-1]), "29 labels for 30 images"),
     "a label more": (TEST_LABEL, idx(np.append(DIGITS[TEST_LABEL], 0)), "13 labels for 12 images"),
     "label 10": (LABEL, idx(np.where(np.arange(TRAIN) == 17, 10, DIGITS[LABEL])), "label 10, 0 to 9 are allowed"),
-    "label 255": (TEST_LABEL, idx(np.where(np.arange(TEST) == 0, 255, 0)), "label 255"),
     "27 x 28 pixels": (IMAGE, idx(DIGITS[IMAGE][:, 1:]), "(27, 28) pixels, (28, 28) is wanted"),
-    "28 x 29 pixels": (TEST_IMAGE, idx(np.zeros((TEST, 28, 29))), "(28, 29) pixels"),
     "no pixels": (IMAGE, idx(DIGITS[IMAGE][:, :0]), "(0, 28) pixels"),
     "nothing of 2^64 pixels": (IMAGE, bytes([0, 0, 8, 3]) + bytes(4) + b"\xff" * 8, ""),
 }

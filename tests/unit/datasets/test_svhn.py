@@ -123,7 +123,6 @@ LABEL_0[5], LABEL_11[5], HALF[5] = 0, 11, 2.5
 BIG_ENDIAN = mat(part(svhn.TRAIN))[:124] + b"\x01\x00MI" + bytes(64)
 WRONG: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "not a little-endian MAT file of level 5 (begins 'with nothing')"),
-    "half a header": (mat(part(svhn.TRAIN))[:100], "begins 'MATLAB 5.0'"),
     "a header": (mat(part(svhn.TRAIN))[:128], "there is no array X"),
     "text": (b"<html>" * 100, "begins '<html><htm'"),
     "another level": (mat({"y": Y}, format="4", packed=False), "level 5"),
@@ -134,14 +133,12 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "a picture more": (mat(part(svhn.TRAIN, X=np.concatenate([X, X], axis=3))), "(32, 32, 3, 46)"),
     "channels first": (mat(part(svhn.TRAIN, X=X.transpose(3, 2, 0, 1))), "(23, 3, 32, 32)"),
     "real pictures": (mat(part(svhn.TRAIN, X=X / 255)), "type float64"),
-    "signed pictures": (mat(part(svhn.TRAIN, X=X.astype(np.int8))), "type int8"),
     "a label less": (mat(part(svhn.TRAIN, y=Y[1:])), "y of shape (22, 1), (23, 1) is wanted"),
     "labels in a row": (mat(part(svhn.TRAIN, y=Y.T)), "y of shape (1, 23)"),
     "label 0": (mat(part(svhn.TRAIN, y=LABEL_0)), "labels from 0 to"),
     "label 11": (mat(part(svhn.TRAIN, y=LABEL_11)), "to 11, whole numbers 1 to 10"),
     "label 2.5": (mat(part(svhn.TRAIN, y=HALF)), "whole numbers"),
     "complex labels": (mat(part(svhn.TRAIN, y=Y + 1j)), "y is not a plain array"),
-    "text for labels": (mat(part(svhn.TRAIN, y="abc")), "y is not a plain array"),
     "cells for labels": (mat(part(svhn.TRAIN, y=np.array([[1, "a"]], dtype=object))), "y is not a plain array"),
     "a table for labels": (mat(part(svhn.TRAIN, y={"a": Y})), "y is not a plain array"),
 }
