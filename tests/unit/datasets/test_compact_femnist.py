@@ -13,7 +13,7 @@ import pytest
 
 from airfl.tasks.datasets import femnist
 from airfl.tasks.datasets.formats.npz import read_npz
-from tests.unit.datasets.support import REFUSED_APART, apart, peak_of, put, read_or_refused, refusal, same
+from tests.unit.datasets.support import REFUSED_APART, apart, flipped, peak_of, put, refusal, refused_cut_off, same
 from tests.unit.datasets.test_leaf import characters
 
 
@@ -181,19 +181,14 @@ def test_offsets_that_overflow_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_zip_is_refused_or_gives_the_same(tmp_path: Path) -> None:
-    arrays = compact()
-    path = put_compact(tmp_path, arrays)
+    path = put_compact(tmp_path, compact())
     good, expected = path.read_bytes(), femnist.load(tmp_path)
-    for length in [*range(0, len(good), 97), *range(len(good) - 30, len(good))]:
-        path.write_bytes(good[:length])
-        refusal(lambda: femnist.load(tmp_path), path)
+    lengths = [*range(0, len(good), 97), *range(len(good) - 30, len(good))]
+    refused_cut_off(path, good, lengths, lambda: femnist.load(tmp_path))
     directory = good.index(b"PK\x01\x02")
-    places = np.random.default_rng(2).integers(0, directory, 100)
-    for place in [*range(120), *places, *range(directory, len(good))]:
-        path.write_bytes(good[:place] + bytes([good[place] ^ 0x21]) + good[place + 1 :])
-        found = read_or_refused(lambda: femnist.load(tmp_path), path)
-        if found is not None:
-            same(found, expected)
+    places = [*range(120), *np.random.default_rng(2).integers(0, directory, 100), *range(directory, len(good))]
+    for found in flipped(path, good, places, lambda: femnist.load(tmp_path), by=0x21):
+        same(found, expected)
 
 
 def test_what_is_no_zip_is_refused(tmp_path: Path) -> None:

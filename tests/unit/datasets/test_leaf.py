@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from airfl.tasks.datasets import femnist, find_dataset
-from tests.unit.datasets.support import PACKED, SUFFIXES, put, read_or_refused, refusal
+from tests.unit.datasets.support import PACKED, SUFFIXES, put, read_or_refused, refusal, refused_cut_off
 
 Users = dict[str, tuple[list[Any], list[Any]]]
 
@@ -73,16 +73,15 @@ def test_a_tenth_of_each_writer_is_held_out_where_nothing_is_split(tmp_path: Pat
     trained, tested = (np.bincount(writers, minlength=9) for writers in (raw.train_writers, raw.test_writers))
     np.testing.assert_array_equal(trained, [1, 1, 8, 9, 9, 90, 94, 27, 18])
     np.testing.assert_array_equal(tested, [0, 1, 1, 1, 2, 10, 11, 3, 2])
+    inputs, targets, writers = (
+        np.concatenate([getattr(raw, f"train_{name}"), getattr(raw, f"test_{name}")])
+        for name in ("inputs", "targets", "writers")
+    )
     for writer, count in enumerate(COUNTS.values()):
-        images, labels = characters(count, writer)
-        both = np.concatenate(
-            [raw.train_inputs[raw.train_writers == writer], raw.test_inputs[raw.test_writers == writer]]
-        )
-        targets = np.concatenate(
-            [raw.train_targets[raw.train_writers == writer], raw.test_targets[raw.test_writers == writer]]
-        )
-        given = sorted((image.tobytes(), int(label)) for image, label in zip(images, labels, strict=True))
-        assert sorted((image.tobytes(), int(label)) for image, label in zip(both, targets, strict=True)) == given
+        read = zip(inputs[writers == writer], targets[writers == writer], strict=True)
+        given = zip(*characters(count, writer), strict=True)
+        wanted = sorted((image.tobytes(), int(label)) for image, label in given)
+        assert sorted((image.tobytes(), int(label)) for image, label in read) == wanted
 
 
 def test_what_is_held_out_of_a_writer_depends_on_nobody_else(tmp_path: Path) -> None:
@@ -183,20 +182,22 @@ def test_wrong_files_of_leafs_are_refused(tmp_path: Path, wrong: str) -> None:
     assert says in refusal(lambda: femnist.load(tmp_path), named)
 
 
-def test_a_user_of_half_a_character_is_read_or_refused(tmp_path: Path) -> None:
-    """JSON can name what no text file can hold."""
-    path = put(tmp_path / "all_data" / "all_data_0.json", leaf({"\ud800": GOOD}))
+def test_odd_users(tmp_path: Path) -> None:
+    """JSON can name what no text file can hold. No test samples are refused; a writer without any is no matter."""
+    path = put(tmp_path / "all_data" / "0.json", leaf({"\ud800": GOOD}))
     read_or_refused(lambda: femnist.load(tmp_path), path)
+    put(path, leaf({"w": table(1, 0)}))
+    assert "1 training and 0 test samples" in refusal(lambda: femnist.load(tmp_path), tmp_path)
+    put(path, leaf({"v": ([], []), "w": table(10, 0)}))
+    np.testing.assert_array_equal(femnist.load(tmp_path).train_writers, [1] * 9)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
 def test_packed_json_that_is_cut_off_is_refused(tmp_path: Path, suffix: str) -> None:
     content = PACKED[suffix](leaf({"w": GOOD}))
-    path = tmp_path / "all_data" / f"all_data_0.json{suffix}"
-    path.parent.mkdir()
-    for length in (0, 5, len(content) // 2, len(content) - 1):
-        path.write_bytes(content[:length])
-        refusal(lambda: femnist.load(tmp_path), path)
+    path = put(tmp_path / "all_data" / f"all_data_0.json{suffix}", b"")
+    lengths = (0, 5, len(content) // 2, len(content) - 1)
+    refused_cut_off(path, content, lengths, lambda: femnist.load(tmp_path))
 
 
 def test_a_writer_in_two_files_of_a_part_is_refused(tmp_path: Path) -> None:
@@ -213,14 +214,3 @@ def test_one_part_alone_is_refused(tmp_path: Path, part: str) -> None:
     put(tmp_path / "femnist" / part / "0.json", leaf({"w": GOOD}))
     line = refusal(lambda: find_dataset("femnist", [tmp_path]), tmp_path / "femnist")
     assert "train/ and in test/" in line
-
-
-def test_no_test_samples_are_refused(tmp_path: Path) -> None:
-    put(tmp_path / "all_data" / "0.json", leaf({"w": table(1, 0)}))
-    assert "1 training and 0 test samples" in refusal(lambda: femnist.load(tmp_path), tmp_path)
-
-
-def test_a_writer_without_samples_is_no_matter(tmp_path: Path) -> None:
-    put(tmp_path / "all_data" / "0.json", leaf({"v": ([], []), "w": table(10, 0)}))
-    raw = femnist.load(tmp_path)
-    np.testing.assert_array_equal(raw.train_writers, [1] * 9)

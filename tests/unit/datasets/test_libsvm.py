@@ -12,7 +12,7 @@ from airfl.tasks.datasets import a9a, find_dataset, load_dataset
 from airfl.tasks.datasets.a9a_sample import load as load_sample
 from airfl.tasks.datasets.formats.libsvm import read_libsvm
 from tests.conftest import ROOT
-from tests.unit.datasets.support import PACKED, SUFFIXES, put, read_or_refused, refusal
+from tests.unit.datasets.support import PACKED, SUFFIXES, put, refusal, refused_cut_off
 
 SAMPLE = ROOT / "data" / "a9a-sample"
 ROWS = {"a9a": 30, "a9a.t": 12}
@@ -110,9 +110,7 @@ def test_what_a9a_does_not_have_is_refused(tmp_path: Path, content: bytes, says:
 def test_a_file_may_not_be_cut_off_anywhere(tmp_path: Path, suffix: str) -> None:
     content = PACKED[suffix](text(2 * LABELS["a9a.t"] - 1, INPUTS["a9a.t"]))
     path = tmp_path / f"a9a.t{suffix}"
-    for length in range(len(content)):
-        path.write_bytes(content[:length])
-        assert read_or_refused(lambda: read_libsvm(path, 12, 123), path) is None
+    refused_cut_off(path, content, range(len(content)), lambda: read_libsvm(path, 12, 123))
 
 
 def test_the_sample_is_what_it_says() -> None:

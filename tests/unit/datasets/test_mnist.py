@@ -12,7 +12,15 @@ import pytest
 from airfl.tasks.datasets import fashion_mnist, find_dataset, mnist
 from airfl.tasks.datasets.formats import files
 from airfl.tasks.datasets.formats.idx import read_idx
-from tests.unit.datasets.support import PACKED, RNG, SUFFIXES, peak_of, put, read_or_refused, refusal
+from tests.unit.datasets.support import (, flipped, refused_cut_off
+    PACKED,
+    RNG,
+    SUFFIXES,
+    peak_of,
+    put,
+    read_or_refused,
+    refusal,
+)
 
 
 def idx(array: np.ndarray, kind: int = 8) -> bytes:
