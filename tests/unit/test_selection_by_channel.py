@@ -24,7 +24,7 @@ from airfl.privacy.accountants import accountant
 from airfl.privacy.events import Event, Gaussian, NonPrivate
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import Participation, PrivacyLedger
-from airfl.privacy.statement import Statement
+from airfl.privacy.statement import Observer, Statement
 from airfl.record import Record
 from airfl.round import State, World, run_round
 from airfl.selection import SELECTIONS, Candidates, Limits, Sampling
@@ -35,10 +35,8 @@ from tests.conftest import small_settings
 Array = NDArray[np.float64]
 
 UNBOUNDED_RAYLEIGH = (
-    "channel.fading=rayleigh",
-    f"channel.mean_gain={math.sqrt(math.pi) / 2!r}",
-    "channel.min_gain=1e-12",
-    "channel.max_gain=1e12",
+    *("channel.fading=rayleigh", f"channel.mean_gain={math.sqrt(math.pi) / 2!r}"),
+    *("channel.min_gain=1e-12", "channel.max_gain=1e12"),
 )
 
 
@@ -225,15 +223,8 @@ def test_in_the_long_run_shares_are_nearly_equal_and_at_ones_own_peaks(snr: str)
 
 
 BUDGET = (
-    "run.devices=10",
-    "run.selected=4",
-    "run.rounds=8",
-    "run.evaluate_every=8",
-    "scheme.ratio=1.0",
-    "privacy.epsilon=1e6",
-    "selection.kind=energy-budget",
-    "power.max_snr_db=10",
-    "local.steps=1",
+    *("run.devices=10", "run.selected=4", "run.rounds=8", "run.evaluate_every=8", "local.steps=1", "scheme.ratio=1.0"),
+    *("privacy.epsilon=1e6", "power.max_snr_db=10", "selection.kind=energy-budget"),
 )
 PILOTS = ("csi.estimation=mmse", "csi.pilots=2", "csi.pilot_snr_db=45")
 
@@ -411,20 +402,17 @@ def ledger_of(sampling: Sampling, devices: int = 1000, selected: int = 2) -> Pri
 
 def test_own_rounds_compose_as_gaussians_and_the_worst_device_counts() -> None:
     """mu^2 = sum over a device's own rounds of (2/multiplier)^2: device 1 in rounds 0 and 2, device 3 in round 1."""
-    ledger, bare = ledger_of("by_channel", devices=4), math.sqrt(0.25 + (2 / 0.9) ** 2)
+    ledger, at_once = ledger_of("by_channel", devices=4), ledger_of("by_channel", devices=4)
+    bare = math.sqrt(0.25 + (2 / 0.9) ** 2)
     rounds: list[tuple[float, list[int], float]] = [
-        (7.0, [], 0.0),
-        (4.0, [0, 1], 0.5),
-        (1.0, [3], 2.0),
-        (0.9, [1, 2], bare),
-        (3.0, [], bare),
+        *((7.0, [], 0.0), (4.0, [0, 1], 0.5), (1.0, [3], 2.0)),
+        *((0.9, [1, 2], bare), (3.0, [], bare)),
     ]
-    for multiplier, devices, mu in rounds:
-        figures = ledger.record(Gaussian(multiplier), compose=True, devices=np.array(devices, dtype=np.int64))
-        assert figures.epsilon == pytest.approx(gaussian_epsilon(1e-3, mu), rel=1e-12)
-    at_once = ledger_of("by_channel", devices=4)
-    for multiplier, devices, _ in rounds:
-        figures = at_once.record(Gaussian(multiplier), multiplier == 3.0, np.array(devices, dtype=np.int64), last=True)
+    for multiplier, who, mu in rounds:
+        devices = np.array(who, dtype=np.int64)
+        each = ledger.record(Gaussian(multiplier), compose=True, devices=devices)
+        assert each.epsilon == pytest.approx(gaussian_epsilon(1e-3, mu), rel=1e-12)
+        figures = at_once.record(Gaussian(multiplier), multiplier == 3.0, devices, last=True)
     assert figures.epsilon == pytest.approx(gaussian_epsilon(1e-3, bare), rel=1e-12)
     # Exact but for what a lower bound leaves out to be one.
     assert figures.epsilon * (1 - 1e-8) <= figures.epsilon_at_least <= figures.epsilon
@@ -450,35 +438,33 @@ def test_participation_tells_by_how_much_the_worst_has_grown() -> None:
     assert own.more().parts == ((NonPrivate(), 1),)
 
 
-def test_the_ledger_by_channel_amplifies_nothing() -> None:
-    """The same rounds drawn blindly, 2 of 1,000 devices, cost less; by the channel each is paid in full."""
-    ledger, blind = ledger_of("by_channel"), ledger_of("without_replacement")
-    assert ledger.statement.adjacency == "replace_one"
-    figures = [ledger.record(Gaussian(8.0), compose=True, devices=np.array([7, t])) for t in range(100, 104)]
-    for t, figure in enumerate(figures, start=1):
-        assert figure.epsilon_round == pytest.approx(gaussian_epsilon(1e-3, 2 / 8.0), rel=1e-12)
-        assert figure.epsilon == pytest.approx(gaussian_epsilon(1e-3, 2 / 8.0 * math.sqrt(t)), rel=1e-12)
-    blindly = [blind.record(Gaussian(8.0), compose=True) for _ in range(4)]
-    assert blindly[-1].epsilon < figures[-1].epsilon / 2
+@pytest.mark.parametrize(
+    ("sampling", "observer", "sensitivity"),
+    [
+        ("by_channel", "third_party", 2.0),
+        ("by_channel", "server", 2.0),
+        ("without_replacement", "server", 2.0),
+        ("poisson", "server", 1.0),
+    ],
+)
+def test_where_it_is_known_who_took_part_nothing_is_amplified(
+    sampling: Sampling, observer: Observer, sensitivity: float
+) -> None:
+    """By the channel, and to the server whatever drew the devices: device 7 pays for each round in full."""
+    ledger = PrivacyLedger(Statement("client", sampling, 2, 1000, observer, 1e-3))
+    assert not ledger.statement.hidden
+    for t in range(1, 5):
+        figures = ledger.record(Gaussian(8.0), compose=True, devices=np.array([7, 100 + t]))
+        exact = gaussian_epsilon(1e-3, sensitivity / 8.0 * math.sqrt(t))
+        assert figures.epsilon == pytest.approx(exact, rel=1e-12)
+    assert figures.epsilon_round == pytest.approx(gaussian_epsilon(1e-3, sensitivity / 8.0), rel=1e-12)
+    # The literature's convention hides the device all the same.
+    assert figures.epsilon_as_poisson < figures.epsilon / 10
+    blind = ledger_of("without_replacement")
+    assert [blind.record(Gaussian(8.0), compose=True) for _ in range(4)][-1].epsilon < figures.epsilon / 2
     # What was released without noise stays released.
     assert ledger.record(Gaussian(0.0), compose=True, devices=np.array([1])).epsilon == math.inf
     assert ledger.record(Gaussian(8.0), compose=True, devices=np.array([1])).epsilon == math.inf
-
-
-def test_the_server_knows_who_took_part() -> None:
-    """As by the channel: nothing hides a participation from it, whatever drew the devices."""
-    cases: tuple[tuple[Sampling, float], ...] = (("without_replacement", 2.0), ("poisson", 1.0), ("by_channel", 2.0))
-    for sampling, sensitivity in cases:
-        statement = Statement("client", sampling, 2, 1000, "server", 1e-3)
-        ledger = PrivacyLedger(statement)
-        assert not statement.hidden
-        for t in range(1, 4):
-            figures = ledger.record(Gaussian(8.0), compose=True, devices=np.array([7, 100 + t]))
-            exact = gaussian_epsilon(1e-3, sensitivity / 8.0 * math.sqrt(t))
-            assert figures.epsilon == pytest.approx(exact, rel=1e-12)
-        assert figures.epsilon_round == pytest.approx(gaussian_epsilon(1e-3, sensitivity / 8.0), rel=1e-12)
-        # The literature's convention hides the device all the same.
-        assert figures.epsilon_as_poisson < figures.epsilon / 10
 
 
 @pytest.mark.parametrize("kind", ["best-k", "threshold", "proportional-fair", "energy-budget"])
