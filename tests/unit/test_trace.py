@@ -51,18 +51,13 @@ def test_xarray_sees_named_dimensions_units_and_names(finished: Run) -> None:
             assert trace[variable.name].dims == variable.dimensions
             assert trace[variable.name].attrs["units"] == variable.units
             assert trace[variable.name].attrs["long_name"]
-        assert trace["channel_gain"].dtype == np.complex64
-        assert trace["device_id"].dtype == np.int32
-        assert trace["active"].dtype == np.int8
-
-
-def test_root_attributes(finished: Run) -> None:
-    with open_trace(finished.path) as trace:
-        assert trace.attrs["schema"] == "airfl-trace/1"
-        assert (trace.attrs["scheme"], trace.attrs["seed"], trace.attrs["status"]) == ("pfels", 0, "complete")
-        assert '"chunk": 8' in trace.attrs["config"]
-        assert '"engine": "layers"' in trace.attrs["config"]
-        epsilon = trace["epsilon"].attrs
+        types = {name: trace[name].dtype for name in ("channel_gain", "device_id", "active")}
+        assert types == {"channel_gain": np.complex64, "device_id": np.int32, "active": np.int8}
+        about, epsilon = trace.attrs, trace["epsilon"].attrs
+        assert about["schema"] == "airfl-trace/1"
+        assert (about["scheme"], about["seed"], about["status"]) == ("pfels", 0, "complete")
+        assert '"chunk": 8' in about["config"]
+        assert '"engine": "layers"' in about["config"]
         assert (epsilon["delta"], epsilon["level"], epsilon["observer"]) == (1e-3, "client", "third_party")
         assert (epsilon["adjacency"], epsilon["sampling"]) == ("replace_one", "without_replacement")
         assert trace["epsilon_paper"].attrs["scope"] == "round"
@@ -171,13 +166,6 @@ def test_files_that_are_no_trace(copied: Path) -> None:
         open_trace(copied)
 
 
-def test_nothing_is_overwritten(finished: Run) -> None:
-    before = finished.path.read_bytes()
-    with pytest.raises(UserError, match="holds a run already"):
-        run(small_settings(), finished.path.parent)
-    assert finished.path.read_bytes() == before
-
-
 def test_a_failed_run_says_so(tmp_path: Path) -> None:
     def stop(done: int, _rounds: int, _record: object) -> None:
         if done == 2:
@@ -242,7 +230,11 @@ def test_values_are_read_when_they_are_asked_for_and_kept(finished: Run, monkeyp
             assert asked == expected
 
 
-def test_a_closed_trace_lets_go_of_its_file(finished: Run) -> None:
+def test_a_closed_trace_lets_go_of_its_file_and_nothing_is_overwritten(finished: Run) -> None:
+    before = finished.path.read_bytes()
+    with pytest.raises(UserError, match="holds a run already"):
+        run(small_settings(), finished.path.parent)
+    assert finished.path.read_bytes() == before
     trace = open_trace(finished.path)
     # HDF5 opens no file for writing that is open for reading.
     with pytest.raises(OSError, match=r"already open|unable to lock"):
