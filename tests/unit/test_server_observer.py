@@ -79,8 +79,7 @@ def test_a_device_pays_for_its_own_rounds_in_full() -> None:
 
 
 @pytest.mark.parametrize(
-    ("radio", "covering"),
-    [((), 8.0), (("antennas.count=4",), 1.0), (("csi.phase_std_rad=0.3",), 1.0)],
+    ("radio", "covering"), [((), 8.0), (("antennas.count=4",), 1.0), (("csi.phase_std_rad=0.3",), 1.0)]
 )
 def test_noise_of_others_from_other_directions_surely_covers_nobody(radio: tuple[str, ...], covering: float) -> None:
     """With several antennas, or unknown phases, the server may look past it: a device's own is left."""

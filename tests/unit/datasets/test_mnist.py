@@ -12,16 +12,7 @@ import pytest
 from airfl.tasks.datasets import fashion_mnist, find_dataset, mnist
 from airfl.tasks.datasets.formats import files
 from airfl.tasks.datasets.formats.idx import read_idx
-from tests.unit.datasets.support import (
-    PACKED,
-    RNG,
-    SUFFIXES,
-    flipped,
-    peak_of,
-    put,
-    refusal,
-    refused_cut_off,
-)
+from tests.unit.datasets.support import PACKED, RNG, SUFFIXES, flipped, peak_of, put, refusal, refused_cut_off
 
 
 def idx(array: np.ndarray, kind: int = 8) -> bytes:
