@@ -15,8 +15,6 @@ from scipy.io import savemat
 from airfl.errors import UserError
 from airfl.radio.parts import replay_of
 from channels.fading import VariableError, read_replay
-from channels.isolated import arrays, mat
-from channels.isolated import hdf5 as hdf5_module
 from channels.isolated.child import IsolatedError
 from tests.conftest import small_settings
 
@@ -96,7 +94,7 @@ def apart() -> None:
 
 @pytest.fixture(autouse=True)
 def _opened_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or else in this one: what is said of an array does not depend on it, and a process a file takes a minute."""
+    """Or else in this one: what is said of an array does not depend on it, and all those processes take long."""
 
     def call(module: str, *arguments: str) -> bytes:
         try:
@@ -105,8 +103,8 @@ def _opened_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
             raise IsolatedError(f"{type(error).__name__}: {error}") from None
 
     if "apart" not in request.fixturenames:
-        for module in (arrays, hdf5_module, mat):
-            monkeypatch.setattr(module, "call", call)
+        for name in ("arrays", "hdf5", "mat"):
+            monkeypatch.setattr(f"channels.isolated.{name}.call", call)
 
 
 @pytest.mark.usefixtures("apart")
