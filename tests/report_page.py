@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 from airfl.compare import compare
 from airfl.config import Row
+from airfl.results.collect import Result
 from airfl.simulation import run
 from airfl.sweeps.folder import Entry, Listing, write_listing
 from tests.conftest import small_settings
@@ -42,6 +43,11 @@ def make_sweep(out: Path) -> Path:
     entries += [Entry(name, "", {"scheme.ratio": 0.7}, seed) for seed, name in enumerate(("failed", "waiting"))]
     write_listing(Listing(out, tuple(entries), {"failed": CAUSE}))
     return out
+
+
+def summarised(run: Result, **changes: Any) -> Result:
+    """The run with another summary."""
+    return replace(run, digest=replace(run.digest, summary=replace(run.digest.summary, **changes)))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.task import build_task
 
-SAMPLE = "fashion-mnist-sample"
+SAMPLE, PEOPLE = "fashion-mnist-sample", "a9a-sample"
 TRAIN, TEST = 2000, 500
 
 
@@ -40,7 +40,13 @@ def world(settings: Settings) -> World:
     return world_of(settings, build_task(settings, few_samples(), Streams(settings.run.seed)), torch.device("cpu"))
 
 
+@cache
+def people() -> RawData:
+    """The sample of a9a, read once."""
+    return load_dataset(PEOPLE)
+
+
 def run(settings: Settings, out: str | Path | None = None, progress: Progress | None = None) -> Run:
-    """`airfl.simulation.run`, on them where it is that sample which the settings ask for."""
-    data = few_samples() if settings.task.dataset == SAMPLE else None
-    return simulation.run(settings, out, progress=progress, data=data)
+    """`airfl.simulation.run`, on these samples where the settings ask for them."""
+    samples = {SAMPLE: few_samples, PEOPLE: people}.get(settings.task.dataset)
+    return simulation.run(settings, out, progress=progress, data=samples() if samples else None)

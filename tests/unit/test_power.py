@@ -6,26 +6,16 @@ import pytest
 from channels.power import LimitReading, align, draw_max_snr, invert_channel, power_limits, round_energy_limits
 
 
-def test_linear_spacing_is_uniform_between_the_ratios() -> None:
-    snr = draw_max_snr(np.array([0.0, 0.5, 1.0]), (2.0, 15.0), "linear")
-    low, high = 10**0.2, 10**1.5
-    np.testing.assert_allclose(snr, [low, (low + high) / 2, high])
+def test_limits_are_uniform_between_the_ratios_or_in_decibels() -> None:
+    """A single number holds for every device."""
+    uniforms, low, high = np.array([0.0, 0.5, 1.0]), 10**0.2, 10**1.5
+    np.testing.assert_allclose(draw_max_snr(uniforms, (2.0, 15.0), "linear"), [low, (low + high) / 2, high])
+    np.testing.assert_allclose(draw_max_snr(uniforms, (2.0, 15.0), "db"), [low, 10**0.85, high])
+    np.testing.assert_allclose(draw_max_snr(uniforms, 10.0, "linear"), [10, 10, 10])
 
 
-def test_db_spacing_is_uniform_in_decibels() -> None:
-    snr = draw_max_snr(np.array([0.0, 0.5, 1.0]), (2.0, 15.0), "db")
-    np.testing.assert_allclose(snr, [10**0.2, 10**0.85, 10**1.5])
-
-
-def test_a_single_number_holds_for_every_device() -> None:
-    np.testing.assert_allclose(draw_max_snr(np.array([0.1, 0.9]), 10.0, "linear"), [10, 10])
-
-
-def test_a_power_limit_is_the_energy_of_an_uncompressed_update() -> None:
+def test_a_power_limit_is_the_energy_of_an_uncompressed_update_and_has_two_readings() -> None:
     np.testing.assert_allclose(power_limits(np.array([10.0, 5.0]), dimension=8, noise_std=0.5), [20, 10])
-
-
-def test_both_readings_of_the_limit() -> None:
     limits = np.array([80.0, 40.0])
     np.testing.assert_allclose(round_energy_limits(limits, 0.25, "round_energy"), [80, 40])
     np.testing.assert_allclose(round_energy_limits(limits, 0.25, "transmit_power"), [20, 10])
@@ -59,13 +49,11 @@ def test_which_bound_binds(privacy_bound: float, coefficient: float, power_binds
     assert (alignment.power_bound_binding, alignment.privacy_bound_binding) == (power_binds, privacy_binds)
 
 
-def test_without_devices_beta_is_the_privacy_bound() -> None:
-    nobody = np.empty(0)
-    alignment = align(nobody, nobody, nobody, 0.3)
-    assert alignment.coefficient == 0.3
-    assert (alignment.power_bound_binding, alignment.privacy_bound_binding) == (False, True)
-    unbounded = align(nobody, nobody, nobody, np.inf)
-    assert (unbounded.power_bound_binding, unbounded.privacy_bound_binding) == (False, False)
+@pytest.mark.parametrize(("privacy_bound", "binds"), [(0.3, True), (np.inf, False)])
+def test_without_devices_beta_is_the_privacy_bound(privacy_bound: float, binds: bool) -> None:
+    alignment = align(np.empty(0), np.empty(0), np.empty(0), privacy_bound)
+    assert alignment.coefficient == privacy_bound
+    assert (alignment.power_bound_binding, alignment.privacy_bound_binding) == (False, binds)
 
 
 def test_inversion_removes_the_phase_and_aligns_the_amplitude() -> None:

@@ -230,33 +230,31 @@ def test_nor_over_very_many_rounds(drawn: tuple[Adjacency, Event], delta: float)
     assert least(event, adjacency, delta) <= epsilon(event, adjacency, delta) * ROUNDING
 
 
+def on_lattice(pair: Pair, rounds: int, delta: float, fineness: float) -> tuple[float, float]:
+    """The figures from below and from above."""
+    found = []
+    for side in ("below", "above"):
+        composition = Composition(planned([(pair, rounds)], delta, side, fineness), side)  # type: ignore[arg-type]
+        composition.add([(pair, rounds)])
+        found.append(composition.epsilon(delta))
+    return found[0], found[1]
+
+
 @many(12, 200)
 @given(st.sampled_from(["removed", "added", "envelope"]), sizes(0.02, 20), sizes(1e-4, 0.9), sizes(2, 1e4))
 def test_a_finer_lattice_narrows_the_bracket(direction: str, mu: float, rate: float, rounds: float) -> None:
     """From above a figure on any lattice is no less than one from below on any other."""
     pair = Pair(direction, mu, rate)  # type: ignore[arg-type]
-    found: dict[str, list[float]] = {"above": [], "below": []}
-    for side, figures in found.items():
-        for fineness in (6.0, 24.0, 96.0):
-            plan = planned([(pair, round(rounds))], 1e-5, side, fineness)  # type: ignore[arg-type]
-            composition = Composition(plan, side)  # type: ignore[arg-type]
-            composition.add([(pair, round(rounds))])
-            figures.append(composition.epsilon(1e-5))
-    assert max(found["below"]) <= min(found["above"]) * ROUNDING
-    width = [above - below for above, below in zip(found["above"], found["below"], strict=True)]
-    assert width[2] <= width[0] * (1 + 1e-6) + 1e-6 * found["above"][0]
+    found = [on_lattice(pair, round(rounds), 1e-5, fineness) for fineness in (6.0, 24.0, 96.0)]
+    assert max(below for below, _ in found) <= min(above for _, above in found) * ROUNDING
+    (coarse_below, coarse_above), _, (below, above) = found
+    assert above - below <= (coarse_above - coarse_below) * (1 + 1e-6) + 1e-6 * coarse_above
 
 
 @pytest.mark.parametrize(("fineness", "width"), [(4.0, 0.03), (16.0, 2e-3), (64.0, 1.5e-4)])
 def test_the_bracket_is_as_wide_as_the_square_of_the_lattice(fineness: float, width: float) -> None:
     """2,000 rounds at z = 1, q = 0.032, delta = 1e-3: a sixteenth with a lattice four times as fine."""
-    pair = Pair("envelope", 2.0, 0.032)
-    found = []
-    for side in ("below", "above"):
-        composition = Composition(planned([(pair, 2000)], 1e-3, side, fineness), side)  # type: ignore[arg-type]
-        composition.add([(pair, 2000)])
-        found.append(composition.epsilon(1e-3))
-    below, above = found
+    below, above = on_lattice(Pair("envelope", 2.0, 0.032), 2000, 1e-3, fineness)
     assert below <= 57.6455
     assert above >= 57.6255
     assert 0 < above / below - 1 <= width
@@ -310,8 +308,8 @@ def test_whoever_is_hardly_ever_asked_pays_nothing(adjacency: Adjacency) -> None
     """Ten rounds at q = 0.01 with hardly any noise differ by 1 - 0.99^10 = 0.0956 at most: delta at epsilon 0."""
     noise = Gaussian(0.1)
     sampled = PoissonSampled(0.01, noise) if adjacency == "add_remove" else FixedSizeSampled(1, 100, noise)
-    assert epsilon(repeated(sampled, 10), adjacency, 0.1) == 0
-    assert epsilon(repeated(sampled, 10), adjacency, 0.0957) == 0
-    assert epsilon(repeated(sampled, 10), adjacency, 0.09) > 1
-    assert least(repeated(sampled, 10), adjacency, 0.09) > 1
+    rounds = repeated(sampled, 10)
+    assert epsilon(rounds, adjacency, 0.1) == epsilon(rounds, adjacency, 0.0957) == 0
+    assert epsilon(rounds, adjacency, 0.09) > 1
+    assert least(rounds, adjacency, 0.09) > 1
     assert epsilon(Composed(((sampled, 10), (noise, 1))), adjacency, 0.1) > 1

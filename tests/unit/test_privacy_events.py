@@ -33,7 +33,7 @@ from airfl.privacy.events import (
     repeated,
     with_noise,
 )
-from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
+from airfl.privacy.gaussian import sampled_gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger, Tally
 from airfl.privacy.release import ClientRelease
 from airfl.privacy.statement import Level, Observer, Statement, statement_of
@@ -60,22 +60,16 @@ def parts(event: Event) -> Counter[Release]:
 # --- what they are made of -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("multiplier", [-1.0, -1e-300, math.nan])
-def test_noise_is_not_negative(multiplier: float) -> None:
-    with pytest.raises(ValueError, match="give 0 or more"):
-        Gaussian(multiplier)
-
-
-@pytest.mark.parametrize("rate", [0.0, -0.1, 1.0000001, math.nan])
-def test_rates_are_shares(rate: float) -> None:
-    with pytest.raises(ValueError, match="above 0, at most 1"):
-        PoissonSampled(rate, Gaussian(1.0))
-
-
-@pytest.mark.parametrize(("sample", "population"), [(0, 10), (11, 10), (-1, 10), (1, 0)])
-def test_samples_are_of_somebody(sample: int, population: int) -> None:
-    with pytest.raises(ValueError, match="is no sample"):
-        FixedSizeSampled(sample, population, Gaussian(1.0))
+def test_noise_is_not_negative_rates_are_shares_and_samples_are_of_somebody() -> None:
+    for noise in (-1.0, -1e-300, math.nan):
+        with pytest.raises(ValueError, match="give 0 or more"):
+            Gaussian(noise)
+    for rate in (0.0, -0.1, 1.0000001, math.nan):
+        with pytest.raises(ValueError, match="above 0, at most 1"):
+            PoissonSampled(rate, Gaussian(1.0))
+    for sample, population in ((0, 10), (11, 10), (-1, 10), (1, 0)):
+        with pytest.raises(ValueError, match="is no sample"):
+            FixedSizeSampled(sample, population, Gaussian(1.0))
 
 
 def test_composition_is_counted_and_flattened() -> None:
@@ -88,17 +82,12 @@ def test_composition_is_counted_and_flattened() -> None:
 
 
 def test_what_tells_nothing_and_what_tells_all() -> None:
-    for silent in (
-        Gaussian(math.inf),
-        PoissonSampled(0.1, Gaussian(math.inf)),
-        FixedSizeSampled(1, 9, NOTHING),
-        NOTHING,
-    ):
+    unheard, bare = Gaussian(math.inf), Gaussian(0.0)
+    for silent in (unheard, PoissonSampled(0.1, unheard), FixedSizeSampled(1, 9, NOTHING), NOTHING):
         assert not parts(silent)
-    for bare in (Gaussian(0.0), PoissonSampled(0.1, Gaussian(0.0)), FixedSizeSampled(1, 9, NonPrivate()), NonPrivate()):
-        assert parts(bare) == {NonPrivate(): 1}
-    several = FixedSizeSampled(1, 9, composed([Gaussian(1.0), Gaussian(0.0), Gaussian(math.inf)]))
-    assert parts(several) == {NonPrivate(): 1}
+    several = FixedSizeSampled(1, 9, composed([Gaussian(1.0), bare, unheard]))
+    for told in (bare, PoissonSampled(0.1, bare), FixedSizeSampled(1, 9, NonPrivate()), NonPrivate(), several):
+        assert parts(told) == {NonPrivate(): 1}
 
 
 def test_a_sample_of_all_is_none() -> None:
@@ -149,29 +138,27 @@ def test_noise_of_a_release() -> None:
 
 
 def test_the_literatures_convention() -> None:
-    fixed = FixedSizeSampled(32, 1000, Gaussian(2.0))
-    assert as_poisson(fixed) == PoissonSampled(0.032, Gaussian(2.0))
-    assert as_poisson(composed([fixed, fixed, Gaussian(1.0)])) == Composed(
-        ((PoissonSampled(0.032, Gaussian(2.0)), 2), (Gaussian(1.0), 1))
-    )
+    fixed, drawn = FixedSizeSampled(32, 1000, Gaussian(2.0)), PoissonSampled(0.032, Gaussian(2.0))
+    assert as_poisson(fixed) == drawn
+    assert as_poisson(composed([fixed, fixed, Gaussian(1.0)])) == Composed(((drawn, 2), (Gaussian(1.0), 1)))
 
 
 def test_the_opposite_pair() -> None:
     """Whoever is replaced by their opposite moves the sum by 2C: half the noise multiplier, under add/remove."""
-    fixed = FixedSizeSampled(32, 1000, Gaussian(2.0))
-    assert opposite_pair(fixed) == PoissonSampled(0.032, Gaussian(1.0))
-    assert opposite_pair(composed([fixed, NonPrivate()])) == composed(
-        [PoissonSampled(0.032, Gaussian(1.0)), NonPrivate()]
-    )
+    fixed, pair = FixedSizeSampled(32, 1000, Gaussian(2.0)), PoissonSampled(0.032, Gaussian(1.0))
+    assert opposite_pair(fixed) == pair
+    assert opposite_pair(composed([fixed, NonPrivate()])) == composed([pair, NonPrivate()])
     for multiplier in (0.3, 1.0, 4.0):  # one release: it is the worst pair, so that figures agree
-        one = FixedSizeSampled(32, 1000, Gaussian(multiplier))
-        exact = epsilon(one, "replace_one", DELTA)
-        assert epsilon(opposite_pair(one), "add_remove", DELTA) == pytest.approx(exact, rel=1e-12)
-        bare = epsilon(Gaussian(multiplier), "replace_one", DELTA)
-        assert epsilon(opposite_pair(Gaussian(multiplier)), "add_remove", DELTA) == pytest.approx(bare, rel=1e-12)
+        for one in (FixedSizeSampled(32, 1000, Gaussian(multiplier)), Gaussian(multiplier)):
+            exact = epsilon(one, "replace_one", DELTA)
+            assert epsilon(opposite_pair(one), "add_remove", DELTA) == pytest.approx(exact, rel=1e-12)
     for other in (BINOMIAL, PoissonSampled(0.1, Gaussian(1.0))):
         with pytest.raises(ValueError, match="no pair of neighbours is known"):
             opposite_pair(other)
+
+
+def sorted_noise(event: Event) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.sort([noise_of(release).noise_multiplier for release in parts(event).elements()])
 
 
 @repeatable
@@ -179,35 +166,25 @@ def test_the_opposite_pair() -> None:
 def test_bins_round_down_or_up_by_no_more_than_their_width(several: list[float], width: float) -> None:
     """As many releases as before, each of the same kind; a lattice rounds down only."""
     events = composed(PoissonSampled(0.1, Gaussian(one)) for one in several)
-
-    def sorted_noise(event: Event) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        found = parts(event)
-        assert all(isinstance(release, PoissonSampled) and release.rate == 0.1 for release in found)
-        return np.sort([noise_of(release).noise_multiplier for release in found.elements()])
-
-    given_noise = sorted_noise(events)
     for rounded, up in (
         (binned(events, width), False),
         (on_lattice([events], width), False),
         (binned(events, width, upwards=True), True),
     ):
+        assert all(isinstance(release, PoissonSampled) and release.rate == 0.1 for release in parts(rounded))
         found = sorted_noise(rounded)
         assert len(found) == len(several)
-        ratio = found / given_noise
+        ratio = found / sorted_noise(events)
         assert np.all(ratio >= 1 - 1e-12) if up else np.all(ratio <= 1 + 1e-12)
         assert np.all(np.abs(np.log(ratio)) <= width + 1e-7)
 
 
 def test_bins_keep_apart_what_is_different() -> None:
     """Samples of another size, binomial noise, no privacy."""
+    noise = Gaussian(1.0)
     events: list[Event] = [
-        Gaussian(1.0),
-        PoissonSampled(0.1, Gaussian(1.0)),
-        PoissonSampled(0.2, Gaussian(1.0)),
-        FixedSizeSampled(1, 10, Gaussian(1.0)),
-        BINOMIAL,
-        Binomial(MESSAGE, 10**6 + 1),
-        NonPrivate(),
+        *(noise, PoissonSampled(0.1, noise), PoissonSampled(0.2, noise), FixedSizeSampled(1, 10, noise)),
+        *(BINOMIAL, Binomial(MESSAGE, 10**6 + 1), NonPrivate()),
     ]
     for rounded in (binned(composed(events), 0.5), binned(composed(events), 0.5, upwards=True)):
         assert parts(rounded) == dict.fromkeys(events, 1)
@@ -239,17 +216,14 @@ def test_bins_that_are_filled_one_by_one_are_those_of_all_at_once(
 def test_a_tally_keeps_few_releases_as_they_are_and_many_in_bins_that_cost_no_more(
     several: list[float], few: int
 ) -> None:
-    tally = Tally(few)
+    tally, entered = Tally(few), composed(map(Gaussian, several))
     for one in several:
         tally.add(Gaussian(one))
-    kept, given_ = parts(tally.event), Counter(map(Gaussian, several))
-    assert tally.many == (len(given_) > few)
+    assert tally.many == (len(set(several)) > few)
     if not tally.many:
-        assert kept == given_
+        assert parts(tally.event) == parts(entered)
         return
-    louder, quieter = (
-        np.sort([noise_of(one).noise_multiplier for one in found.elements()]) for found in (given_, kept)
-    )
+    louder, quieter = sorted_noise(entered), sorted_noise(tally.event)
     assert len(louder) == len(quieter)
     assert np.all(quieter >= louder)
 
@@ -369,31 +343,27 @@ def test_released_is_what_was_entered() -> None:
 
 def test_many_different_rounds_are_kept_in_the_bins_of_all_of_them() -> None:
     """However often they were composed, while they are few and when they are many: the lower bound rests on them."""
-    multipliers = np.random.default_rng(4).uniform(0.5, 5.0, 300).tolist()
+    multipliers = np.random.default_rng(4).uniform(0.5, 5.0, 150).tolist()
     of_run, at_once = ledger(), ledger()
     for number, multiplier in enumerate(multipliers, 1):
-        in_parts = of_run.record(Gaussian(multiplier), compose=number in (7, 35, 147, 300), last=number == 300)
-        together = at_once.record(Gaussian(multiplier), compose=number == 300, last=number == 300)
+        in_parts = of_run.record(Gaussian(multiplier), compose=number in (7, 35, 77, 150), last=number == 150)
+        together = at_once.record(Gaussian(multiplier), compose=number == 150, last=number == 150)
     assert parts(of_run.released) == parts(at_once.released)
-    assert sum(parts(of_run.released).values()) == 300
+    assert sum(parts(of_run.released).values()) == 150
     assert distinct(of_run.released) < 60
     assert in_parts.epsilon_at_least == pytest.approx(together.epsilon_at_least, rel=1e-12)
 
 
-def test_a_round_in_which_nobody_was_heard_costs_nothing() -> None:
-    for sampling in SAMPLINGS:
-        figures = ledger(sampling).record(Gaussian(math.inf), compose=True, devices=np.arange(3), last=True)
-        assert figures == type(figures)(0.0, 0.0, 0.0, 0.0)
-
-
-def test_unbounded_contributions_are_never_private() -> None:
-    assert ClientRelease().event(0.0) == Gaussian(0.0)
-    for sampling in SAMPLINGS:
-        for observer in OBSERVERS:
-            figures = ledger(sampling, observer=observer).record(
-                ClientRelease().event(0.0), compose=True, devices=np.arange(3), last=True
-            )
-            assert figures == type(figures)(math.inf, math.inf, math.inf, math.inf)
+@pytest.mark.parametrize(("noise", "cost"), [(math.inf, 0.0), (0.0, math.inf)])
+@pytest.mark.parametrize("observer", OBSERVERS)
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+def test_where_nobody_was_heard_it_costs_nothing_and_without_a_bound_everything(
+    sampling: Sampling, observer: Observer, noise: float, cost: float
+) -> None:
+    event = ClientRelease().event(noise)
+    assert event == Gaussian(noise)
+    figures = ledger(sampling, observer=observer).record(event, compose=True, devices=np.arange(3), last=True)
+    assert figures == type(figures)(cost, cost, cost, cost)
 
 
 def test_an_accountant_without_a_bound_is_refused_when_it_is_asked() -> None:
@@ -413,6 +383,7 @@ def test_binomial_noise_is_accounted_by_its_fewest_trials() -> None:
     assert release.event(multiplier) == Binomial(MESSAGE, 8 * 10**5)
     assert release.event(math.inf) == NOTHING
     hidden = ledger()
+    assert hidden.record(NOTHING, compose=True).epsilon == 0
     for trials in (10**6, 8 * 10**5, 9 * 10**5):
         figures = hidden.record(Binomial(MESSAGE, trials), compose=True)
         one = cpsgd_epsilon(MESSAGE, trials, 0.032, 1, DELTA)
@@ -426,19 +397,3 @@ def test_binomial_noise_is_accounted_by_its_fewest_trials() -> None:
     for devices in ([1, 2], [2, 3], [4]):
         figures = server.record(BINOMIAL, compose=True, devices=np.array(devices))
     assert figures.epsilon == pytest.approx(cpsgd_epsilon(MESSAGE, 10**6, 1.0, 2, DELTA), rel=1e-12)
-
-
-def test_a_round_of_binomial_noise_that_nobody_was_heard_in_may_come_first() -> None:
-    of_run = ledger()
-    assert of_run.record(NOTHING, compose=True).epsilon == 0
-    figures = of_run.record(BINOMIAL, compose=True)
-    assert figures.epsilon == pytest.approx(cpsgd_epsilon(MESSAGE, 10**6, 0.032, 1, DELTA), rel=1e-12)
-
-
-def test_mean_of_the_noise_would_be_another_figure() -> None:
-    """Own rounds at 1 and 9: 1/z^2 adds up, so that the mean of 5 would claim a fifth."""
-    of_run = ledger("by_channel")
-    of_run.record(Gaussian(1.0), compose=False, devices=np.array([0]))
-    figures = of_run.record(Gaussian(9.0), compose=True, devices=np.array([0]))
-    assert figures.epsilon == pytest.approx(gaussian_epsilon(DELTA, 2 * math.sqrt(1 + 1 / 81)), rel=1e-12)
-    assert figures.epsilon > 3 * gaussian_epsilon(DELTA, 2 * math.sqrt(2) / 5)

@@ -135,10 +135,8 @@ def test_a_comparison_tells_the_whole(capsys: pytest.CaptureFixture[str]) -> Non
             clock.now += 2.0 if planned.row == "slow" else 1.0
             report(planned.label, done, 100, record(done))
     lines = capsys.readouterr().err.splitlines()
-    assert (
-        lines[-1]
-        == "quick, seed 2: round 100/100, accuracy 50.0%, done in 1 min 40 s; run 6 of 6, all done in 15 min 0 s"
-    )
+    last = "quick, seed 2: round 100/100, accuracy 50.0%, done in 1 min 40 s; run 6 of 6, all done in 15 min 0 s"
+    assert lines[-1] == last
     assert any(line.startswith("slow, seed 1: ") and "; run 2 of 6, " in line for line in lines)
     whole = told(lines, " in all")
     assert len(whole) > 100
@@ -196,8 +194,7 @@ def test_a_point_that_fails_at_once_says_nothing_of_the_others() -> None:
 
 def test_a_sweep_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
-    console = Console(file=io.StringIO(), force_terminal=False)
-    with sweep_progress(console, clock) as report:
+    with sweep_progress(Console(file=io.StringIO(), force_terminal=False), clock) as report:
         for status in statuses(3, 1, [10.0, 10.0, 10.0], clock):
             report(status)
     assert capsys.readouterr().err.splitlines() == [
@@ -208,9 +205,15 @@ def test_a_sweep_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def screen(written: str, width: int) -> list[str]:
-    """What a terminal shows of it: of the control sequences those that rich moves the cursor by."""
-    lines, row, column = [""], 0, 0
+def terminal(width: int) -> Console:
+    """Its file keeps what is written."""
+    return Console(file=io.StringIO(), force_terminal=True, width=width, height=40, _environ={})
+
+
+def screen(console: Console) -> list[str]:
+    """What is shown there: of the control sequences those that rich moves the cursor by."""
+    assert isinstance(console.file, io.StringIO)
+    lines, row, column, written = [""], 0, 0, console.file.getvalue()
     for piece in re.findall(r"\x1b\[[?\d;]*[A-Za-z]|\r|\n|[^\x1b\r\n]+", written):
         if piece == "\r":
             column = 0
@@ -224,7 +227,7 @@ def screen(written: str, width: int) -> list[str]:
         elif not piece.startswith("\x1b"):
             lines[row] = lines[row].ljust(column)[:column] + piece + lines[row][column + len(piece) :]
             column += len(piece)
-            assert column <= width
+            assert column <= console.width
     return [line.rstrip() for line in lines]
 
 
@@ -232,8 +235,7 @@ def screen(written: str, width: int) -> list[str]:
 @pytest.mark.parametrize("runs", [1, 6])
 def test_an_interrupt_is_told_on_a_line_of_its_own(runs: int) -> None:
     """Below the bars, which stay whole; whatever was being written when the signal came."""
-    clock, file = Clock(), io.StringIO()
-    console = Console(file=file, force_terminal=True, width=150, height=40, _environ={})
+    clock, console = Clock(), terminal(150)
     plan = [Planned(f"run-{number}", "row", Rounds(10, 5)) for number in range(runs)]
     with round_progress(plan, console, clock) as progress, asked_to_stop() as asked:
         report = progress.labelled_reporter()
@@ -241,10 +243,10 @@ def test_an_interrupt_is_told_on_a_line_of_its_own(runs: int) -> None:
             for done in range(1, 6):
                 clock.now += 2
                 report(planned.label, done, 10, record(done, 5))
-        file.write("^C")  # as the terminal shows it
+        console.file.write("^C")  # as the terminal shows it
         signal.raise_signal(signal.SIGINT)
         assert asked()
-    lines = [line for line in screen(file.getvalue(), 150) if line]
+    lines = [line for line in screen(console) if line]
     assert lines.count(NOTICE) == 1
     assert lines[-1] == NOTICE
     assert len(lines) == runs + 1 + (runs > 1)
@@ -253,15 +255,14 @@ def test_an_interrupt_is_told_on_a_line_of_its_own(runs: int) -> None:
 
 
 def test_bars_label_what_is_elapsed_and_what_is_left() -> None:
-    clock, file = Clock(), io.StringIO()
-    console = Console(file=file, force_terminal=True, width=200, height=40, _environ={})
+    clock, console = Clock(), terminal(200)
     plan = [Planned(name, name, Rounds(10, 5)) for name in ("[b]a[/]", "b")]
     with round_progress(plan, console, clock) as progress:
         report = progress.labelled_reporter()
         for done in range(1, 7):
             clock.now += 2
             report("[b]a[/]", done, 10, record(done, 5))
-    shown = "\n".join(screen(file.getvalue(), 200))
+    shown = "\n".join(screen(console))
     assert re.search(r"all runs .* 6/20 +run 1 of 2, 12 s elapsed, 28 s left in all", shown)
     assert re.search(r"\[b\]a\[/\] .* 6/10 accuracy 50.0% 12 s elapsed, 8 s left", shown)
 

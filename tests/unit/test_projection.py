@@ -21,23 +21,12 @@ from airfl.stages.projection import (
 )
 from airfl.stages.stage import Batch, MessageBound, Round, open_encoder
 from airfl.stages.top_k import OwnTopK
-from airfl.store import Store
 from airfl.streams import Streams
-
-CPU = torch.device("cpu")
+from tests.rounds import a_round
 
 
 def opened(devices: int = 2, index: int = 0) -> Round:
-    """Round `index` of devices 0, 1, ..."""
-    return Round(
-        streams=Streams(0),
-        index=index,
-        device=CPU,
-        devices=np.arange(devices),
-        heard=np.ones(devices, dtype=bool),
-        store=Store(),
-        public_update=lambda: torch.zeros(0),
-    )
+    return a_round(Streams(0), index, devices)
 
 
 def matrix(projector: Projector) -> Tensor:
@@ -47,7 +36,7 @@ def matrix(projector: Projector) -> Tensor:
 
 def draw(dimension: int, measurements: int, index: int = 0) -> Projector:
     """A of a round."""
-    return draw_projector(Streams(0), index, dimension, measurements, CPU)
+    return draw_projector(Streams(0), index, dimension, measurements, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(("d", "s"), [(8, 5), (9, 4), (10, 10), (7, 7), (1, 1), (2, 1), (15, 1), (7, 6), (14, 12)])
@@ -69,42 +58,27 @@ def test_the_transform_has_a_fast_length(d: int, s: int, n: int) -> None:
 
 
 def test_a_round_has_one_matrix_and_the_next_another() -> None:
+    """Updates are multiplied by it, in chunks as the whole; scale, rows and norms go along."""
     A = [matrix(draw(12, 5, index)) for index in (0, 0, 1)]
     assert torch.equal(A[0], A[1])
     assert not torch.allclose(A[0], A[2])
-    vectors = torch.randn(2, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    message = Projection(12, 5).open(opened()).encode(Batch(vectors, torch.ones(2))).messages
-    torch.testing.assert_close(message, vectors @ A[0].T)
-
-
-def test_encoding_is_linear_and_keeps_the_devices() -> None:
-    generator = torch.Generator().manual_seed(0)
-    first, second = torch.randn(2, 3, 50, generator=generator, dtype=torch.float64)
-    coder = Projection(50, 20).open(opened(5))
-    rows, scale = slice(1, 4), torch.tensor([2.0, 0.5, 3.0], dtype=torch.float64)
-
-    def encode(values: Tensor) -> Tensor:
-        batch = coder.encode(Batch(values, scale, values.norm(dim=1), rows, np.arange(50)))
-        assert batch.rows == rows
-        assert batch.coordinates is None
+    vectors = torch.randn(3, 12, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    scale, coder = torch.tensor([2.0, 0.5, 3.0], dtype=torch.float64), Projection(12, 5).open(opened(5))
+    for some in (slice(0, 3), slice(0, 1), slice(1, 3)):
+        rows = slice(some.start + 1, some.stop + 1)
+        batch = coder.encode(Batch(vectors[some], scale[some], vectors[some].norm(dim=1), rows, np.arange(12)))
+        torch.testing.assert_close(batch.messages, (scale[:, None] * vectors @ A[0].T)[some])
         torch.testing.assert_close(batch.norms, batch.values.norm(dim=1))
-        return batch.messages
-
-    torch.testing.assert_close(encode(first + 2 * second), encode(first) + 2 * encode(second))
-    torch.testing.assert_close(encode(first)[1], coder.encode(Batch(0.5 * first[1:2], torch.ones(1))).messages[0])
+        assert (batch.rows, batch.coordinates) == (rows, None)
 
 
-def test_a_chunk_is_encoded_as_the_whole() -> None:
-    updates = torch.randn(4, 30, generator=torch.Generator().manual_seed(0))
-    coder = Projection(30, 10).open(opened(4))
-    whole = coder.encode(Batch(updates, torch.ones(4))).messages
-    parts = [coder.encode(Batch(updates[i : i + 1], torch.ones(1), rows=slice(i, i + 1))).messages for i in range(4)]
-    torch.testing.assert_close(torch.cat(parts), whole)
-
-
-def test_nothing_comes_out_of_nothing() -> None:
+def test_nothing_comes_out_of_nothing_and_the_same_of_the_same() -> None:
     for s in (1, 7, 20):
-        assert torch.equal(Projection(20, s).open(opened()).decode(torch.zeros(s)), torch.zeros(20))
+        decode = Projection(20, s).open(opened()).decode
+        assert torch.equal(decode(torch.zeros(s)), torch.zeros(20))
+        received = torch.randn(s, generator=torch.Generator().manual_seed(0))
+        assert torch.isfinite(decode(received)).all()
+        assert torch.equal(decode(received), decode(received.clone()))
 
 
 @pytest.mark.parametrize("d", [1, 6, 7, 1000])
@@ -115,11 +89,6 @@ def test_as_many_measurements_as_entries_recover_everything(d: int) -> None:
     messages = coder.encode(Batch(updates, torch.ones(3, dtype=torch.float64))).messages
     torch.testing.assert_close(messages.norm(dim=1), updates.norm(dim=1))
     torch.testing.assert_close(coder.decode(messages.mean(dim=0)), updates.mean(dim=0))
-
-
-def test_one_measurement_is_no_error() -> None:
-    coder = Projection(40, 1).open(opened())
-    assert torch.isfinite(coder.decode(torch.tensor([3.0]))).all()
 
 
 def test_bounds_of_the_message() -> None:
@@ -144,12 +113,6 @@ def test_single_messages_are_expanded_by_recovering_each() -> None:
     batch = encoder.encode(Batch(updates, torch.ones(2)))
     assert encoder.expand is not None
     torch.testing.assert_close(encoder.expand(batch.messages), updates, atol=1e-4, rtol=0)
-
-
-def test_recovery_is_repeatable() -> None:
-    received = torch.randn(40, generator=torch.Generator().manual_seed(0))
-    decode = Projection(100, 40).open(opened()).decode
-    assert torch.equal(decode(received), decode(received.clone()))
 
 
 @pytest.mark.parametrize("ratio", [1e-4, 0.05, 0.1, 0.3, 0.5, 0.8, 0.95])
@@ -180,11 +143,16 @@ def test_least_risk_threshold_is_the_best_of_all(variance: float) -> None:
     assert found == candidates[int(np.argmin(risks))]
 
 
+def sparse(projector: Projector, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """60 entries of 2,000, and what is measured of them."""
+    x = torch.zeros(2000)
+    x[:60] = torch.randn(60, generator=generator)
+    return x, projector.project(x)
+
+
 def test_iterations_are_an_upper_limit() -> None:
     projector = draw(2000, 600)
-    x = torch.zeros(2000)
-    x[:60] = torch.randn(60, generator=torch.Generator().manual_seed(0))
-    y = projector.project(x)
+    x, y = sparse(projector, torch.Generator().manual_seed(0))
     errors = [float((recover(projector, y, iterations) - x).norm() / x.norm()) for iterations in (2, 8, 30)]
     assert errors[0] > 10 * errors[1] > 100 * errors[2]
 
@@ -192,13 +160,9 @@ def test_iterations_are_an_upper_limit() -> None:
 @pytest.mark.parametrize(("noise", "most"), [(0.0, 30), (0.3, 14), (3.0, 4)])
 def test_recovery_stops_when_the_residual_no_longer_shrinks(noise: float, most: int) -> None:
     projector, generator = draw(2000, 600), torch.Generator().manual_seed(0)
-    x = torch.zeros(2000)
-    x[:60] = torch.randn(60, generator=generator)
-    y = projector.project(x)
+    _, y = sparse(projector, generator)
     y = y + noise * y.square().mean().sqrt() * torch.randn(600, generator=generator)
-    with patch.object(Projector, "project", autospec=True, side_effect=Projector.project) as project:
-        recover(projector, y)
-    assert 2 <= project.call_count <= most
-    with patch.object(Projector, "project", autospec=True, side_effect=Projector.project) as project:
-        recover(projector, torch.zeros(600))
-    assert project.call_count == 2
+    for received, least, limit in ((y, 2, most), (torch.zeros(600), 2, 2)):
+        with patch.object(Projector, "project", autospec=True, side_effect=Projector.project) as project:
+            recover(projector, received)
+        assert least <= project.call_count <= limit

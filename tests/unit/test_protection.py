@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,25 +15,24 @@ from scipy import stats
 from scipy.special import j0
 
 from airfl.building import build_cell
-from airfl.cell import noise_multiplier
+from airfl.cell import Cell, noise_multiplier
 from airfl.config import Settings
-from airfl.opening import open_round
+from airfl.opening import Opening, open_round
 from airfl.privacy.events import Gaussian
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.statement import Statement
 from airfl.stages import Batch, MessageBound
-from airfl.streams import Streams
-from airfl.uplinks import Terms
+from airfl.uplinks import LinkReport
 from airfl.uplinks.control import Control, PowerControl
 from airfl.uplinks.protection import largest_amplitude
-from airfl.uplinks.uplink import PilotCost
 from channels.antennas import combine
 from channels.csi import IMPAIRMENTS, ChannelState, CsiParameters, Knowledge, impair, perfect_knowledge
 from channels.frame import Frame
 from channels.grid import Packing
 from channels.power import POLICIES, PolicyParameters
 from tests.conftest import small_settings
+from tests.terms import terms_of
 
 Array = NDArray[np.float64]
 
@@ -66,31 +66,25 @@ def controlled(
     knowledge: Knowledge, policy: str = "pfels", **control: Any
 ) -> tuple[NDArray[np.complexfloating], Control]:
     """True effective channels, and how everybody sends: limits that differ from device to device."""
-    frame = frame_of(knowledge.state.response.shape[3])
-    devices = len(knowledge.mean_power)
-    terms = Terms(
+    response = knowledge.state.response
+    devices, _, _, coefficients = response.shape
+    frame = frame_of(coefficients)
+    message = MessageBound(frame.elements, 1.0, 1.0)
+    terms = replace(
+        terms_of(response, message, subcarriers=coefficients, elements=frame.elements),
         knowledge=knowledge,
         frame=frame,
-        power_limits=np.linspace(1, 3, devices) if devices else np.zeros(0),
-        rms_norms=np.ones(devices),
-        peak_norms=np.ones(devices),
-        weights=np.ones(devices),
-        message=MessageBound(frame.elements, 1.0, 1.0),
-        ids=np.arange(devices),
-        element_power=np.ones(devices),
-        entries=frame.elements,
-        dimension=frame.elements,
-        divisor=float(devices),
-        fades=None,
-        pilots=PilotCost(0, np.zeros(devices)),
-        energy_unit=1.0,
-        streams=Streams(0),
-        round_index=0,
-        device="cpu",
-        record=False,
+        power_limits=np.linspace(1, 3, devices),
     )
     settled = PowerControl(policy, PolicyParameters(), "round_energy", 1.0, **control).of_round(terms)
-    return combine(settled.combiner, knowledge.state.response), settled
+    return combine(settled.combiner, response), settled
+
+
+def opened(settings: Settings, entries: int = 8) -> tuple[Cell, Opening, LinkReport]:
+    """The first round, and what is reported of it before anything is sent."""
+    cell = build_cell(settings, entries, np.ones(settings.run.devices))
+    opening = open_round(cell, 0, cell.memory)
+    return cell, opening, opening.link.at_bound()
 
 
 # --- exact knowledge ------------------------------------------------------------------------------------------------
@@ -98,25 +92,20 @@ def controlled(
 
 @pytest.mark.parametrize("packing", ["real", "iq"])
 @pytest.mark.parametrize("reading", READINGS)
-@pytest.mark.parametrize(("policy", "coefficients"), [("pfels", 1), ("pfels", 5), ("full-inversion", 3), ("cotaf", 2)])
+@pytest.mark.parametrize(
+    ("policy", "coefficients"),
+    [("pfels", 1), ("pfels", 5), ("full-inversion", 3), ("cotaf", 2), ("per-subcarrier", 16)],
+)
 def test_what_is_known_exactly_is_observed_with_beta(
     policy: str, coefficients: int, reading: Any, packing: Packing
 ) -> None:
+    """Its largest where every subcarrier is inverted by itself: neither the mean, nor the root mean square."""
     knowledge = known(6, coefficients)
     gains, control = controlled(knowledge, policy)
     assert control.plan.active.all()
-    largest = largest_amplitude(gains, control, knowledge, packing, reading, tail=0.01)
-    assert largest == pytest.approx(float(control.plan.coefficient.max()), rel=1e-12)
-
-
-@pytest.mark.parametrize("reading", READINGS)
-def test_of_many_coefficients_the_largest_counts(reading: Any) -> None:
-    """Inversion subcarrier by subcarrier: not the mean of beta, nor its root mean square."""
-    knowledge = known(5, 16)
-    gains, control = controlled(knowledge, "per-subcarrier")
     beta = control.plan.coefficient
-    assert beta.max() > 1.5 * np.sqrt((beta**2).mean())
-    largest = largest_amplitude(gains, control, knowledge, "real", reading, tail=0.01)
+    assert (beta.max() > 1.5 * np.sqrt((beta**2).mean())) == (policy == "per-subcarrier")
+    largest = largest_amplitude(gains, control, knowledge, packing, reading, tail=0.01)
     assert largest == pytest.approx(float(beta.max()), rel=1e-12)
 
 
@@ -146,31 +135,22 @@ def test_a_turned_exact_channel_is_observed_with_beta_at_most(packing: Packing) 
 # --- realised -------------------------------------------------------------------------------------------------------
 
 UNKNOWN = ("csi.estimation=mmse", "csi.pilot_snr_db=3", "csi.phase_std_rad=0.4", "csi.timing_offset_s=2e-6")
+TAPPED = ("channel.fading=tapped-line", "channel.delay_spread_s=1e-5")
 SYSTEMS = {
     "flat": ("channel.fading=rayleigh",),
     "offset": ("channel.fading=rayleigh", "csi.timing_offset_s=4e-6"),
-    "tapped line": ("channel.fading=tapped-line", "channel.delay_spread_s=1e-5"),
-    "per subcarrier": ("channel.fading=tapped-line", "channel.delay_spread_s=1e-5", "power.policy=per-subcarrier"),
-    "truncated": (
-        "channel.fading=tapped-line",
-        "channel.delay_spread_s=1e-5",
-        "power.policy=per-subcarrier-truncated",
-        "power.threshold=0.5",
-    ),
-    "three antennas": ("channel.fading=tapped-line", "channel.delay_spread_s=1e-5", "antennas.count=3"),
+    "tapped line": TAPPED,
+    "per subcarrier": (*TAPPED, "power.policy=per-subcarrier"),
+    "truncated": (*TAPPED, "power.policy=per-subcarrier-truncated", "power.threshold=0.5"),
+    "three antennas": (*TAPPED, "antennas.count=3"),
     "moving": ("channel.fading=tapped-line", "channel.speed_m_s=40", "channel.coherence=symbol", "csi.delay_s=1e-3"),
 }
 
 
 def system(*overrides: str) -> Settings:
     return small_settings(
-        "run.devices=3",
-        "run.selected=3",
-        "scheme.name=wfl-p",
-        "grid.subcarriers=4",
-        "channel.mean_gain=0.7",
-        "channel.min_gain=1e-6",
-        "channel.max_gain=1e6",
+        *("run.devices=3", "run.selected=3", "scheme.name=wfl-p", "grid.subcarriers=4"),
+        *("channel.mean_gain=0.7", "channel.min_gain=1e-6", "channel.max_gain=1e6"),
         "grid.symbol_duration_s=1.5e-4",  # a prefix that holds every path: nothing leaks as noise
         *overrides,
     )
@@ -182,7 +162,7 @@ def test_realised_is_what_a_unit_message_arrives_with(name: str, packing: str) -
     """Brute force: every device alone sends 1 on every element in turn, without noise; the largest number received (a
     modulus under I/Q). 10 entries on 4 subcarriers leave coefficients of the last symbol on which nothing falls."""
     overrides = (*UNKNOWN, *SYSTEMS[name], f"grid.packing={packing}")
-    quiet = build_cell(system(*overrides, "channel.noise=false", "trace.signals=true"), 10, np.ones(3))
+    quiet, _, _ = opened(system(*overrides, "channel.noise=false", "trace.signals=true"), 10)
     largest = 0.0
     for device in range(3):
         for element in range(quiet.frame.elements):
@@ -193,8 +173,7 @@ def test_realised_is_what_a_unit_message_arrives_with(name: str, packing: str) -
             signals = link.close().signals
             assert signals is not None
             largest = max(largest, float(np.abs(signals.rx).max()))
-    cell = build_cell(system(*overrides, "channel.noise_std=1.7"), 10, np.ones(3))
-    report = open_round(cell, 0, cell.memory).link.at_bound()
+    cell, _, report = opened(system(*overrides, "channel.noise_std=1.7"), 10)
     # Beta follows sigma_0 here, as limits are given over it.
     assert report.protection == pytest.approx(1.7 / (1.7 * largest), rel=1e-5)
     assert noise_multiplier(cell, report) == pytest.approx(report.protection / cell.bound.peak)
@@ -205,19 +184,21 @@ def test_realised_is_what_a_unit_message_arrives_with(name: str, packing: str) -
 def test_coefficients_on_which_nothing_falls_do_not_count() -> None:
     knowledge = known(1, 4, estimation="mmse")
     gains, control = controlled(knowledge)
-    whole = largest_amplitude(gains, control, knowledge, "real", "realised", 0.0)
-    worst = np.abs((gains * control.precoders).real)[0, 0].argmax()
-    weights = control.weights.copy()
-    weights[0, worst] = 0
-    masked = Control(**{**vars(control), "weights": weights})
-    rest = np.delete(np.abs((gains * control.precoders).real)[0, 0], worst).max()
-    assert rest < whole
-    assert largest_amplitude(gains, masked, knowledge, "real", "realised", 0.0) == pytest.approx(rest, rel=1e-12)
-    strongest = control.plan.amplitudes[0, 0].argmax()  # the weakest estimate has the largest quantile
-    weights = control.weights.copy()
-    weights[0, strongest] = 0
-    masked = Control(**{**vars(control), "weights": weights})
-    bounds = [largest_amplitude(gains, one, knowledge, "real", "quantile", 0.1) for one in (masked, control)]
+
+    def without(place: int) -> Control:
+        weights = control.weights.copy()
+        weights[0, place] = 0
+        return replace(control, weights=weights)
+
+    observed = np.abs((gains * control.precoders).real)[0, 0]
+    worst, rest = int(observed.argmax()), float(np.sort(observed)[-2])
+    assert largest_amplitude(gains, control, knowledge, "real", "realised", 0.0) > rest
+    masked = largest_amplitude(gains, without(worst), knowledge, "real", "realised", 0.0)
+    assert masked == pytest.approx(rest, rel=1e-12)
+    strongest = int(control.plan.amplitudes[0, 0].argmax())  # the weakest estimate has the largest quantile
+    bounds = [
+        largest_amplitude(gains, one, knowledge, "real", "quantile", 0.1) for one in (without(strongest), control)
+    ]
     assert bounds[0] < bounds[1]
 
 
@@ -299,14 +280,14 @@ def test_a_quantile_holds_over_correlated_coefficients(packing: Packing) -> None
 def test_a_smaller_tail_asks_for_more() -> None:
     knowledge = known(3, 2, estimation="mmse")
     gains, control = controlled(knowledge)
+
+    def quantile(packing: Packing, tail: float, least_gain: float = 0.0) -> float:
+        return largest_amplitude(gains, control, knowledge, packing, "quantile", tail, least_gain=least_gain)
+
     for packing in ("real", "iq"):
-        bounds = [
-            largest_amplitude(gains, control, knowledge, packing, "quantile", tail) for tail in (0.5, 1e-3, 1e-12)
-        ]
-        assert bounds[0] < bounds[1] < bounds[2] < math.inf
-    lifted = largest_amplitude(gains, control, knowledge, "real", "quantile", 0.1, least_gain=0.3)
-    plain = largest_amplitude(gains, control, knowledge, "real", "quantile", 0.1)
-    assert lifted == pytest.approx(plain + 0.3 * float(control.plan.amplitudes.max()), rel=1e-9)
+        assert quantile(packing, 0.5) < quantile(packing, 1e-3) < quantile(packing, 1e-12) < math.inf
+    lifted = quantile("real", 0.1) + 0.3 * float(control.plan.amplitudes.max())
+    assert quantile("real", 0.1, least_gain=0.3) == pytest.approx(lifted, rel=1e-9)
 
 
 @pytest.mark.parametrize("least", ["channel.min_gain=0.5", "channel.min_gain=1e-6"])
@@ -314,15 +295,17 @@ def test_fades_that_are_lifted_keep_within_the_quantile(least: str) -> None:
     """Half of all fades clipped up to 0.5, which no Gaussian law knows of: 600 rounds at 0.2 a round."""
     share = 0.2
     overrides = ("csi.estimation=mmse", "csi.pilot_snr_db=10", "privacy.csi_error=quantile", "channel.fading=rayleigh")
-    settings = system(*overrides, least, "run.rounds=1", f"privacy.delta={2 * share}")
-    cell = build_cell(settings, 8, np.ones(3))
+    cell, _, _ = opened(system(*overrides, least, "run.rounds=1", f"privacy.delta={2 * share}"))
     exceeded = []
     for t in range(600):
         opening = open_round(cell, t, cell.memory)
-        scale, estimate = opening.link.at_bound().devices.transmit_scale, opening.estimate.gains
-        observed = np.abs((opening.channel.gains * estimate.conj() / np.abs(estimate)).real) * scale
-        exceeded.append(observed.max() > 1 / opening.link.at_bound().protection)
+        report, estimate = opening.link.at_bound(), opening.estimate.gains
+        observed = np.abs((opening.channel.gains * estimate.conj() / np.abs(estimate)).real)
+        exceeded.append((observed * report.devices.transmit_scale).max() > 1 / report.protection)
     assert np.mean(exceeded) <= share + 5 * math.sqrt(share * (1 - share) / 600)
+
+
+J0 = float(j0(2 * math.pi * 0.06))
 
 
 @pytest.mark.parametrize(
@@ -330,11 +313,7 @@ def test_fades_that_are_lifted_keep_within_the_quantile(least: str) -> None:
     [
         (("csi.estimation=mmse", "csi.pilots=2", "csi.pilot_snr_db=0"), 1.0, 0.5),
         (("csi.estimation=ls", "csi.pilots=2", "csi.pilot_snr_db=0"), 0.5, 0.5),
-        (
-            ("csi.delay_s=2e-3", "channel.speed_m_s=30", "channel.carrier_hz=299792458"),
-            float(j0(2 * math.pi * 0.06)),
-            1 - float(j0(2 * math.pi * 0.06)) ** 2,
-        ),
+        (("csi.delay_s=2e-3", "channel.speed_m_s=30", "channel.carrier_hz=299792458"), J0, 1 - J0**2),
     ],
 )
 @pytest.mark.parametrize("packing", ["real", "iq"])
@@ -343,18 +322,15 @@ def test_half_of_delta_pays_for_the_quantiles_of_all_rounds(
 ) -> None:
     """delta/2 over T = 5 rounds, r = 3 devices: by hand, at E|h|^2 = 1; the ledger composes with what is left."""
     unit = ("channel.fading=rayleigh", f"channel.mean_gain={math.sqrt(math.pi) / 2!r}", "channel.min_gain=1e-9")
-    settings = system(*overrides, *unit, "privacy.csi_error=quantile", "privacy.delta=0.01", "run.rounds=5")
-    settings = settings.resolved(grid={"packing": packing})
-    cell = build_cell(settings, 8, np.ones(3))
-    opening = open_round(cell, 2, cell.memory)
-    report = opening.link.at_bound()
-    beta, known_gains = report.alignment_coefficient, np.abs(opening.estimate.gains)
+    quantile = ("privacy.csi_error=quantile", "privacy.delta=0.01", "run.rounds=5", f"grid.packing={packing}")
+    settings = system(*overrides, *unit, *quantile)
+    cell, opening, report = opened(settings)
     each = 0.005 / 5 / 3
     if packing == "real":
         width = stats.norm.isf(each / 2) * math.sqrt(variance / 2)
     else:
         width = math.sqrt(-math.log(each) * variance)  # |e|^2 is exponential
-    bound = beta * (abs(slope) + (width + 1e-9) / known_gains.min())
+    bound = report.alignment_coefficient * (abs(slope) + (width + 1e-9) / np.abs(opening.estimate.gains).min())
     assert 1 / report.protection == pytest.approx(bound, rel=1e-6)
     multiplier = noise_multiplier(cell, report)
     ledger = PrivacyLedger(Statement("client", "by_channel", 3, 3, "third_party", settings.delta, settings.csi_tail))
@@ -370,39 +346,37 @@ def test_half_of_delta_pays_for_the_quantiles_of_all_rounds(
 @pytest.mark.parametrize("packing", ["real", "iq"])
 def test_without_a_bound_nothing_protects(packing: Packing) -> None:
     """An error with Gaussian tails, read as "unbounded"; and one of which no law is known, read as a quantile."""
-    for parameters in ({"estimation": "mmse"}, {"estimation": "ls"}, AGEING):
+    for parameters, finite in (
+        ({"estimation": "mmse"}, {"realised", "quantile"}),
+        ({"estimation": "ls"}, {"realised", "quantile"}),
+        (AGEING, {"realised", "quantile"}),
+        ({"gain_bits": 3}, {"realised"}),
+        ({"estimation": "mmse", "phase_std_rad": 0.1}, {"realised"}),
+    ):
         knowledge = known(3, 2, **parameters)
         gains, control = controlled(knowledge)
-        assert largest_amplitude(gains, control, knowledge, packing, "unbounded", 0.1) == math.inf
-        assert largest_amplitude(gains, control, knowledge, packing, "quantile", 0.1) < math.inf
-    for parameters in ({"gain_bits": 3}, {"estimation": "mmse", "phase_std_rad": 0.1}):
-        knowledge = known(3, 2, **parameters)
-        gains, control = controlled(knowledge)
-        for reading in ("quantile", "unbounded"):
-            assert largest_amplitude(gains, control, knowledge, packing, reading, 0.1) == math.inf
-        assert largest_amplitude(gains, control, knowledge, packing, "realised", 0.1) < math.inf
+        for reading in READINGS:
+            largest = largest_amplitude(gains, control, knowledge, packing, reading, 0.1)  # type: ignore[arg-type]
+            assert (largest < math.inf) == (reading in finite)
 
-    settings = system("csi.estimation=mmse", "privacy.csi_error=unbounded")
-    cell = build_cell(settings, 8, np.ones(3))
-    report = open_round(cell, 0, cell.memory).link.at_bound()
+
+def test_an_unbounded_error_costs_everything() -> None:
+    cell, _, report = opened(system("csi.estimation=mmse", "privacy.csi_error=unbounded"))
     assert report.protection == 0
     ledger = PrivacyLedger(Statement("client", "without_replacement", 3, 3, "third_party", 1e-3))
     figures = ledger.record(Gaussian(noise_multiplier(cell, report)), compose=True)
     assert figures.epsilon == figures.epsilon_round == math.inf
 
 
-def test_without_noise_nothing_protects_either() -> None:
-    cell = build_cell(system("channel.noise=false"), 8, np.ones(3))
-    assert open_round(cell, 0, cell.memory).link.at_bound().protection == 0
-
-
-def test_interference_protects_nobody() -> None:
-    reports = []
-    for level in ("channel.interference_to_noise_db=20", "channel.noise=true"):
-        cell = build_cell(system(level), 8, np.ones(3))
-        reports.append(open_round(cell, 0, cell.memory).link.at_bound())
-    assert reports[0].interference_std == pytest.approx(10 * reports[0].noise_std)
-    assert reports[0].protection == reports[1].protection
+def test_noise_protects_and_interference_does_not() -> None:
+    """Which stays where no receiver noise is added: at 3 dB over sigma_0^2 = 1."""
+    disturbance = "channel.interference_to_noise_db=3"
+    cases = (("channel.noise=true",), (disturbance,), ("channel.noise=false", disturbance))
+    noisy, disturbed, silent = (opened(system(*words))[2] for words in cases)
+    for report in (disturbed, silent):
+        assert report.interference_std * 3 * report.alignment_coefficient == pytest.approx(10**0.15)
+    assert disturbed.protection == noisy.protection > 0
+    assert silent.protection == 0
 
 
 # --- nobody ---------------------------------------------------------------------------------------------------------
@@ -422,13 +396,8 @@ def test_with_nobody_selected_the_privacy_bound_stands(policy: str, reading: Any
 def test_with_everybody_silent_nothing_is_observed(reading: Any) -> None:
     knowledge = known(4, 2)
     gains, control = controlled(knowledge)
-    silent = Control(
-        **{
-            **vars(control),
-            "plan": type(control.plan)(0 * control.plan.amplitudes, control.plan.coefficient, False, False),
-            "precoders": 0 * control.precoders,
-        }
-    )
+    plan = type(control.plan)(0 * control.plan.amplitudes, control.plan.coefficient, False, False)
+    silent = replace(control, plan=plan, precoders=0 * control.precoders)
     assert largest_amplitude(gains, silent, knowledge, "real", reading, 0.1) == 0
 
 
@@ -438,23 +407,10 @@ def test_coefficients_that_no_entry_falls_on_do_not_count() -> None:
     offsets = ("csi.timing_offset_s=3e-5", "csi.frequency_offset_hz=3000", "grid.subcarriers=4", "scheme.name=wfl-p")
     larger = 0
     for seed in range(40):
-        cell = build_cell(small_settings(*offsets, f"run.seed={seed}", "channel.fading=fixed"), 9, np.ones(100))
-        opening = open_round(cell, 0, cell.memory)
-        report = opening.link.at_bound()
+        _, opening, report = opened(small_settings(*offsets, f"run.seed={seed}", "channel.fading=fixed"), 9)
         turned = (opening.channel.response / opening.estimate.response)[:, 0].real * report.alignment_coefficient
         assert turned.shape == (8, 3, 4)
         used = np.abs(turned.reshape(8, 12)[:, :9]).max()
         assert report.protection == pytest.approx(1 / used, rel=1e-6)
         larger += np.abs(turned).max() > used * (1 + 1e-6)
     assert larger > 0
-
-
-def test_interference_stays_without_receiver_noise() -> None:
-    """At 3 dB over sigma_0^2 = 1, whether receiver noise is added or not; and it protects nobody."""
-    for noise in ("true", "false"):
-        settings = small_settings(f"channel.noise={noise}", "channel.interference_to_noise_db=3", "scheme.name=wfl-p")
-        cell = build_cell(settings, 20, np.ones(100))
-        report = open_round(cell, 0, cell.memory).link.at_bound()
-        on_the_sum = report.interference_std * settings.run.selected * report.alignment_coefficient
-        assert on_the_sum == pytest.approx(10**0.15)
-        assert (report.protection > 0) == (noise == "true")

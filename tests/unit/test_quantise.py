@@ -18,16 +18,15 @@ from airfl.stages.quantise import MOST_BITS, BinomialNoise, StochasticQuantise, 
 from airfl.stages.rand_k import RandK
 from airfl.stages.rotation import Rotation, walsh_hadamard
 from airfl.stages.stage import Batch, MessageBound, Round, Stage, bound_after, open_encoder
-from airfl.store import Store
 from airfl.streams import Streams
 from tests.conftest import small_settings
+from tests.rounds import a_round
 
 IDS = np.array([3, 8, 21, 40, 77])
 
 
 def opened(index: int = 0, devices: NDArray[np.int64] = IDS, seed: int = 0) -> Round:
-    heard = np.ones(len(devices), dtype=bool)
-    return Round(Streams(seed), index, torch.device("cpu"), devices, heard, Store(), lambda: torch.zeros(1))
+    return a_round(Streams(seed), index, devices)
 
 
 def updates(dimension: int, devices: int = len(IDS), dtype: torch.dtype = torch.float32) -> Tensor:
@@ -77,18 +76,14 @@ def test_rotation_is_orthonormal_and_shared_and_new_each_round() -> None:
     assert torch.equal(columns, others)
 
 
-def test_rotation_leaves_scale_and_norms_known() -> None:
+def test_rotation_leaves_scale_norms_and_bounds_known() -> None:
     values = updates(10)
     batch = Batch(values, torch.arange(5.0), known_norms=values.norm(dim=1), rows=slice(0, 5))
     message = Rotation(10).open(opened()).encode(batch)
     assert torch.equal(message.scale, batch.scale)
     torch.testing.assert_close(message.norms, message.values.norm(dim=1))
     torch.testing.assert_close(Rotation(10).open(opened()).decode(message.messages[3]), 3 * values[3])
-
-
-def test_rotation_bound() -> None:
-    before = MessageBound(10, peak=2.0, rms=1.5, sensitivity=1.0, noise_std=0.1, values=4)
-    after = Rotation(10).bound(before)
+    after = Rotation(10).bound(MessageBound(10, peak=2.0, rms=1.5, sensitivity=1.0, noise_std=0.1, values=4))
     assert (after.entries, after.sent_values) == (16, 16)
     assert (after.peak, after.rms, after.sensitivity, after.noise_std) == (2.0, 1.5, 1.0, 0.1)
 
@@ -114,33 +109,25 @@ def test_levels_are_whole_steps_around_the_middle(levels: int) -> None:
 
 
 @pytest.mark.parametrize("levels", [2, 5, 16])
-def test_the_levels_themselves_are_kept(levels: int) -> None:
+def test_the_levels_themselves_are_kept_and_what_is_outside_is_cut(levels: int) -> None:
     """B(r) = -X + 2 r X/(k - 1) is rounded to r, whatever is drawn."""
-    grid = torch.linspace(-1, 1, levels, dtype=torch.float64).repeat(5, 1)
-    message = StochasticQuantise(levels, 1.0).open(opened()).encode(batch_of(grid)).messages
-    exact = torch.arange(levels, dtype=torch.float64) - (levels - 1) / 2
+    grid = torch.linspace(-1, 1, levels, dtype=torch.float64)
+    beyond = torch.tensor([-7.0, -1.0, 1.0, 1.5, math.inf, -math.inf], dtype=torch.float64)
+    sent = torch.cat([grid, beyond]).repeat(5, 1)
+    message = StochasticQuantise(levels, 1.0).open(opened()).encode(batch_of(sent)).messages
+    most = (levels - 1) / 2
+    exact = torch.cat([torch.arange(levels) - most, most * torch.tensor([-1, -1, 1, 1, 1, -1])])
     # linspace is off by a last binary digit, so that one in 10^15 draws could differ.
-    assert torch.equal(message, exact.repeat(5, 1))
+    assert torch.equal(message, exact.double().repeat(5, 1))
 
 
-def test_what_is_outside_is_cut() -> None:
-    sent = torch.tensor([[-7.0, -1.0, 1.0, 1.5, math.inf, -math.inf]])
-    message = StochasticQuantise(9, 1.0).open(opened()).encode(batch_of(sent)).messages
-    assert torch.equal(message, torch.tensor([[-4.0, -4.0, 4.0, 4.0, 4.0, -4.0]]))
-
-
-def test_with_many_levels_nothing_is_lost() -> None:
+def test_with_many_levels_nothing_is_lost_and_the_scale_of_a_batch_counts() -> None:
     sent = updates(400)
     coder = open_encoder((Rotation(400), StochasticQuantise(2**20, 1.0)), opened())
     message = coder.encode(batch_of(sent)).messages
     torch.testing.assert_close(coder.decode(message.mean(dim=0)), sent.mean(dim=0), atol=1e-5, rtol=0)
-
-
-def test_the_scale_of_a_batch_counts() -> None:
-    values = updates(200)
-    halved = Batch(values, torch.full((5,), 0.5), rows=slice(0, 5))
-    stage = StochasticQuantise(64, 0.1)
-    whole = stage.open(opened()).encode(batch_of(values * 0.5)).messages
+    stage, halved = StochasticQuantise(64, 0.1), Batch(sent, torch.full((5,), 0.5), rows=slice(0, 5))
+    whole = stage.open(opened()).encode(batch_of(sent * 0.5)).messages
     assert torch.equal(stage.open(opened()).encode(halved).messages, whole)
 
 
@@ -148,14 +135,13 @@ def test_the_scale_of_a_batch_counts() -> None:
 def test_sum_is_exact_whole_numbers(trials: int) -> None:
     """Taking the middles away again gives the whole numbers in 0 .. k - 1 + m that go over the air; their sum over any
     of the devices minus its middle is the sum of the messages."""
-    levels = 16
-    coder = open_encoder((StochasticQuantise(levels, 0.1), BinomialNoise(trials)), opened())
+    coder = open_encoder((StochasticQuantise(16, 0.1), BinomialNoise(trials)), opened())
     message = coder.encode(batch_of(updates(300))).messages
-    middle = (levels - 1 + trials) / 2
+    middle = (15 + trials) / 2
     on_air = (message + middle).long()
     assert torch.equal(on_air.to(message.dtype) - middle, message)
     assert on_air.min() >= 0
-    assert on_air.max() <= levels - 1 + trials
+    assert on_air.max() <= 15 + trials
     for heard in ([0, 1, 2, 3, 4], [1, 3], [2]):
         assert torch.equal(on_air[heard].sum(dim=0) - len(heard) * middle, message[heard].sum(dim=0))
 
@@ -166,38 +152,32 @@ def test_sum_is_exact_whole_numbers(trials: int) -> None:
 )
 def test_a_devices_draws_are_its_own(stages: tuple[Stage, ...]) -> None:
     """The same in chunks, among other devices, and twice; different between devices, rounds and seeds."""
-    sent = updates(1)[:1].repeat(5, 100) * 0 + 0.033
+    sent = torch.full((5, 100), 0.033)
     together = open_encoder(stages, opened()).encode(batch_of(sent)).messages
     coder = open_encoder(stages, opened())
     chunks = [coder.encode(batch_of(sent[i : i + 2], start=i)).messages for i in (0, 2, 4)]
     assert torch.equal(torch.cat(chunks), together)
     alone = open_encoder(stages, opened(devices=IDS[2:3])).encode(batch_of(sent[:1])).messages
     assert torch.equal(alone[0], together[2])
-    for first in range(5):
-        for second in range(first):
-            assert not torch.equal(together[first], together[second])
+    assert len(together.unique(dim=0)) == 5
     for other in (opened(index=1), opened(seed=1)):
         assert not torch.equal(open_encoder(stages, other).encode(batch_of(sent)).messages, together)
 
 
 def test_draws_belong_to_coordinates() -> None:
-    """A kept coordinate is rounded and perturbed as it is when all are sent."""
-    stages = (StochasticQuantise(8, 0.1), BinomialNoise(50))
-    sent = updates(60)
+    """A kept coordinate is rounded and perturbed as when all are sent; rounding is the same with and without noise
+    after it, and the noise is the same whatever it is added to."""
+    sent, quantise, noise = updates(60), StochasticQuantise(8, 0.1), BinomialNoise(50)
     mask = RandK(60, 13).open(opened())
     assert mask.coordinates is not None
-    some = open_encoder((RandK(60, 13), *stages), opened()).encode(batch_of(sent)).messages
-    whole = open_encoder(stages, opened()).encode(batch_of(sent)).messages
+    some = open_encoder((RandK(60, 13), quantise, noise), opened()).encode(batch_of(sent)).messages
+    whole = open_encoder((quantise, noise), opened()).encode(batch_of(sent)).messages
     assert torch.equal(some, whole[:, torch.from_numpy(mask.coordinates)])
-
-
-def test_neither_rounding_nor_noise_depends_on_the_other() -> None:
-    """Rounding is the same with and without noise after it; the noise is the same whatever it is added to."""
-    sent = updates(100)
-    rounded = StochasticQuantise(8, 0.1).open(opened()).encode(batch_of(sent)).messages
-    both = open_encoder((StochasticQuantise(8, 0.1), BinomialNoise(50)), opened()).encode(batch_of(sent)).messages
-    noise = BinomialNoise(50).open(opened()).encode(batch_of(torch.zeros_like(sent))).messages
-    assert torch.equal(both, rounded + noise)
+    rounded = quantise.open(opened()).encode(batch_of(sent)).messages
+    added = noise.open(opened()).encode(batch_of(torch.zeros_like(sent))).messages
+    assert torch.equal(whole, rounded + added)
+    batch = batch_of(sent)
+    assert BinomialNoise(0).open(opened()).encode(batch) is batch
 
 
 def test_rounding_and_noise_are_drawn_apart() -> None:
@@ -210,19 +190,13 @@ def test_rounding_and_noise_are_drawn_apart() -> None:
     assert abs(float((4 * rounded * noise).mean())) < 5 / math.sqrt(rounded.numel())
 
 
-def test_no_trials_no_noise() -> None:
-    batch = batch_of(updates(10))
-    assert BinomialNoise(0).open(opened()).encode(batch) is batch
-
-
 # --- bounds ----------------------------------------------------------------------------------------------------------
 
 
 def test_bits_of_a_message() -> None:
     """log2(k) bits a value, with noise log2(k + m) (Fed-SPA, section 5.2); half steps make twice as many values."""
     quantised = bound_after((StochasticQuantise(16, 1.0),), 100)
-    assert quantised.value_bits == 4
-    assert quantised.payload_bits == 400
+    assert (quantised.value_bits, quantised.payload_bits) == (4, 400)
     noisy = bound_after((StochasticQuantise(24, 1.0), BinomialNoise(1000)), 100)
     assert noisy.value_bits == pytest.approx(10, abs=1e-12)
     halves = bound_after((StochasticQuantise(16, 1.0), BinomialNoise(30, scale=0.5)), 100)

@@ -63,16 +63,11 @@ def rdp_epsilon(batches: Batches, participations: int) -> float:
 
 
 def test_what_its_figures_are_for() -> None:
-    ledger = ledger_of(10)
+    ledger, release = ledger_of(10), RecordRelease(SAMPLED + WHOLE)
     about = ledger.statement
     assert (about.level, about.observer, about.sampling) == ("record", "server", "without_replacement")
-    assert (about.adjacency, about.delta) == ("replace_one", DELTA)
+    assert (about.adjacency, about.delta, about.hidden) == ("replace_one", DELTA, False)
     assert ledger.accountant == "dominating pair"
-    assert not about.hidden
-
-
-def test_a_release_is_all_batches_of_a_participation() -> None:
-    release = RecordRelease(SAMPLED + WHOLE)
     assert release.level == "record"
     assert release.event(3.0) == Composed(SAMPLED + WHOLE)
     assert release.event(0.0) == NonPrivate()
@@ -98,14 +93,11 @@ def test_without_amplification() -> None:
 def test_few_releases_are_added_up() -> None:
     """Equal shares: two sampled releases a participation and what is not sampled, as one Gaussian of its own."""
     two = mini_batches(0.5, 60, 6000, 2)
-    sampled = sampled_gaussian_epsilon(DELTA / 2, 2 / 0.5, 0.01)
-    assert replace_one(two, 1, "sum") == pytest.approx(2 * sampled, rel=1e-12)
-    assert replace_one(mini_batches(0.5, 60, 6000), 2, "sum") == pytest.approx(2 * sampled, rel=1e-12)
-    assert replace_one(two, 1) <= 2 * sampled
-    sampled = sampled_gaussian_epsilon(DELTA / 3, 2 / 0.5, 0.01)
-    whole = gaussian_epsilon(DELTA / 3, 2 / 40)
-    assert replace_one(two + WHOLE, 1, "sum") == pytest.approx(2 * sampled + whole, rel=1e-12)
-    assert replace_one(two + WHOLE, 1) <= 2 * sampled + whole
+    half, third = (2 * sampled_gaussian_epsilon(DELTA / parts, 2 / 0.5, 0.01) for parts in (2, 3))
+    whole = third + gaussian_epsilon(DELTA / 3, 2 / 40)
+    for batches, times, wanted in ((two, 1, half), (mini_batches(0.5, 60, 6000), 2, half), (two + WHOLE, 1, whole)):
+        assert replace_one(batches, times, "sum") == pytest.approx(wanted, rel=1e-12)
+        assert replace_one(batches, times) <= wanted
 
 
 def test_no_sample_is_exact() -> None:
@@ -188,33 +180,30 @@ def test_rounds_of_different_batches_add_up_for_each_device() -> None:
     assert figures.epsilon == pytest.approx(both, rel=1e-12)
 
 
-def test_nobody_took_part() -> None:
-    figures = ledger_of(5).record(Composed(SAMPLED), compose=True, devices=np.array([], dtype=np.int64))
+def test_nobody_took_part_or_nobody_asks() -> None:
+    event, nobody = Composed(SAMPLED), np.array([], dtype=np.int64)
+    figures = ledger_of(5).record(event, compose=True, devices=nobody)
     assert (figures.epsilon, figures.epsilon_as_poisson) == (0.0, 0.0)
-
-
-def test_epsilon_is_composed_only_when_asked_for() -> None:
-    figures = ledger_of(5).record(Composed(SAMPLED), compose=False)
+    figures = ledger_of(5).record(event, compose=False)
     assert math.isfinite(figures.epsilon_round)
     assert math.isnan(figures.epsilon)
     assert math.isnan(figures.epsilon_as_poisson)
 
 
-def test_without_noise_everything_is_lost() -> None:
-    ledger, event = ledger_of(5), Composed(SAMPLED)
-    assert math.isfinite(ledger.record(event, compose=True).epsilon)
-    bare = ledger.record(NonPrivate(), compose=True)
-    assert (bare.epsilon_round, bare.epsilon, bare.epsilon_as_poisson) == (math.inf, math.inf, math.inf)
-    later = ledger.record(event, compose=True)
-    assert (later.epsilon, later.epsilon_as_poisson) == (math.inf, math.inf)
-    assert math.isfinite(later.epsilon_round)
-
-
 @pytest.mark.parametrize("bare", [mini_batches(0.0, 10, 10), mini_batches(0.0, 1, 10)])
-def test_an_event_without_noise(bare: Batches) -> None:
-    ledger = ledger_of(5)
+def test_without_noise_everything_is_lost(bare: Batches) -> None:
+    """For good, in whatever rounds come after."""
+    lost = (math.inf, math.inf, math.inf)
+    ledger, event = ledger_of(5), Composed(SAMPLED)
     assert ledger.of_one_round_as_poisson(Composed(SAMPLED + bare)) == math.inf
-    assert after(ledger, SAMPLED + bare, 3) == (math.inf, math.inf, math.inf)
+    assert after(ledger, SAMPLED + bare, 3) == lost
+    ledger = ledger_of(5)
+    assert math.isfinite(ledger.record(event, compose=True).epsilon)
+    without = ledger.record(NonPrivate(), compose=True)
+    assert (without.epsilon_round, without.epsilon, without.epsilon_as_poisson) == lost
+    later = ledger.record(event, compose=True)
+    assert (later.epsilon, later.epsilon_as_poisson) == lost[1:]
+    assert math.isfinite(later.epsilon_round)
 
 
 @pytest.mark.parametrize("noise_multiplier", [1e-6, 1e-3, 0.05, 1e3, 1e7])
@@ -252,25 +241,21 @@ def test_noise_of_both_halves_adds_up() -> None:
 
 @pytest.mark.parametrize("noise_std", [0.01, 0.06])
 def test_the_split_is_the_best_of_those_tried(noise_std: float) -> None:
-    clip, batch, samples, rounds = 1.0, 82, 6000, 200
+    batch, samples, rounds = 82, 6000, 200
 
     def figure(share: float) -> float:
-        in_batch = mini_batches(math.sqrt(share) * noise_std * batch / 2 / clip, batch, samples)
-        in_all = mini_batches(math.sqrt(1 - share) * noise_std * samples / clip, samples, samples)
+        in_batch = mini_batches(math.sqrt(share) * noise_std * batch / 2, batch, samples)
+        in_all = mini_batches(math.sqrt(1 - share) * noise_std * samples, samples, samples)
         return replace_one(in_batch + in_all, rounds)
 
-    chosen = replace_one(variance_reduced_batches(noise_std, clip, batch, samples, rounds), rounds)
-    tried = {share: figure(share) for share in SPLITS[::3]}
-    assert chosen <= min(tried.values()) * (1 + 1e-6)
-    assert chosen < 0.9 * max(tried.values())
-
-
-def test_no_noise_to_split() -> None:
-    batches = variance_reduced_batches(0.0, 1.0, 10, 100)
-    assert after(ledger_of(5), batches, 2) == (math.inf, math.inf, math.inf)
+    chosen = replace_one(variance_reduced_batches(noise_std, 1.0, batch, samples, rounds), rounds)
+    tried = [figure(share) for share in SPLITS[::3]]
+    assert chosen <= min(tried) * (1 + 1e-6)
+    assert chosen < 0.9 * max(tried)
 
 
 def test_two_halves_cost_no_less_than_an_estimate_of_one_part() -> None:
-    """SVRG at the noise of SGD: its batch half alone moves twice as far."""
+    """SVRG at the noise of SGD: its batch half alone moves twice as far. Without noise there is nothing to split."""
     halves = variance_reduced_batches(0.03, 1.0, 100, 6000, 200)
     assert replace_one(halves, 200) > replace_one(mini_batches(0.03 * 100, 100, 6000), 200)
+    assert after(ledger_of(5), variance_reduced_batches(0.0, 1.0, 10, 100), 2) == (math.inf, math.inf, math.inf)

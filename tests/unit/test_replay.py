@@ -1,5 +1,8 @@
 """Replayed gains: every format and every fault of a file."""
 
+import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ from scipy.io import savemat
 from airfl.errors import UserError
 from airfl.radio.parts import replay_of
 from channels.fading import VariableError, read_replay
+from channels.isolated.child import IsolatedError
 from tests.conftest import small_settings
 
 GENERATOR = np.random.default_rng(3)
@@ -54,35 +58,73 @@ def npy(path: Path, values: Any) -> Path:
     return path
 
 
+def matlab5(path: Path, **arrays: Any) -> Path:
+    savemat(path, arrays)
+    return path
+
+
 def pairs(values: NDArray[np.complex128], fields: tuple[str, str], part: str) -> NDArray[Any]:
     table = np.empty(values.shape, dtype=[(fields[0], part), (fields[1], part)])
     table[fields[0]], table[fields[1]] = values.real, values.imag
     return table
 
 
+def refusal(path: Path, variable: str | None = None, **changes: int) -> str:
+    """The one line that a file is refused with."""
+    with pytest.raises(ValueError, match="^" + str(path)) as raised:
+        read_replay(path, variable, **({"rounds": 4, "devices": 5, "antennas": 1} | changes))
+    assert type(raised.value) in (ValueError, VariableError)
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+WRITERS: dict[str, Callable[..., Path]] = {"a.h5": hdf5, "73.mat": matlab73, "5.mat": matlab5, "a.npz": npz}
+
+
+@pytest.fixture(params=list(WRITERS))
+def written(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Path]:
+    """Writes arrays to a file of each format."""
+    return partial(WRITERS[request.param], tmp_path / request.param)
+
+
+@pytest.fixture
+def apart() -> None:
+    """Files are opened in processes of their own, as they are for users."""
+
+
+@pytest.fixture(autouse=True)
+def _opened_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or else in this one: what is said of an array does not depend on it, and all those processes take long."""
+
+    def call(module: str, *arguments: str) -> bytes:
+        try:
+            return bytes(sys.modules[module].main(*arguments))
+        except Exception as error:
+            raise IsolatedError(f"{type(error).__name__}: {error}") from None
+
+    if "apart" not in request.fixturenames:
+        for name in ("arrays", "hdf5", "mat"):
+            monkeypatch.setattr(f"channels.isolated.{name}.call", call)
+
+
+@pytest.mark.usefixtures("apart")
 def test_complex_gains_of_several_antennas_come_back(tmp_path: Path) -> None:
-    mat5 = tmp_path / "five.mat"
-    savemat(mat5, {"h": GAINS})
     for path in (
         hdf5(tmp_path / "a.h5", h=GAINS),
         hdf5(tmp_path / "b.hdf5", h=pairs(GAINS, ("real", "imag"), "f8")),
         matlab73(tmp_path / "c.mat", h=GAINS),
-        mat5,
+        matlab5(tmp_path / "five.mat", h=GAINS),
         npz(tmp_path / "d.npz", h=GAINS),
         npz(tmp_path / "e.npz", packed=True, h=pairs(GAINS, ("real", "imag"), "f8")),
         npz(tmp_path / "f.npz", h=np.asfortranarray(GAINS)),
     ):
-        replay = read_replay(path, **WANTED)
+        replay = read_replay(str(path), "h", **WANTED)
         assert replay.gains.dtype == np.complex128
         np.testing.assert_array_equal(replay.gains, GAINS)
-        np.testing.assert_array_equal(read_replay(str(path), "h", **WANTED).gains, GAINS)
 
 
-def test_real_gains_have_phase_zero_and_one_antenna(tmp_path: Path) -> None:
-    mat5 = tmp_path / "five.mat"
-    savemat(mat5, {"g": MODULI})
-    for path in (hdf5(tmp_path / "a.h5", g=MODULI), matlab73(tmp_path / "c.mat", g=MODULI), mat5):
-        np.testing.assert_array_equal(read_replay(path, rounds=4, devices=5).gains, MODULI[:, :, None] + 0j)
+def test_real_gains_have_phase_zero_and_one_antenna(written: Callable[..., Path]) -> None:
+    np.testing.assert_array_equal(read_replay(written(g=MODULI), rounds=4, devices=5).gains, MODULI[:, :, None] + 0j)
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -98,12 +140,32 @@ def test_an_npy_file_holds_one_array_without_a_name(tmp_path: Path, kind: str, o
     assert "[rounds, devices]" in refusal(npy(path, np.ones(4)))
 
 
-def test_the_mean_power_beside_the_gains_in_npz(tmp_path: Path) -> None:
+def test_the_mean_power_beside_the_gains_is_what_is_known(tmp_path: Path) -> None:
+    """In the gains' own group, of HDF5 and .npz files; without one it is the mean of what is replayed."""
     power = np.arange(1.0, 7.0)
-    path = npz(tmp_path / "a.npz", h=GAINS, mean_power=power, other=np.array("text"))
-    np.testing.assert_array_equal(read_replay(path, **WANTED).mean_power, power[:5])
-    assert "'mean_power' of device 0 is -1" in refusal(npz(tmp_path / "b.npz", h=GAINS, mean_power=-power), antennas=2)
-    assert "of 5 devices are wanted" in refusal(npz(tmp_path / "b.npz", h=GAINS, mean_power=power[:2]), antennas=2)
+    grouped = hdf5(tmp_path / "a.h5", **{"site/h": GAINS, "site/mean_power": power, "mean_power": 9 * power})
+    np.testing.assert_array_equal(read_replay(grouped, "site/h", **WANTED).mean_power, power[:5])
+    archive = npz(tmp_path / "a.npz", h=GAINS, mean_power=power, other=np.array("text"))
+    np.testing.assert_array_equal(read_replay(archive, **WANTED).mean_power, power[:5])
+    plain = read_replay(hdf5(tmp_path / "b.h5", h=GAINS), rounds=2, devices=3, antennas=1)
+    np.testing.assert_allclose(plain.mean_power, (np.abs(GAINS[:2, :3, 0]) ** 2).mean(axis=0))
+
+
+@pytest.mark.parametrize("format_", [hdf5, npz])
+@pytest.mark.parametrize(
+    ("power", "message"),
+    [
+        (np.ones(4), "'mean_power' is 4 numbers of type float64; real ones of 5 devices are wanted"),
+        (np.ones(5, dtype=complex), "real ones of 5 devices are wanted"),
+        (np.array([1.0, 1.0, np.nan, 1.0, 1.0]), "'mean_power' of device 2 is nan"),
+        (np.array([1.0, 0.0, 1.0, 1.0, 1.0]), "'mean_power' of device 1 is 0"),
+        (np.array([-1.0, 1.0, 1.0, 1.0, 1.0]), "'mean_power' of device 0 is -1"),
+    ],
+)
+def test_mean_powers_that_no_channel_has_are_refused(
+    tmp_path: Path, format_: Callable[..., Path], power: NDArray[Any], message: str
+) -> None:
+    assert message in refusal(format_(tmp_path / "a.npz", h=MODULI, mean_power=power))
 
 
 def test_which_array_is_meant_is_an_error_of_its_own(tmp_path: Path) -> None:
@@ -129,28 +191,22 @@ def test_the_settings_name_the_key_that_says_which_array(tmp_path: Path, variabl
 
 @pytest.mark.parametrize("kind", ["i4", "u1", "f2", "f4", ">f8", "c8"])
 def test_other_kinds_of_numbers(tmp_path: Path, kind: str) -> None:
-    values = np.arange(1, 21).reshape(4, 5).astype(kind)
-    np.testing.assert_array_equal(
-        read_replay(hdf5(tmp_path / "a.h5", g=values), rounds=4, devices=5).gains[:, :, 0],
-        np.arange(1, 21).reshape(4, 5),
-    )
+    values = np.arange(1, 21).reshape(4, 5)
+    path = hdf5(tmp_path / "a.h5", g=values.astype(kind))
+    np.testing.assert_array_equal(read_replay(path, rounds=4, devices=5).gains[:, :, 0], values)
 
 
-def test_more_than_is_wanted_is_left_out(tmp_path: Path) -> None:
-    mat5 = tmp_path / "five.mat"
-    savemat(mat5, {"h": GAINS})
-    for path in (hdf5(tmp_path / "a.h5", h=GAINS), matlab73(tmp_path / "c.mat", h=GAINS), mat5):
-        replay = read_replay(path, rounds=2, devices=3, antennas=1)
-        np.testing.assert_array_equal(replay.gains, GAINS[:2, :3, :1])
+def test_more_than_is_wanted_is_left_out(written: Callable[..., Path]) -> None:
+    replay = read_replay(written(h=GAINS), rounds=2, devices=3, antennas=1)
+    np.testing.assert_array_equal(replay.gains, GAINS[:2, :3, :1])
 
 
 def test_a_file_larger_than_memory_is_read_in_part(tmp_path: Path) -> None:
     """10^13 gains announced, four of them stored."""
-    path = tmp_path / "a.h5"
-    with h5py.File(path, "w") as file:
-        large = file.create_dataset("h", shape=(10**6, 10**7), dtype="f8", chunks=(100, 100))
-        large[:2, :2] = 1.5
-    np.testing.assert_array_equal(read_replay(path, rounds=2, devices=2).gains, np.full((2, 2, 1), 1.5))
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("h", shape=(10**6, 10**7), dtype="f8", chunks=(100, 100))[:2, :2] = 1.5
+    gains = read_replay(tmp_path / "a.h5", rounds=2, devices=2).gains
+    np.testing.assert_array_equal(gains, np.full((2, 2, 1), 1.5))
 
 
 def test_the_gains_of_a_round_are_those_of_its_devices(tmp_path: Path) -> None:
@@ -170,44 +226,16 @@ def test_one_of_several_arrays_is_named(tmp_path: Path) -> None:
 
 
 def test_what_is_no_array_of_numbers_is_passed_over(tmp_path: Path) -> None:
-    note = np.array([[72, 105]], dtype=np.uint16)
-    mat5 = tmp_path / "five.mat"
-    savemat(mat5, {"g": MODULI, "note": "Hi", "things": np.array([[1, "a"]], dtype=object), "on": MODULI > 1})
+    things: dict[str, Any] = {"g": MODULI, "note": "Hi", "on": MODULI > 1}
     for path in (
-        matlab73(tmp_path / "c.mat", g=MODULI, note=note),
-        hdf5(tmp_path / "a.h5", g=MODULI, note="Hi", on=MODULI > 1, nothing=h5py.Empty("f8"), axis=np.arange(3)),
-        mat5,
+        matlab73(tmp_path / "c.mat", g=MODULI, note=np.array([[72, 105]], dtype=np.uint16)),
+        hdf5(tmp_path / "a.h5", nothing=h5py.Empty("f8"), axis=np.arange(3), **things),
+        matlab5(tmp_path / "five.mat", things=np.array([[1, "a"]], dtype=object), **things),
     ):
         np.testing.assert_array_equal(read_replay(path, rounds=4, devices=5).gains[:, :, 0], MODULI)
 
 
-def refusal(path: Path, variable: str | None = None, **changes: int) -> str:
-    """The one line that a file is refused with."""
-    with pytest.raises(ValueError, match="^" + str(path)) as raised:
-        read_replay(path, variable, **({"rounds": 4, "devices": 5, "antennas": 1} | changes))
-    assert type(raised.value) in (ValueError, VariableError)
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
-
-
-@pytest.fixture(params=["hdf5", "matlab 7.3", "matlab 5", "npz"])
-def written(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """Writes arrays to a file of each format."""
-
-    def write(**arrays: NDArray[Any]) -> Path:
-        if request.param == "hdf5":
-            return hdf5(tmp_path / "a.h5", **arrays)
-        if request.param == "matlab 7.3":
-            return matlab73(tmp_path / "a.mat", **arrays)
-        if request.param == "npz":
-            return npz(tmp_path / "a.npz", **arrays)
-        savemat(tmp_path / "a.mat", arrays)
-        return tmp_path / "a.mat"
-
-    return write
-
-
-def test_a_file_that_is_too_small_is_refused(written: Any) -> None:
+def test_a_file_that_is_too_small_is_refused(written: Callable[..., Path]) -> None:
     path = written(h=GAINS[:, :, 0])
     assert "'h' holds 4 of the 5 rounds" in refusal(path, rounds=5)
     assert "'h' holds 5 of the 1,000 devices" in refusal(path, devices=1000)
@@ -216,7 +244,7 @@ def test_a_file_that_is_too_small_is_refused(written: Any) -> None:
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, complex(1, np.nan), complex(np.inf, 0), 0])
-def test_gains_that_no_channel_has_are_refused_with_their_place(written: Any, bad: complex) -> None:
+def test_gains_that_no_channel_has_are_refused_with_their_place(written: Callable[..., Path], bad: complex) -> None:
     values = GAINS.copy()
     values[2, 3, 1] = values[3, 0, 0] = bad
     message = refusal(written(h=values), antennas=2)
@@ -227,7 +255,7 @@ def test_gains_that_no_channel_has_are_refused_with_their_place(written: Any, ba
     assert read_replay(written(h=values), rounds=2, devices=5, antennas=2).gains.shape == (2, 5, 2)
 
 
-def test_names_and_shapes_that_do_not_fit_are_refused(written: Any) -> None:
+def test_names_and_shapes_that_do_not_fit_are_refused(written: Callable[..., Path]) -> None:
     path = written(h=MODULI, cube=np.ones((2, 2, 2, 2)))
     assert "there is no array 'H'; there are cube, h" in refusal(path, "H")
     assert "'cube' has 4 axes; [rounds, devices] or [rounds, devices, antennas] is wanted" in refusal(path, "cube")
@@ -262,56 +290,30 @@ def test_other_files_are_not_opened(tmp_path: Path) -> None:
     assert "'virtual' is kept in another file" in refusal(path, "virtual")
 
 
+@pytest.mark.usefixtures("apart")
 def test_files_that_are_missing_or_damaged_are_refused(tmp_path: Path) -> None:
+    """Cut off elsewhere, and damaged otherwise: tests/reliability/test_replay_files.py."""
     assert "no such file" in refusal(tmp_path / "none.h5")
     assert "no such file" in refusal(tmp_path)
     for content in (b"", b"gain 0.1 0.2\n" * 100, b"\x80\x04N."):
         (tmp_path / "a.mat").write_bytes(content)
         assert "no readable HDF5, .mat, .npy or .npz file" in refusal(tmp_path / "a.mat")
-    savemat(tmp_path / "m.mat", {"h": GENERATOR.random((40, 50))}, do_compression=True)
     numbers = GENERATOR.random((40, 50))
+    savemat(tmp_path / "m.mat", {"h": numbers}, do_compression=True)
+    npy(tmp_path / "a.npy", numbers)
     for path in (
-        hdf5(tmp_path / "a.h5", h=numbers),
-        tmp_path / "m.mat",
-        npy(tmp_path / "a.npy", numbers),
-        npz(tmp_path / "a.npz", h=numbers),
+        *(hdf5(tmp_path / "a.h5", h=numbers), npz(tmp_path / "a.npz", h=numbers)),
+        *(tmp_path / "m.mat", tmp_path / "a.npy"),
     ):
-        whole = path.read_bytes()
-        for part in (0.1, 0.5, 0.9):
-            path.write_bytes(whole[: int(part * len(whole))])
-            assert "export it again" in refusal(path)
-
-
-def test_the_mean_power_beside_the_gains_is_what_is_known(tmp_path: Path) -> None:
-    """In the gains' own group, of HDF5 files; without one it is the mean of what is replayed."""
-    power = np.arange(1.0, 7.0)
-    path = hdf5(tmp_path / "a.h5", **{"site/h": GAINS, "site/mean_power": power, "mean_power": 9 * power})
-    replay = read_replay(path, "site/h", **WANTED)
-    np.testing.assert_array_equal(replay.mean_power, power[:5])
-    plain = read_replay(hdf5(tmp_path / "b.h5", h=GAINS), rounds=2, devices=3, antennas=1)
-    np.testing.assert_allclose(plain.mean_power, (np.abs(GAINS[:2, :3, 0]) ** 2).mean(axis=0))
-
-
-@pytest.mark.parametrize(
-    ("power", "message"),
-    [
-        (np.ones(4), "'mean_power' is 4 numbers of type float64; real ones of 5 devices are wanted"),
-        (np.ones(5, dtype=complex), "real ones of 5 devices are wanted"),
-        (np.array([1.0, 1.0, np.nan, 1.0, 1.0]), "'mean_power' of device 2 is nan"),
-        (np.array([1.0, 0.0, 1.0, 1.0, 1.0]), "'mean_power' of device 1 is 0"),
-    ],
-)
-def test_mean_powers_that_no_channel_has_are_refused(tmp_path: Path, power: NDArray[Any], message: str) -> None:
-    assert message in refusal(hdf5(tmp_path / "a.h5", h=GAINS[..., 0], mean_power=power))
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        assert "export it again" in refusal(path)
 
 
 def test_the_extremes_that_are_carried_are_recorded_as_they_are(tmp_path: Path) -> None:
     """And a mean power beyond them is refused, as gains are."""
-    gains = np.full((2, 2), 1e20)
-    gains[1] = 1e-20
+    gains = np.array([[1e20, 1e20], [1e-20, 1e-20]])
     replay = read_replay(hdf5(tmp_path / "a.h5", h=gains), rounds=2, devices=2)
-    recorded = replay.gains.astype(np.complex64)
-    np.testing.assert_allclose(recorded[..., 0].real, gains, rtol=1e-7)
+    np.testing.assert_allclose(replay.gains.astype(np.complex64)[..., 0].real, gains, rtol=1e-7)
     assert np.isfinite(np.abs(replay.gains) ** 2).all()
     for power in (1e300, 1e-41, np.inf):
         path = hdf5(tmp_path / "b.h5", h=np.ones((4, 5)), mean_power=np.full(5, power))

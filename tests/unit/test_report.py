@@ -7,9 +7,14 @@ import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import h5py
 import numpy as np
 import pytest
+import xarray
+from matplotlib.figure import Figure
+from rich.console import Console
 
 from airfl.errors import UserError
 from airfl.report import privacy_figure
@@ -63,6 +68,8 @@ OF_RUN = replace(
     epsilon=4.008,
     epsilon_as_poisson=0.4284,
 )
+DRAWN = ["claimed for each round", "one round", "run", "run as Poisson", "run at least"]
+"""The privacy figure's curves, in the order of its legend."""
 
 
 def test_a_row_of_one_seed_of_two_and_of_three() -> None:
@@ -93,15 +100,13 @@ def test_an_ideal_link_without_a_deadline_is_beside_others_for_its_accuracy() ->
     assert float(next(csv.DictReader(csv_table(rows).splitlines()))["energy"]) == IDEAL.energy
 
 
-def test_csv_keeps_full_precision_and_infinity() -> None:
-    rows = list(csv.DictReader(csv_table([TableRow("a", [PRIVATE]), TableRow("b", [IDEAL])]).splitlines()))
+def test_csv_keeps_full_precision_and_infinity_and_markdown_has_a_line_a_row_and_its_notes() -> None:
+    both = [TableRow("a", [PRIVATE]), TableRow("b", [IDEAL])]
+    rows = list(csv.DictReader(csv_table(both).splitlines()))
     assert float(rows[0]["energy"]) == PRIVATE.energy
     assert (rows[1]["epsilon"], rows[1]["epsilon_paper"]) == ("inf", "nan")
     assert [row["energy_units"] for row in rows] == ["normalised"] * 2
-
-
-def test_markdown_has_a_line_a_row_and_its_notes() -> None:
-    text = markdown_table([TableRow("a", [PRIVATE]), TableRow("b", [IDEAL])])
+    text = markdown_table(both)
     assert text.count("\n| ") == 3
     assert "delta 0.001, client level" in text
 
@@ -120,7 +125,6 @@ def test_columns_without_a_figure_are_for_the_csv_only() -> None:
 
 
 def test_the_terminal_table_fits_and_keeps_its_headings_short() -> None:
-    from rich.console import Console
 
     console = Console(width=300)
     seeds = [OF_RUN, replace(OF_RUN, test_accuracy=0.80, uplink_bits=3_910_000_000)]
@@ -149,12 +153,17 @@ def test_the_notes_name_a_fact_once_or_with_its_schemes() -> None:
     )
 
 
-def test_the_notes_say_where_schemes_were_not_tuned() -> None:
-    tuned, other = replace(PRIVATE, tuned=True), replace(OF_RUN, tuned=True)
-    assert "Not tuned" in notes([TableRow("a", [PRIVATE]), TableRow("b", [OF_RUN])])
-    assert "Not tuned" in notes([TableRow("a", [tuned]), TableRow("b", [OF_RUN])])
-    assert "Not tuned" not in notes([TableRow("a", [tuned]), TableRow("b", [other])])
-    assert "Not tuned" not in notes([TableRow("a", [PRIVATE]), TableRow("b", [replace(PRIVATE, rounds=7)])])
+@pytest.mark.parametrize(
+    ("first", "second", "untuned"),
+    [
+        (PRIVATE, OF_RUN, True),
+        (replace(PRIVATE, tuned=True), OF_RUN, True),
+        (replace(PRIVATE, tuned=True), replace(OF_RUN, tuned=True), False),
+        (PRIVATE, replace(PRIVATE, rounds=7), False),  # one scheme
+    ],
+)
+def test_the_notes_say_where_schemes_were_not_tuned(first: Summary, second: Summary, untuned: bool) -> None:
+    assert ("Not tuned" in notes([TableRow("a", [first]), TableRow("b", [second])])) == untuned
 
 
 def test_rows_of_one_scheme_that_differ_are_named_by_their_labels() -> None:
@@ -165,13 +174,21 @@ def test_rows_of_one_scheme_that_differ_are_named_by_their_labels() -> None:
 
 
 def test_a_broken_claim_is_one_sentence_with_the_true_figures() -> None:
-    assert PRIVATE.broken_claim() == (
-        "pfels, seed 0: epsilon 1.5 is claimed for a round, which does not hold: one round really costs 176.7 and the "
+    """Which those for a bound on the channel error are not; without a figure as Poisson there is no word of it."""
+
+    def sentence(**changes: Any) -> str:
+        return str(replace(PRIVATE, **changes).broken_claim())
+
+    assert sentence(seed=17) == (
+        "pfels, seed 17: epsilon 1.5 is claimed for a round, which does not hold: one round really costs 176.7 and the "
         "run between 1,402 and 10,111 (delta 0.001, client level, replace-one; accounted as Poisson the run is 240.8)"
     )
+    unproven = "is not proven: one round costs at most 176.7 and the run at most 10,111 ("
+    assert unproven in sentence(csi_error="quantile")
+    unsampled = sentence(epsilon_as_poisson=math.nan, adjacency="add_remove")
+    assert unsampled.endswith("(delta 0.001, client level, add/remove)")
     assert IDEAL.broken_claim() is None  # nothing claimed
     assert replace(PRIVATE, epsilon_round=1.4).broken_claim() is None
-    assert str(replace(PRIVATE, seed=17).broken_claim()).startswith("pfels, seed 17: epsilon 1.5 is claimed")
 
 
 def test_a_claim_for_the_run_is_refuted_from_below_or_is_not_proven() -> None:
@@ -189,23 +206,9 @@ def test_a_claim_for_the_run_is_refuted_from_below_or_is_not_proven() -> None:
     assert replace(OF_RUN, epsilon=1.5).broken_claim() is None
 
 
-def test_figures_for_a_bound_on_the_channel_error_refute_nothing() -> None:
-    sentence = replace(PRIVATE, csi_error="quantile").broken_claim()
-    assert sentence is not None
-    assert "is not proven: one round costs at most 176.7 and the run at most 10,111 (" in sentence
-
-
-def test_no_figure_as_poisson_is_no_word_of_it() -> None:
-    sentence = replace(PRIVATE, epsilon_as_poisson=math.nan, adjacency="add_remove").broken_claim()
-    assert sentence is not None
-    assert sentence.endswith("(delta 0.001, client level, add/remove)")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(math.nan, "-"), (math.inf, "inf"), (1.23456, "1.235"), (12_345.6, "12,346"), (0.0, "0")]
-)
-def test_figures_for_people(value: float, text: str) -> None:
-    assert figure(value) == text
+def test_figures_for_people() -> None:
+    values = (math.nan, math.inf, 1.23456, 12_345.6, 0.0)
+    assert [figure(value) for value in values] == ["-", "inf", "1.235", "12,346", "0"]
 
 
 def test_summary_and_curves_are_sums_over_the_trace(tmp_path: Path) -> None:
@@ -240,11 +243,9 @@ def test_runs_are_found_and_what_is_none_is_refused(tmp_path: Path) -> None:
 def test_a_summary_says_who_was_not_heard_and_whether_the_link_waits_for_ever() -> None:
     """By the trace's own slots; nobody is heard where no time is left."""
     late = ("scheme.name=fedavg", "scheme.link=ideal", "run.selected=8")
-    waiting, timed = run(small_settings(*late)), run(small_settings(*late, "digital.deadline_s=1e-6"))
-    assert waiting.summary().waits_for_ever
-    assert waiting.summary().silent_share == 0
-    assert not timed.summary().waits_for_ever
-    assert timed.summary().silent_share == 1
+    waiting, timed = (run(small_settings(*late, *more)).summary() for more in ((), ("digital.deadline_s=1e-6",)))
+    assert (waiting.waits_for_ever, waiting.silent_share) == (True, 0)
+    assert (timed.waits_for_ever, timed.silent_share) == (False, 1)
     digital = run(small_settings("scheme.name=fedavg", "scheme.link=digital", "digital.deadline_s=0.5"))
     with digital.trace() as trace:
         lost = 1 - (trace["active"].values == 1).sum() / (trace["device_id"].values >= 0).sum()
@@ -254,36 +255,32 @@ def test_a_summary_says_who_was_not_heard_and_whether_the_link_waits_for_ever() 
 
 
 def test_costs_that_differ_a_hundredfold_are_drawn_over_their_logarithm(tmp_path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    for name, words in (("air", ()), ("bits", ("scheme.name=fedavg", "scheme.link=digital"))):
+    """A single evaluation is a point; an ideal link by itself has its own energy, not a level."""
+    for name, words in (
+        ("air", ()),
+        ("bits", ("scheme.name=fedavg", "scheme.link=digital")),
+        ("ideal", ("scheme.name=fedavg", "run.evaluate_every=2")),
+    ):
         run(small_settings(*words), tmp_path / name)
-    curves = [curves_of(name, [read_rounds(tmp_path / name)]) for name in ("air", "bits")]
-    for drawn, scale in ((curves, "log"), (curves[:1], "linear")):
-        figure = Figure()
-        draw(figure, drawn)
-        assert [axis.get_xscale() for axis in figure.axes[:3]] == ["linear", scale, scale]
-
-
-def test_counts_near_the_end_of_64_bits_do_not_wrap() -> None:
-    import xarray
-
-    with run(small_settings("scheme.name=fedavg")).trace() as trace:
-        large = trace.load().assign(resource_elements=xarray.full_like(trace["resource_elements"], 2**62))
-    assert summarise(large).resource_elements == 2 * 2**62
-
-
-def test_a_figure_draws_a_single_point_and_an_ideal_link_by_itself(tmp_path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    run(small_settings("scheme.name=fedavg", "run.evaluate_every=2"), tmp_path / "a")
+    air, bits, ideal = (curves_of(name, [read_rounds(tmp_path / name)]) for name in ("air", "bits", "ideal"))
+    for drawn, scale in (([air, bits], "log"), ([air], "linear")):
+        canvas = Figure()
+        draw(canvas, drawn)
+        assert [axis.get_xscale() for axis in canvas.axes[:3]] == ["linear", scale, scale]
     canvas = Figure()
-    draw(canvas, [curves_of("a", [read_rounds(tmp_path / "a")])])
+    draw(canvas, [ideal])
     for axis in canvas.axes:
         (line,) = axis.lines
         assert line.get_marker() == "o"
         assert len(line.get_xdata()) == 1
-    assert float(canvas.axes[1].lines[0].get_xdata()[0]) > 1e10  # its own energy, not a level
+    assert float(canvas.axes[1].lines[0].get_xdata()[0]) > 1e10
+
+
+def test_counts_near_the_end_of_64_bits_do_not_wrap() -> None:
+
+    with run(small_settings("scheme.name=fedavg")).trace() as trace:
+        large = trace.load().assign(resource_elements=xarray.full_like(trace["resource_elements"], 2**62))
+    assert summarise(large).resource_elements == 2 * 2**62
 
 
 def test_the_notes_say_in_which_units_energies_are() -> None:
@@ -294,17 +291,15 @@ def test_the_notes_say_in_which_units_energies_are() -> None:
     assert "||x||^2 or J, sum of" in both
 
 
-def test_a_charged_downlink_is_in_the_air_time() -> None:
-    ideal, charged = (run(small_settings(f"grid.downlink={flag}")) for flag in ("false", "true"))
+def test_a_charged_downlink_is_in_the_air_time_and_energies_in_joules_are_named_so(tmp_path: Path) -> None:
+    physical = ("channel.units=physical", "channel.mean_gain=1e-5")
+    ideal = run(small_settings(*physical, "grid.downlink=false"))
+    charged = run(small_settings(*physical, "grid.downlink=true"), tmp_path / "run")
     with charged.trace() as trace:
         downlink_s = float(trace["downlink_latency_s"].sum())
     assert downlink_s > 0
     assert charged.summary().air_time_s == pytest.approx(ideal.summary().air_time_s + downlink_s)
-
-
-def test_energies_in_joules_are_named_so(tmp_path: Path) -> None:
-    done = run(small_settings("channel.units=physical", "channel.mean_gain=1e-5"), tmp_path / "run")
-    assert done.summary().energy_units == "J"
+    assert charged.summary().energy_units == "J"
     assert curves_of("joules", [read_rounds(tmp_path / "run")]).energy_units == "J"
 
 
@@ -323,8 +318,6 @@ def seeds(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def test_a_trace_of_an_older_version_is_summarised_and_drawn(tmp_path: Path, seeds: list[Path]) -> None:
-    import h5py
-
     shutil.copytree(seeds[0], tmp_path / "old")
     with h5py.File(tmp_path / "old" / "trace.h5", "a") as trace:
         for name in ("epsilon_paper_tables", "epsilon_at_least"):
@@ -338,18 +331,10 @@ def test_a_trace_of_an_older_version_is_summarised_and_drawn(tmp_path: Path, see
     runs = [read_rounds(tmp_path / "old")]
     files = privacy_figure.plot([("old", runs)], tmp_path / "out")
     assert [file.name for file in files if file.stat().st_size > 10_000] == ["privacy.png", "privacy.pdf"]
-    assert list(privacy_figure.curves_of("old", runs).curves) == [
-        "claimed for each round",
-        "one round",
-        "run",
-        "run as Poisson",
-    ]
+    assert list(privacy_figure.curves_of("old", runs).curves) == DRAWN[:-1]
 
 
 def test_the_privacy_figure_draws_the_figures_of_the_trace(seeds: list[Path]) -> None:
-    import h5py
-    from matplotlib.figure import Figure
-
     canvas = Figure()
     privacy_figure.draw(canvas, [privacy_figure.curves_of("PFELS", [read_rounds(folder) for folder in seeds])])
     with h5py.File(seeds[0] / "trace.h5") as first, h5py.File(seeds[1] / "trace.h5") as second:
@@ -364,13 +349,7 @@ def test_the_privacy_figure_draws_the_figures_of_the_trace(seeds: list[Path]) ->
             np.testing.assert_allclose(line.get_ydata(), mean)
     assert canvas.axes[0].get_yscale() == "log"
     assert "client level, replace-one, δ = 0.001" in [text.get_text() for text in canvas.axes[0].texts]
-    assert [text.get_text() for text in canvas.legends[0].texts] == [
-        "claimed for each round",
-        "one round",
-        "run",
-        "run as Poisson",
-        "run at least",
-    ]
+    assert [text.get_text() for text in canvas.legends[0].texts] == DRAWN
     assert canvas.get_suptitle() == "mean over 2 seeds"
 
 
@@ -382,7 +361,6 @@ def test_what_a_logarithmic_axis_cannot_show_is_said_in_the_panel() -> None:
 
 
 def test_the_privacy_figure_has_shared_axes_of_whole_decades_and_eight_panels() -> None:
-    from matplotlib.figure import Figure
 
     canvas = Figure()
     rows = [curves(one_round=[0.2, 30.0], run=[math.nan, 40.0])] * 6 + [curves(run=[math.inf, math.inf])] * 3

@@ -12,40 +12,27 @@ BLIND = [name for name, rule in SELECTIONS.items() if rule.choose is not None]
 
 
 def test_uniform_takes_r_different_devices_in_order() -> None:
-    for t in range(50):
-        ids = select("uniform", STREAMS, t, devices=40, selected=8)
-        assert len(ids) == 8
-        assert np.all(np.diff(ids) > 0)
-        assert ids[0] >= 0
-        assert ids[-1] < 40
-
-
-def test_everybody_can_be_selected() -> None:
-    np.testing.assert_array_equal(select("uniform", STREAMS, 0, devices=5, selected=5), np.arange(5))
-    np.testing.assert_array_equal(select("poisson", STREAMS, 0, devices=5, selected=5), np.arange(5))
-
-
-def test_rounds_differ_and_repeat() -> None:
-    first = select("uniform", STREAMS, 0, 1000, 10)
-    np.testing.assert_array_equal(first, select("uniform", Streams(11), 0, 1000, 10))
-    assert not np.array_equal(first, select("uniform", STREAMS, 1, 1000, 10))
+    """Others in every round, the same whenever they are asked for; everybody, if wanted."""
+    drawn = np.array([select("uniform", STREAMS, t, devices=40, selected=8) for t in range(50)])
+    assert drawn.shape == (50, 8)
+    assert np.all(np.diff(drawn) > 0)
+    assert 0 <= drawn.min() < drawn.max() < 40
+    np.testing.assert_array_equal(drawn[0], select("uniform", Streams(11), 0, 40, 8))
+    assert not np.array_equal(drawn[0], drawn[1])
+    for kind in ("uniform", "poisson"):
+        np.testing.assert_array_equal(select(kind, STREAMS, 0, devices=5, selected=5), np.arange(5))
 
 
 @pytest.mark.parametrize("kind", BLIND)
 def test_every_device_is_included_equally_often(kind: str) -> None:
     """n = 4,000 rounds: each of 20 counts is binomial(n, 0.25), within 5 standard errors."""
-    rounds, devices, selected = 4000, 20, 5
-    counts = np.zeros(devices)
-    for t in range(rounds):
-        counts[select(kind, STREAMS, t, devices, selected)] += 1
-    rate = selected / devices
-    assert np.all(np.abs(counts / rounds - rate) < 5 * np.sqrt(rate * (1 - rate) / rounds))
+    counts = np.bincount(np.concatenate([select(kind, STREAMS, t, 20, 5) for t in range(4000)]), minlength=20)
+    assert np.all(np.abs(counts / 4000 - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 4000))
 
 
 def test_uniform_subsets_are_equally_likely() -> None:
     """n = 6,000 rounds over the 15 pairs of 6: chi-square below its 99.99% point."""
-    rounds = 6000
-    pairs = [tuple(select("uniform", STREAMS, t, 6, 2)) for t in range(rounds)]
+    pairs = [select("uniform", STREAMS, t, 6, 2) for t in range(6000)]
     _, counts = np.unique(pairs, axis=0, return_counts=True)
     assert len(counts) == 15
     assert stats.chisquare(counts).pvalue > 1e-4
@@ -66,21 +53,12 @@ def test_poisson_sizes_are_binomial_and_devices_independent() -> None:
 
 @pytest.mark.parametrize("kind", BLIND)
 def test_the_count_is_known_without_choosing(kind: str) -> None:
-    count = SELECTIONS[kind].count
-    for t in range(100):
-        expected = 5 if count is None else count(STREAMS.generator(Purpose.SELECT, t), 50, 5)
-        assert len(select(kind, STREAMS, t, 50, 5)) == expected
-
-
-@pytest.mark.parametrize("kind", BLIND)
-def test_most_selected_is_the_largest_round(kind: str) -> None:
-    sizes = [len(select(kind, STREAMS, t, 50, 5)) for t in range(60)]
-    assert most_selected(kind, STREAMS, 60, 50, 5) == max(sizes)
-
-
-def test_a_poisson_round_may_be_empty() -> None:
-    sizes = [len(select("poisson", STREAMS, t, 50, 1)) for t in range(60)]
-    assert min(sizes) == 0
+    """And the largest round; a Poisson round may be empty."""
+    count = SELECTIONS[kind].count or (lambda generator, devices, selected: selected)
+    sizes = [len(select(kind, STREAMS, t, 50, 2)) for t in range(100)]
+    assert sizes == [count(STREAMS.generator(Purpose.SELECT, t), 50, 2) for t in range(100)]
+    assert most_selected(kind, STREAMS, 100, 50, 2) == max(sizes)
+    assert min(sizes) == (0 if kind == "poisson" else 2)
 
 
 def test_what_the_ledger_may_assume() -> None:

@@ -24,7 +24,7 @@ from airfl.privacy.accountants import accountant
 from airfl.privacy.events import Event, Gaussian, NonPrivate
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import Participation, PrivacyLedger
-from airfl.privacy.statement import Statement
+from airfl.privacy.statement import Observer, Statement
 from airfl.record import Record
 from airfl.round import State, World, run_round
 from airfl.selection import SELECTIONS, Candidates, Limits, Sampling
@@ -35,10 +35,8 @@ from tests.conftest import small_settings
 Array = NDArray[np.float64]
 
 UNBOUNDED_RAYLEIGH = (
-    "channel.fading=rayleigh",
-    f"channel.mean_gain={math.sqrt(math.pi) / 2!r}",
-    "channel.min_gain=1e-12",
-    "channel.max_gain=1e12",
+    *("channel.fading=rayleigh", f"channel.mean_gain={math.sqrt(math.pi) / 2!r}"),
+    *("channel.min_gain=1e-12", "channel.max_gain=1e12"),
 )
 
 
@@ -59,24 +57,20 @@ def chosen(kind: str, given: Candidates, limits: Limits, seed: int = 0) -> list[
     return [int(row) for row in rows]
 
 
-def subsets_are_equally_likely(kind: str, given: Candidates, limits: Limits, eligible: list[int]) -> bool:
-    """n = 3,000 choices over all subsets of the eligible: chi-square below its 99.99% point."""
-    found = [tuple(chosen(kind, given, limits, seed)) for seed in range(3000)]
-    possible = list(itertools.combinations(eligible, limits.selected))
-    assert set(found) <= set(possible)
-    return bool(stats.chisquare([found.count(one) for one in possible]).pvalue > 1e-4)
-
-
 def cell_of(*overrides: str, entries: int = 20) -> Cell:
     settings = small_settings("run.devices=12", "run.selected=3", "scheme.ratio=1.0", *UNBOUNDED_RAYLEIGH, *overrides)
     return build_cell(settings, entries, np.ones(settings.run.devices))
 
 
+def opened(cell: Cell) -> Opening:
+    """The first round."""
+    return open_round(cell, 0, cell.memory)
+
+
 def rounds_of(cell: Cell, count: int) -> list[Opening]:
-    memory, openings = cell.memory, []
-    for t in range(count):
-        openings.append(open_round(cell, t, memory))
-        memory = openings[-1].memory
+    openings = [opened(cell)]
+    for t in range(1, count):
+        openings.append(open_round(cell, t, openings[-1].memory))
     return openings
 
 
@@ -87,41 +81,65 @@ def everybodys_gains(cell: Cell, t: int) -> Array:
     return np.abs(knowledge.estimate.gains)
 
 
-def records_of(settings: Settings) -> tuple[World, list[Record]]:
-    """A whole run, round by round, without a trace."""
+def rounds_run(settings: Settings) -> tuple[World, torch.Tensor, list[Record]]:
+    """A whole run, round by round, without a trace: the parameters it ends with, and the records."""
     world = build_world(settings, torch.device("cpu"))
     state, records = State(0, world.model.initial(), world.cell.memory), []
     for _ in range(settings.run.rounds):
         state, record = run_round(world, state)
         records.append(record)
-    return world, records
+    return world, state.parameters, records
 
 
-# --- gain threshold and best k --------------------------------------------------------------------------------------
+# --- the rules ------------------------------------------------------------------------------------------------------
 
 
-def test_threshold_takes_r_at_random_of_those_above() -> None:
-    given = candidates([0.1, 0.5, 0.2, 0.9, 0.499, 0.7, 0.5])
-    assert subsets_are_equally_likely("threshold", given, Limits(2, min_gain=0.5), [1, 3, 5, 6])
+RATED = candidates([0.0] * 4, rates=[4.0, 1.0, 3.0, 2.0], mean_rates=[8.0, 1.0, 2.0, 1.0])
+NEVER_SERVED = candidates([0.0] * 4, rates=[4.0, 1.0, 3.0, 2.0], mean_rates=[1e-3, 0.0, 1e-3, 0.0])
+SPENT = candidates([0.0] * 5, spent=[9.0, 8.0, 0.0, 7.5, 10.0], costs=[1.0, 2.5, 10.5, 2.0, 0.5])
 
 
-def test_threshold_takes_all_where_they_are_fewer() -> None:
-    given = candidates([0.1, 0.5, 0.2, 0.9])
-    assert chosen("threshold", given, Limits(3, min_gain=0.5)) == [1, 3]
-    assert chosen("threshold", given, Limits(3, min_gain=1.0)) == []
-    assert chosen("threshold", candidates([]), Limits(3, min_gain=1.0)) == []
+@pytest.mark.parametrize(
+    ("kind", "given", "limits", "wanted"),
+    [
+        ("threshold", candidates([0.1, 0.5, 0.2, 0.9]), Limits(3, min_gain=0.5), [1, 3]),
+        ("threshold", candidates([0.1, 0.5, 0.2, 0.9]), Limits(3, min_gain=1.0), []),
+        ("threshold", candidates([]), Limits(3, min_gain=1.0), []),
+        ("best-k", candidates([0.1, 0.5, 0.2, 0.9, 0.3]), Limits(2), [1, 3]),
+        ("best-k", candidates([0.1, 0.5, 0.2, 0.9, 0.3]), Limits(4), [1, 2, 3, 4]),
+        ("best-k", candidates([0.1, 0.5, 0.2, 0.9, 0.3]), Limits(9), [0, 1, 2, 3, 4]),
+        ("proportional-fair", RATED, Limits(1), [3]),
+        ("proportional-fair", RATED, Limits(2), [2, 3]),
+        # Whoever was never served comes first, the larger rate before the smaller.
+        ("proportional-fair", NEVER_SERVED, Limits(1), [3]),
+        ("proportional-fair", NEVER_SERVED, Limits(3), [0, 1, 3]),
+        ("energy-budget", SPENT, Limits(3, energy_budget=10.0), [0, 3]),
+    ],
+)
+def test_the_choice_by_hand(kind: str, given: Candidates, limits: Limits, wanted: list[int]) -> None:
+    """All above the threshold if fewer, the largest gains or rates over mean rates, whom a budget still covers."""
+    assert chosen(kind, given, limits) == wanted
 
 
-def test_best_k_takes_the_largest_gains() -> None:
-    given = candidates([0.1, 0.5, 0.2, 0.9, 0.3])
-    assert chosen("best-k", given, Limits(2)) == [1, 3]
-    assert chosen("best-k", given, Limits(4)) == [1, 2, 3, 4]
-    assert chosen("best-k", given, Limits(9)) == [0, 1, 2, 3, 4]
-
-
-def test_best_k_breaks_ties_at_random() -> None:
-    given = candidates([0.5, 0.5, 0.1, 0.5, 0.5])
-    assert subsets_are_equally_likely("best-k", given, Limits(2), [0, 1, 3, 4])
+@pytest.mark.parametrize(
+    ("kind", "given", "limits", "eligible"),
+    [
+        ("threshold", candidates([0.1, 0.5, 0.2, 0.9, 0.499, 0.7, 0.5]), Limits(2, min_gain=0.5), [1, 3, 5, 6]),
+        ("best-k", candidates([0.5, 0.5, 0.1, 0.5, 0.5]), Limits(2), [0, 1, 3, 4]),
+        (
+            "energy-budget",
+            candidates([0.0] * 6, spent=[0.0, 5.0, 0.0, 0.0, 5.0, 0.0], costs=[5.0] * 6),
+            Limits(2, energy_budget=5.0),
+            [0, 2, 3, 5],
+        ),
+    ],
+)
+def test_among_equals_chance_decides(kind: str, given: Candidates, limits: Limits, eligible: list[int]) -> None:
+    """n = 3,000 choices over all subsets of the eligible: chi-square below its 99.99% point."""
+    found = [tuple(chosen(kind, given, limits, seed)) for seed in range(3000)]
+    possible = list(itertools.combinations(eligible, limits.selected))
+    assert set(found) <= set(possible)
+    assert stats.chisquare([found.count(one) for one in possible]).pvalue > 1e-4
 
 
 @pytest.mark.parametrize("antennas", [1, 3])
@@ -149,53 +167,31 @@ def test_in_a_round_the_estimated_gains_choose(fading: str, antennas: int) -> No
 # --- proportional fair ----------------------------------------------------------------------------------------------
 
 
-def test_proportional_fair_takes_the_largest_rate_over_mean_rate() -> None:
-    given = candidates([0.0] * 4, rates=[4.0, 1.0, 3.0, 2.0], mean_rates=[8.0, 1.0, 2.0, 1.0])
-    assert chosen("proportional-fair", given, Limits(1)) == [3]
-    assert chosen("proportional-fair", given, Limits(2)) == [2, 3]
-    # Whoever was never served comes first, the larger rate before the smaller.
-    given = candidates([0.0] * 4, rates=[4.0, 1.0, 3.0, 2.0], mean_rates=[1e-3, 0.0, 1e-3, 0.0])
-    assert chosen("proportional-fair", given, Limits(1)) == [3]
-    assert chosen("proportional-fair", given, Limits(3)) == [0, 1, 3]
-
-
 def test_mean_rates_of_three_rounds_by_hand(tmp_path: Path) -> None:
     """R <- (1 - 1/W) R + rate/W for those served, (1 - 1/W) R for the others, rate = log2(1 + |h|^2 P/(d N_0)),
     N_0 = 2 sigma0^2.
 
     Two of three devices, W = 4, 10 dB over sigma0^2, so that the rates of gains 1, 2, .5 are 2.5850, 4.3923, 1.1699.
     """
-    path = tmp_path / "gains.h5"
     gains = np.array([[1.0, 2.0, 0.5], [0.5, 1.0, 2.0], [2.0, 0.5, 1.0]])
-    with h5py.File(path, "w") as file:
+    with h5py.File(tmp_path / "gains.h5", "w") as file:
         file["h"] = gains * np.exp(1j)
-    cell = cell_of(
-        "run.devices=3",
-        "run.selected=2",
-        "run.rounds=3",
-        "selection.kind=proportional-fair",
-        "selection.window=4",
-        "power.max_snr_db=10",
-        "channel.noise_std=3",
-        "channel.fading=replay",
-        f"channel.replay_file={path}",
-    )
+    replayed = ("channel.noise_std=3", "channel.fading=replay", f"channel.replay_file={tmp_path / 'gains.h5'}")
+    fair = ("selection.kind=proportional-fair", "selection.window=4", "power.max_snr_db=10")
+    cell = cell_of("run.devices=3", "run.selected=2", "run.rounds=3", *fair, *replayed)
     rate = {gain: math.log2(1 + gain**2 * 10 / 2) for gain in (0.5, 1.0, 2.0)}
     assert rate[1.0] == pytest.approx(2.5850, abs=5e-5)
-    memory = cell.memory
-    np.testing.assert_array_equal(memory.mean_rate, [0, 0, 0])
+    np.testing.assert_array_equal(cell.memory.mean_rate, [0, 0, 0])
     # Nobody was served: the two largest rates. Then device 2, never served, and of 0 and 1 the larger ratio,
     # 1.17/0.49 against 2.59/0.82. Last, 4.40/0.36, 1.17/1.27, 2.59/1.10.
     expected = np.zeros(3)
-    for t, served in enumerate(([0, 1], [1, 2], [0, 2])):
-        opening = open_round(cell, t, memory)
+    for t, (served, opening) in enumerate(zip(([0, 1], [1, 2], [0, 2]), rounds_of(cell, 3), strict=True)):
         np.testing.assert_array_equal(opening.devices, served)
         expected = 0.75 * expected
         for device in served:
             expected[device] += rate[gains[t, device]] / 4
-        memory = opening.memory
-        np.testing.assert_allclose(memory.mean_rate, expected, rtol=1e-12)
-        assert memory.spent is None
+        np.testing.assert_allclose(opening.memory.mean_rate, expected, rtol=1e-12)
+        assert opening.memory.spent is None
 
 
 @pytest.mark.parametrize("snr", ["power.max_snr_db=-15", "power.max_snr_db=[-25.0, -5.0]"])
@@ -226,23 +222,9 @@ def test_in_the_long_run_shares_are_nearly_equal_and_at_ones_own_peaks(snr: str)
 # --- energy budget --------------------------------------------------------------------------------------------------
 
 
-def test_energy_budget_takes_those_it_still_covers() -> None:
-    given = candidates([0.0] * 5, spent=[9.0, 8.0, 0.0, 7.5, 10.0], costs=[1.0, 2.5, 10.5, 2.0, 0.5])
-    assert chosen("energy-budget", given, Limits(3, energy_budget=10.0)) == [0, 3]
-    given = candidates([0.0] * 6, spent=[0.0, 5.0, 0.0, 0.0, 5.0, 0.0], costs=[5.0] * 6)
-    assert subsets_are_equally_likely("energy-budget", given, Limits(2, energy_budget=5.0), [0, 2, 3, 5])
-
-
 BUDGET = (
-    "run.devices=10",
-    "run.selected=4",
-    "run.rounds=8",
-    "run.evaluate_every=8",
-    "scheme.ratio=1.0",
-    "privacy.epsilon=1e6",
-    "selection.kind=energy-budget",
-    "power.max_snr_db=10",
-    "local.steps=1",
+    *("run.devices=10", "run.selected=4", "run.rounds=8", "run.evaluate_every=8", "local.steps=1", "scheme.ratio=1.0"),
+    *("privacy.epsilon=1e6", "power.max_snr_db=10", "selection.kind=energy-budget"),
 )
 PILOTS = ("csi.estimation=mmse", "csi.pilots=2", "csi.pilot_snr_db=45")
 
@@ -255,7 +237,7 @@ def test_a_budget_is_never_exceeded_and_the_link_budget_rests_the_same_devices(
     settings = small_settings(*BUDGET, *pilots, f"selection.energy_budget={allowed}")
     cell = build_cell(settings, 25_450, np.ones(10))
     openings = rounds_of(cell, 8)
-    _, records = records_of(settings)
+    _, _, records = rounds_run(settings)
     spent, could_spend = np.zeros(10), np.zeros(10)
     for opening, record in zip(openings, records, strict=True):
         taken, energy = record["device_id"], record["transmit_energy_j"]
@@ -285,25 +267,25 @@ def test_a_budget_that_covers_nobody_any_more_lets_everybody_rest() -> None:
     everybody = ("run.devices=3", "run.selected=3", "privacy.epsilon=1e6")
     enough = float(round_costs(cell_of(*everybody)).max())
     cell = cell_of(*everybody, "selection.kind=energy-budget", f"selection.energy_budget={enough!r}")
-    openings = rounds_of(cell, 60)
-    assert len(openings[0].devices) == 3
-    assert len(openings[-1].devices) == 0
-    reception = openings[-1].link.close()
+    first, *_, last = rounds_of(cell, 60)
+    assert len(first.devices) == 3
+    assert len(last.devices) == 0
+    reception = last.link.close()
     assert not reception.mean.any()
     assert reception.report.devices.energy.sum() == 0
 
 
-def test_a_budget_below_one_round_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("cost", "pilots"), [(200, ()), (400, ("csi.estimation=ls", "csi.pilots=2", "csi.pilot_snr_db=20"))]
+)
+def test_a_budget_below_one_round_is_refused(cost: int, pilots: tuple[str, ...]) -> None:
     """A round may take P_i and its pilots; with one device's limit, 20 entries at 10 dB: 200, and 2 pilots at 20 dB."""
-    common = ("selection.kind=energy-budget", "power.max_snr_db=10")
-    cell = cell_of(*common, "selection.energy_budget=201")
-    assert len(open_round(cell, 0, cell.memory).devices) == 3
-    with pytest.raises(UserError, match=r"selection\.energy_budget: 199 does not cover"):
-        cell_of(*common, "selection.energy_budget=199")
-    pilots = ("csi.estimation=ls", "csi.pilots=2", "csi.pilot_snr_db=20")
-    np.testing.assert_allclose(round_costs(cell_of(*common, *pilots, "selection.energy_budget=401")), 400)
-    with pytest.raises(UserError, match=r"selection\.energy_budget: 399 does not cover"):
-        cell_of(*common, *pilots, "selection.energy_budget=399")
+    common = ("selection.kind=energy-budget", "power.max_snr_db=10", *pilots)
+    cell = cell_of(*common, f"selection.energy_budget={cost + 1}")
+    np.testing.assert_allclose(round_costs(cell), cost)
+    assert len(opened(cell).devices) == 3
+    with pytest.raises(UserError, match=rf"selection\.energy_budget: {cost - 1} does not cover"):
+        cell_of(*common, f"selection.energy_budget={cost - 1}")
 
 
 def test_a_budget_holds_where_limits_are_on_the_mean_over_fades() -> None:
@@ -336,48 +318,34 @@ def test_candidates_are_drawn_uniformly_and_the_choice_is_among_them() -> None:
 
 def test_candidates_do_not_move_anybodys_fade() -> None:
     """A device has the channel that it has where it is drawn blindly, and its estimate."""
-    noisy = ("csi.estimation=mmse", "csi.pilot_snr_db=5", "run.selected=12")
-    blind = cell_of(*noisy)
-    everybody = open_round(blind, 0, blind.memory)
+    noisy = ("csi.estimation=mmse", "csi.pilot_snr_db=5")
+    everybody = opened(cell_of(*noisy, "run.selected=12"))
     for kind in ("best-k", "proportional-fair"):
-        cell = cell_of(*noisy[:2], f"selection.kind={kind}", "selection.candidates=7")
-        opening = open_round(cell, 0, cell.memory)
+        opening = opened(cell_of(*noisy, f"selection.kind={kind}", "selection.candidates=7"))
         np.testing.assert_array_equal(opening.channel.gains, everybody.channel.gains[opening.devices])
         np.testing.assert_array_equal(opening.estimate.gains, everybody.estimate.gains[opening.devices])
 
 
-@pytest.mark.parametrize("fading", ["rayleigh", "tapped-line"])
+@pytest.mark.parametrize(("fading", "coefficients"), [("rayleigh", 1), ("tapped-line", 5)])
 @pytest.mark.parametrize(("kind", "heard"), [("best-k", 7), ("threshold", 7), ("proportional-fair", 7), ("uniform", 3)])
-def test_all_candidates_are_charged_for_their_pilots(kind: str, heard: int, fading: str) -> None:
+def test_all_candidates_are_charged_for_their_pilots(kind: str, heard: int, fading: str, coefficients: int) -> None:
     """2 pilots for each of 1 or 5 coefficients, 100 sigma0^2 each, of 7 candidates; the blind rule estimates its r."""
-    cell = cell_of(
-        f"selection.kind={kind}",
-        "selection.candidates=7",
-        "selection.min_gain=0.1",
-        f"channel.fading={fading}",
-        "grid.subcarriers=5",
-        "csi.estimation=mmse",
-        "csi.pilots=2",
-        "csi.pilot_snr_db=20",
-        "channel.noise_std=2",
-    )
-    opening = open_round(cell, 0, cell.memory)
-    report = opening.link.at_bound()
-    coefficients = 1 if fading == "rayleigh" else 5
-    selected = len(opening.devices)
-    assert selected == 3
+    choice = (f"selection.kind={kind}", "selection.candidates=7", "selection.min_gain=0.1")
+    radio = (f"channel.fading={fading}", "grid.subcarriers=5", "channel.noise_std=2")
+    link = opened(cell_of(*choice, *radio, "csi.estimation=mmse", "csi.pilots=2", "csi.pilot_snr_db=20")).link
+    report = link.at_bound()
     assert report.pilot_elements == heard * 2 * coefficients
     assert report.use.resource_elements == 20 + report.pilot_elements
     each = 2 * coefficients * 100 * 4.0
-    assert report.energy_of_others == pytest.approx((heard - selected) * each)
-    opening.link.send(Batch(torch.zeros(3, 20), torch.ones(3)), slice(0, 3))
-    np.testing.assert_allclose(opening.link.close().report.devices.energy, each)
+    assert report.energy_of_others == pytest.approx((heard - 3) * each)
+    link.send(Batch(torch.zeros(3, 20), torch.ones(3)), slice(0, 3))
+    np.testing.assert_allclose(link.close().report.devices.energy, [each] * 3)
 
 
 def test_pilots_at_the_devices_own_power_are_charged_to_each() -> None:
     """By default a pilot has the energy of an element, P_i/d under real packing, and limits differ."""
     cell = cell_of("selection.kind=best-k", "csi.estimation=ls", "power.max_snr_db=[0.0, 20.0]")
-    opening = open_round(cell, 0, cell.memory)
+    opening = opened(cell)
     opening.link.send(Batch(torch.zeros(3, 20), torch.ones(3)), slice(0, 3))
     report = opening.link.close().report
     np.testing.assert_allclose(report.devices.energy, cell.power_limits[opening.devices] / 20)
@@ -386,7 +354,7 @@ def test_pilots_at_the_devices_own_power_are_charged_to_each() -> None:
 
 def test_energy_of_others_is_in_the_rounds_energy_but_in_nobodys() -> None:
     settings = small_settings("selection.kind=best-k", "selection.candidates=30", *PILOTS, "local.steps=1")
-    for record in records_of(settings)[1]:
+    for record in rounds_run(settings)[2]:
         others = record["energy_j"] - record["transmit_energy_j"].sum()
         assert others == pytest.approx((30 - 8) * 2 * 10**4.5, rel=1e-6)
         assert record["pilot_elements"] == 60
@@ -395,7 +363,7 @@ def test_energy_of_others_is_in_the_rounds_energy_but_in_nobodys() -> None:
 def test_the_mean_is_over_those_that_were_selected() -> None:
     """A threshold that fewer than r pass: what they send is divided by how many they are."""
     cell = cell_of("run.selected=12", "selection.kind=threshold", "selection.min_gain=0.9", "channel.noise=false")
-    opening = open_round(cell, 0, cell.memory)
+    opening = opened(cell)
     count = len(opening.devices)
     assert 1 < count < 12
     np.testing.assert_array_equal(opening.devices, np.flatnonzero(everybodys_gains(cell, 0) >= 0.9))
@@ -411,31 +379,18 @@ NOBODY = ("selection.kind=threshold", "selection.min_gain=5", "run.devices=20", 
 
 @pytest.mark.parametrize("scheme", ["pfels", "wfl-p", "wfl-pdp", "fedavg"])
 def test_with_nobody_above_the_threshold_the_model_stays(scheme: str) -> None:
-    """Parameters to the bit, no energy but the candidates' pilots, nobody heard."""
-    settings = small_settings(*NOBODY, *PILOTS, f"scheme.name={scheme}")
-    world = build_world(settings, torch.device("cpu"))
-    state = State(0, world.model.initial(), world.cell.memory)
-    after, record = run_round(world, state)
-    assert torch.equal(after.parameters, state.parameters)
-    assert len(record["device_id"]) == 0
-    assert record["heard"] == 0
-    assert record["noise_std"] == 0
-    assert record["energy_j"] == pytest.approx(20 * 2 * 10**4.5)
-    assert record["pilot_elements"] == 40
-
-
-@pytest.mark.parametrize("scheme", ["pfels", "wfl-p", "wfl-pdp"])
-def test_where_nobody_takes_part_nobody_loses_privacy(scheme: str) -> None:
-    """By the channel, so that who took part tells nothing: two such rounds by themselves, and together."""
-    for record in records_of(small_settings(*NOBODY, f"scheme.name={scheme}"))[1]:
-        assert record["epsilon"] == 0
-        assert record["epsilon_round"] == 0
-
-
-def test_the_budget_of_rounds_in_which_nobody_takes_part() -> None:
-    budget = link_budget(small_settings(*NOBODY))
-    assert budget.energy_j == 0
-    assert budget.silent_share == 0
+    """Two rounds: parameters to the bit, no energy but the candidates' pilots, nobody heard, and no privacy lost, as
+    the choice is by the channel, so that who took part tells nothing."""
+    world, final, records = rounds_run(small_settings(*NOBODY, *PILOTS, f"scheme.name={scheme}"))
+    assert torch.equal(final, world.model.initial())
+    for record in records:
+        assert len(record["device_id"]) == record["heard"] == record["noise_std"] == 0
+        assert record["energy_j"] == pytest.approx(20 * 2 * 10**4.5)
+        assert record["pilot_elements"] == 40
+        if scheme != "fedavg":
+            assert record["epsilon"] == record["epsilon_round"] == 0
+    budget = link_budget(small_settings(*NOBODY, f"scheme.name={scheme}"))
+    assert budget.energy_j == budget.silent_share == 0
 
 
 # --- the ledger -----------------------------------------------------------------------------------------------------
@@ -447,20 +402,17 @@ def ledger_of(sampling: Sampling, devices: int = 1000, selected: int = 2) -> Pri
 
 def test_own_rounds_compose_as_gaussians_and_the_worst_device_counts() -> None:
     """mu^2 = sum over a device's own rounds of (2/multiplier)^2: device 1 in rounds 0 and 2, device 3 in round 1."""
-    ledger, bare = ledger_of("by_channel", devices=4), math.sqrt(0.25 + (2 / 0.9) ** 2)
+    ledger, at_once = ledger_of("by_channel", devices=4), ledger_of("by_channel", devices=4)
+    bare = math.sqrt(0.25 + (2 / 0.9) ** 2)
     rounds: list[tuple[float, list[int], float]] = [
-        (7.0, [], 0.0),
-        (4.0, [0, 1], 0.5),
-        (1.0, [3], 2.0),
-        (0.9, [1, 2], bare),
-        (3.0, [], bare),
+        *((7.0, [], 0.0), (4.0, [0, 1], 0.5), (1.0, [3], 2.0)),
+        *((0.9, [1, 2], bare), (3.0, [], bare)),
     ]
-    for multiplier, devices, mu in rounds:
-        figures = ledger.record(Gaussian(multiplier), compose=True, devices=np.array(devices, dtype=np.int64))
-        assert figures.epsilon == pytest.approx(gaussian_epsilon(1e-3, mu), rel=1e-12)
-    at_once = ledger_of("by_channel", devices=4)
-    for multiplier, devices, _ in rounds:
-        figures = at_once.record(Gaussian(multiplier), multiplier == 3.0, np.array(devices, dtype=np.int64), last=True)
+    for multiplier, who, mu in rounds:
+        devices = np.array(who, dtype=np.int64)
+        each = ledger.record(Gaussian(multiplier), compose=True, devices=devices)
+        assert each.epsilon == pytest.approx(gaussian_epsilon(1e-3, mu), rel=1e-12)
+        figures = at_once.record(Gaussian(multiplier), multiplier == 3.0, devices, last=True)
     assert figures.epsilon == pytest.approx(gaussian_epsilon(1e-3, bare), rel=1e-12)
     # Exact but for what a lower bound leaves out to be one.
     assert figures.epsilon * (1 - 1e-8) <= figures.epsilon_at_least <= figures.epsilon
@@ -486,52 +438,42 @@ def test_participation_tells_by_how_much_the_worst_has_grown() -> None:
     assert own.more().parts == ((NonPrivate(), 1),)
 
 
-def test_the_ledger_by_channel_amplifies_nothing() -> None:
-    """The same rounds drawn blindly, 2 of 1,000 devices, cost less; by the channel each is paid in full."""
-    ledger, blind = ledger_of("by_channel"), ledger_of("without_replacement")
-    assert ledger.statement.adjacency == "replace_one"
-    figures = [ledger.record(Gaussian(8.0), compose=True, devices=np.array([7, t])) for t in range(100, 104)]
-    for t, figure in enumerate(figures, start=1):
-        assert figure.epsilon_round == pytest.approx(gaussian_epsilon(1e-3, 2 / 8.0), rel=1e-12)
-        assert figure.epsilon == pytest.approx(gaussian_epsilon(1e-3, 2 / 8.0 * math.sqrt(t)), rel=1e-12)
-    blindly = [blind.record(Gaussian(8.0), compose=True) for _ in range(4)]
-    assert blindly[-1].epsilon < figures[-1].epsilon / 2
+@pytest.mark.parametrize(
+    ("sampling", "observer", "sensitivity"),
+    [
+        ("by_channel", "third_party", 2.0),
+        ("by_channel", "server", 2.0),
+        ("without_replacement", "server", 2.0),
+        ("poisson", "server", 1.0),
+    ],
+)
+def test_where_it_is_known_who_took_part_nothing_is_amplified(
+    sampling: Sampling, observer: Observer, sensitivity: float
+) -> None:
+    """By the channel, and to the server whatever drew the devices: device 7 pays for each round in full."""
+    ledger = PrivacyLedger(Statement("client", sampling, 2, 1000, observer, 1e-3))
+    assert not ledger.statement.hidden
+    for t in range(1, 5):
+        figures = ledger.record(Gaussian(8.0), compose=True, devices=np.array([7, 100 + t]))
+        exact = gaussian_epsilon(1e-3, sensitivity / 8.0 * math.sqrt(t))
+        assert figures.epsilon == pytest.approx(exact, rel=1e-12)
+    assert figures.epsilon_round == pytest.approx(gaussian_epsilon(1e-3, sensitivity / 8.0), rel=1e-12)
+    # The literature's convention hides the device all the same.
+    assert figures.epsilon_as_poisson < figures.epsilon / 10
+    blind = ledger_of("without_replacement")
+    assert [blind.record(Gaussian(8.0), compose=True) for _ in range(4)][-1].epsilon < figures.epsilon / 2
     # What was released without noise stays released.
     assert ledger.record(Gaussian(0.0), compose=True, devices=np.array([1])).epsilon == math.inf
     assert ledger.record(Gaussian(8.0), compose=True, devices=np.array([1])).epsilon == math.inf
 
 
-def test_the_server_knows_who_took_part() -> None:
-    """As by the channel: nothing hides a participation from it, whatever drew the devices."""
-    cases: tuple[tuple[Sampling, float], ...] = (("without_replacement", 2.0), ("poisson", 1.0), ("by_channel", 2.0))
-    for sampling, sensitivity in cases:
-        statement = Statement("client", sampling, 2, 1000, "server", 1e-3)
-        ledger = PrivacyLedger(statement)
-        assert not statement.hidden
-        for t in range(1, 4):
-            figures = ledger.record(Gaussian(8.0), compose=True, devices=np.array([7, 100 + t]))
-            exact = gaussian_epsilon(1e-3, sensitivity / 8.0 * math.sqrt(t))
-            assert figures.epsilon == pytest.approx(exact, rel=1e-12)
-        assert figures.epsilon_round == pytest.approx(gaussian_epsilon(1e-3, sensitivity / 8.0), rel=1e-12)
-        # The literature's convention hides the device all the same.
-        assert figures.epsilon_as_poisson < figures.epsilon / 10
-
-
 @pytest.mark.parametrize("kind", ["best-k", "threshold", "proportional-fair", "energy-budget"])
 def test_epsilon_of_a_run_is_that_of_its_worst_device(kind: str) -> None:
     """From nothing but the record: who took part in which round, and at which noise multiplier."""
-    settings = small_settings(
-        f"selection.kind={kind}",
-        "selection.min_gain=0.02",
-        "selection.energy_budget=1e9",
-        "selection.candidates=12",
-        "run.devices=16",
-        "run.selected=3",
-        "run.rounds=6",
-        "scheme.name=wfl-p",
-        "local.steps=1",
-    )
-    world, records = records_of(settings)
+    choice = (f"selection.kind={kind}", "selection.min_gain=0.02", "selection.energy_budget=1e9")
+    few = ("selection.candidates=12", "run.devices=16", "run.selected=3", "run.rounds=6", "local.steps=1")
+    settings = small_settings(*choice, *few, "scheme.name=wfl-p")
+    world, _, records = rounds_run(settings)
     assert world.ledger.statement.sampling == "by_channel"
     squared = np.zeros(16)
     for record in records:

@@ -54,12 +54,7 @@ def trace() -> xarray.Dataset:
     found["energy_j"].attrs["units"] = "J"
     found["epsilon_paper"].attrs["scope"] = "round"
     found["epsilon"].attrs.update(
-        delta=1e-3,
-        level="client",
-        adjacency="replace_one",
-        sampling="poisson",
-        observer="server",
-        accountant="RDP",
+        delta=1e-3, level="client", adjacency="replace_one", sampling="poisson", observer="server", accountant="RDP"
     )
     return found
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -10,152 +11,71 @@ import h5py
 import numpy as np
 import pytest
 
-from airfl.config.without_effect import (
-    ARRAY_MATTERS,
-    BELONGS_TO,
-    DIFFUSE,
-    DRAWN,
-    DRAWN_OR_AGED,
-    EXPONENTIAL,
-    FROM_DEVICES,
-    IN_AREA,
-    IN_SIGHT,
-    LINK,
-    LOCAL_SCATTERING,
-    MOVED,
-    NORMALISED,
-    NOT_PLACED,
-    PLACED,
-    SEEN,
-    SHADOWED,
-    SHADOWED_BY_MODEL,
-    Needs,
-    without_effect,
-)
-from airfl.simulation import run
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.datasets.raw import RawData
-from tests.conftest import SMALL, small_settings
-from tests.processes import airfl
+from airfl.cli.runs import budget
+from airfl.cli.sweeps import sweep
+from airfl.config import without_effect as reasons
+from airfl.config.without_effect import BELONGS_TO, LINK, Needs, without_effect
+from tests.conftest import DEMO, SMALL, small_settings
+from tests.small_data import run
+
+
+def of(section: str, **values: str) -> dict[str, str]:
+    """Keys of a section, in full, with another value than the default of each."""
+    return {f"{section}.{key}": value for key, value in values.items()}
+
 
 ANOTHER = {
-    "channel.mean_gain": "0.03",
-    "channel.min_gain": "0.01",
-    "channel.max_gain": "0.05",
-    "channel.bounds": "redraw",
-    "channel.variation": "jakes",
-    "channel.round_s": "0.2",
-    "channel.coherence": "slot",
-    "channel.speed_m_s": "20.0",
-    "channel.carrier_hz": "1e9",
-    "channel.rician_k": "7.0",
-    "channel.nakagami_m": "3.0",
-    "channel.replay_variable": "h",
-    "channel.delay_spread_s": "1e-6",
-    "channel.taps": "5",
-    "channel.tr38901_version": "v16.1",
-    "channel.noise_std": "2.0",
-    "channel.noise_figure_db": "3.0",
-    "channel.temperature_k": "100.0",
-    "antennas.array": "circular",
-    "antennas.rows": "2",
-    "antennas.spacing_wavelengths": "2.0",
-    "antennas.angle": "broadside",
-    "antennas.sector_deg": "30.0",
-    "antennas.broadside_deg": "45.0",
-    "antennas.correlation": "exponential",
-    "antennas.correlation_coefficient": "0.9",
-    "antennas.angular_std_deg": "3.0",
-    "antennas.angular_distribution": "uniform",
-    "power.max_snr_db": "3.0",
-    "power.tx_power_dbm": "10.0",
-    "csi.pilots": "9",
-    "csi.pilot_snr_db": "20.0",
-    "csi.los_doppler": "known",
-    "selection.min_gain": "0.01",
-    "selection.window": "7",
-    "selection.energy_budget": "1e3",
-    "task.dirichlet_alpha": "0.1",
-    "topology.radius_m": "90.0",
-    "topology.min_distance_m": "20.0",
-    "topology.los": "nlos",
-    "topology.base_height_m": "12.0",
-    "topology.device_height_m": "2.0",
-    "topology.shadowing_std_db": "3.0",
-    "topology.path_loss": "uma",
-    "topology.shadowing_correlation_m": "20.0",
-    "topology.exponent": "2.0",
-    "grid.downlink_snr_db": "10.0",
-    "grid.downlink_power_dbm": "10.0",
-    "channel.noise": "false",
-    "power.limit": "transmit_power",
-    "power.divide_by": "active",
-    "power.spread": "message",
-    "power.strict": "true",
-    "power.policy": "full-inversion",
-    "power.threshold": "0.3",
-    "power.participation": "0.7",
-    "power.coefficient": "0.01",
-    "power.alignment": "population",
-    "power.average_over": "fading",
-    "power.peak_db": "3.0",
-    "power.peak": "clip",
-    "privacy.gains": "private",
-    "privacy.csi_error": "unbounded",
-    "csi.phase_std_rad": "0.5",
-    "csi.phase_bits": "2",
-    "csi.gain_bits": "2",
-    "grid.packing": "iq",
-    "grid.waveform": "true",
-    "grid.clip_db": "3.0",
-    "antennas.combining": "sum",
-    "digital.allocation": "gain",
-    "digital.error_model": "nr",
-    "digital.gap_db": "6.0",
-    "digital.target_error": "0.3",
-    "digital.block_elements": "50",
-    "digital.transmissions": "1",
-    "digital.mcs_table": "2",
-    "digital.power": "per-element",
-    "digital.deadline_s": "1e-3",
-    "digital.secure_aggregation": "off",
+    **of("channel", mean_gain="0.03", min_gain="0.01", max_gain="0.05", bounds="redraw", variation="jakes"),
+    **of("channel", round_s="0.2", coherence="slot", speed_m_s="20.0", carrier_hz="1e9", rician_k="7.0"),
+    **of("channel", nakagami_m="3.0", replay_variable="h", delay_spread_s="1e-6", taps="5", tr38901_version="v16.1"),
+    **of("channel", noise="false", noise_std="2.0", noise_figure_db="3.0", temperature_k="100.0"),
+    **of("antennas", array="circular", rows="2", spacing_wavelengths="2.0", angle="broadside", sector_deg="30.0"),
+    **of("antennas", broadside_deg="45.0", correlation="exponential", correlation_coefficient="0.9", combining="sum"),
+    **of("antennas", angular_std_deg="3.0", angular_distribution="uniform"),
+    **of(
+        "csi", pilots="9", pilot_snr_db="20.0", los_doppler="known", phase_std_rad="0.5", phase_bits="2", gain_bits="2"
+    ),
+    **of("selection", min_gain="0.01", window="7", energy_budget="1e3"),
+    **of("task", dirichlet_alpha="0.1"),
+    **of("topology", radius_m="90.0", min_distance_m="20.0", los="nlos", base_height_m="12.0", device_height_m="2.0"),
+    **of("topology", shadowing_std_db="3.0", shadowing_correlation_m="20.0", path_loss="uma", exponent="2.0"),
+    **of("grid", downlink_snr_db="10.0", downlink_power_dbm="10.0", packing="iq", waveform="true", clip_db="3.0"),
+    **of("power", max_snr_db="3.0", tx_power_dbm="10.0", limit="transmit_power", divide_by="active", spread="message"),
+    **of("power", strict="true", policy="full-inversion", threshold="0.3", participation="0.7", coefficient="0.01"),
+    **of("power", alignment="population", average_over="fading", peak_db="3.0", peak="clip"),
+    **of("privacy", gains="private", csi_error="unbounded"),
+    **of("digital", allocation="gain", error_model="nr", gap_db="6.0", target_error="0.3", block_elements="50"),
+    **of("digital", transmissions="1", mcs_table="2", power="per-element", deadline_s="1e-3", secure_aggregation="off"),
 }
 # Settings in which what is said to be needed is not there.
 IN_CELL = ("channel.units=physical", "privacy.epsilon=inf")
+LOG_DISTANCE = ("topology.kind=disc", "topology.path_loss=log-distance")
+REPLAYED = ("channel.fading=replay", "channel.replay_file={}")
 WITHOUT = {
-    SEEN: (*IN_CELL, "channel.fading=rician", "topology.kind=disc", "topology.los=nlos"),
-    IN_AREA: (
-        *IN_CELL,
-        "channel.fading=rayleigh",
-        "topology.kind=coordinates",
+    reasons.SEEN: (*IN_CELL, "channel.fading=rician", "topology.kind=disc", "topology.los=nlos"),
+    reasons.IN_AREA: (
+        *(*IN_CELL, "channel.fading=rayleigh", "topology.kind=coordinates"),
         f"topology.coordinates={[[50 + place, 0] for place in range(12)]}",
     ),
-    SHADOWED: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=disc", "topology.shadowing_std_db=0.0"),
-    SHADOWED_BY_MODEL: (
+    reasons.SHADOWED: (*IN_CELL, "channel.fading=rayleigh", "topology.kind=disc", "topology.shadowing_std_db=0.0"),
+    reasons.SHADOWED_BY_MODEL: (
         *IN_CELL,
         "channel.fading=rayleigh",
         "topology.kind=disc",
         "topology.path_loss=log-distance",
     ),
-    NORMALISED: ("channel.units=physical", "channel.fading=rayleigh", "channel.mean_gain=1e-6", "privacy.epsilon=inf"),
-    NOT_PLACED: (
-        "channel.units=physical",
-        "channel.fading=rician",
-        "privacy.epsilon=inf",
-        "topology.kind=disc",
-        "topology.path_loss=log-distance",
-        "antennas.count=2",
-    ),
-    PLACED: ("channel.fading=rician", "antennas.count=2"),
-    DRAWN: ("channel.fading=replay", "channel.replay_file={}", "channel.speed_m_s=3.0", "csi.estimation=ls"),
-    DRAWN_OR_AGED: ("channel.fading=replay", "channel.replay_file={}", "csi.estimation=ls"),
-    MOVED: ("csi.delay_s=1e-3",),
-    IN_SIGHT: ("csi.delay_s=1e-3", "channel.speed_m_s=3.0"),
-    ARRAY_MATTERS: ("antennas.count=4",),
-    FROM_DEVICES: ("antennas.count=4", "channel.fading=rician", "antennas.angle=broadside"),
-    DIFFUSE: ("antennas.count=2", "channel.fading=fixed"),
-    EXPONENTIAL: ("antennas.count=2", "antennas.correlation=local-scattering"),
-    LOCAL_SCATTERING: ("antennas.count=2", "antennas.correlation=exponential"),
+    reasons.NORMALISED: (*IN_CELL, "channel.fading=rayleigh", "channel.mean_gain=1e-6"),
+    reasons.NOT_PLACED: (*IN_CELL, "channel.fading=rician", "antennas.count=2", *LOG_DISTANCE),
+    reasons.PLACED: ("channel.fading=rician", "antennas.count=2"),
+    reasons.DRAWN: (*REPLAYED, "channel.speed_m_s=3.0", "csi.estimation=ls"),
+    reasons.DRAWN_OR_AGED: (*REPLAYED, "csi.estimation=ls"),
+    reasons.MOVED: ("csi.delay_s=1e-3",),
+    reasons.IN_SIGHT: ("csi.delay_s=1e-3", "channel.speed_m_s=3.0"),
+    reasons.ARRAY_MATTERS: ("antennas.count=4",),
+    reasons.FROM_DEVICES: ("antennas.count=4", "channel.fading=rician", "antennas.angle=broadside"),
+    reasons.DIFFUSE: ("antennas.count=2", "channel.fading=fixed"),
+    reasons.EXPONENTIAL: ("antennas.count=2", "antennas.correlation=local-scattering"),
+    reasons.LOCAL_SCATTERING: ("antennas.count=2", "antennas.correlation=exponential"),
     Needs("antennas.array", ("rectangular",)): ("antennas.count=4", "channel.fading=rician"),
 }
 # And what else a key takes to be given at all.
@@ -171,12 +91,8 @@ BESIDE = {
 }
 # The settings are many, and the runs short.
 SHORT = (
-    "task.dataset=a9a-sample",
-    "task.model=logistic",
-    "local.engine=loop",
-    "run.devices=12",
-    "run.selected=4",
-    "run.evaluate_every=2",
+    *("task.dataset=a9a-sample", "task.model=logistic", "local.engine=loop"),
+    *("run.devices=12", "run.selected=4", "run.evaluate_every=2"),
 )
 # What a run only keeps a record of, at neither cost nor error.
 RECORDED = {"csi.gain_bits": ("channel_estimate",)}
@@ -221,15 +137,9 @@ def gains(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @cache
-def data() -> RawData:
-    """Read once for all runs."""
-    return load_dataset("a9a-sample")
-
-
-@cache
 def numbers_of(*overrides: str) -> dict[str, np.ndarray]:
     """Every variable of a run's trace, but for its times."""
-    done = run(small_settings(*SHORT, *overrides), data=data())
+    done = run(small_settings(*SHORT, *overrides))
     with h5py.File(done.path) as trace:
         return {name: variable[:] for name, variable in trace.items() if not name.startswith("wall_time")}
 
@@ -291,17 +201,25 @@ def test_what_is_said_to_change_nothing_changes_nothing(
 )
 def test_what_does_not_reach_a_link_is_told_wherever_it_was_set(overrides: tuple[str, ...], told: set[str]) -> None:
     """By an override, key by key, or in a configuration file, all keys of one reason together."""
-    assert set(without_effect([], [small_settings(*overrides)])) == told
-    keys = {text.partition("=")[0] for text in overrides}
-    one_by_one = list(without_effect(overrides, [small_settings(*overrides)]))
-    named = {key for sentence in told for key in keys if key in sentence.partition(":")[0]}
-    assert {key for sentence in one_by_one for key in keys if key in sentence.partition(":")[0]} == named
+    settings, keys = small_settings(*overrides), {text.partition("=")[0] for text in overrides}
+
+    def named(sentences: Iterable[str]) -> set[str]:
+        return {key for sentence in sentences for key in keys if key in sentence.partition(":")[0]}
+
+    assert set(without_effect([], [settings])) == told
+    assert named(without_effect(overrides, [settings])) == named(told)
 
 
-def test_what_reaches_one_of_the_links_of_a_comparison_is_not_told() -> None:
+def test_nothing_is_said_of_what_counts_in_one_row() -> None:
     rows = [small_settings("power.peak_db=3"), small_settings("power.peak_db=3", "scheme.name=fedavg")]
     assert not list(without_effect([], rows))
     assert not list(without_effect(["power.peak_db=3"], rows))
+    overrides = ["channel.rician_k=5.0"]
+    rician = small_settings("channel.fading=rician", *overrides)
+    assert not list(without_effect(overrides, [rician]))
+    assert not list(without_effect(overrides, [small_settings(*overrides), rician]))
+    assert len(list(without_effect(overrides, [small_settings(*overrides)]))) == 1
+    assert not list(without_effect(["run.rounds=3"], [rician]))
 
 
 def test_of_a_replayed_channel_what_its_file_sets_is_told_too() -> None:
@@ -318,23 +236,16 @@ def test_of_a_replayed_channel_what_its_file_sets_is_told_too() -> None:
     assert not list(without_effect(replayed, [settings, small_settings("channel.mean_gain=0.5")]))
 
 
-def test_a_sweep_over_what_changes_nothing_says_so(gains: Path, tmp_path: Path) -> None:
+def test_a_sweep_over_what_changes_nothing_says_so_before_it_begins(
+    gains: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ("channel.fading=replay", f"channel.replay_file={gains}", "channel.mean_gain=0.1,0.2", *SMALL, *SHORT)
-    ended = airfl("sweep", "demo", *words, "--out", tmp_path / "s")
-    assert ended.returncode == 0
-    assert ended.stderr.splitlines()[0] == "channel.mean_gain changes nothing: channel.fading is replay"
+    monkeypatch.setattr("airfl.sweeps.sweep.run_points", lambda *_: sys.exit("begun"))
+    with pytest.raises(SystemExit, match="begun"):
+        sweep(DEMO, list(words), out=tmp_path / "s")
+    assert capsys.readouterr().err.splitlines()[0] == "channel.mean_gain changes nothing: channel.fading is replay"
 
 
-def test_nothing_is_said_of_what_counts_in_one_row() -> None:
-    overrides = ["channel.rician_k=5.0"]
-    rician = small_settings("channel.fading=rician", *overrides)
-    assert not list(without_effect(overrides, [rician]))
-    assert not list(without_effect(overrides, [small_settings(*overrides), rician]))
-    assert len(list(without_effect(overrides, [small_settings(*overrides)]))) == 1
-    assert not list(without_effect(["run.rounds=3"], [rician]))
-
-
-def test_a_budget_says_so() -> None:
-    ended = airfl("budget", "demo", "run.rounds=2", "channel.rician_k=5.0")
-    assert ended.returncode == 0
-    assert "channel.rician_k changes nothing: channel.fading is exponential, not rician" in ended.stderr
+def test_a_budget_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    budget(DEMO, ["run.rounds=2", "channel.rician_k=5.0"])
+    assert "channel.rician_k changes nothing: channel.fading is exponential, not rician" in capsys.readouterr().err

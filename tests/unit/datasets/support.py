@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,25 @@ def read_or_refused(action: Callable[[], Any], named: Path) -> Any:
     assert str(named) in line
     assert "\n" not in line
     return None
+
+
+def refused_cut_off(path: Path, content: bytes, lengths: Iterable[int], read: Callable[[], object]) -> None:
+    """At each of these lengths; then the file is whole."""
+    for length in lengths:
+        path.write_bytes(content[:length])
+        refusal(read, path)
+    path.write_bytes(content)
+
+
+def flipped(
+    path: Path, content: bytes, places: Iterable[int], read: Callable[[], Any], by: int = 0x55
+) -> Iterator[Any]:
+    """What is read with the byte at each of these places changed, if it is not refused."""
+    for place in places:
+        path.write_bytes(content[:place] + bytes([content[place] ^ by]) + content[place + 1 :])
+        found = read_or_refused(read, path)
+        if found is not None:
+            yield found
 
 
 def peak_of(action: Callable[[], object]) -> int:

@@ -14,15 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import airfl
 from airfl.cache import TAG_NAME
-from airfl.tasks.datasets import (
-    cache,
-    femnist,
-    mnist,
-)
+from airfl.tasks.datasets import cache, femnist, mnist
 from airfl.tasks.datasets import load_dataset as load_from
 from airfl.tasks.datasets.raw import RawData
+from tests.conftest import ROOT
 from tests.reliability.scale import cases
 from tests.unit.datasets.support import LIMITS, apart, put, same
 from tests.unit.datasets.test_compact_femnist import compact, put_compact, rewritten
@@ -44,6 +40,16 @@ def no_decoding(patch: pytest.MonkeyPatch) -> None:
 
 def arrays_of(raw: RawData) -> dict[str, np.ndarray]:
     return {name: values for name, values in vars(raw).items() if isinstance(values, np.ndarray)}
+
+
+def loads_what_is_there(*places: Path) -> None:
+    """FEMNIST of every place, whatever the cache holds."""
+    for place in places:
+        same(load_from("femnist", [place]), femnist.load(place / "femnist"))
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_a_second_load_comes_from_the_cache(kept: Path, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,34 +91,25 @@ def test_writers_that_come_later_are_met(kept: Path, tmp_path: Path) -> None:
     np.testing.assert_array_equal(load().train_writers, WRITERS[:, 2])
 
 
-def test_another_content_is_decoded_anew(kept: Path, source: Path) -> None:
+def test_another_content_or_length_is_decoded_anew(kept: Path, source: Path) -> None:
+    """The latter also where the file's time is the old one, as unpacking an archive may leave it."""
     path = source / "femnist" / femnist.COMPACT
     before, stat = load_from("femnist", [source]), path.stat()
     put_compact(source / "femnist", compact(seed=1))
     assert path.stat().st_size == stat.st_size
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1000))
-    after = load_from("femnist", [source])
-    assert not np.array_equal(after.train_inputs, before.train_inputs)
-    same(after, femnist.load(source / "femnist"))
-
-
-def test_another_length_is_decoded_anew(kept: Path, source: Path) -> None:
-    """Also where the file's time is the old one, as unpacking an archive may leave it."""
-    path = source / "femnist" / femnist.COMPACT
-    load_from("femnist", [source])
-    stat = path.stat()
-    put_compact(source / "femnist", {**compact(seed=1), "source": np.array(["x"] * 3)})
-    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    same(load_from("femnist", [source]), femnist.load(source / "femnist"))
+    assert not np.array_equal(load_from("femnist", [source]).train_inputs, before.train_inputs)
+    loads_what_is_there(source)
+    put_compact(source / "femnist", {**compact(seed=2), "source": np.array(["x"] * 3)})
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1000))
+    loads_what_is_there(source)
 
 
 def test_data_sets_in_two_places_are_two(kept: Path, source: Path, tmp_path: Path) -> None:
-    one, other = source / "femnist" / femnist.COMPACT, tmp_path / "other" / "femnist" / femnist.COMPACT
-    put_compact(other.parent, compact(seed=1))
-    for path in (one, other):
-        os.utime(path, ns=(10**18, 10**18))
-    for root in (source, tmp_path / "other"):
-        same(load_from("femnist", [root]), femnist.load(root / "femnist"))
+    put_compact(tmp_path / "other" / "femnist", compact(seed=1))
+    for place in (source, tmp_path / "other"):
+        os.utime(place / "femnist" / femnist.COMPACT, ns=(10**18, 10**18))
+    loads_what_is_there(source, tmp_path / "other")
 
 
 def closed_header(content: bytes) -> bytes:
@@ -159,11 +156,10 @@ def test_a_damaged_cache_is_rebuilt(kept: Path, source: Path, damage: str, monke
 
 def test_an_array_of_another_data_set_is_not_taken(kept: Path, source: Path) -> None:
     """A file of another shape in a cache that says what shapes there are."""
-    expected = femnist.load(source / "femnist")
     load_from("femnist", [source])
     for path in list(kept.rglob("*.npy")):
         np.save(path, np.zeros((1, *np.load(path).shape[1:]), dtype=np.load(path).dtype))
-        same(load_from("femnist", [source]), expected)
+        loads_what_is_there(source)
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(
@@ -172,17 +168,16 @@ def test_a_cache_that_cannot_be_written_is_done_without(
     kept.write_text("a file where the folder should be")
     for _ in range(2):
         caplog.clear()
-        same(load_from("femnist", [source]), femnist.load(source / "femnist"))
-        warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-        assert len(warned) == 1
-        assert str(kept) in warned[0]
-        assert "cannot be kept" in warned[0]
+        loads_what_is_there(source)
+        (warning,) = warned(caplog)
+        assert str(kept) in warning
+        assert "cannot be kept" in warning
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_cache_without_permission_is_done_without(kept: Path, source: Path, caplog: pytest.LogCaptureFixture) -> None:
     kept.mkdir(mode=0o555)
-    same(load_from("femnist", [source]), femnist.load(source / "femnist"))
+    loads_what_is_there(source)
     assert "Permission denied" in caplog.text
 
 
@@ -196,10 +191,9 @@ def test_a_full_disk_is_told(
         raise OSError(f"{values.size} requested and 0 written")
 
     monkeypatch.setattr(cache.np, "save", full)
-    same(load_from("femnist", [source]), femnist.load(source / "femnist"))
-    warned = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert len(warned) == 1
-    assert "None" not in warned[0]
+    loads_what_is_there(source)
+    (warning,) = warned(caplog)
+    assert "None" not in warning
     assert list((kept / "femnist").iterdir()) == []
 
 
@@ -212,7 +206,7 @@ def test_a_loaded_array_may_be_written_into_but_is_not_kept(kept: Path, source: 
     assert first.train_inputs.max() == 1
     del first
     assert {path: path.read_bytes() for path in kept.rglob("*.npy")} == content
-    same(load_from("femnist", [source]), femnist.load(source / "femnist"))
+    loads_what_is_there(source)
 
 
 DIES = """
@@ -263,7 +257,7 @@ def test_an_interrupted_writer_clears_up(kept: Path, source: Path, monkeypatch: 
         with pytest.raises(KeyboardInterrupt):
             load_from("femnist", [source])
     assert list((kept / "femnist").iterdir()) == []
-    same(load_from("femnist", [source]), femnist.load(source / "femnist"))
+    loads_what_is_there(source)
 
 
 MEETINGS = cases(10, 100)
@@ -288,21 +282,12 @@ print("right")
 
 
 def test_two_processes_at_once_get_the_same_data(source: Path, tmp_path: Path) -> None:
-    root = str(Path(airfl.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": root, "OPENBLAS_NUM_THREADS": "1"}
-    (tmp_path / "meeting").mkdir()
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
     both = [
         subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                LIMITS.format("") + AT_ONCE,
-                str(source),
-                str(tmp_path / "meeting"),
-                str(me),
-                str(MEETINGS),
-            ],
-            env=environment,
+            [sys.executable, "-c", LIMITS.format("") + AT_ONCE, *map(str, (source, meeting, me, MEETINGS))],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -313,7 +298,7 @@ def test_two_processes_at_once_get_the_same_data(source: Path, tmp_path: Path) -
         said, complained = process.communicate()
         assert said == "right\n", complained
     for number in range(MEETINGS):
-        [folder] = (tmp_path / "meeting" / f"cache-{number}" / "femnist").iterdir()
+        [folder] = (meeting / f"cache-{number}" / "femnist").iterdir()
         assert cache._read(folder) is not None
 
 
@@ -334,7 +319,7 @@ def test_another_process_may_finish_first(
     monkeypatch.setattr(cache, "_remove", clear_and_be_overtaken)
     raw = load_from("femnist", [source])
     same(raw, femnist.load(source / "femnist"))
-    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert warned(caplog) == []
     assert isinstance(raw.train_inputs, np.memmap)
 
 

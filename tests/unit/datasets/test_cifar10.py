@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import (
-    cifar10,
-)
+from airfl.tasks.datasets import cifar10
 from tests.unit.datasets.support import RNG, SUFFIXES, put, refusal, same
 
 RECORDS = 20
@@ -121,7 +119,6 @@ WRONG_RECORDS: dict[str, tuple[bytes, str]] = {
     "a byte long": (records(*BATCHES[1]) + b"\0", "more found"),
     "nothing": (b"", "0 found"),
     "label 10": (records(BATCHES[1][0], [*BATCHES[1][1][:-1], 10]), "to 10, 0 to 9 are allowed"),
-    "label 255": (records(BATCHES[1][0], [255] * RECORDS), "to 255"),
 }
 
 
@@ -153,7 +150,6 @@ WRONG_BATCHES: dict[str, tuple[dict[Any, Any], str]] = {
     "text keys": ({"data": BATCHES[0][0], "labels": BATCHES[0][1]}, "b'data'"),
     "no data": ({b"labels": BATCHES[0][1]}, "b'data'"),
     "no labels": ({b"data": BATCHES[0][0]}, "b'labels'"),
-    "a row less": ({b"data": BATCHES[0][0][1:], b"labels": BATCHES[0][1][1:]}, "b'data'"),
     "a label less": ({b"data": BATCHES[0][0], b"labels": BATCHES[0][1][1:]}, "b'labels'"),
     "a column less": ({b"data": BATCHES[0][0][:, 1:], b"labels": BATCHES[0][1]}, "b'data'"),
     "data is bytes": ({b"data": BATCHES[0][0].tobytes(), b"labels": BATCHES[0][1]}, "b'data'"),
@@ -161,8 +157,6 @@ WRONG_BATCHES: dict[str, tuple[dict[Any, Any], str]] = {
     "label -1": ({b"data": BATCHES[0][0], b"labels": [-1, *BATCHES[0][1][1:]]}, "label -1"),
     "label True": ({b"data": BATCHES[0][0], b"labels": [True, *BATCHES[0][1][1:]]}, "b'labels'"),
     "label 3.0": ({b"data": BATCHES[0][0], b"labels": [3.0, *BATCHES[0][1][1:]]}, "b'labels'"),
-    "label '3'": ({b"data": BATCHES[0][0], b"labels": ["3", *BATCHES[0][1][1:]]}, "b'labels'"),
-    "label 2^64": ({b"data": BATCHES[0][0], b"labels": [1 << 64, *BATCHES[0][1][1:]]}, "label"),
     "a label of 6,000 digits": ({b"data": BATCHES[0][0], b"labels": [1 << 20_000, *BATCHES[0][1][1:]]}, "label"),
     "labels in a tuple": ({b"data": BATCHES[0][0], b"labels": tuple(BATCHES[0][1])}, "b'labels'"),
     "real numbers": ({b"data": BATCHES[0][0][:2] / 255, b"labels": BATCHES[0][1]}, "not a plain pickle"),

@@ -11,11 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import (
-    femnist,
-)
+from airfl.tasks.datasets import femnist
 from airfl.tasks.datasets.formats.npz import read_npz
-from tests.unit.datasets.support import REFUSED_APART, apart, peak_of, put, read_or_refused, refusal, same
+from tests.unit.datasets.support import REFUSED_APART, apart, flipped, peak_of, put, refusal, refused_cut_off, same
 from tests.unit.datasets.test_leaf import characters
 
 
@@ -96,33 +94,25 @@ def test_arrays_may_be_stored_in_other_ways(tmp_path: Path) -> None:
 A = compact()
 WRONG_ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
     "signed images": ({"images": A["images"].astype(np.int8)}, "images.npy: type int8, u1 is wanted"),
-    "real images": ({"images": A["images"] / 255}, "images.npy: type float64"),
-    "16-bit images": ({"images": A["images"].astype(np.uint16)}, "images.npy: type uint16"),
     "images of objects": ({"images": A["images"].astype(object)}, "images.npy: type object"),
     "labels of 8 bytes": ({"labels": A["labels"].astype(np.int64)}, "labels.npy: type int64"),
-    "labels of objects": ({"labels": A["labels"].astype(object)}, "labels.npy: type object"),
     "is_test of bytes": ({"is_test": A["is_test"].astype(np.uint8)}, "is_test.npy: type uint8"),
     "offsets of 4 bytes": ({"offsets": A["offsets"].astype(np.int32)}, "offsets.npy: type int32"),
     "offsets without sign": ({"offsets": A["offsets"].astype(np.uint64)}, "offsets.npy: type uint64"),
-    "real offsets": ({"offsets": A["offsets"].astype(float)}, "offsets.npy: type float64"),
     "writers of bytes": ({"writers": A["writers"].astype("S4")}, "writers.npy: type |S4"),
     "writers of objects": ({"writers": A["writers"].astype(object)}, "writers.npy: type object"),
     "records": ({"labels": np.zeros(12, dtype=[("a\nb", "u1")])}, "labels.npy: type"),
     "flat images": ({"images": A["images"].reshape(12, 784)}, "images (12, 784)"),
     "27 rows": ({"images": A["images"][:, 1:]}, "images (12, 27, 28)"),
     "an image less": ({"images": A["images"][1:]}, "images (11, 28, 28)"),
-    "an image alone": ({"images": A["images"][0]}, "images (28, 28)"),
     "labels in a column": ({"labels": A["labels"][:, None]}, "labels (12, 1)"),
-    "a label alone": ({"labels": A["labels"][0]}, "labels ()"),
     "a label less": ({"labels": A["labels"][1:]}, "labels (11,)"),
     "an is_test less": ({"is_test": A["is_test"][1:]}, "is_test (11,)"),
-    "an is_test alone": ({"is_test": A["is_test"][0]}, "is_test ()"),
     "no offsets": ({"offsets": A["offsets"][:0], "writers": A["writers"][:0]}, "offsets must ascend"),
     "an offset alone": ({"offsets": A["offsets"][0]}, "offsets must ascend"),
     "offsets in a column": ({"offsets": A["offsets"][:, None]}, "offsets must ascend"),
     "offsets from 1": ({"offsets": np.array([1, 5, 5, 12])}, "offsets must ascend"),
     "offsets that descend": ({"offsets": np.array([0, 7, 5, 12])}, "offsets must ascend"),
-    "offsets below 0": ({"offsets": np.array([0, -5, 5, 12])}, "offsets must ascend"),
     "offsets that end early": ({"offsets": np.array([0, 5, 5, 11])}, "offsets must ascend"),
     "offsets that end late": ({"offsets": np.array([0, 5, 5, 13])}, "offsets must ascend"),
     "a writer less": ({"writers": A["writers"][1:]}, "one more of them than of writers"),
@@ -130,7 +120,6 @@ WRONG_ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
     "a writer alone": ({"writers": A["writers"][0]}, "one more of them than of writers"),
     "a writer twice": ({"writers": np.array(["a", "b", "a"])}, "a writer is there twice"),
     "label 62": ({"labels": np.where(np.arange(12) == 7, 62, A["labels"]).astype(np.uint8)}, "label 62, 0 to 61"),
-    "label 255": ({"labels": np.full(12, 255, dtype=np.uint8)}, "label 255"),
     "writers that are nothing": ({"writers": np.array(["", "", ""])}, ""),
 }
 
@@ -192,19 +181,14 @@ def test_offsets_that_overflow_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_zip_is_refused_or_gives_the_same(tmp_path: Path) -> None:
-    arrays = compact()
-    path = put_compact(tmp_path, arrays)
+    path = put_compact(tmp_path, compact())
     good, expected = path.read_bytes(), femnist.load(tmp_path)
-    for length in [*range(0, len(good), 97), *range(len(good) - 30, len(good))]:
-        path.write_bytes(good[:length])
-        refusal(lambda: femnist.load(tmp_path), path)
+    lengths = [*range(0, len(good), 97), *range(len(good) - 30, len(good))]
+    refused_cut_off(path, good, lengths, lambda: femnist.load(tmp_path))
     directory = good.index(b"PK\x01\x02")
-    places = np.random.default_rng(2).integers(0, directory, 100)
-    for place in [*range(120), *places, *range(directory, len(good))]:
-        path.write_bytes(good[:place] + bytes([good[place] ^ 0x21]) + good[place + 1 :])
-        found = read_or_refused(lambda: femnist.load(tmp_path), path)
-        if found is not None:
-            same(found, expected)
+    places = [*range(120), *np.random.default_rng(2).integers(0, directory, 100), *range(directory, len(good))]
+    for found in flipped(path, good, places, lambda: femnist.load(tmp_path), by=0x21):
+        same(found, expected)
 
 
 def test_what_is_no_zip_is_refused(tmp_path: Path) -> None:

@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import (
-    femnist,
-    find_dataset,
-)
-from tests.unit.datasets.support import PACKED, SUFFIXES, put, read_or_refused, refusal
+from airfl.tasks.datasets import femnist, find_dataset
+from tests.unit.datasets.support import PACKED, SUFFIXES, put, read_or_refused, refusal, refused_cut_off
 
 Users = dict[str, tuple[list[Any], list[Any]]]
 
@@ -76,16 +73,15 @@ def test_a_tenth_of_each_writer_is_held_out_where_nothing_is_split(tmp_path: Pat
     trained, tested = (np.bincount(writers, minlength=9) for writers in (raw.train_writers, raw.test_writers))
     np.testing.assert_array_equal(trained, [1, 1, 8, 9, 9, 90, 94, 27, 18])
     np.testing.assert_array_equal(tested, [0, 1, 1, 1, 2, 10, 11, 3, 2])
+    inputs, targets, writers = (
+        np.concatenate([getattr(raw, f"train_{name}"), getattr(raw, f"test_{name}")])
+        for name in ("inputs", "targets", "writers")
+    )
     for writer, count in enumerate(COUNTS.values()):
-        images, labels = characters(count, writer)
-        both = np.concatenate(
-            [raw.train_inputs[raw.train_writers == writer], raw.test_inputs[raw.test_writers == writer]]
-        )
-        targets = np.concatenate(
-            [raw.train_targets[raw.train_writers == writer], raw.test_targets[raw.test_writers == writer]]
-        )
-        given = sorted((image.tobytes(), int(label)) for image, label in zip(images, labels, strict=True))
-        assert sorted((image.tobytes(), int(label)) for image, label in zip(both, targets, strict=True)) == given
+        read = zip(inputs[writers == writer], targets[writers == writer], strict=True)
+        given = zip(*characters(count, writer), strict=True)
+        wanted = sorted((image.tobytes(), int(label)) for image, label in given)
+        assert sorted((image.tobytes(), int(label)) for image, label in read) == wanted
 
 
 def test_what_is_held_out_of_a_writer_depends_on_nobody_else(tmp_path: Path) -> None:
@@ -129,15 +125,11 @@ def labelled(value: object) -> bytes:
 
 
 WRONG_LEAF: dict[str, tuple[bytes, str]] = {
-    "not JSON": (b"users: w", "not JSON, or cut off"),
     "nothing": (b"", "not JSON"),
     "cut off": (leaf({"w": GOOD})[:-1], "not JSON"),
-    "cut in half": (leaf({"w": GOOD})[:5000], "not JSON"),
     "two files in one": (leaf({"w": GOOD}) * 2, "not JSON"),
     "not text": (b'{"users": "\xff\xfe\xfd"}', "not JSON"),
     "brackets": (b"[" * 200_000, "not JSON"),
-    "braces": (b'{"users":' * 200_000, "not JSON"),
-    "a list": (b"[" + leaf({"w": GOOD}) + b"]", "users, num_samples and user_data are wanted"),
     "a number": (b"3", "users, num_samples and user_data are wanted"),
     "no users": (json.dumps({"num_samples": [], "user_data": {}}).encode(), "are wanted"),
     "no num_samples": (leaf({"w": GOOD}, num_samples=None), "are wanted"),
@@ -151,7 +143,6 @@ WRONG_LEAF: dict[str, tuple[bytes, str]] = {
     "an x less": (leaf({"w": (X[1:], Y)}), "3 x and 4 y, 4 are announced"),
     "a y less": (leaf({"w": (X, Y[1:])}, num_samples=[4]), "4 x and 3 y"),
     "a user without data": (leaf({"w": GOOD}, users=["w", "v"], num_samples=[4, 4]), "user 'v' has no lists x and y"),
-    "a user that is a number": (leaf({"w": GOOD}, users=[1]), "user '1' has no lists"),
     "a user that is a list": (leaf({"w": GOOD}, users=[["w"]]), "has no lists"),
     "data that is a list": (leaf({"w": GOOD}, user_data={"w": GOOD}), "user 'w' has no lists"),
     "x is a table": (leaf({"w": GOOD}, user_data={"w": {"x": {"0": X}, "y": Y}}), "user 'w' has no lists"),
@@ -161,38 +152,25 @@ WRONG_LEAF: dict[str, tuple[bytes, str]] = {
     "nobody": (leaf({}), "no users"),
     "label 62": (labelled(62), "label 62, 0 to 61 are allowed"),
     "label -1": (labelled(-1), "label -1"),
-    "label 2^64": (labelled(1 << 64), "label 1844674407370955161"),
     "label of 4,000 digits": (labelled(10**4000), "label 1000"),
     "label True": (labelled(True), "whole numbers"),
-    "label '3'": (labelled("3"), "whole numbers"),
     "label 3.0": (labelled(3.0), "whole numbers"),
-    "label null": (labelled(None), "whole numbers"),
-    "label [3]": (labelled([3]), "whole numbers"),
-    "between two levels": (pixel(0.5001), "grey levels k/255"),
-    "half of a level": (pixel(0.5 / 255), "grey levels k/255"),
     "a twentieth of a level": (pixel(100.05 / 255), "grey levels k/255"),
     "above white": (pixel(1.2), "between 0 and 1"),
     "a level above white": (pixel(256 / 255), "between 0 and 1"),
     "below black": (pixel(-1 / 255), "between 0 and 1"),
-    "a byte": (pixel(255), "between 0 and 1"),
     "NaN": (pixel(float("nan")), "grey levels k/255"),
     "Infinity": (pixel(float("inf")), ""),
-    "-Infinity": (pixel(float("-inf")), ""),
     "a huge pixel": (pixel(10**400), ""),
     "a null pixel": (pixel(None), ""),
-    "a pixel in text": (pixel("nan"), ""),
     "all pixels in text": (leaf({"w": ([["1.0"] * 784] * 4, Y)}), "784 numbers"),
     "all pixels true": (leaf({"w": ([[True] * 784] * 4, Y)}), "784 numbers"),
-    "a pixel that is a list": (pixel([0.0]), "784 numbers"),
-    "783 pixels": (leaf({"w": ([*X[:3], X[3][:-1]], Y)}), "784 numbers"),
     "785 pixels": (leaf({"w": ([*X[:3], [*X[3], 0.0]], Y)}), "784 numbers"),
     "783 pixels each": (leaf({"w": ([row[:-1] for row in X], Y)}), "784 numbers"),
     "no pixels": (leaf({"w": ([[]] * 4, Y)}), "784 numbers"),
     "numbers without lists": (leaf({"w": ([0.0] * 4, Y)}), "784 numbers"),
     "rows of 28": (leaf({"w": ([[row[start : start + 28] for start in range(0, 784, 28)] for row in X], Y)}), "784"),
-    "nested deeper": (leaf({"w": ([[[value] for value in row] for row in X], Y)}), "784 numbers"),
     "a table for an image": (leaf({"w": ([{"0": 0.0}] * 4, Y)}), "784 numbers"),
-    "text for an image": (leaf({"w": (["0" * 784] * 4, Y)}), "784 numbers"),
 }
 
 
@@ -204,20 +182,22 @@ def test_wrong_files_of_leafs_are_refused(tmp_path: Path, wrong: str) -> None:
     assert says in refusal(lambda: femnist.load(tmp_path), named)
 
 
-def test_a_user_of_half_a_character_is_read_or_refused(tmp_path: Path) -> None:
-    """JSON can name what no text file can hold."""
-    path = put(tmp_path / "all_data" / "all_data_0.json", leaf({"\ud800": GOOD}))
+def test_odd_users(tmp_path: Path) -> None:
+    """JSON can name what no text file can hold. No test samples are refused; a writer without any is no matter."""
+    path = put(tmp_path / "all_data" / "0.json", leaf({"\ud800": GOOD}))
     read_or_refused(lambda: femnist.load(tmp_path), path)
+    put(path, leaf({"w": table(1, 0)}))
+    assert "1 training and 0 test samples" in refusal(lambda: femnist.load(tmp_path), tmp_path)
+    put(path, leaf({"v": ([], []), "w": table(10, 0)}))
+    np.testing.assert_array_equal(femnist.load(tmp_path).train_writers, [1] * 9)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
 def test_packed_json_that_is_cut_off_is_refused(tmp_path: Path, suffix: str) -> None:
     content = PACKED[suffix](leaf({"w": GOOD}))
-    path = tmp_path / "all_data" / f"all_data_0.json{suffix}"
-    path.parent.mkdir()
-    for length in (0, 5, len(content) // 2, len(content) - 1):
-        path.write_bytes(content[:length])
-        refusal(lambda: femnist.load(tmp_path), path)
+    path = put(tmp_path / "all_data" / f"all_data_0.json{suffix}", b"")
+    lengths = (0, 5, len(content) // 2, len(content) - 1)
+    refused_cut_off(path, content, lengths, lambda: femnist.load(tmp_path))
 
 
 def test_a_writer_in_two_files_of_a_part_is_refused(tmp_path: Path) -> None:
@@ -234,14 +214,3 @@ def test_one_part_alone_is_refused(tmp_path: Path, part: str) -> None:
     put(tmp_path / "femnist" / part / "0.json", leaf({"w": GOOD}))
     line = refusal(lambda: find_dataset("femnist", [tmp_path]), tmp_path / "femnist")
     assert "train/ and in test/" in line
-
-
-def test_no_test_samples_are_refused(tmp_path: Path) -> None:
-    put(tmp_path / "all_data" / "0.json", leaf({"w": table(1, 0)}))
-    assert "1 training and 0 test samples" in refusal(lambda: femnist.load(tmp_path), tmp_path)
-
-
-def test_a_writer_without_samples_is_no_matter(tmp_path: Path) -> None:
-    put(tmp_path / "all_data" / "0.json", leaf({"v": ([], []), "w": table(10, 0)}))
-    raw = femnist.load(tmp_path)
-    np.testing.assert_array_equal(raw.train_writers, [1] * 9)

@@ -12,7 +12,7 @@ from airfl.tasks.datasets import a9a, find_dataset, load_dataset
 from airfl.tasks.datasets.a9a_sample import load as load_sample
 from airfl.tasks.datasets.formats.libsvm import read_libsvm
 from tests.conftest import ROOT
-from tests.unit.datasets.support import PACKED, SUFFIXES, put, read_or_refused, refusal
+from tests.unit.datasets.support import PACKED, SUFFIXES, put, refusal, refused_cut_off
 
 SAMPLE = ROOT / "data" / "a9a-sample"
 ROWS = {"a9a": 30, "a9a.t": 12}
@@ -70,16 +70,12 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "index 6": (b"+1 6:1\n-1 1:1\n", "line 1: index 6"),
     "a huge index": (b"+1 1:1\n-1 %s:1\n" % (b"9" * 5000), "line 2: '99999"),
     "index -1": (b"+1 1:1\n-1 -1:1\n", "'-1:1' is not index:value"),
-    "index 1.0": (b"+1 1:1\n-1 1.0:1\n", "is not index:value"),
-    "a name": (b"+1 1:1\n-1 age:1\n", "'age:1' is not index:value"),
     "no colon": (b"+1 1:1\n-1 2 1\n", "'2' is not index:value"),
     "cut off in an index": (b"+1 1:1\n-1 2:1 3", "line 2: cut off"),
     "cut off in a value": (b"+1 1:1\n-1 2:1 3:", "line 2: cut off"),
     "cut off behind a value": (b"+1 1:1\n-1 2:1", "line 2: cut off"),
     "no value": (b"+1 1:1\n-1 2:1 3:\n", "line 2: '' is not a number"),
-    "a word for a value": (b"+1 1:1\n-1 2:one\n", "'one' is not a number"),
     "nan": (b"+1 1:1\n-1 2:nan\n", "'nan' is not a number"),
-    "infinity": (b"+1 1:1\n-1 2:-inf\n", "'-inf' is not a number"),
     "too large for float32": (b"+1 1:1\n-1 2:1e39\n", "'1e39' is not a number"),
     "an underscore": (b"+1 1:1\n-1 2:1_0\n", "'1_0' is not a number"),
     "two colons": (b"+1 1:1\n-1 2:1:1\n", "'1:1' is not a number"),
@@ -114,9 +110,7 @@ def test_what_a9a_does_not_have_is_refused(tmp_path: Path, content: bytes, says:
 def test_a_file_may_not_be_cut_off_anywhere(tmp_path: Path, suffix: str) -> None:
     content = PACKED[suffix](text(2 * LABELS["a9a.t"] - 1, INPUTS["a9a.t"]))
     path = tmp_path / f"a9a.t{suffix}"
-    for length in range(len(content)):
-        path.write_bytes(content[:length])
-        assert read_or_refused(lambda: read_libsvm(path, 12, 123), path) is None
+    refused_cut_off(path, content, range(len(content)), lambda: read_libsvm(path, 12, 123))
 
 
 def test_the_sample_is_what_it_says() -> None:

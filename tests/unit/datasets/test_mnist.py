@@ -9,14 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import (
-    fashion_mnist,
-    find_dataset,
-    mnist,
-)
+from airfl.tasks.datasets import fashion_mnist, find_dataset, mnist
 from airfl.tasks.datasets.formats import files
 from airfl.tasks.datasets.formats.idx import read_idx
-from tests.unit.datasets.support import PACKED, RNG, SUFFIXES, peak_of, put, read_or_refused, refusal
+from tests.unit.datasets.support import PACKED, RNG, SUFFIXES, flipped, peak_of, put, refusal, refused_cut_off
 
 
 def idx(array: np.ndarray, kind: int = 8) -> bytes:
@@ -83,22 +79,18 @@ def test_mnist_of_the_official_size_with_its_writers(tmp_path: Path) -> None:
 
 IMAGE, LABEL, TEST_IMAGE, TEST_LABEL = DIGITS
 WRONG_DIGITS: dict[str, tuple[str, bytes, str]] = {
-    "images without data": (IMAGE, idx(DIGITS[IMAGE])[:16], "23,520 bytes of data announced, 0 found"),
     "images cut off": (IMAGE, idx(DIGITS[IMAGE])[:-1], "23,520 bytes of data announced, 23,519 found"),
     "images too long": (TEST_IMAGE, idx(DIGITS[TEST_IMAGE]) + b"\0", "more found"),
     "labels cut off": (TEST_LABEL, idx(DIGITS[TEST_LABEL])[:-1], "12 bytes of data announced, 11 found"),
     "nothing": (LABEL, b"", "begins with nothing"),
     "half a header": (IMAGE, idx(DIGITS[IMAGE])[:9], "cut off within its header"),
     "labels for images": (IMAGE, idx(DIGITS[LABEL]), "begins 00000801"),
-    "integers for bytes": (LABEL, idx(DIGITS[LABEL], 12), "begins 00000c01"),
     "real numbers": (IMAGE, idx(DIGITS[IMAGE], 13), "begins 00000d03"),
     "not idx": (TEST_IMAGE, b"<!DOCTYPE html>", "not an idx file"),
     "a label less": (LABEL, idx(DIGITS[LABEL][:-1]), "29 labels for 30 images"),
     "a label more": (TEST_LABEL, idx(np.append(DIGITS[TEST_LABEL], 0)), "13 labels for 12 images"),
     "label 10": (LABEL, idx(np.where(np.arange(TRAIN) == 17, 10, DIGITS[LABEL])), "label 10, 0 to 9 are allowed"),
-    "label 255": (TEST_LABEL, idx(np.where(np.arange(TEST) == 0, 255, 0)), "label 255"),
     "27 x 28 pixels": (IMAGE, idx(DIGITS[IMAGE][:, 1:]), "(27, 28) pixels, (28, 28) is wanted"),
-    "28 x 29 pixels": (TEST_IMAGE, idx(np.zeros((TEST, 28, 29))), "(28, 29) pixels"),
     "no pixels": (IMAGE, idx(DIGITS[IMAGE][:, :0]), "(0, 28) pixels"),
     "nothing of 2^64 pixels": (IMAGE, bytes([0, 0, 8, 3]) + bytes(4) + b"\xff" * 8, ""),
 }
@@ -143,14 +135,12 @@ def test_fewer_or_more_images_are_refused(tmp_path: Path, count: int) -> None:
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
 def test_a_packed_file_may_not_be_cut_off_anywhere(tmp_path: Path, suffix: str) -> None:
-    """Not even within the checksum behind the last byte of data."""
-    content = PACKED[suffix](idx(DIGITS[TEST_LABEL]))
-    path = tmp_path / f"labels{suffix}"
-    for length in range(len(content)):
-        path.write_bytes(content[:length])
-        refusal(lambda: read_idx(path, 1), path)
-    path.write_bytes(content)
+    """Not even within the checksum behind the last byte of data; a flipped byte is refused or changes nothing."""
+    content, path = PACKED[suffix](idx(DIGITS[TEST_LABEL])), tmp_path / f"labels{suffix}"
+    refused_cut_off(path, content, range(len(content)), lambda: read_idx(path, 1))
     np.testing.assert_array_equal(read_idx(path, 1), DIGITS[TEST_LABEL])
+    for labels in flipped(path, content, range(len(content)), lambda: read_idx(path, 1)):
+        np.testing.assert_array_equal(labels, DIGITS[TEST_LABEL])
 
 
 @SUFFIXES
@@ -163,16 +153,6 @@ def test_what_follows_a_whole_number_of_blocks_is_seen(tmp_path: Path, suffix: s
     refusal(lambda: read_idx(path, 1), path)
     put(path, idx(labels))
     np.testing.assert_array_equal(read_idx(path, 1), labels)
-
-
-@pytest.mark.parametrize("suffix", [".gz", ".xz"])
-def test_a_flipped_byte_of_a_packed_file_is_refused_or_changes_nothing(tmp_path: Path, suffix: str) -> None:
-    content = PACKED[suffix](idx(DIGITS[TEST_LABEL]))
-    path = tmp_path / f"labels{suffix}"
-    for place in range(len(content)):
-        path.write_bytes(content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :])
-        labels = read_or_refused(lambda: read_idx(path, 1), path)
-        assert labels is None or np.array_equal(labels, DIGITS[TEST_LABEL])
 
 
 @pytest.mark.parametrize("name", DIGITS)

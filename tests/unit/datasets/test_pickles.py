@@ -167,15 +167,12 @@ def test_registered_extensions_are_refused(tmp_path: Path, opcode: bytes, looked
 
 NESTED = b")" + b"\x85" * 5000
 ODD: dict[str, bytes] = {
-    "not registered": whole(b"\x82\x63"),
-    "persistent id": whole(b"Pos.system\n"),
     "binary persistent id": whole(text_of("x") + b"Q"),
     "out-of-band buffer": b"\x80\x05\x97.",
     "read-only buffer": b"\x80\x05\x97\x98.",
     "a newer protocol": b"\x80\x63}.",
     "type of objects": whole(array(kind=name_of("numpy", "dtype") + items(bytes_of(b"O")) + b"R")),
     "type O8": whole(array(kind=name_of("numpy", "dtype") + items(text_of("O8"), b"\x89", b"\x88") + b"R")),
-    "type f8": whole(array(kind=name_of("numpy", "dtype") + items(bytes_of(b"f8")) + b"R")),
     "type of records": whole(array(kind=name_of("numpy", "dtype") + items(text_of("u1,O")) + b"R")),
     "type of a number": whole(array(kind=name_of("numpy", "dtype") + items(number(10**5000)) + b"R")),
     "type of a tuple": whole(array(kind=name_of("numpy", "dtype") + items(NESTED) + b"R")),
@@ -183,7 +180,6 @@ ODD: dict[str, bytes] = {
     "no type": whole(array(kind=b"N")),
     "the type itself": whole(array(kind=name_of("numpy", "dtype"))),
     "another length": whole(array(shape=items(number(5)))),
-    "10^12 bytes": whole(array(shape=items(number(10**12)))),
     "10^30 bytes": whole(array(shape=items(number(10**30)))),
     "nothing of 10^30": whole(array(shape=items(number(10**30), number(0)), content=bytes_of(b""))),
     "a negative length": whole(array(shape=items(number(-6)))),
@@ -195,10 +191,8 @@ ODD: dict[str, bytes] = {
     "a length alone": whole(array(shape=number(6))),
     "100 dimensions": whole(array(shape=items(*[number(1)] * 100), content=bytes_of(b"x"))),
     "a list of objects": whole(array(content=b"]" + number(6) + b"a")),
-    "text for content": whole(array(content=text_of("abcdef"))),
     "no content": whole(array(content=b"N")),
     "an array as content": whole(array(content=array())),
-    "a state of four": whole(EMPTY_ARRAY + items(*STATE[1:]) + b"b"),
     "a state of six": whole(EMPTY_ARRAY + items(*STATE, b"N") + b"b"),
     "a state of attributes": whole(EMPTY_ARRAY + b"}" + text_of("value") + text_of("x") + b"sb"),
     "slots": whole(EMPTY_ARRAY + b"N}" + text_of("__class__") + name_of("numpy", "dtype") + b"s\x86b"),
@@ -252,13 +246,10 @@ def test_a_pickle_leaves_the_reader_as_it_was(tmp_path: Path) -> None:
 
 ANNOUNCED: dict[str, bytes] = {
     # Not billions: a machine that allocates them after all should survive the test.
-    "LONG_BINPUT 30,000,000": b"\x80\x02}r" + struct.pack("<I", 30_000_000) + b".",
     "LONG_BINPUT 500,000": b"\x80\x02}r" + struct.pack("<I", 500_000) + b".",
-    "PUT 30,000,000": b"}p30000000\n.",
     "PUT 10^30": b"}p" + b"1" + b"0" * 30 + b"\n.",
     "PUT -1": b"}p-1\n.",
     "BINGET 2^31": b"\x80\x02}j\x00\x00\x00\x80.",
-    "BINBYTES8 2^40": whole(b"\x8e" + struct.pack("<Q", 1 << 40) + b"x"),
     "BINBYTES8 2^63": whole(b"\x8e" + struct.pack("<Q", 1 << 63) + b"x"),
     "BYTEARRAY8 2^40": whole(b"\x96" + struct.pack("<Q", 1 << 40) + b"x"),
     "BINUNICODE8 2^40": whole(b"\x8d" + struct.pack("<Q", 1 << 40) + b"x"),
@@ -298,9 +289,7 @@ EXHAUSTING: dict[str, bytes] = {
     # 2^60 brackets, if a message spells it out.
     "a type of doubled tuples": whole(name_of("numpy", "dtype") + b"(" + b")" + b"2\x86" * 60 + b"tR"),
     # 100 kB each of 10,000 times the same number: a product of 1 GB, computed in as many steps.
-    "a shape of huge numbers": whole(
-        array(shape=b"(" + number(1 << 800_000) + b"q\x00" + b"h\x00" * 10_000 + b"t"),
-    ),
+    "a shape of huge numbers": whole(array(shape=b"(" + number(1 << 800_000) + b"q\x00" + b"h\x00" * 10_000 + b"t")),
     # The hash of a tuple descends into it without looking at the stack.
     "a key of a million tuples": whole(b"N", key=b")" + b"\x85" * 1_000_000),
 }

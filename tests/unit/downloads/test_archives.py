@@ -96,10 +96,7 @@ def test_a_missing_member_is_told(server: Server, fetch: Fetcher) -> None:
 def test_a_broken_archive_is_told(server: Server, fetch: Fetcher, damage: str) -> None:
     """With the right checksum."""
     good = packed(list(MEMBERS.items()))
-    server.files["/set.tar.gz"] = content = {
-        "no archive": CONTENT,
-        "cut off": good[: len(good) // 2],
-    }[damage]
+    server.files["/set.tar.gz"] = content = {"no archive": CONTENT, "cut off": good[: len(good) // 2]}[damage]
     line = fetch.refused(Source((server.url("/set.tar.gz"),), "set.tar.gz", sha256(content), None, (ONE, TWO)))
     assert "cannot be unpacked" in line
     assert not (fetch.target / "set" / TWO).exists()

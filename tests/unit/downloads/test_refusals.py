@@ -102,9 +102,11 @@ def test_all_mirrors_are_told(server: Server, fetch: Fetcher) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["file", "ftp", "data", "gopher"])
-def test_a_redirect_to_another_scheme_is_refused(server: Server, fetch: Fetcher, scheme: str) -> None:
+def test_another_scheme_is_refused(server: Server, fetch: Fetcher, scheme: str) -> None:
+    """Of a source, and of a redirect."""
     secret = fetch.target.parent / "secret"
     secret.write_bytes(CONTENT)  # it would even have the right checksum
+    assert "only http and https" in fetch.refused(source(f"{scheme}://{secret}"))
     server.faults["/data.bin"] = [status(302, Location=f"{scheme}://{secret}")]
     assert "HTTP 302, a redirect that is not followed" in fetch.refused(source(server.url("/data.bin")))
     assert all_files(fetch.target) == set()
@@ -124,14 +126,6 @@ def test_a_redirect_to_http_is_followed_with_the_range(server: Server, fetch: Fe
 def test_a_redirect_that_leads_nowhere(server: Server, fetch: Fetcher, location: str) -> None:
     server.faults["/data.bin"] = [status(302, Location=location)] * 99
     assert server.url("/data.bin") in fetch.refused(source(server.url("/data.bin")))
-
-
-@pytest.mark.parametrize("scheme", ["file", "ftp", "data"])
-def test_another_scheme_is_refused(fetch: Fetcher, scheme: str) -> None:
-    secret = fetch.target.parent / "secret"
-    secret.write_bytes(CONTENT)
-    assert "only http and https" in fetch.refused(source(f"{scheme}://{secret}"))
-    assert all_files(fetch.target) == set()
 
 
 def test_no_server(server: Server, fetch: Fetcher) -> None:
@@ -195,12 +189,7 @@ def test_a_target_that_is_a_file(server: Server, fetch: Fetcher) -> None:
 )
 @pytest.mark.parametrize("where", ["mkdir", "fsync"])
 def test_a_disk_that_does_not_take_it(
-    server: Server,
-    fetch: Fetcher,
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
-    by: type[Exception],
-    where: str,
+    server: Server, fetch: Fetcher, monkeypatch: pytest.MonkeyPatch, number: int, by: type[Exception], where: str
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))

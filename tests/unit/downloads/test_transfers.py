@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tests.unit.downloads.support import (
     CONTENT,
     HALF,
     OTHER,
+    Answer,
     Fetcher,
     Server,
     all_files,
@@ -30,20 +32,42 @@ from tests.unit.downloads.support import (
 )
 
 
+@dataclass(frozen=True)
+class Transfer:
+    """The ranges that a server is asked for which does this first, where so much of the file lies there already."""
+
+    asked: list[str | None]
+    faults: tuple[Answer, ...] = ()
+    part: bytes = b""
+    ranges: bool = True
+
+
+REST = f"bytes={HALF}-"
+TRANSFERS = {
+    "fresh": Transfer([None]),
+    "of a length that is not told": Transfer([None], (unannounced,)),
+    "of a part": Transfer([REST], part=CONTENT[:HALF]),
+    "of a part, without ranges": Transfer([REST], part=CONTENT[:HALF], ranges=False),
+    "of another range": Transfer([REST, None], (another_range,), CONTENT[:HALF]),
+    "that is not continued": Transfer([None, REST, None], (cut(HALF), status(416))),
+    "broken off": Transfer([None, REST, f"bytes={HALF + 1000}-"], (cut(HALF), cut(HALF + 1000))),
+    "broken off without ranges": Transfer([None, REST, REST], (cut(HALF), cut(HALF)), ranges=False),
+    "after a passing trouble": Transfer([None, None, None], (status(429), status(503))),
+    "after another": Transfer([None, None], (status(500),)),
+}
+
+
 @pytest.mark.parametrize("sized", [True, False])
-def test_a_fresh_download(server: Server, fetch: Fetcher, sized: bool) -> None:
+@pytest.mark.parametrize("name", TRANSFERS)
+def test_a_transfer(server: Server, fetch: Fetcher, name: str, sized: bool) -> None:
+    how = TRANSFERS[name]
+    server.faults["/data.bin"], server.ranges = list(how.faults), how.ranges
+    if how.part:
+        fetch.place(fetch.part, how.part)
     assert fetch(source(server.url("/data.bin"), sized=sized)) == [fetch.path]
     assert fetch.path.read_bytes() == CONTENT
     assert all_files(fetch.target) == {"set/data.bin"}
-    assert server.requests == [("/data.bin", None, f"airfl/{__version__}")]
-
-
-@pytest.mark.parametrize("sized", [True, False])
-def test_a_length_that_is_not_told_is_no_matter(server: Server, fetch: Fetcher, sized: bool) -> None:
-    server.faults["/data.bin"] = [unannounced]
-    fetch(source(server.url("/data.bin"), sized=sized))
-    assert fetch.path.read_bytes() == CONTENT
-    assert {total for _, _, total in fetch.told} == {len(CONTENT) if sized else None}
+    assert server.requests == [("/data.bin", asked, f"airfl/{__version__}") for asked in how.asked]
 
 
 def test_a_data_set_of_several_folders(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,40 +80,29 @@ def test_a_data_set_of_several_folders(server: Server, tmp_path: Path, monkeypat
     assert (tmp_path / "writers" / "labels").read_bytes() == OTHER
 
 
-def test_progress_counts_up_to_all_there_is(server: Server, fetch: Fetcher) -> None:
-    fetch(source(server.url("/data.bin")))
-    assert {(file, total) for file, _, total in fetch.told} == {("data.bin", len(CONTENT))}
+@pytest.mark.parametrize(
+    ("faults", "there", "sized", "total"),
+    [
+        ((), 0, True, len(CONTENT)),
+        ((), HALF, True, len(CONTENT)),
+        ((), HALF, False, len(CONTENT)),
+        ((unannounced,), 0, True, len(CONTENT)),
+        ((unannounced,), 0, False, None),
+    ],
+)
+def test_progress_counts_up_to_all_there_is(
+    server: Server, fetch: Fetcher, faults: tuple[Answer, ...], there: int, sized: bool, total: int | None
+) -> None:
+    """From what is there already; how much it is all in all is known beforehand, or when it is announced."""
+    server.faults["/data.bin"] = list(faults)
+    fetch.place(fetch.part, CONTENT[:there])
+    fetch(source(server.url("/data.bin"), sized=sized))
+    assert {(file, of) for file, _, of in fetch.told} == {("data.bin", total)}
     counts = [so_far for _, so_far, _ in fetch.told]
     assert len(counts) > 1
     assert counts == sorted(set(counts))
+    assert counts[0] > there
     assert counts[-1] == len(CONTENT)
-
-
-@pytest.mark.parametrize("sized", [True, False])
-def test_a_part_is_continued(server: Server, fetch: Fetcher, sized: bool) -> None:
-    fetch.place(fetch.part, CONTENT[:HALF])
-    fetch(source(server.url("/data.bin"), sized=sized))
-    assert fetch.path.read_bytes() == CONTENT
-    assert server.ranges_asked() == [f"bytes={HALF}-"]
-    assert min(so_far for _, so_far, _ in fetch.told) > HALF
-    assert {total for _, _, total in fetch.told} == {len(CONTENT)}
-    assert not fetch.part.exists()
-
-
-def test_a_server_without_ranges_sends_all_again(server: Server, fetch: Fetcher) -> None:
-    server.ranges = False
-    fetch.place(fetch.part, CONTENT[:HALF])
-    fetch(source(server.url("/data.bin")))
-    assert fetch.path.read_bytes() == CONTENT
-    assert server.ranges_asked() == [f"bytes={HALF}-"]
-
-
-def test_a_server_that_sends_another_range_is_asked_for_all(server: Server, fetch: Fetcher) -> None:
-    server.faults["/data.bin"] = [another_range]
-    fetch.place(fetch.part, CONTENT[:HALF])
-    fetch(source(server.url("/data.bin")))
-    assert fetch.path.read_bytes() == CONTENT
-    assert server.ranges_asked() == [f"bytes={HALF}-", None]
 
 
 def test_a_complete_part_is_not_fetched_again(server: Server, fetch: Fetcher) -> None:
@@ -104,14 +117,6 @@ def test_a_complete_part_is_not_fetched_again(server: Server, fetch: Fetcher) ->
 
 
 @pytest.mark.parametrize("sized", [True, False])
-def test_a_server_that_refuses_to_continue_is_asked_for_all(server: Server, fetch: Fetcher, sized: bool) -> None:
-    server.faults["/data.bin"] = [cut(HALF), status(416)]
-    fetch(source(server.url("/data.bin"), sized=sized))
-    assert fetch.path.read_bytes() == CONTENT
-    assert server.ranges_asked() == [None, f"bytes={HALF}-", None]
-
-
-@pytest.mark.parametrize("sized", [True, False])
 @pytest.mark.parametrize("length", [HALF, len(CONTENT), len(CONTENT) + 9], ids=["shorter", "as long", "longer"])
 def test_a_part_of_another_file_is_replaced(server: Server, fetch: Fetcher, sized: bool, length: int) -> None:
     fetch.place(fetch.part, (OTHER + OTHER)[:length])
@@ -121,34 +126,11 @@ def test_a_part_of_another_file_is_replaced(server: Server, fetch: Fetcher, size
     assert len(server.requests) <= 2
 
 
-@pytest.mark.parametrize("sized", [True, False])
-def test_a_broken_transfer_is_continued(server: Server, fetch: Fetcher, sized: bool) -> None:
-    server.faults["/data.bin"] = [cut(HALF), cut(HALF + 1000)]
-    fetch(source(server.url("/data.bin"), sized=sized))
-    assert fetch.path.read_bytes() == CONTENT
-    assert server.ranges_asked() == [None, f"bytes={HALF}-", f"bytes={HALF + 1000}-"]
-
-
-def test_a_broken_transfer_without_ranges_or_length(server: Server, fetch: Fetcher) -> None:
-    server.ranges = False
-    server.faults["/data.bin"] = [cut(HALF), lambda handler: unannounced(handler, HALF)]
-    fetch(source(server.url("/data.bin")))
-    assert fetch.path.read_bytes() == CONTENT
-    assert len(server.requests) == 3
-
-
 def test_a_silent_server_is_left_and_asked_again(server: Server, fetch: Fetcher) -> None:
     server.faults["/data.bin"] = [silent]
     fetch(source(server.url("/data.bin")), patience=Patience(attempts=2, pause=0.001, timeout=1.0))
     assert fetch.path.read_bytes() == CONTENT
     assert server.ranges_asked() == [None, f"bytes={HALF}-"]
-
-
-@pytest.mark.parametrize("code", [429, 500, 503])
-def test_a_server_with_a_passing_trouble_is_asked_again(server: Server, fetch: Fetcher, code: int) -> None:
-    server.faults["/data.bin"] = [status(code), status(code)]
-    fetch(source(server.url("/data.bin")))
-    assert fetch.path.read_bytes() == CONTENT
 
 
 def test_the_pauses_double(server: Server, fetch: Fetcher, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,3 +172,11 @@ def test_the_halves_of_different_files_are_not_joined(server: Server, fetch: Fet
     fetch(source(server.url("/first"), server.url("/data.bin")))
     assert fetch.path.read_bytes() == CONTENT
     assert server.ranges_asked()[2:] == [f"bytes={HALF}-", None]
+
+
+def test_a_transfer_broken_off_without_ranges_or_length(server: Server, fetch: Fetcher) -> None:
+    server.ranges = False
+    server.faults["/data.bin"] = [cut(HALF), lambda handler: unannounced(handler, HALF)]
+    fetch(source(server.url("/data.bin")))
+    assert fetch.path.read_bytes() == CONTENT
+    assert len(server.requests) == 3

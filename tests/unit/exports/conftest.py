@@ -10,15 +10,8 @@ import airfl
 from tests.conftest import small_settings
 
 ODD = (
-    "run.rounds=4",
-    "run.devices=40",
-    "run.selected=5",
-    "run.evaluate_every=3",
-    "local.steps=1",
-    "scheme.ratio=0.01",
-    "selection.kind=poisson",
-    "channel.noise=false",
-    "trace.signals=[0, 2]",
+    *("run.rounds=4", "run.devices=40", "run.selected=5", "run.evaluate_every=3", "local.steps=1"),
+    *("scheme.ratio=0.01", "selection.kind=poisson", "channel.noise=false", "trace.signals=[0, 2]"),
 )
 
 

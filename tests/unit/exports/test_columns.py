@@ -49,11 +49,7 @@ def test_rounds_slots_and_parts_stand_where_they_belong(
         ["1", "1", "2", "7.0", "8.0"],
         ["2", "0", "2", "9.0", "10.0"],
     ]
-    assert rows_of(tmp_path / "rounds.csv")[1:] == [
-        ["0", "1.5", "0.25"],
-        ["1", "2.5", "0.5"],
-        ["2", "3.5", "0.75"],
-    ]
+    assert rows_of(tmp_path / "rounds.csv")[1:] == [["0", "1.5", "0.25"], ["1", "2.5", "0.5"], ["2", "3.5", "0.75"]]
     assert rows_of(tmp_path / "population.csv")[1:] == [["0", "1.0"], ["1", "0.5"], ["2", "1.5"]]
 
 

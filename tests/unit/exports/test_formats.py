@@ -119,25 +119,26 @@ def test_csv_reads_back_exactly(odd: Path, tmp_path: Path) -> None:
 
 
 def test_rounds_beyond_one_block_are_all_there(odd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    export(odd, "csv", tmp_path / "a")
+    """Signals are left out, and that is said."""
+    said: list[str] = []
+    export(odd, "csv", tmp_path / "a", said.append)
+    assert len(said) == 1
+    assert "tx_symbols, rx_symbols, channel_response are left out of CSV" in said[0]
     monkeypatch.setattr("airfl.exports.csv.ROUNDS_AT_ONCE", 3)
     export(odd, "csv", tmp_path / "b")
     for name in ("rounds.csv", "devices.csv"):
         assert (tmp_path / "a" / name).read_text() == (tmp_path / "b" / name).read_text()
 
 
-def test_csv_says_that_signals_are_left_out(odd: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    export(odd, "csv", tmp_path, said.append)
-    assert len(said) == 1
-    assert "tx_symbols, rx_symbols, channel_response are left out of CSV" in said[0]
+def copies_of(run: Path, *folders: Path) -> None:
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "trace.h5").write_bytes((run / "trace.h5").read_bytes())
 
 
 def test_every_run_of_a_folder_goes_to_its_own(odd: Path, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    for name in ("b/seed-0", "a/seed-1"):
-        (runs / name).mkdir(parents=True)
-        (runs / name / "trace.h5").write_bytes((odd / "trace.h5").read_bytes())
+    copies_of(odd, runs / "b" / "seed-0", runs / "a" / "seed-1")
     (runs / "notes.txt").write_text("somebody's")
     written = export(runs, "npz", tmp_path / "out")
     assert [str(file.relative_to(tmp_path / "out")) for file in written] == ["a/seed-1/trace.npz", "b/seed-0/trace.npz"]
@@ -146,22 +147,19 @@ def test_every_run_of_a_folder_goes_to_its_own(odd: Path, tmp_path: Path) -> Non
 
 
 def test_nothing_is_written_if_anything_is_there_or_any_trace_is_refused(odd: Path, tmp_path: Path) -> None:
-    runs, out = tmp_path / "runs", tmp_path / "out"
-    for name in ("a", "b"):
-        (runs / name).mkdir(parents=True)
-        (runs / name / "trace.h5").write_bytes((odd / "trace.h5").read_bytes())
-    (out / "b").mkdir(parents=True)
-    (out / "b" / "devices.csv").write_text("mine")
+    runs, mine = tmp_path / "runs", tmp_path / "out" / "b" / "devices.csv"
+    copies_of(odd, runs / "a", runs / "b")
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
     with pytest.raises(UserError, match=r"devices\.csv: is there already"):
-        export(runs, "csv", out)
-    assert (out / "b" / "devices.csv").read_text() == "mine"
+        export(runs, "csv", tmp_path / "out")
     (runs / "b" / "trace.h5").write_bytes((odd / "trace.h5").read_bytes()[:5000])
     with pytest.raises(UserError, match="cut off: 5,000 of"):
-        export(runs, "npz", out)
-    assert [file for file in out.rglob("*") if file.is_file()] == [out / "b" / "devices.csv"]
-    (tmp_path / "file").write_text("")
+        export(runs, "npz", tmp_path / "out")
     with pytest.raises(UserError, match="is a file, an output folder is wanted"):
-        export(odd, "npz", tmp_path / "file" / "below")
+        export(odd, "npz", mine / "below")
+    assert [file for file in (tmp_path / "out").rglob("*") if file.is_file()] == [mine]
+    assert mine.read_text() == "mine"
 
 
 def test_a_write_that_fails_leaves_nothing(odd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,25 +173,22 @@ def test_a_write_that_fails_leaves_nothing(odd: Path, tmp_path: Path, monkeypatc
     assert not list((tmp_path / "out").rglob("*"))
 
 
-@pytest.mark.parametrize(
-    ("to", "message"), [("matlab", "did you mean mat?"), ("cvs", "did you mean csv?"), ("", "allowed: channel, csv")]
-)
-def test_unknown_formats(odd: Path, tmp_path: Path, to: str, message: str) -> None:
-    with pytest.raises(UserError) as raised:
-        export(odd, to, tmp_path / "out")
-    assert message in str(raised.value)
-
-
-def test_folders_without_a_run(tmp_path: Path) -> None:
+def test_unknown_formats_and_folders_without_a_run(odd: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "trace.txt").write_text("no")
-    for path, message in ((tmp_path / "none", "no such folder"), (tmp_path / "empty", "holds no run")):
-        with pytest.raises(UserError, match=message):
-            export(path, "npz", tmp_path / "out")
-    with h5py.File(tmp_path / "empty" / "trace.h5", "w") as file:
+    (tmp_path / "other").mkdir()
+    with h5py.File(tmp_path / "other" / "trace.h5", "w") as file:
         file["x"] = [1.0]
-    with pytest.raises(UserError, match="not a trace of schema"):
-        export(tmp_path / "empty", "npz", tmp_path / "out")
+    for folder, to, message in (
+        (odd, "matlab", r"did you mean mat\?"),
+        (odd, "cvs", r"did you mean csv\?"),
+        (odd, "", "allowed: channel, csv"),
+        (tmp_path / "none", "npz", "no such folder"),
+        (tmp_path / "empty", "npz", "holds no run"),
+        (tmp_path / "other", "npz", "not a trace of schema"),
+    ):
+        with pytest.raises(UserError, match=message):
+            export(folder, to, tmp_path / "out")
 
 
 @pytest.mark.parametrize("to", [name for name in FORMATS if name not in ("sigmf", "tfrecord", "channel")])

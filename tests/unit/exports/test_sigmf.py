@@ -15,17 +15,14 @@ from tests.conftest import small_settings
 
 sigmf = pytest.importorskip("sigmf")
 
-IQ = (
-    "grid.packing=iq",
-    "channel.units=physical",
-    "channel.fading=rayleigh",
-    "scheme.ratio=0.0101",
-    "trace.signals=[1]",
-)
+PHYSICAL = ("channel.units=physical", "channel.fading=rayleigh")
+IQ = ("grid.packing=iq", "scheme.ratio=0.0101", "trace.signals=[1]", *PHYSICAL)
 
 
 def test_recordings_of_real_payloads_with_unused_slots(odd: Path, tmp_path: Path) -> None:
+    """In normalised units there is no carrier."""
     export(odd, "sigmf", tmp_path)
+    assert json.loads((tmp_path / "rx.sigmf-meta").read_text())["captures"] == [{"core:sample_start": 0}]
     with airfl.open_trace(odd) as trace:
         received, transmitted = sigmf.fromfile(tmp_path / "rx.sigmf-meta"), sigmf.fromfile(tmp_path / "tx.sigmf-meta")
         for recording in (received, transmitted):
@@ -73,17 +70,11 @@ def test_complex_elements_and_the_carrier(tmp_path: Path) -> None:
     assert sigmf.fromfile(tmp_path / "tx.sigmf-meta").sample_count == 8 * 129
 
 
-def test_normalised_units_name_no_carrier(odd: Path, tmp_path: Path) -> None:
-    export(odd, "sigmf", tmp_path)
-    assert json.loads((tmp_path / "rx.sigmf-meta").read_text())["captures"] == [{"core:sample_start": 0}]
+DIGITAL = ("scheme.name=fedavg", "trace.signals=true")
 
 
 @pytest.mark.parametrize(
-    ("overrides", "why"),
-    [
-        ((), "no round has any"),
-        (("scheme.name=fedavg", "trace.signals=true"), "digital and ideal links have no symbols"),
-    ],
+    ("overrides", "why"), [((), "no round has any"), (DIGITAL, "digital and ideal links have no symbols")]
 )
 def test_a_trace_without_signals_is_refused(tmp_path: Path, overrides: tuple[str, ...], why: str) -> None:
     airfl.run(small_settings("run.rounds=1", *overrides), tmp_path / "run")
