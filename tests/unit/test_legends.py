@@ -25,7 +25,7 @@ from airfl.report.paper.figures import FIGURES, find_figure
 from airfl.report.paper.look import DOTS_PER_INCH, FACETS, LINES, LOOK, PANEL_HEIGHT
 from airfl.report.privacy_figure import PrivacyCurves
 from airfl.results import Results, read_results
-from tests.unit.test_paper_figures import sweep
+from tests.figures import sweep
 
 LONG = "{} with a rather long name, as people give them, over the channel of chapter {}"
 DRAWN = [name for name, figure in FIGURES.items() if figure.suffixes != (".md", ".tex")]
@@ -40,9 +40,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Results:
         for name in ("pfels", "fed-smp-randk")
         for values in ((0.2, 1.0, 10.0), (0.6, 1.0, 10.0), (0.2, 2.0, 10.0), (0.2, 1.0, 20.0))
     ]
-    quick = ("task.dataset=a9a-sample", "task.model=logistic", "local.engine=loop", "trace.gradient_norm=true")
-    root = sweep(tmp_path_factory.mktemp("sweep") / "s", points, (0,), *quick)
-    return read_results(root)
+    return read_results(sweep(tmp_path_factory.mktemp("sweep") / "s", points, (0,), "trace.gradient_norm=true"))
 
 
 def with_labels(results: Results, labels: Sequence[str]) -> Results:
