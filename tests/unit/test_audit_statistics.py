@@ -267,10 +267,7 @@ FOUND = Audit(
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        (
-            {},
-            "the claim of 1.5 for a round is false: at least 2 with 95% confidence, 48 if the noise is Gaussian",
-        ),
+        ({}, "the claim of 1.5 for a round is false: at least 2 with 95% confidence, 48 if the noise is Gaussian"),
         (
             {"epsilon_lower": 1.0},
             "the claim of 1.5 for a round is false if the noise is Gaussian: at least 48 with 95% confidence, 1 "
@@ -280,10 +277,7 @@ FOUND = Audit(
             {"epsilon_lower": 1.0, "epsilon_lower_gaussian": math.nan},
             "the claim of 1.5 for a round is not refuted: at least 1 with 95% confidence",
         ),
-        (
-            {"claim_scope": "run"},
-            "the claim of 1.5 for the run is false: at least 1.9 with 95% confidence",
-        ),
+        ({"claim_scope": "run"}, "the claim of 1.5 for the run is false: at least 1.9 with 95% confidence"),
         (
             {"claim_scope": "run", "epsilon_lower_one_run": 0.2},
             "the claim of 1.5 for the run is not refuted: at least 0.2 with 95% confidence",

@@ -57,12 +57,7 @@ def test_without_noise_nothing_is_taken() -> None:
 
 
 @repeatable
-@given(
-    bits=st.integers(0, 10**12),
-    more=st.integers(0, 10**12),
-    rate=st.floats(1e-3, 20),
-    better=st.floats(1, 1e3),
-)
+@given(bits=st.integers(0, 10**12), more=st.integers(0, 10**12), rate=st.floats(1e-3, 20), better=st.floats(1, 1e3))
 def test_fewer_bits_and_a_better_listener_never_cost_more(bits: int, more: int, rate: float, better: float) -> None:
     cost = broadcast_cost(bits, rate, GRID, 2.0)
     assert cost.resource_elements == pytest.approx(bits / rate, abs=1 + 1e-9 * bits / rate)

@@ -17,12 +17,7 @@ from airfl.cell import noise_multiplier
 from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.opening import open_round
-from airfl.privacy.calibration import (
-    SMALLEST,
-    run_epsilon,
-    smallest_noise,
-    what_would_do,
-)
+from airfl.privacy.calibration import SMALLEST, run_epsilon, smallest_noise, what_would_do
 from airfl.privacy.events import Gaussian
 from airfl.privacy.statement import Statement
 from airfl.schemes.calibrated import participations_of

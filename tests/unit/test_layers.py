@@ -77,10 +77,7 @@ MODULE_EXAMPLES: dict[type[nn.Module], list[tuple[Callable[[], nn.Module], tuple
         (lambda: nn.MaxPool2d(2, stride=2, ceil_mode=True), PICTURE),
         (lambda: nn.MaxPool2d(2, stride=1, dilation=2), PICTURE),
     ],
-    nn.AdaptiveAvgPool2d: [
-        (lambda: nn.AdaptiveAvgPool2d(1), PICTURE),
-        (lambda: nn.AdaptiveAvgPool2d((2, 3)), PICTURE),
-    ],
+    nn.AdaptiveAvgPool2d: [(lambda: nn.AdaptiveAvgPool2d(1), PICTURE), (lambda: nn.AdaptiveAvgPool2d((2, 3)), PICTURE)],
     nn.GroupNorm: [(lambda: nn.GroupNorm(2, 4, eps=0.1), PICTURE), (lambda: nn.GroupNorm(1, 4), PICTURE)],
     resnet18.GroupNorm: [(lambda: resnet18.GroupNorm(64), (64, 3, 2))],
     nn.ReLU: [(nn.ReLU, PICTURE), (nn.ReLU, FEATURES)],

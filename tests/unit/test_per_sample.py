@@ -18,14 +18,7 @@ from airfl.local.sample_layers import clamped_outer
 from airfl.tasks.models import MODELS
 from tests.unit.test_estimators import ALL, G, own_rows, point, sample_gradient, task_of
 
-ENGINE_OF = {
-    "linear": "layers",
-    "conv": "layers",
-    "lstm": "layers",
-    "penalised": "vmap",
-    "tied": "vmap",
-    "gru": "loop",
-}
+ENGINE_OF = {"linear": "layers", "conv": "layers", "lstm": "layers", "penalised": "vmap", "tied": "vmap", "gru": "loop"}
 CLAMP = 0.05
 
 

@@ -65,14 +65,4 @@ def test_commands_stand_in_shell_blocks(pictures: ModuleType, tmp_path: Path) ->
     )
     assert pictures.commands(page) == [["airfl", "sweep", "a", "b.c=1,2", "--out", "runs/x"]]
     placed = pictures.placed(pictures.commands(page)[0], tmp_path, 2)
-    assert placed[1:] == [
-        "-m",
-        "airfl",
-        "sweep",
-        "a",
-        "b.c=1,2",
-        "--out",
-        str(tmp_path / "runs" / "x"),
-        "--jobs",
-        "2",
-    ]
+    assert placed[1:] == ["-m", "airfl", "sweep", "a", "b.c=1,2", "--out", str(tmp_path / "runs" / "x"), "--jobs", "2"]

@@ -8,16 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import special
 
-from channels.power import (
-    POLICIES,
-    PolicyParameters,
-    PowerPlan,
-    PowerTask,
-    align,
-    back_off,
-    check_policy,
-    mse,
-)
+from channels.power import POLICIES, PolicyParameters, PowerPlan, PowerTask, align, back_off, check_policy, mse
 
 Array = NDArray[np.float64]
 every_policy = pytest.mark.parametrize("name", POLICIES)
