@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from channels.power import POLICIES, PolicyParameters, PowerPlan, PowerTask, back_off, check_policy, mse
+from tests.refusals import one_line
 
 Array = NDArray[np.float64]
 every_policy = pytest.mark.parametrize("name", POLICIES)
@@ -310,17 +311,16 @@ def test_a_policy_runs_with_its_defaults(name: str) -> None:
         ("full-inversion", {"coefficient": -1.0}, "above 0"),
         ("full-inversion", {"coefficient": np.nan}, "above 0"),
         ("full-inversion", {"coefficient": np.inf}, "above 0"),
-        ("pfels", {"threshold": 0.1}, "takes no threshold.*cotaf"),
+        ("pfels", {"threshold": 0.1}, "takes no threshold ... cotaf"),
         ("cao", {"threshold": 0.1}, "takes no threshold"),
         ("full-inversion", {"threshold": 0.1}, "takes no threshold"),
-        ("cao", {"coefficient": 0.1}, "takes no coefficient.*full-inversion"),
-        ("cotaf", {"average_over": "fading"}, "takes no average_over.*truncated-inversion"),
+        ("cao", {"coefficient": 0.1}, "takes no coefficient ... full-inversion"),
+        ("cotaf", {"average_over": "fading"}, "takes no average_over ... truncated-inversion"),
     ],
 )
 def test_parameters_that_are_refused(name: str, parameters: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words) as caught:
+    with pytest.raises(ValueError, match=one_line(*words.split(" ... "))):
         check_policy(name, PolicyParameters(**parameters))
-    assert "\n" not in str(caught.value)
 
 
 def test_infinite_mean_power_is_refused() -> None:
