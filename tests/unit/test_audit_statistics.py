@@ -49,8 +49,8 @@ def test_clopper_pearson_is_scipys(found: int, trials: int) -> None:
 
 
 def test_epsilon_of_counts() -> None:
-    """n of n found and no false alarm: both rates are bounded by error^(1/n), in closed form. To miss nothing and to cry
-    wolf often says as much as the mirror image."""
+    """n of n found and no false alarm: both rates are bounded by error^(1/n), in closed form. To miss nothing and to
+    cry wolf often says as much as the mirror image."""
     for trials in (100, 10_000):
         edge = 0.025 ** (1 / trials)
         found = epsilon_of_counts(np.array([trials]), trials, np.array([0]), trials, 1e-3, 0.95)
