@@ -253,18 +253,12 @@ CLAIM, SURE = "the claim of 1.5 for", "with 95% confidence"
             f"{CLAIM} a round is not refuted: at least 1 {SURE}",
         ),
         ({"claim_scope": "run"}, f"{CLAIM} the run is false: at least 1.9 {SURE}"),
-        (
-            {"claim_scope": "run", "epsilon_lower_one_run": 0.2},
-            f"{CLAIM} the run is not refuted: at least 0.2 {SURE}",
-        ),
+        ({"claim_scope": "run", "epsilon_lower_one_run": 0.2}, f"{CLAIM} the run is not refuted: at least 0.2 {SURE}"),
         (
             {"claim_scope": "run", "epsilon_lower_one_run": math.nan, "canaries": 0},
             f"{CLAIM} the run was not attacked; take --attack both",
         ),
-        (
-            NO_ROUND,
-            f"{CLAIM} a round was not attacked, the run costs at least 1.9 {SURE}; take --attack both",
-        ),
+        (NO_ROUND, f"{CLAIM} a round was not attacked, the run costs at least 1.9 {SURE}; take --attack both"),
         ({**NO_ROUND, "rounds": 1}, f"{CLAIM} a round is false: at least 1.9 {SURE}"),
         (
             {"epsilon_paper": math.nan, "claim_scope": "none"},

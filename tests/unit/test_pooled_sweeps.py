@@ -156,11 +156,11 @@ def settings_in(text: str) -> dict[str, str]:
     return found
 
 
-def named(text: str, truths: Sequence[Truth], several: bool) -> list[Truth]:
+def named_groups(text: str, pool: Pool) -> list[list[Truth]]:
     """The runs that a label is for; the scheme is among what it says where several are there."""
-    wanted = settings_in(text)
+    wanted, truths = settings_in(text), pool.truths
     row = wanted.pop("row", None)
-    if several:
+    if several(truths):
         assert "scheme.name" in wanted, text
     found = [truth for truth in truths if truth.says(wanted)]
     if row is not None:
@@ -169,7 +169,7 @@ def named(text: str, truths: Sequence[Truth], several: bool) -> list[Truth]:
     elif any(in_rows(truth, name) for truth in truths for name in ROWS):
         found = [truth for truth in found if not any(in_rows(truth, name) for name in ROWS)]
     assert found, text
-    return found
+    return by_settings(found)
 
 
 def in_rows(truth: Truth, row: str) -> bool:
@@ -190,11 +190,6 @@ def by_settings(truths: Sequence[Truth]) -> list[list[Truth]]:
 
 def several(truths: Sequence[Truth]) -> bool:
     return len({truth.scheme for truth in truths}) > 1
-
-
-def named_groups(label: str, pool: Pool) -> list[list[Truth]]:
-    """Those that a label is for."""
-    return by_settings(named(label, pool.truths, several(pool.truths)))
 
 
 def last(group: Sequence[Truth]) -> float:
