@@ -1,10 +1,11 @@
-"""Local steps, checked sample by sample: data of a few unequal devices, and gradients by plain autograd."""
+"""Local steps, checked sample by sample: models, data of a few unequal devices, gradients by plain autograd."""
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,18 @@ from airfl.tasks.partition import Partition
 from airfl.tasks.task import Samples, Task
 
 CPU = torch.device("cpu")
+
+
+class Applied(nn.Module):
+    """A module's output, or what is made of it."""
+
+    def __init__(self, module: nn.Module, call: Callable[[Any, Tensor], Any]) -> None:
+        super().__init__()
+        self.module, self.call = module, call
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The call."""
+        return self.call(self.module, inputs)  # type: ignore[no-any-return]
 
 
 def divided_task(model: nn.Module, sizes: Sequence[int]) -> Task:

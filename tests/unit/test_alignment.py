@@ -26,7 +26,7 @@ from airfl.report.table import TableRow, notes
 from airfl.uplinks.disclosure import Disclosure
 from tests.refusals import one_line
 
-SILENT_RADIO = ("scheme.name=wfl-p", "channel.variation=constant", "power.max_snr_db=-20.0", "run.rounds=12")
+SILENT_RADIO = ("scheme.name=wfl-p", "channel.variation=constant", "power.max_snr_db=-20.0", "run.rounds=6")
 
 
 def settings_of(*overrides: str) -> Settings:

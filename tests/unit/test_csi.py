@@ -65,19 +65,16 @@ def impaired(source: Knowledge, **parameters: Any) -> Knowledge:
     return impair(source, CsiParameters(**parameters), FRAME, draws(range(len(source.mean_power))))
 
 
-def test_the_table_is_in_the_order_of_application() -> None:
+def test_perfect_knowledge_is_left_as_it_is() -> None:
+    """The table is in the order of application."""
     assert list(IMPAIRMENTS) == ["estimation", "feedback", "ageing", "phase", "timing", "frequency"]
     assert set(ONLY) == set(IMPAIRMENTS), "an impairment that is added needs its line in ONLY"
     assert all(impairment.source for impairment in IMPAIRMENTS.values())
-
-
-def test_perfect_knowledge_is_left_as_it_is() -> None:
     source = channel(4, 2, BLOCKS, SUBCARRIERS)
     assert impair(source, CsiParameters(), FRAME, {}) is source
     assert source.estimate.response is source.state.response
-    np.testing.assert_array_equal(source.slope, 1)
-    np.testing.assert_array_equal(source.error_variance, 0)
-    np.testing.assert_array_equal(source.leakage, 0)
+    for values, wanted in ((source.slope, 1), (source.error_variance, 0), (source.leakage, 0)):
+        np.testing.assert_array_equal(values, wanted)
 
 
 @every_impairment
@@ -196,36 +193,32 @@ def test_an_exact_estimate_that_is_turned_stays_bounded(name: str) -> None:
     assert impaired(some, estimation="ls", **parameters).error_variance is None
 
 
-def test_gain_feedback_leaves_no_law() -> None:
-    after = impaired(channel(20, 1, 1, 1), gain_bits=6)
-    assert after.error_variance is None
-    assert np.abs(after.state.response / after.estimate.response).max() > 1
-    aged = impaired(channel(20, 1, 1, 1), gain_bits=6, **ONLY["ageing"])
-    assert aged.error_variance is None
-
-
 def test_without_pilot_noise_estimates_are_exact() -> None:
-    source = replace(channel(4, 1, 1, 1), pilot_noise_variance=np.zeros(4), mean_power=np.array([1.0, 2.0, 0.0, 3.0]))
+    """Gain feedback leaves no law."""
+    powers = np.array([1.0, 2.0, 0.0, 3.0])
+    source = replace(channel(4, 1, 1, 1), pilot_noise_variance=np.zeros(4), mean_power=powers)
     for estimation in ("ls", "mmse"):
         after = impaired(source, estimation=estimation)
         np.testing.assert_array_equal(after.estimate.response, source.state.response)
         np.testing.assert_array_equal(after.error_variance, 0)
         np.testing.assert_array_equal(after.slope, 1)
+    after = impaired(channel(20, 1, 1, 1), gain_bits=6)
+    assert after.error_variance is None
+    assert np.abs(after.state.response / after.estimate.response).max() > 1
+    assert impaired(channel(20, 1, 1, 1), gain_bits=6, **ONLY["ageing"]).error_variance is None
 
 
 @every_impairment
 def test_a_channel_of_zero_stays_finite(name: str) -> None:
-    silent = perfect_knowledge(ChannelState(np.zeros((2, 1, BLOCKS, SUBCARRIERS), complex)), np.zeros(2), np.zeros(2))
-    after = impaired(silent, **ONLY[name])
+    """One that only happens to be zero ages into a flat one."""
+    nothing = ChannelState(np.zeros((2, 1, BLOCKS, SUBCARRIERS), complex))
+    after = impaired(perfect_knowledge(nothing, np.zeros(2), np.zeros(2)), **ONLY[name])
     np.testing.assert_array_equal(after.state.response, 0)
     np.testing.assert_array_equal(after.estimate.response, 0)
-
-
-def test_a_channel_that_happens_to_be_zero_ages_into_a_flat_one() -> None:
-    faded = perfect_knowledge(ChannelState(np.zeros((2, 1, BLOCKS, SUBCARRIERS), complex)), np.ones(2), np.zeros(2))
-    aged = impaired(faded, **ONLY["ageing"]).state.response
-    assert np.abs(aged).min() > 0
-    np.testing.assert_allclose(aged, aged[:, :, :1, :1] * np.ones((BLOCKS, SUBCARRIERS)), rtol=1e-12)
+    if name == "ageing":
+        aged = impaired(perfect_knowledge(nothing, np.ones(2), np.zeros(2)), **ONLY[name]).state.response
+        assert np.abs(aged).min() > 0
+        np.testing.assert_allclose(aged, aged[:, :, :1, :1] * np.ones((BLOCKS, SUBCARRIERS)), rtol=1e-12)
 
 
 def test_a_prefix_longer_than_the_offset_costs_nothing() -> None:

@@ -323,8 +323,7 @@ def test_what_cannot_be_counted_overflows_unless_a_deadline_ends_it() -> None:
         send(weak)
     done = send(replace(weak, deadline_symbols=10.0))
     assert not done.heard.any()
-    assert done.symbols.tolist() == [10, 10]
-    assert done.resource_elements.tolist() == [60, 60]
+    assert (done.symbols.tolist(), done.resource_elements.tolist()) == ([10, 10], [60, 60])
 
 
 def test_gains_of_another_shape_are_refused() -> None:

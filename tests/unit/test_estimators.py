@@ -19,7 +19,7 @@ from airfl.local.work import Estimator, GradientEstimate
 from airfl.store import Store
 from airfl.streams import Purpose, Streams
 from airfl.tasks.task import Samples, Task
-from tests.local_steps import CPU, divided_task, own_rows, point, sample_gradient
+from tests.local_steps import CPU, Applied, divided_task, own_rows, point, sample_gradient
 
 STREAMS = Streams(5)
 SIZES, ALL = np.array([5, 12, 20, 3]), np.arange(4)
@@ -32,45 +32,24 @@ def close(found: Tensor, wanted: Tensor) -> None:
     torch.testing.assert_close(found, wanted, rtol=0, atol=2e-6)
 
 
-class Penalised(nn.Module):
-    """A linear model with SoteriaFL's nonconvex penalty of its weights."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(6, 3)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Logits [batch, 3]."""
-        return self.layer(inputs.flatten(1))  # type: ignore[no-any-return]
+class Penalised(nn.Sequential):
+    """A model with SoteriaFL's nonconvex penalty of its last weights."""
 
     def penalty(self, parameters: dict[str, Tensor]) -> Tensor:
         """0.2 sum x^2/(1 + x^2)."""
-        squares = parameters["layer.weight"].square()
+        squares = parameters["1.weight"].square()
         return 0.2 * (squares / (1 + squares)).sum()
 
 
-class Recurrent(nn.Module):
+def recurrent(kind: type[nn.RNNBase]) -> nn.Module:
     """A recurrent layer over the rows of an input; vmap has no rule for any."""
-
-    def __init__(self, kind: type[nn.RNNBase]) -> None:
-        super().__init__()
-        self.layer, self.out = kind(3, 2, batch_first=True), nn.Linear(2, 3)  # type: ignore[call-arg, arg-type]
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Logits [batch, 3]."""
-        return self.out(self.layer(inputs[:, 0])[0][:, -1])  # type: ignore[no-any-return]
+    both = nn.ModuleList([kind(3, 2, batch_first=True), nn.Linear(2, 3)])  # type: ignore[call-arg, arg-type]
+    return Applied(both, lambda both, x: both[1](both[0](x[:, 0])[0][:, -1]))
 
 
-class Tied(nn.Module):
+def tied() -> nn.Module:
     """A linear layer that a sample goes through twice."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(6, 6)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Logits [batch, 3]."""
-        return self.layer(self.layer(inputs.flatten(1)).tanh())[:, :3]  # type: ignore[no-any-return]
+    return Applied(nn.Linear(6, 6), lambda layer, x: layer(layer(x.flatten(1)).tanh())[:, :3])
 
 
 def build(name: str) -> nn.Module:
@@ -80,10 +59,10 @@ def build(name: str) -> nn.Module:
         return {
             "conv": lambda: nn.Sequential(nn.Conv2d(1, 2, 2), nn.Tanh(), nn.Flatten(), nn.Linear(4, 3)),
             "linear": lambda: nn.Sequential(nn.Flatten(), nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3)),
-            "penalised": Penalised,
-            "tied": Tied,
-            "gru": lambda: Recurrent(nn.GRU),
-            "lstm": lambda: Recurrent(nn.LSTM),
+            "penalised": lambda: Penalised(nn.Flatten(), nn.Linear(6, 3)),
+            "tied": tied,
+            "gru": lambda: recurrent(nn.GRU),
+            "lstm": lambda: recurrent(nn.LSTM),
         }[name]()
 
 

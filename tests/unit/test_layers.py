@@ -18,21 +18,10 @@ from airfl.local.layers import LayeredModel, logit_slopes, own, parametric
 from airfl.local.layers.recurrent import Lstm
 from airfl.local.layers.table import FUNCTIONS, METHODS, MODULES
 from airfl.tasks.models import MODELS, resnet18
+from tests.local_steps import Applied
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-5}
 PICTURE, SEQUENCE, FEATURES, IDS = (4, 7, 6), (5, 6), (6,), (5,)
-
-
-class Applied(nn.Module):
-    """A module's output, or what is made of it."""
-
-    def __init__(self, module: nn.Module, call: Callable[[Any, Tensor], Any]) -> None:
-        super().__init__()
-        self.module, self.call = module, call
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """The call."""
-        return self.call(self.module, inputs)  # type: ignore[no-any-return]
 
 
 class Call(nn.Module):
