@@ -39,19 +39,26 @@ def test_weights_have_unit_norm_and_the_axes_of_the_response(
 
 @every_combiner
 def test_one_antenna_changes_no_modulus(name: str) -> None:
+    """And where nothing is heard at all there are weights all the same."""
     response = drawn(4, 1, 2, 3)
     weights = COMBINERS[name].weights(response, np.ones(4))
     np.testing.assert_allclose(np.abs(combine(weights, response)), np.abs(response[:, 0]), rtol=1e-12)
+    silent = COMBINERS[name].weights(np.zeros((3, 4, 1, 2), dtype=np.complex128), np.ones(3))
+    np.testing.assert_allclose(np.linalg.norm(silent, axis=0), 1, rtol=1e-12)
+    assert COMBINERS[name].source
 
 
 @every_combiner
 def test_a_coefficient_is_combined_as_if_it_were_alone(name: str) -> None:
+    """And no argument is changed."""
     response, factors = drawn(6, 4, 3, 5), np.linspace(0.5, 2, 6)
+    kept = response.copy(), factors.copy()
     together = COMBINERS[name].weights(response, factors)
-    for block in range(3):
-        for subcarrier in range(5):
-            alone = COMBINERS[name].weights(response[:, :, block : block + 1, subcarrier : subcarrier + 1], factors)
-            np.testing.assert_allclose(together[:, block, subcarrier], alone[:, 0, 0], rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(response, kept[0])
+    np.testing.assert_array_equal(factors, kept[1])
+    for block, subcarrier in np.ndindex(3, 5):
+        alone = COMBINERS[name].weights(response[:, :, block, subcarrier][..., None, None], factors)
+        np.testing.assert_allclose(together[:, block, subcarrier], alone[:, 0, 0], rtol=1e-9, atol=1e-12)
 
 
 def test_many_coefficients_are_worked_on_in_parts_without_effect(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,11 +81,10 @@ def test_max_min_is_no_worse_than_the_others_even_without_its_search(
     for constant in ("_UPDATES", "_MATCHED", "_STEPS"):
         monkeypatch.setattr(max_min, constant, 0)
     response, factors = drawn(4, antennas, 1, 300), np.array([1.0, 0.0, 2.0, 0.5])
-    taking_part = factors > 0
-    least = {}
+    heard, least = factors > 0, {}
     for name, combiner in COMBINERS.items():
-        effective = combine(combiner.weights(response, factors), response)[taking_part, 0]
-        least[name] = (factors[taking_part, None] * np.abs(effective)).min(axis=0)
+        effective = combine(combiner.weights(response, factors), response)[heard, 0]
+        least[name] = (factors[heard, None] * np.abs(effective)).min(axis=0)
     best = np.max([least[name] for name in ("first", "sum", "principal")], axis=0)
     assert (least["max-min"] >= best * (1 - 1e-9)).all()
 
@@ -128,12 +134,6 @@ def test_a_device_without_a_channel_disturbs_nobody(name: str) -> None:
 
 
 @every_combiner
-def test_nothing_heard_at_all_still_gives_weights(name: str) -> None:
-    weights = COMBINERS[name].weights(np.zeros((3, 4, 1, 2), dtype=np.complex128), np.ones(3))
-    np.testing.assert_allclose(np.linalg.norm(weights, axis=0), 1, rtol=1e-12)
-
-
-@every_combiner
 def test_single_precision_is_taken(name: str) -> None:
     response, factors = drawn(5, 3), np.linspace(0.5, 2, 5)
     single = response.astype(np.complex64)
@@ -143,57 +143,26 @@ def test_single_precision_is_taken(name: str) -> None:
     assert reach == pytest.approx(least_gain(name, response, factors).item(), rel=1e-3)
 
 
-@every_combiner
-def test_no_argument_is_changed(name: str) -> None:
-    response, factors = drawn(5, 3, 2, 2), np.linspace(0.5, 2, 5)
-    kept = response.copy(), factors.copy()
-    COMBINERS[name].weights(response, factors)
-    np.testing.assert_array_equal(response, kept[0])
-    np.testing.assert_array_equal(factors, kept[1])
-
-
-@every_combiner
-def test_every_combiner_says_where_it_is_from(name: str) -> None:
-    assert COMBINERS[name].source
-
-
 def test_combining_is_the_hermitian_product() -> None:
+    """Axes of length 1 broadcast; weights of another array are refused."""
     response, weights = drawn(5, 3, 2, 4), drawn(1, 3, 2, 4, seed=8)[0]
-    expected = np.array(
-        [
-            [[np.vdot(weights[:, block, k], device[:, block, k]) for k in range(4)] for block in range(2)]
-            for device in response
-        ]
-    )
+    expected = np.einsum("abk,iabk->ibk", weights.conj(), response)
     np.testing.assert_allclose(combine(weights, response), expected, rtol=1e-12)
+    flat, short = response[..., :1], weights[:, :1]
+    twice = np.repeat(short, 2, axis=1)
+    np.testing.assert_allclose(combine(short, flat), combine(twice, np.repeat(flat, 4, axis=3)), rtol=1e-12)
+    np.testing.assert_allclose(combine(short, response), combine(twice, response), rtol=1e-12)
+    for count in (1, 2):
+        with pytest.raises(ValueError, match=f"weights for {count} antennas, response of 3: make them equal"):
+            combine(np.ones((count, 1, 1), dtype=np.complex128), response)
 
 
-def test_axes_of_length_1_broadcast() -> None:
-    flat, selective, weights = drawn(5, 3, 2, 1), drawn(5, 3, 2, 4), drawn(1, 3, 1, 4, seed=8)[0]
-    np.testing.assert_allclose(
-        combine(weights, flat), combine(np.repeat(weights, 2, axis=1), np.repeat(flat, 4, axis=3)), rtol=1e-12
-    )
-    np.testing.assert_allclose(
-        combine(weights, selective), combine(np.repeat(weights, 2, axis=1), selective), rtol=1e-12
-    )
-
-
-def test_weights_of_another_array_are_refused() -> None:
-    with pytest.raises(ValueError, match="weights for 2 antennas, response of 3: make them equal"):
-        combine(np.ones((2, 1, 1), dtype=np.complex128), drawn(5, 3))
-    with pytest.raises(ValueError, match="weights for 1 antennas, response of 3"):
-        combine(np.ones((1, 1, 1), dtype=np.complex128), drawn(5, 3))
-
-
-@pytest.mark.parametrize("count", [1, 2, 64])
-def test_counts_from_1_to_64_are_fine(count: int) -> None:
-    check_antennas(count)
-
-
-@pytest.mark.parametrize("count", [-1, 0, 65])
-def test_other_counts_are_refused(count: int) -> None:
-    with pytest.raises(ValueError, match=f"^{count} receive antennas: give a whole number from 1 to 64$"):
+def test_counts_from_1_to_64_are_fine() -> None:
+    for count in (1, 2, 64):
         check_antennas(count)
+    for count in (-1, 0, 65):
+        with pytest.raises(ValueError, match=f"^{count} receive antennas: give a whole number from 1 to 64$"):
+            check_antennas(count)
 
 
 def test_the_bound_has_the_axes_of_the_response_and_its_scale() -> None:

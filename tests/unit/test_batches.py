@@ -22,25 +22,22 @@ def seen(steps: NDArray[np.int64]) -> list[int]:
     return [int(sample) for sample in steps.ravel() if sample != NOBODY]
 
 
+def passes_of(steps: NDArray[np.int64], size: int) -> list[tuple[int, ...]]:
+    """The passes of one device, of which the last may be short; some differ."""
+    samples = seen(steps)
+    passes = [tuple(samples[start : start + size]) for start in range(0, len(samples), size)]
+    assert len(set(passes)) > 1
+    return passes
+
+
 def test_every_epoch_is_a_permutation_of_the_devices_samples() -> None:
+    """The last batch of a pass is smaller and short devices are padded; padding stands at the end of a batch."""
     steps = plan(BatchRule(epochs=3, steps=0, batch_size=4))
     for device, size in enumerate(SIZES):
-        samples = seen(steps[device])
-        passes = [samples[start : start + size] for start in range(0, len(samples), size)]
-        assert len(passes) == 3
-        assert all(sorted(one) == list(range(size)) for one in passes)
-        assert len({tuple(one) for one in passes}) > 1
-
-
-def test_the_last_batch_of_a_pass_is_smaller_and_short_devices_are_padded() -> None:
-    steps = plan(BatchRule(epochs=2, steps=0, batch_size=4))
+        passes = passes_of(steps[device], size)
+        assert [sorted(one) for one in passes] == [list(range(size))] * 3
     present = (steps != NOBODY).sum(axis=2)
-    np.testing.assert_array_equal(present, [[4, 4, 2, 4, 4, 2], [4, 4, 0, 0, 0, 0], [4, 3, 4, 3, 0, 0]])
-
-
-def test_padding_stands_at_the_end_of_a_batch() -> None:
-    steps = plan(BatchRule(epochs=2, steps=0, batch_size=4))
-    assert steps.min() == NOBODY
+    np.testing.assert_array_equal(present, [[4, 4, 2] * 3, [4, 4, 4] + [0] * 6, [4, 3] * 3 + [0] * 3])
     assert np.all(np.diff((steps == NOBODY).astype(int), axis=2) >= 0)
 
 
@@ -50,17 +47,12 @@ def test_steps_go_through_pass_after_pass() -> None:
     present = (steps != NOBODY).sum(axis=2)
     np.testing.assert_array_equal(present, [[4, 4, 2, 4, 4, 2, 4], [4] * 7, [4, 3, 4, 3, 4, 3, 4]])
     for device, size in enumerate(SIZES):
-        samples = seen(steps[device])
-        passes = [samples[start : start + size] for start in range(0, len(samples), size)]
+        passes = passes_of(steps[device], size)
         assert all(sorted(one) == list(range(size)) for one in passes if len(one) == size)
         assert all(len(set(one)) == len(one) for one in passes)
-        assert len({tuple(one) for one in passes}) > 1
-
-
-def test_fewer_steps_than_a_pass() -> None:
-    steps = plan(BatchRule(epochs=0, steps=2, batch_size=3))
-    assert steps.shape == (3, 2, 3)
-    assert all(len(set(seen(one))) == len(seen(one)) for one in steps)
+    few = plan(BatchRule(epochs=0, steps=2, batch_size=3))  # fewer than a pass
+    assert few.shape == (3, 2, 3)
+    assert all(len(set(seen(one))) == len(seen(one)) for one in few)
 
 
 @pytest.mark.parametrize("rule", [BatchRule(2, 0, 4), BatchRule(0, 7, 4), BatchRule(1, 0, 1), BatchRule(0, 3, 64)])
@@ -75,13 +67,8 @@ def test_a_devices_order_does_not_depend_on_the_chunk(rule: BatchRule) -> None:
 
 
 def test_devices_and_rounds_are_shuffled_differently() -> None:
-    rule = BatchRule(epochs=1, steps=0, batch_size=10)
-    orders = {
-        tuple(seen(plan_batches(rule, STREAMS, t, np.array([i]), np.array([10]), 10)))
-        for t in range(5)
-        for i in range(5)
-    }
-    assert len(orders) == 25
+    plans = [plan_batches(BatchRule(1, 0, 10), STREAMS, t, np.arange(5), np.full(5, 10), 10) for t in range(5)]
+    assert len({tuple(seen(steps)) for plan in plans for steps in plan}) == 25
 
 
 def test_every_order_is_equally_likely() -> None:
@@ -94,10 +81,8 @@ def test_every_order_is_equally_likely() -> None:
 
 
 def test_a_batch_is_no_wider_than_the_largest_device() -> None:
+    """And the plan of nobody is empty."""
     assert plan(BatchRule(epochs=1, steps=0, batch_size=64)).shape == (3, 1, 10)
-
-
-def test_nobody_selected_is_an_empty_plan() -> None:
     nobody = np.empty(0, dtype=np.int64)
-    assert plan_batches(BatchRule(2, 0, 4), STREAMS, 0, nobody, nobody, 10).shape[0] == 0
-    assert plan_batches(BatchRule(0, 5, 4), STREAMS, 0, nobody, nobody, 10).shape[0] == 0
+    for rule in (BatchRule(2, 0, 4), BatchRule(0, 5, 4)):
+        assert plan_batches(rule, STREAMS, 0, nobody, nobody, 10).shape[0] == 0

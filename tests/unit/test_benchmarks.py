@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from airfl.building import build_cell
+from airfl.config import load_settings
 from airfl.local.work import GradientEstimate, LocalSgd, PerturbedSgd
 from airfl.opening import open_round
 from airfl.profile import STAGES
@@ -34,23 +35,25 @@ def load(monkeypatch: pytest.MonkeyPatch) -> Any:
     before = set(sys.modules)
     monkeypatch.syspath_prepend(str(FOLDER / "peers"))
     monkeypatch.syspath_prepend(str(FOLDER))
-
-    def importer(name: str) -> ModuleType:
-        return importlib.import_module(name)
-
-    yield importer
+    yield importlib.import_module
     for name in set(sys.modules) - before:
         file = getattr(sys.modules[name], "__file__", None) or ""
         if file.startswith(str(FOLDER)) or name == "peers":
             del sys.modules[name]
 
 
-def test_models_have_the_parameters_that_are_said(load: Any) -> None:
+def test_workloads_have_the_parameters_and_the_shapes_that_are_said(load: Any) -> None:
+    """And the data are always the same."""
     for workload in load("peers.workload").WORKLOADS.values():
-        count = sum(parameter.numel() for parameter in workload.model().parameters())
-        assert count == workload.parameters, workload.name
-        if workload.name in OWN:
-            assert count == MODELS[OWN[workload.name]].parameters
+        model, small = workload.model(), replace(workload, devices=5)
+        assert sum(parameter.numel() for parameter in model.parameters()) == workload.parameters, workload.name
+        inputs, labels = small.data()
+        assert inputs.shape == (5, workload.samples, *workload.shape)
+        assert labels.shape == (5, workload.samples)
+        assert inputs.dtype == (torch.uint8 if workload.text else torch.float32)
+        assert int(labels.max()) < workload.classes
+        assert torch.equal(inputs, small.data()[0])
+        assert model(inputs[0]).shape == (workload.samples, workload.classes)
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -58,24 +61,11 @@ def test_models_are_those_of_the_project(load: Any, name: str) -> None:
     """Same parameters, same logits."""
     workload = load("peers.workload").WORKLOADS[name]
     model, own = workload.model(), MODELS[OWN[name]].build()
+    assert workload.parameters == MODELS[OWN[name]].parameters
     torch.nn.utils.vector_to_parameters(torch.nn.utils.parameters_to_vector(model.parameters()), own.parameters())
     inputs = torch.randint(0, 90, (3, *workload.shape), generator=torch.Generator().manual_seed(1))
     inputs = inputs if workload.text else inputs.float() / 90
     torch.testing.assert_close(own(inputs), model(inputs))
-
-
-def test_the_data_has_the_shapes_that_are_said_and_is_always_the_same(load: Any) -> None:
-    from dataclasses import replace
-
-    for workload in load("peers.workload").WORKLOADS.values():
-        small = replace(workload, devices=5)
-        inputs, labels = small.data()
-        assert inputs.shape == (5, workload.samples, *workload.shape)
-        assert labels.shape == (5, workload.samples)
-        assert inputs.dtype == (torch.uint8 if workload.text else torch.float32)
-        assert int(labels.max()) < workload.classes
-        assert torch.equal(inputs, small.data()[0])
-        assert workload.model()(inputs[0]).shape == (workload.samples, workload.classes)
 
 
 def test_a_result_is_found_among_other_lines(load: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,13 +99,9 @@ def test_operations_of_a_round_by_hand(load: Any) -> None:
     # The embedding learns, so that the LSTM's inputs have a gradient.
     step = 4 * 256 * (8 + 256) + 4 * 256 * (256 + 256)
     assert machine.operations_of(workloads["text-lstm"]) == 32 * 20 * 6 * (80 * step + 256 * 90)
-
-
-def test_operations_of_a_convolution_with_stride_and_groups(load: Any) -> None:
     layer = nn.Conv2d(4, 8, 3, stride=2, padding=1, groups=2)
-    (found,) = load("machine").products_of(layer, torch.zeros(1, 4, 9, 9))
-    assert found.multiplications == 8 * 5 * 5 * (2 * 3 * 3)
-    assert not found.input_gradient
+    (found,) = machine.products_of(layer, torch.zeros(1, 4, 9, 9))
+    assert (found.multiplications, found.input_gradient) == (8 * 5 * 5 * (2 * 3 * 3), False)
 
 
 def test_limits_are_speed_over_operations(load: Any) -> None:
@@ -127,27 +113,18 @@ def test_limits_are_speed_over_operations(load: Any) -> None:
 
 
 def test_rows_by_hand(load: Any) -> None:
-    rates = {"airfl": [80.0, 90.0, 100.0], "pfl": [1.5, 1.5, 1.5], "loop": [3.0, 3.0, 3.0]}
-    airfl, pfl, loop, limit = load("speed").rows_of(rates, {"limit": [400.0, 450.0, 500.0]})
+    """And a table is aligned Markdown."""
+    speed, rates = load("speed"), {"airfl": [80.0, 90.0, 100.0], "pfl": [1.5, 1.5, 1.5], "loop": [3.0, 3.0, 3.0]}
+    airfl, pfl, loop, limit = speed.rows_of(rates, {"limit": [400.0, 450.0, 500.0]})
     assert airfl.cells == ["airfl", "90", "22%", "60 x", "30 x", "20.0%"]
     assert (pfl.best_peer, loop.best_peer, loop.loop) == (1.0, 2.0, 1.0)
     assert limit.share == 1.0
-    two, *_ = load("speed").rows_of({"airfl": [8.0], "pfl": [1.0], "flower": [2.0]}, {"limit": [10.0]})
+    two, *_ = speed.rows_of({"airfl": [8.0], "pfl": [1.0], "flower": [2.0]}, {"limit": [10.0]})
     assert (two.best_peer, two.loop) == (4.0, None)
-    (alone, _) = load("speed").rows_of({"airfl": [90.0]}, {"limit": [450.0]})
+    (alone, _) = speed.rows_of({"airfl": [90.0]}, {"limit": [450.0]})
     assert alone.cells[3:] == ["-", "-", "20.0%"]
-
-
-def test_a_table_is_aligned_markdown(load: Any) -> None:
-    text = load("speed").markdown("Title:", ["", "rate"], [["airfl", "90"], ["a", "1"]])
-    assert text.splitlines() == [
-        "Title:",
-        "",
-        "|       | rate |",
-        "| ----- | ---: |",
-        "| airfl |   90 |",
-        "| a     |    1 |",
-    ]
+    table = ["|       | rate |", "| ----- | ---: |", "| airfl |   90 |", "| a     |    1 |"]
+    assert speed.markdown("Title:", ["", "rate"], [["airfl", "90"], ["a", "1"]]).splitlines() == ["Title:", "", *table]
 
 
 def test_peers_take_turns_and_those_that_are_missing_are_left_out(
@@ -186,12 +163,9 @@ def test_a_peer_that_fails_says_why(load: Any, monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_the_schemes_are_sorted_by_what_their_devices_compute(load: Any) -> None:
-    import airfl
-
-    speed = load("speed")
-    kinds: dict[str, type] = {}
+    speed, kinds = load("speed"), {}
     for name in SCHEME_NAMES:
-        settings = airfl.load_settings(DEMO, [f"scheme.name={name}"])
+        settings = load_settings(DEMO, [f"scheme.name={name}"])
         kinds[name] = type(scheme(name).build(Problem(settings, 25_450, link_of(settings), samples=9)).local)
     assert {name for name, kind in kinds.items() if kind is GradientEstimate} == speed.ONE_STEP
     assert {name for name, kind in kinds.items() if kind is PerturbedSgd} == speed.PER_SAMPLE - speed.ONE_STEP
@@ -199,8 +173,6 @@ def test_the_schemes_are_sorted_by_what_their_devices_compute(load: Any) -> None
 
 
 def test_a_peers_settings_and_task_are_those_of_its_workload(load: Any) -> None:
-    from dataclasses import replace
-
     peer, workloads = load("airfl_peer"), load("peers.workload").WORKLOADS
     for name, work in workloads.items():
         small = replace(work, devices=40)
@@ -222,8 +194,6 @@ def test_a_peers_settings_and_task_are_those_of_its_workload(load: Any) -> None:
 
 
 def test_a_peers_round_by_stages_is_all_of_it(load: Any) -> None:
-    from dataclasses import replace
-
     peer = load("airfl_peer")
     small = replace(load("peers.workload").WORKLOADS["digits-mlp"], devices=40)
     world = peer.world_of(peer.settings_of(small, ["local.engine=layers"]), peer.task_of(small), torch.device("cpu"))

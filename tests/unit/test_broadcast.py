@@ -45,24 +45,16 @@ def test_a_model_is_sent_on_the_used_subcarriers_in_exact_time() -> None:
 
 
 def test_a_weak_listener_takes_the_small_signal_rate() -> None:
-    """log2(1 + snr) = snr/ln 2 at -100 dB and below, where 1 + snr has lost it."""
+    """log2(1 + snr) = snr/ln 2 at -100 dB and below, where 1 + snr has lost it; without noise nothing is taken."""
     for snr in (1e-10, 1e-15):
         rate = float(single_user_rates(np.full((1, 1, 1), snr), 100)[0])
         wanted = 1000 * math.log(2) / snr
         assert broadcast_cost(1000, rate, GRID, 0.0).resource_elements == pytest.approx(wanted, rel=1e-9)
-
-
-def test_without_noise_nothing_is_taken() -> None:
     assert broadcast_cost(1000, math.inf, GRID, 1.0).resource_elements == 0
 
 
 @repeatable
-@given(
-    bits=st.integers(0, 10**12),
-    more=st.integers(0, 10**12),
-    rate=st.floats(1e-3, 20),
-    better=st.floats(1, 1e3),
-)
+@given(bits=st.integers(0, 10**12), more=st.integers(0, 10**12), rate=st.floats(1e-3, 20), better=st.floats(1, 1e3))
 def test_fewer_bits_and_a_better_listener_never_cost_more(bits: int, more: int, rate: float, better: float) -> None:
     cost = broadcast_cost(bits, rate, GRID, 2.0)
     assert cost.resource_elements == pytest.approx(bits / rate, abs=1 + 1e-9 * bits / rate)

@@ -30,13 +30,8 @@ def test_energy_and_time_of_cycles() -> None:
 
 @pytest.mark.parametrize(
     ("epochs", "steps", "gone_through", "taken"),
-    [
-        (2, 0, 20, 6),
-        (0, 2, 8, 2),
-        (0, 3, 10, 3),  # batches of 4, 4 and 2
-        (0, 5, 18, 5),  # a pass and two batches
-        (0, 6, 20, 6),
-    ],
+    # Batches of 4, 4 and 2; a pass and two batches.
+    [(2, 0, 20, 6), (0, 2, 8, 2), (0, 3, 10, 3), (0, 5, 18, 5), (0, 6, 20, 6)],
 )
 def test_a_pass_over_ten_samples_ends_with_a_batch_of_two(
     epochs: int, steps: int, gone_through: int, taken: int

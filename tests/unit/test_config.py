@@ -10,6 +10,9 @@ import pytest
 
 from airfl.config import Settings, load_rows, load_settings, to_json
 from airfl.errors import UserError
+from airfl.radio.checks import check_radio
+from tests.conftest import small_settings
+from tests.refusals import one_line
 
 MINIMAL = "[local]\nsteps = 2\nclip_norm = 1.0\n"
 
@@ -23,29 +26,21 @@ def minimal(tmp_path: Path) -> Path:
 
 def message(path: Path, *overrides: str) -> str:
     """The error of a setting that cannot be used; it is one line."""
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError, match=one_line()) as caught:
         load_settings(path, overrides)
-    text = str(caught.value)
-    assert "\n" not in text
-    return text
+    return str(caught.value)
 
 
 def test_everything_else_has_a_default(minimal: Path) -> None:
+    """Of overrides the last one wins; values are TOML, else text."""
     settings = load_settings(minimal)
     assert (settings.run.devices, settings.run.selected, settings.run.seed) == (1000, 32, 0)
     assert settings.delta == 1 / 1000
     assert settings.grid.subcarriers == 3300
     assert settings.power.max_snr_db == [2.0, 15.0]
-
-
-def test_the_last_override_wins(minimal: Path) -> None:
-    assert load_settings(minimal, ["run.seed=3", "run.seed=4"]).run.seed == 4
-
-
-def test_override_values_are_toml_else_text(minimal: Path) -> None:
-    settings = load_settings(minimal, ["power.max_snr_db=[5, 7.5]", "scheme.name=wfl-p", "privacy.epsilon=inf"])
-    assert settings.power.max_snr_db == [5.0, 7.5]
-    assert settings.scheme.name == "wfl-p"
+    overrides = ["power.max_snr_db=[5, 7.5]", "scheme.name=wfl-p", "privacy.epsilon=inf", "run.seed=3", "run.seed=4"]
+    settings = load_settings(minimal, overrides)
+    assert (settings.power.max_snr_db, settings.scheme.name, settings.run.seed) == ([5.0, 7.5], "wfl-p", 4)
     assert settings.privacy.epsilon == math.inf
 
 
@@ -106,18 +101,18 @@ def test_one_line_names_key_and_remedy(minimal: Path, override: str, key: str, h
     assert hint in text
 
 
-def test_files_that_are_no_settings(tmp_path: Path, minimal: Path) -> None:
+def test_files_that_are_no_settings(tmp_path: Path) -> None:
     assert "no such settings file" in message(tmp_path / "none.toml")
-    broken = tmp_path / "broken.toml"
-    broken.write_text("[run\nrounds = 3")
-    assert "not valid TOML" in message(broken)
-    broken.write_bytes(b"\xff\xfe\x00")
-    assert "not valid TOML" in message(broken)
-    broken.write_text("run = 3\n" + MINIMAL)
-    assert "run: a table [run] is wanted" in message(broken)
     assert "cannot be read" in message(tmp_path)
-    broken.write_text("[run]\nrounds = 3\n")
-    assert "local" in message(broken)
+    broken = tmp_path / "broken.toml"
+    for content, said in (
+        (b"[run\nrounds = 3", "not valid TOML"),
+        (b"\xff\xfe\x00", "not valid TOML"),
+        (b"run = 3\n" + MINIMAL.encode(), "run: a table [run] is wanted"),
+        (b"[run]\nrounds = 3\n", "local"),
+    ):
+        broken.write_bytes(content)
+        assert said in message(broken)
 
 
 def test_rows_take_dotted_keys_bare_or_quoted(tmp_path: Path) -> None:
@@ -133,16 +128,16 @@ def test_rows_take_dotted_keys_bare_or_quoted(tmp_path: Path) -> None:
     assert [row.settings.scheme.name for row in by_scheme] == ["fedavg", "pfels"]
 
 
-def test_rows_that_cannot_be_used(tmp_path: Path, minimal: Path) -> None:
-    with pytest.raises(UserError, match="no \\[\\[compare\\]\\] rows"):
-        load_rows(minimal)
+def test_rows_that_cannot_be_used(tmp_path: Path) -> None:
     path = tmp_path / "rows.toml"
-    path.write_text(MINIMAL + '[[compare]]\nscheme.name = "pfels"\n')
-    with pytest.raises(UserError, match="row 1: a label is wanted"):
-        load_rows(path)
-    path.write_text(MINIMAL + '[[compare]]\nlabel = "a"\nscheme.nmae = "pfels"\n')
-    with pytest.raises(UserError, match=r"row 1.*did you mean name"):
-        load_rows(path)
+    for row, said in (
+        ("", r"no \[\[compare\]\] rows"),
+        ('[[compare]]\nscheme.name = "pfels"\n', "row 1: a label is wanted"),
+        ('[[compare]]\nlabel = "a"\nscheme.nmae = "pfels"\n', r"row 1.*did you mean name"),
+    ):
+        path.write_text(MINIMAL + row)
+        with pytest.raises(UserError, match=said):
+            load_rows(path)
 
 
 def test_settings_survive_json_with_infinity(minimal: Path) -> None:
@@ -153,23 +148,16 @@ def test_settings_survive_json_with_infinity(minimal: Path) -> None:
 
 
 def test_the_schema_lists_every_section_and_the_tables_names() -> None:
+    """And says of every setting what it is."""
     schema = Settings.model_json_schema()
     assert set(schema["properties"]) == set(Settings.model_fields)
     assert "pfels" in schema["$defs"]["SchemeSettings"]["properties"]["name"]["enum"]
+    for section in schema["$defs"].values():
+        assert not [name for name, field in section["properties"].items() if "description" not in field]
     json.loads(to_json(schema))
 
 
-def test_every_setting_says_what_it_is() -> None:
-    for section in Settings.model_json_schema()["$defs"].values():
-        described = {name for name, field in section["properties"].items() if "description" in field}
-        assert set(section["properties"]) - described == set(), section["title"]
-
-
 def test_a_spacing_whose_symbols_are_no_setting_is_refused_before_the_run() -> None:
-    from airfl.radio.checks import check_radio
-    from tests.conftest import small_settings
-
-    with pytest.raises(
-        UserError, match=r"^grid: a spacing_hz of 1e-20 makes symbols of 1.07143e\+20 s; 1e-20 to 1e\+20 s"
-    ):
+    said = r"^grid: a spacing_hz of 1e-20 makes symbols of 1.07143e\+20 s; 1e-20 to 1e\+20 s"
+    with pytest.raises(UserError, match=said):
         check_radio(small_settings("grid.spacing_hz=1e-20"))

@@ -16,6 +16,7 @@ from airfl.tasks.division import Division, divide
 from airfl.tasks.partition import PARTITIONS
 from airfl.tasks.task import build_task
 from tests.conftest import small_settings
+from tests.refusals import one_line
 from tests.unit.datasets.support import peak_of
 
 # Samples of the writers, training and test together: 8 have ten or more, two of them only with their test samples.
@@ -24,29 +25,21 @@ TESTS = np.array([1, 1, 0, 2, 2, 4, 1, 3, 1, 3, 2, 2, 0])
 # Numbers with gaps, not in the order of the samples.
 NAMES = np.array([7, 3, 40, 21, 5, 9, 30, 31, 1, 14, 18, 26, 0])
 ENOUGH = {40, 21, 5, 9, 31, 14, 18, 26}
-MIN_SAMPLES = 10
 
 
-def data(test_writers: bool = True, train_writers: bool = True) -> RawData:
-    """Images that are all different: a training image tells its row, a test image 128 and its row."""
+def pictures(rows: int, first: int) -> np.ndarray:
+    """Images that are all different: the first pixel tells the row."""
+    inputs = np.full((rows, 1, 28, 28), first, dtype=np.uint8)
+    inputs[:, 0, 0, 0] = np.arange(rows)
+    return inputs
+
+
+def data() -> RawData:
+    """Training images are 0 but for their row, test images 128."""
     generator = np.random.default_rng(0)
-    trained = generator.permutation(np.repeat(NAMES, TOTALS - TESTS))
-    tested = generator.permutation(np.repeat(NAMES, TESTS))
-    inputs = np.zeros((len(trained), 1, 28, 28), dtype=np.uint8)
-    inputs[:, 0, 0, 0] = np.arange(len(trained))
-    test_inputs = np.full((len(tested), 1, 28, 28), 128, dtype=np.uint8)
-    test_inputs[:, 0, 0, 0] = np.arange(len(tested))
-    return RawData(
-        inputs,
-        np.arange(len(trained)) % 10,
-        test_inputs,
-        np.arange(len(tested)) % 10,
-        10,
-        (0.5,),
-        (0.25,),
-        trained if train_writers else None,
-        tested if test_writers else None,
-    )
+    trained, tested = (generator.permutation(np.repeat(NAMES, counts)) for counts in (TOTALS - TESTS, TESTS))
+    train, test = ((pictures(n, first), np.arange(n) % 10) for n, first in ((len(trained), 0), (len(tested), 128)))
+    return RawData(*train, *test, 10, (0.5,), (0.25,), trained, tested)
 
 
 RAW = data()
@@ -54,15 +47,8 @@ RAW = data()
 
 def settings(*overrides: str, dataset: str = "femnist", devices: int = 8) -> Settings:
     """PFELS' rule with at least ten samples, overridden."""
-    return small_settings(
-        f"task.dataset={dataset}",
-        "task.partition=writer",
-        "task.public_samples=0",
-        f"task.min_samples={MIN_SAMPLES}",
-        f"run.devices={devices}",
-        "run.selected=1",
-        *overrides,
-    )
+    task = (f"task.dataset={dataset}", "task.partition=writer", "task.public_samples=0", "task.min_samples=10")
+    return small_settings(*task, f"run.devices={devices}", "run.selected=1", *overrides)
 
 
 def shares(division: Division) -> list[np.ndarray]:
@@ -71,31 +57,24 @@ def shares(division: Division) -> list[np.ndarray]:
 
 
 def test_writers_with_fewer_samples_are_dropped_and_those_with_just_enough_kept() -> None:
-    writers = divide(settings(), RAW, Streams(0)).partition.writers
-    assert len(writers) == 8
-    assert set(writers.tolist()) == ENOUGH
-
-
-def test_a_device_has_all_training_samples_of_its_writer() -> None:
-    division = divide(settings(devices=5), RAW, Streams(0))
-    for rows, writer in zip(shares(division), division.partition.writers, strict=True):
-        np.testing.assert_array_equal(np.sort(rows), np.flatnonzero(RAW.train_writers == writer))
+    assert sorted(divide(settings(), RAW, Streams(0)).partition.writers) == sorted(ENOUGH)
 
 
 @pytest.mark.parametrize("devices", [3, 5, 8])
-def test_the_test_samples_are_those_of_the_chosen_writers(devices: int) -> None:
+def test_a_device_has_all_training_samples_of_its_writer(devices: int) -> None:
+    """And the test samples are those of the chosen writers."""
     for seed in range(5):
         division = divide(settings(devices=devices), RAW, Streams(seed))
-        wanted = [row for row, writer in enumerate(RAW.test_writers) if writer in division.partition.writers]
-        np.testing.assert_array_equal(division.test, wanted)
+        for rows, writer in zip(shares(division), division.partition.writers, strict=True):
+            np.testing.assert_array_equal(np.sort(rows), np.flatnonzero(RAW.train_writers == writer))
+        tested = np.flatnonzero(np.isin(RAW.test_writers, division.partition.writers))
+        np.testing.assert_array_equal(division.test, tested)
 
 
 def test_the_devices_are_drawn_from_those_with_enough() -> None:
     """Every one of the eight in some draw of three; another seed, another draw; the same seed, the same."""
-    draws = []
-    for seed in [*range(30), 0]:
-        writers = divide(settings(devices=3), RAW, Streams(seed)).partition.writers
-        draws.append(tuple(writers.tolist()))
+    divisions = [divide(settings(devices=3), RAW, Streams(seed)) for seed in [*range(30), 0]]
+    draws = [tuple(division.partition.writers.tolist()) for division in divisions]
     assert draws[-1] == draws[0]
     assert {writer for draw in draws for writer in draw} == ENOUGH
     assert len(set(draws)) > 20
@@ -104,13 +83,10 @@ def test_the_devices_are_drawn_from_those_with_enough() -> None:
 
 @pytest.mark.parametrize(("least", "there"), [(10, 8), (11, 6), (0, 13), (1, 13), (2, 12), (40, 1)])
 def test_fewer_writers_than_devices_are_told_with_their_number(least: int, there: int) -> None:
-    with pytest.raises(UserError) as caught:
-        divide(settings(f"task.min_samples={least}", devices=there + 1), RAW, Streams(0))
-    line = str(caught.value)
     enough = f" with at least {least} samples" if least else ""
-    assert f"there are {there} writers{enough} for run.devices = {there + 1}" in line
-    assert f"(run.devices={there})" in line
-    assert "\n" not in line
+    said = f"there are {there} writers{enough} for run.devices = {there + 1}"
+    with pytest.raises(UserError, match=one_line(said, f"(run.devices={there})")):
+        divide(settings(f"task.min_samples={least}", devices=there + 1), RAW, Streams(0))
     division = divide(settings(f"task.min_samples={least}", devices=there), RAW, Streams(0))
     assert len(division.partition.sizes) == there
 
@@ -123,7 +99,7 @@ def test_no_writer_at_all_is_told_without_asking_for_no_devices() -> None:
 
 def test_where_test_samples_are_of_others_all_are_tested_on() -> None:
     """MNIST: its test digits are of other writers, and a writer's samples are the training ones alone."""
-    raw = data(test_writers=False)
+    raw = replace(RAW, test_writers=None)
     division = divide(settings(dataset="mnist", devices=6), raw, Streams(0))
     assert division.test is None
     # 21 and 5 have ten only with their test samples.
@@ -143,35 +119,31 @@ def test_other_partitions_keep_every_sample_and_the_whole_test_set(partition: st
 
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_unknown_writers_are_told_with_what_to_get(dataset: str) -> None:
-    raw = data(train_writers=False, test_writers=False)
-    with pytest.raises(UserError) as caught:
-        divide(settings(dataset=dataset), raw, Streams(0))
-    line = str(caught.value)
-    assert line.startswith(f"task.partition: {dataset} as it is here does not say who wrote what")
-    assert "other partitions are possible" in line
-    assert "\n" not in line
-    assert ("QMNIST's label files" in line) == (dataset == "mnist")
-    assert (f"`airfl data get {dataset}`" in line) == bool(DATASETS[dataset].writers)
+    said = f"task.partition: {dataset} as it is here does not say who wrote what"
+    with pytest.raises(UserError, match=one_line("other partitions are possible", begins=said)) as caught:
+        divide(settings(dataset=dataset), replace(RAW, train_writers=None, test_writers=None), Streams(0))
+    assert ("QMNIST's label files" in str(caught.value)) == (dataset == "mnist")
+    assert (f"`airfl data get {dataset}`" in str(caught.value)) == bool(DATASETS[dataset].writers)
 
 
 @pytest.mark.parametrize("partition", PARTITIONS)
 def test_validation_and_public_samples_are_nobodys(partition: str) -> None:
-    raw = RAW
-    n = len(raw.train_targets)
-    changed = (f"task.partition={partition}", "task.validation_share=0.2", "task.public_samples=9")
+    n, held_out = len(RAW.train_targets), ("task.validation_share=0.2", "task.public_samples=9", "task.min_samples=0")
     for seed in range(5):
-        division = divide(settings(*changed, "task.min_samples=0", devices=5), raw, Streams(seed))
-        parts = [division.validation, division.public, division.partition.indices]
-        assert [len(part) for part in parts[:2]] == [round(0.2 * n), 9]
-        rows = np.concatenate(parts)
+        division = divide(settings(*held_out, f"task.partition={partition}", devices=5), RAW, Streams(seed))
+        held = np.concatenate([division.validation, division.public])
+        assert (len(division.validation), len(division.public)) == (round(0.2 * n), 9)
+        rows = np.concatenate([held, division.partition.indices])
         assert len(np.unique(rows)) == len(rows)
         assert (rows.min() >= 0, rows.max() < n) == (True, True)
         assert all(len(share) for share in shares(division))
         if partition == "writer":
-            held = np.concatenate(parts[:2])
             for share, writer in zip(shares(division), division.partition.writers, strict=True):
-                left = np.setdiff1d(np.flatnonzero(raw.train_writers == writer), held)
+                left = np.setdiff1d(np.flatnonzero(RAW.train_writers == writer), held)
                 np.testing.assert_array_equal(np.sort(share), left)
+        iid = divide(settings(*held_out, "task.partition=iid", devices=5), RAW, Streams(seed))
+        np.testing.assert_array_equal(division.validation, iid.validation)  # whatever the partition
+        np.testing.assert_array_equal(division.public, iid.public)
 
 
 def test_held_out_samples_count_for_their_writer() -> None:
@@ -179,17 +151,6 @@ def test_held_out_samples_count_for_their_writer() -> None:
     division = divide(settings("task.validation_share=0.3"), RAW, Streams(0))
     assert set(division.partition.writers.tolist()) == ENOUGH
     assert set(RAW.train_writers[division.validation].tolist()) - ENOUGH
-
-
-def test_what_is_held_out_does_not_depend_on_the_partition() -> None:
-    changed = ("task.validation_share=0.2", "task.public_samples=9", "task.min_samples=0")
-    one, *others = (
-        divide(settings(*changed, f"task.partition={partition}", devices=5), RAW, Streams(3))
-        for partition in PARTITIONS
-    )
-    for other in others:
-        np.testing.assert_array_equal(one.validation, other.validation)
-        np.testing.assert_array_equal(one.public, other.public)
 
 
 def test_more_devices_than_samples_are_refused() -> None:

@@ -66,10 +66,15 @@ def test_this_machine_has_the_base() -> None:
 
 
 def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or too old."""
     monkeypatch.setattr(packages, "BASE", {"no-such-package": ("no_such_package", "nothing")})
     [found] = packages.base_packages()
     assert (found.version, found.problem, found.usable) == (None, None, False)
     assert found.install == 'pip install "no-such-package"'
+    monkeypatch.setattr(packages, "BASE", {"numpy": ("numpy", "everything")})
+    monkeypatch.setattr(packages, "_bounds", lambda: {"numpy": ">=99"})
+    [found] = packages.base_packages()
+    assert found.problem == ">=99 is wanted"
 
 
 def test_a_package_that_breaks_while_it_is_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -82,13 +87,6 @@ def test_a_package_that_breaks_while_it_is_imported(monkeypatch: pytest.MonkeyPa
     assert not found.usable
     with pytest.raises(MachineError, match="numpy OSError: libfoo"):
         refuse(checkup(found))
-
-
-def test_a_package_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packages, "BASE", {"numpy": ("numpy", "everything")})
-    monkeypatch.setattr(packages, "_bounds", lambda: {"numpy": ">=99"})
-    [found] = packages.base_packages()
-    assert found.problem == ">=99 is wanted"
 
 
 def test_extras_are_imported_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,11 +120,8 @@ def test_the_compiler_is_the_one_that_the_engine_takes(monkeypatch: pytest.Monke
 
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    for name, said in (
-        ("cl", ">&2 echo 'MSVC 19'"),
-        ("clang++", "echo; echo 'clang 17'; echo more"),
-        ("mine", "exit 1"),
-    ):
+    answers = {"cl": ">&2 echo 'MSVC 19'", "clang++": "echo; echo 'clang 17'; echo more", "mine": "exit 1"}
+    for name, said in answers.items():
         assert compiler_found(torch.device("cpu")) == (compiler().path is not None)
         (tmp_path / name).write_text(f"#!/bin/sh\n{said}\n")
         (tmp_path / name).chmod(0o755)
@@ -181,9 +176,8 @@ def test_a_broken_base_is_told_in_one_line_and_ends_with_1(
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch(0o755)
-    assert places.writable(tmp_path / "new" / "deep")
-    assert not places.writable(tmp_path / "file")
-    assert not places.writable(tmp_path / "file" / "below")
+    places_of = (tmp_path / "new" / "deep", tmp_path / "file", tmp_path / "file" / "below")
+    assert [places.writable(path) for path in places_of] == [True, False, False]
 
 
 def test_a_torch_that_is_broken_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

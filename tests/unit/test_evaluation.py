@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 from airfl.local.evaluation import BATCH, TRAINING_SAMPLES, evaluate
+from airfl.local.flat import FlatModel
 from airfl.local.sgd import normalise
 from airfl.simulation import build_world
+from airfl.tasks.models.logistic import Logistic
+from airfl.tasks.partition import Partition
+from airfl.tasks.task import Samples, Task
 from tests.conftest import small_settings
 
 
@@ -32,10 +39,19 @@ def test_figures_are_those_of_all_samples_at_once(model: str, batch: int, monkey
         return float((logits.argmax(1) == targets).double().mean()), float(F.cross_entropy(logits, targets))
 
     rows = task.partition.indices[:300]
-    assert (found.test_accuracy, found.test_loss) == pytest.approx(
-        expected(task.test.inputs, task.test.targets), rel=1e-5
-    )
+    tested = expected(task.test.inputs, task.test.targets)
+    validated = expected(task.validation.inputs, task.validation.targets)
+    assert (found.test_accuracy, found.test_loss) == pytest.approx(tested, rel=1e-5)
     assert found.train_loss == pytest.approx(expected(task.train.inputs[rows], task.train.targets[rows])[1], rel=1e-5)
-    assert (found.validation_accuracy, found.validation_loss) == pytest.approx(
-        expected(task.validation.inputs, task.validation.targets), rel=1e-5
-    )
+    assert (found.validation_accuracy, found.validation_loss) == pytest.approx(validated, rel=1e-5)
+
+
+def test_the_penalty_is_in_every_loss() -> None:
+    """Inputs of 0 say nothing, log 2 each; a weight of 1 and one of 2 cost 0.2 (1/2 + 4/5) (SoteriaFL, section 5)."""
+    samples = Samples(torch.zeros(4, 123), torch.tensor([0, 1, 1, 0]))
+    task = Task(samples, samples, samples, samples, Partition(np.arange(4), np.array([0, 4])), (), (), Logistic())
+    weights = torch.zeros(123)
+    weights[0], weights[5] = 1.0, -2.0
+    found = evaluate(FlatModel(task.model), weights, task)
+    expected = math.log(2) + 0.2 * (1 / 2 + 4 / 5)
+    assert (found.test_loss, found.train_loss, found.validation_loss) == pytest.approx([expected] * 3, rel=1e-6)

@@ -12,7 +12,7 @@ from torch import Tensor
 from airfl.stages.clip import Clip
 from airfl.stages.feedback import ErrorFeedback, ShiftedCompression, shift_step
 from airfl.stages.rand_k import OwnRandK, RandK
-from airfl.stages.stage import Batch, MessageBound, Round, Stage
+from airfl.stages.stage import Batch, Coder, MessageBound, Round, Stage
 from airfl.stages.top_k import OwnTopK, PublicTopK
 from airfl.store import Kept, Store
 from airfl.streams import Streams
@@ -23,9 +23,14 @@ Mask = NDArray[np.bool_]
 
 def opened(index: int, devices: list[int], store: Store, heard: list[int] | None = None) -> Round:
     """Round `index` with these devices; heard: those of them whose messages arrive, None for all."""
-    arrived = np.isin(devices, devices if heard is None else heard)
-    public = torch.arange(D) * 1.0
+    arrived, public = np.isin(devices, devices if heard is None else heard), torch.arange(D) * 1.0
     return Round(Streams(2), index, torch.device("cpu"), np.array(devices), arrived, store, lambda: public)
+
+
+def encoded(stage: Stage, opening: Round, updates: Tensor, scale: Tensor | None = None) -> tuple[Coder, Batch]:
+    """What a stage makes of the updates of all devices of a round."""
+    coder = stage.open(opening)
+    return coder, coder.encode(Batch(updates, torch.ones(len(updates)) if scale is None else scale))
 
 
 def whole_numbers(index: int, devices: int) -> Tensor:
@@ -61,17 +66,15 @@ def delivered(stage: Stage, message: Batch, coordinates: NDArray[np.int64] | Non
 )
 def test_what_is_not_delivered_is_kept(inner: Stage) -> None:
     """12 rounds: of every device, what arrived and what it keeps are the sum of its updates, to the last bit."""
-    stage, store = ErrorFeedback((inner,), D), Store()
+    stage, store, scale = ErrorFeedback((inner,), D), Store(), torch.tensor([1.0, 0.5, 2.0, 1.0])
     updated, arrived = torch.zeros(N, D), torch.zeros(N, D)
     for index in range(12):
         devices, heard = plan(index)
-        coder = stage.open(opened(index, devices, store, heard))
         updates = whole_numbers(index, len(devices))
-        message = coder.encode(Batch(updates, torch.tensor([1.0, 0.5, 2.0, 1.0])))
-        vectors = delivered(inner, message, coder.coordinates)
-        for row, device in enumerate(devices):
-            updated[device] += updates[row] * (1.0, 0.5, 2.0, 1.0)[row]
-            arrived[device] += vectors[row] * (device in heard)
+        coder, message = encoded(stage, opened(index, devices, store, heard), updates, scale)
+        updated[devices] += updates * scale[:, None]
+        there = torch.from_numpy(np.isin(devices, heard))
+        arrived[devices] += delivered(inner, message, coder.coordinates) * there[:, None]
     kept = store.read_all("error", np.arange(N), torch.zeros(D))
     assert torch.equal(arrived + kept, updated)
     assert torch.count_nonzero(arrived) > N
@@ -80,20 +83,16 @@ def test_what_is_not_delivered_is_kept(inner: Stage) -> None:
 
 def test_the_memory_is_sent_with_the_next_update() -> None:
     store, stage = Store(), ErrorFeedback((OwnTopK(D, 1),), D)
-    update = torch.tensor([[5.0, 4.0, 3.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
-    messages = [
-        stage.open(opened(index, [0], store)).encode(Batch(value, torch.ones(1))).messages[0]
-        for index, value in enumerate([update, torch.zeros(1, D), torch.zeros(1, D), torch.zeros(1, D)])
-    ]
-    assert torch.equal(torch.stack(messages), torch.diag(torch.tensor([5.0, 4.0, 3.0, 0.0] + [0.0] * 4))[:4])
+    updates = torch.zeros(4, 1, D)
+    updates[0, 0, :3] = torch.tensor([5.0, 4.0, 3.0])
+    sent = [encoded(stage, opened(t, [0], store), update)[1].messages[0] for t, update in enumerate(updates)]
+    assert torch.equal(torch.stack(sent), torch.diag(updates[0, 0])[:4])
 
 
 def test_who_is_silent_keeps_everything() -> None:
     store, stage = Store(), ErrorFeedback((RandK(D, 3),), D)
     for index in range(3):
-        updates = whole_numbers(index, 2)
-        coder = stage.open(opened(index, [1, 4], store, heard=[1]))
-        coder.encode(Batch(updates, torch.ones(2)))
+        coder, _ = encoded(stage, opened(index, [1, 4], store, heard=[1]), whole_numbers(index, 2))
     assert torch.equal(store.rows["error"][4], sum(whole_numbers(index, 2)[1] for index in range(3)))
     assert set(store.rows["error"]) == {1, 4}
     assert torch.count_nonzero(store.rows["error"][1][torch.from_numpy(coder.coordinates)]) == 0
@@ -101,10 +100,9 @@ def test_who_is_silent_keeps_everything() -> None:
 
 def test_messages_of_several_stages_are_expanded() -> None:
     """A clip takes of what is sent, and that is kept too: 3 of 5 with a limit of half the norm."""
-    store, stage = Store(), ErrorFeedback((RandK(D, D), Clip(2.5)), D)
-    update = torch.zeros(1, D)
+    store, update = Store(), torch.zeros(1, D)
     update[0, :2] = torch.tensor([3.0, 4.0])
-    message = stage.open(opened(0, [0], store)).encode(Batch(update, torch.ones(1)))
+    _, message = encoded(ErrorFeedback((RandK(D, D), Clip(2.5)), D), opened(0, [0], store), update)
     torch.testing.assert_close(message.messages, update / 2)
     torch.testing.assert_close(store.rows["error"][0], update[0] / 2)
 
@@ -140,7 +138,7 @@ def test_in_chunks_as_in_one(stage: Stage, chunk: int) -> None:
 def test_the_store_is_not_a_view_of_the_updates() -> None:
     for stage in (ErrorFeedback((RandK(D, 3),), D), ShiftedCompression(OwnRandK(D, D), 1.0, 1.0, D)):
         store, updates = Store(), normal(0, 2)
-        stage.open(opened(0, [0, 1], store, heard=[0, 1])).encode(Batch(updates, torch.ones(2)))
+        encoded(stage, opened(0, [0, 1], store), updates)
         before = copy.deepcopy(store.rows)
         updates.zero_()
         for name, kept in store.rows.items():
@@ -157,9 +155,9 @@ def test_without_a_step_it_is_direct_compression(compressor: Stage) -> None:
         updates, scale = normal(index, 4), torch.tensor([1.0, 2.0, 0.5, 3.0])
         round_ = opened(index, devices, store, heard)
         direct = compressor.open(round_)
-        shifted = ShiftedCompression(compressor, 0.0, 4 / N, D).open(round_)
         messages = direct.encode(Batch(updates, scale)).messages
-        torch.testing.assert_close(shifted.encode(Batch(updates, scale)).messages, messages)
+        shifted, message = encoded(ShiftedCompression(compressor, 0.0, 4 / N, D), round_, updates, scale)
+        torch.testing.assert_close(message.messages, messages)
         assert torch.equal(shifted.decode(messages.mean(dim=0)), direct.decode(messages.mean(dim=0)))
         assert shifted.noise_gain == direct.noise_gain
         assert shifted.coordinates is direct.coordinates or np.array_equal(shifted.coordinates, direct.coordinates)
@@ -174,8 +172,7 @@ def test_of_the_identity_the_plain_mean_is_left(identity: Stage, gamma: float) -
     stage, store = ShiftedCompression(identity, gamma, 1.0, D), Store()
     for index in range(6):
         updates, scale = normal(index, N), torch.linspace(0.5, 2.0, N, dtype=torch.float64)
-        coder = stage.open(opened(index, list(range(N)), store))
-        message = coder.encode(Batch(updates, scale))
+        coder, message = encoded(stage, opened(index, list(range(N)), store), updates, scale)
         wanted = (updates * scale[:, None]).mean(dim=0)
         torch.testing.assert_close(coder.decode(message.messages.mean(dim=0)), wanted)
 
@@ -195,11 +192,10 @@ def test_the_servers_shift_is_the_mean_of_the_devices(compressor: Stage, everybo
         devices, heard = plan(index)
         if everybody:
             devices = [*devices, *(device for device in range(N) if device not in devices)]
-        coder = stage.open(opened(index, devices, store, heard))
-        messages = coder.encode(Batch(normal(index, len(devices)), torch.ones(len(devices)))).messages
+        coder, message = encoded(stage, opened(index, devices, store, heard), normal(index, len(devices)))
         there = torch.from_numpy(np.isin(devices, heard)).double()
         shift = store.server.get("shift", torch.zeros(D, dtype=torch.float64))
-        mean = (there @ messages) / (there.sum() if over_heard else len(devices))
+        mean = (there @ message.messages) / (there.sum() if over_heard else len(devices))
         torch.testing.assert_close(coder.decode(mean), shift + compressor_decode(compressor, coder.coordinates, mean))
         rows = store.read_all("shift", np.arange(N), torch.zeros(D, dtype=torch.float64))
         torch.testing.assert_close(store.server["shift"], rows.mean(dim=0))
@@ -218,9 +214,9 @@ def compressor_decode(compressor: Stage, coordinates: NDArray[np.int64] | None, 
 
 def test_who_is_not_heard_leaves_its_shift() -> None:
     store, stage = Store(), ShiftedCompression(OwnRandK(D, D), 0.5, 1.0, D)
-    stage.open(opened(0, [0, 1], store)).encode(Batch(normal(0, 2), torch.ones(2)))
+    encoded(stage, opened(0, [0, 1], store), normal(0, 2))
     before = store.rows["shift"][1].clone()
-    stage.open(opened(1, [0, 1], store, heard=[0])).encode(Batch(normal(1, 2), torch.ones(2)))
+    encoded(stage, opened(1, [0, 1], store, heard=[0]), normal(1, 2))
     assert torch.equal(store.rows["shift"][1], before)
     torch.testing.assert_close(store.rows["shift"][0], 0.25 * normal(0, 2)[0] + 0.5 * normal(1, 2)[0])
 
@@ -228,28 +224,28 @@ def test_who_is_not_heard_leaves_its_shift() -> None:
 def test_a_sample_of_devices_is_unbiased() -> None:
     """After 4 rounds with shifts of all sizes: over all pairs of 6, s + mean(g_i - s_i) is the mean of the g_i."""
     store, stage = Store(), ShiftedCompression(OwnRandK(D, D), 0.4, 2 / N, D)
+
+    def decoded(opening: Round, updates: Tensor) -> Tensor:
+        coder, message = encoded(stage, opening, updates)
+        return coder.decode(message.messages.mean(dim=0))
+
     for index in range(4):
-        coder = stage.open(opened(index, [index, index + 2], store))
-        coder.decode(coder.encode(Batch(normal(index, 2), torch.ones(2))).messages.mean(dim=0))
-    gradients, decoded = normal(9, N), []
-    for pair in combinations(range(N), 2):
-        coder = stage.open(opened(4, list(pair), copy.deepcopy(store)))
-        messages = coder.encode(Batch(gradients[list(pair)], torch.ones(2))).messages
-        decoded.append(coder.decode(messages.mean(dim=0)))
-    torch.testing.assert_close(torch.stack(decoded).mean(dim=0), gradients.mean(dim=0))
+        decoded(opened(index, [index, index + 2], store), normal(index, 2))
+    gradients, pairs = normal(9, N), [list(pair) for pair in combinations(range(N), 2)]
+    of_pairs = [decoded(opened(4, pair, copy.deepcopy(store)), gradients[pair]) for pair in pairs]
+    torch.testing.assert_close(torch.stack(of_pairs).mean(dim=0), gradients.mean(dim=0))
 
 
 def test_shifts_learn_a_gradient_that_stays() -> None:
     """Compressed by OwnRandK, s_i -> g_i: the error of s + mean(v_i) falls with the rounds, that of direct stays."""
-    gradients = normal(0, N)
-    errors = {}
+    gradients, errors = normal(0, N), []
     for gamma in (0.0, shift_step(1.0)):
-        store = Store()
+        store, stage = Store(), ShiftedCompression(OwnRandK(D, 4), gamma, 1.0, D)
         for index in range(60):
-            coder = ShiftedCompression(OwnRandK(D, 4), gamma, 1.0, D).open(opened(index, list(range(N)), store))
-            decoded = coder.decode(coder.encode(Batch(gradients, torch.ones(N))).messages.mean(dim=0))
-        errors[gamma] = float((decoded - gradients.mean(dim=0)).norm())
-    assert errors[shift_step(1.0)] < 1e-6 * errors[0.0]
+            coder, message = encoded(stage, opened(index, list(range(N)), store), gradients)
+            decoded = coder.decode(message.messages.mean(dim=0))
+        errors.append(float((decoded - gradients.mean(dim=0)).norm()))
+    assert errors[1] < 1e-6 * errors[0]
 
 
 @pytest.mark.parametrize(("omega", "gamma"), [(0.0, 0.5**0.5), (1.0, (3 / 16) ** 0.5), (19.0, (39 / 16_000) ** 0.5)])

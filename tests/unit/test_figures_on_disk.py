@@ -6,13 +6,13 @@ import math
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airfl.privacy import figures_on_disk
-from airfl.privacy.bounds import Bounds, bounds
+from airfl.privacy.bounds import bounds
 from airfl.privacy.events import (
-    Adjacency,
     Composed,
     Event,
     FixedSizeSampled,
@@ -46,42 +46,31 @@ class Computing:
         return self.figures
 
 
-def kept(
-    compute: Callable[[], Figures],
-    event: Event = EVENT,
-    name: str = "pld",
-    adjacency: Adjacency = "add_remove",
-    delta: float = DELTA,
-    tolerance: float = 0.02,
-) -> Figures:
-    return kept_figures(name, adjacency, delta, tolerance, event, compute)
+def kept(compute: Computing, event: Event = EVENT, **changes: Any) -> Figures:
+    asked = {"accountant": "pld", "adjacency": "add_remove", "delta": DELTA, "tolerance": 0.02, **changes}
+    return kept_figures(*asked.values(), event, compute)
 
 
-def test_the_second_time_nothing_is_computed(folder: Path) -> None:
-    compute = Computing()
-    assert kept(compute) == kept(compute) == (1.0, 2.0)
+@pytest.mark.parametrize("figures", [(1.0, 2.0), (math.inf,) * 2, (0.0, 0.0), (1 / 3, 2 / 3), (5e-324, 1.7e308)])
+def test_the_second_time_nothing_is_computed(folder: Path, figures: Figures) -> None:
+    """Figures come back to the bit."""
+    compute = Computing(figures)
+    assert kept(compute) == kept(compute) == figures
     assert compute.times == 1
     assert (folder / FILE_NAME).is_file()
 
 
 def test_bounds_are_computed_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same figures with and without a cache; what is quick is not kept."""
+    bounds(Gaussian(1.0), "add_remove", DELTA, "closed-form")
+    assert not (folder / FILE_NAME).exists()
     first = bounds(EVENT, "add_remove", DELTA, "pld")
+    (folder / FILE_NAME).unlink()
+    assert bounds(EVENT, "add_remove", DELTA, "pld") == first
     for name in ("epsilon", "least"):
         monkeypatch.setattr(f"airfl.privacy.bounds.{name}", lambda *_: pytest.fail("computed again"))
     assert bounds(EVENT, "add_remove", DELTA, "pld") == first
     assert first.upper * 0.99 < first.lower < first.upper
-
-
-def test_what_is_quick_is_not_kept(folder: Path) -> None:
-    bounds(Gaussian(1.0), "add_remove", DELTA, "closed-form")
-    assert not (folder / FILE_NAME).exists()
-
-
-@pytest.mark.parametrize("figures", [(math.inf, math.inf), (0.0, 0.0), (1 / 3, 2 / 3), (5e-324, 1.7e308)])
-def test_figures_come_back_to_the_bit(folder: Path, figures: Figures) -> None:
-    compute = Computing(figures)
-    assert kept(compute) == kept(compute) == figures
-    assert compute.times == 1
 
 
 def test_a_bound_that_is_not_known_is_kept_too(folder: Path) -> None:
@@ -114,7 +103,7 @@ def test_figures_of_different_questions_do_not_mix(folder: Path) -> None:
     fixed = FixedSizeSampled(32, 1000, Gaussian(1.0))
     questions: list[Callable[[Computing], Figures]] = [
         kept,
-        lambda c: kept(c, name="rdp"),
+        lambda c: kept(c, accountant="rdp"),
         lambda c: kept(c, adjacency="replace_one"),
         lambda c: kept(c, delta=1.0000000001e-3),
         lambda c: kept(c, tolerance=0.01),
@@ -207,10 +196,3 @@ def test_a_file_that_somebody_else_writes_only_costs_time(folder: Path, monkeypa
     holder.close()
     assert kept(compute) == (1.0, 2.0)
     assert compute.times == 1
-
-
-def test_the_same_figures_with_and_without_a_cache(folder: Path) -> None:
-    first = bounds(EVENT, "add_remove", DELTA)
-    (folder / FILE_NAME).unlink()
-    assert bounds(EVENT, "add_remove", DELTA) == first
-    assert isinstance(first, Bounds)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 import airfl
-from airfl.config import Settings
+import airfl.round
 from airfl.errors import DivergedError, UserError
 from airfl.finite import all_finite, clipped_limit, keep_finite
 from airfl.local.trainer import LocalTrainer
@@ -72,9 +72,8 @@ def test_a_norm_without_room_in_single_precision_keeps_its_direction() -> None:
 
 def test_what_a_device_keeps_is_forgotten_where_it_is_not_finite() -> None:
     store = Store()
-    store.write("table", 5, torch.tensor([1.0, math.nan]))
-    store.write("shift", 5, torch.tensor([1.0, 2.0]))
-    store.write("table", 3, torch.tensor([math.nan]))
+    for name, device, last in (("table", 5, math.nan), ("shift", 5, 2.0), ("table", 3, 2.0)):
+        store.write(name, device, torch.tensor([1.0, last]))
     keep_finite(updates(), DEVICES, 0, "drop", C, store)
     assert store.read("table", 5) is None
     assert store.read("shift", 5) is not None
@@ -128,14 +127,8 @@ def test_a_run_that_stops_says_so_in_its_trace(
 @pytest.mark.parametrize(
     ("scheme", "policy", "value"),
     [  # each pair of two of the three
-        ("pfels", "drop", math.nan),
-        ("pfels", "clip", math.inf),
-        ("fedavg", "drop", math.inf),
-        ("fedavg", "clip", math.nan),
-        ("fed-smp-topk", "drop", math.nan),
-        ("fed-smp-topk", "clip", math.inf),
-        ("fedavg-topk", "drop", math.inf),
-        ("fedavg-topk", "clip", math.nan),
+        *((name, *how) for name in ("pfels", "fed-smp-topk") for how in (("drop", math.nan), ("clip", math.inf))),
+        *((name, *how) for name in ("fedavg", "fedavg-topk") for how in (("drop", math.inf), ("clip", math.nan))),
     ],
 )
 def test_a_run_that_goes_on_names_every_such_device(
@@ -159,14 +152,8 @@ def test_dropping_is_as_if_the_device_had_computed_zeros(
     spoilt(2, math.nan)
     dropped = run(tmp_path / "a", "drop")
     monkeypatch.undo()
-    trained = LocalTrainer.updates
-
-    def without(self: LocalTrainer, *given: object) -> Tensor:
-        found = trained(self, *given)
-        found[2] = 0
-        return found
-
-    monkeypatch.setattr(LocalTrainer, "updates", without)
+    trained, others = LocalTrainer.updates, (torch.arange(8) != 2)[:, None]
+    monkeypatch.setattr(LocalTrainer, "updates", lambda *given: trained(*given) * others)
     assert run(tmp_path / "b", "stop").parameters.equal(dropped.parameters)
 
 
@@ -200,25 +187,19 @@ def test_a_channel_that_is_no_number_is_named_or_left_out(
     assert done.parameters.isfinite().all()
 
 
-def diverging(*more: str) -> Settings:
-    return small_settings("server.learning_rate=1e38", "run.rounds=4", *more)
-
-
-def test_a_model_that_is_no_number_stops_every_run(tmp_path: Path) -> None:
-    for policy in ("stop", "drop", "clip"):
-        with pytest.raises(DivergedError, match=r"^round \d: the model('s training loss is | is not finite)"):
-            airfl.run(diverging(f"run.non_finite={policy}"), tmp_path / policy)
-        with airfl.open_trace(tmp_path / policy) as trace:
-            assert trace.attrs["status"] == "failed"
-
-
 @pytest.mark.parametrize("policy", ["stop", "drop", "clip"])
-def test_it_does_so_in_a_round_that_is_not_evaluated(
+def test_a_model_that_is_no_number_stops_every_run(
     policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also in a round that is not evaluated."""
+    diverging = small_settings("server.learning_rate=1e38", "run.rounds=4", f"run.non_finite={policy}")
+    with pytest.raises(DivergedError, match=r"^round \d: the model('s training loss is | is not finite)"):
+        airfl.run(diverging, tmp_path / "evaluated")
+    with airfl.open_trace(tmp_path / "evaluated") as trace:
+        assert trace.attrs["status"] == "failed"
     monkeypatch.setattr("airfl.server.Averaging.step", lambda self, parameters, *others: parameters * math.nan)
     with pytest.raises(DivergedError, match=r"^round 0: the model is not finite after the server's step"):
-        run(tmp_path, policy, "run.evaluate_every=50")
+        run(tmp_path / "not", policy, "run.evaluate_every=50")
 
 
 def test_clipping_is_refused_where_a_scheme_clips_no_update(tmp_path: Path) -> None:
@@ -228,20 +209,12 @@ def test_clipping_is_refused_where_a_scheme_clips_no_update(tmp_path: Path) -> N
 
 
 def test_the_servers_own_update_is_looked_at_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    trained = LocalTrainer.updates
-    monkeypatch.setattr(
-        LocalTrainer, "updates", lambda *given: trained(*given) * (math.nan if len(given[2]) == 1 else 1)
-    )
-    with pytest.raises(DivergedError, match=r"^round 0: the update on the public samples is not finite"):
-        run(tmp_path, "drop", "scheme.name=fed-smp-topk")
-
-
-def test_a_loss_that_is_no_number_is_no_round_without_evaluation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import airfl.round
-
-    real = airfl.round.evaluate
-    monkeypatch.setattr(airfl.round, "evaluate", lambda *given: replace(real(*given), test_loss=math.inf))
+    """And the loss of an evaluation: one that is no number is not a round without."""
+    evaluated, trained = airfl.round.evaluate, LocalTrainer.updates
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalTrainer, "updates", lambda *all: trained(*all) * (math.nan if len(all[2]) == 1 else 1))
+        with pytest.raises(DivergedError, match=r"^round 0: the update on the public samples is not finite"):
+            run(tmp_path / "update", "drop", "scheme.name=fed-smp-topk")
+    monkeypatch.setattr(airfl.round, "evaluate", lambda *given: replace(evaluated(*given), test_loss=math.inf))
     with pytest.raises(DivergedError, match=r"^round 0: the model's test loss is inf"):
-        run(tmp_path, "drop", "run.evaluate_every=1")
+        run(tmp_path / "loss", "drop", "run.evaluate_every=1")

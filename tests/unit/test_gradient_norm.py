@@ -56,8 +56,7 @@ def test_it_is_that_of_all_samples_at_once(model: tuple[str, ...], batch: int, m
 def test_no_more_than_a_batch_is_computed_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BATCH, "cpu", 50)
     world = build_world(small_settings(), torch.device("cpu"))
-    sizes = []
-    losses = FlatModel.losses
+    sizes, losses = [], FlatModel.losses
 
     def counted(self: FlatModel, parameters: Any, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         sizes.append(len(inputs))

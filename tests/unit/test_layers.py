@@ -6,7 +6,7 @@ float32 some 1e-6, of which a tenfold is allowed.
 
 import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -18,9 +18,30 @@ from airfl.local.layers import LayeredModel, logit_slopes, own, parametric
 from airfl.local.layers.recurrent import Lstm
 from airfl.local.layers.table import FUNCTIONS, METHODS, MODULES
 from airfl.tasks.models import MODELS, resnet18
+from tests.local_steps import Applied
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-5}
 PICTURE, SEQUENCE, FEATURES, IDS = (4, 7, 6), (5, 6), (6,), (5,)
+
+
+class Call(nn.Module):
+    """A call between layers, of the output of each of them."""
+
+    def __init__(self, call: Callable[..., Any], shape: tuple[int, ...], bare: bool) -> None:
+        super().__init__()
+        count = len(inspect.signature(call).parameters)
+        self.given = nn.ModuleList(nn.Identity() if bare else leading(shape) for _ in range(count))
+        self.call, self.flat = call, nn.Flatten()
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The call's value, flattened."""
+        return self.flat(self.call(*(layer(inputs) for layer in self.given)))  # type: ignore[no-any-return]
+
+
+def lstm(features: int = 6, units: int = 4, **given: Any) -> nn.Module:
+    """Of an LSTM the outputs."""
+    return Applied(nn.LSTM(features, units, **{"batch_first": True, **given}), lambda layer, x: layer(x)[0])
+
 
 # By the type of the module: examples, each with the shape of one input.
 MODULE_EXAMPLES: dict[type[nn.Module], list[tuple[Callable[[], nn.Module], tuple[int, ...]]]] = {
@@ -45,15 +66,8 @@ MODULE_EXAMPLES: dict[type[nn.Module], list[tuple[Callable[[], nn.Module], tuple
         (lambda: nn.MaxPool2d(2, stride=2, ceil_mode=True), PICTURE),
         (lambda: nn.MaxPool2d(2, stride=1, dilation=2), PICTURE),
     ],
-    nn.AdaptiveAvgPool2d: [
-        (lambda: nn.AdaptiveAvgPool2d(1), PICTURE),
-        (lambda: nn.AdaptiveAvgPool2d((2, 3)), PICTURE),
-    ],
-    nn.GroupNorm: [
-        (lambda: nn.GroupNorm(2, 4), PICTURE),
-        (lambda: nn.GroupNorm(2, 4, eps=0.1), PICTURE),
-        (lambda: nn.GroupNorm(1, 4), PICTURE),
-    ],
+    nn.AdaptiveAvgPool2d: [(lambda: nn.AdaptiveAvgPool2d(1), PICTURE), (lambda: nn.AdaptiveAvgPool2d((2, 3)), PICTURE)],
+    nn.GroupNorm: [(lambda: nn.GroupNorm(2, 4, eps=0.1), PICTURE), (lambda: nn.GroupNorm(1, 4), PICTURE)],
     resnet18.GroupNorm: [(lambda: resnet18.GroupNorm(64), (64, 3, 2))],
     nn.ReLU: [(nn.ReLU, PICTURE), (nn.ReLU, FEATURES)],
     nn.Sigmoid: [(nn.Sigmoid, PICTURE), (nn.Sigmoid, SEQUENCE)],
@@ -62,10 +76,10 @@ MODULE_EXAMPLES: dict[type[nn.Module], list[tuple[Callable[[], nn.Module], tuple
     nn.Identity: [(nn.Identity, PICTURE), (nn.Identity, FEATURES)],
     nn.Embedding: [(lambda: nn.Embedding(3, 4), IDS)],
     nn.LSTM: [
-        (lambda: First(nn.LSTM(6, 4, batch_first=True)), SEQUENCE),
-        (lambda: First(nn.LSTM(6, 3, num_layers=3, batch_first=True)), SEQUENCE),
-        (lambda: First(nn.LSTM(6, 3, num_layers=2, bias=False, batch_first=True)), SEQUENCE),
-        (lambda: First(nn.LSTM(6, 4, batch_first=True)), (1, 6)),
+        (lstm, SEQUENCE),
+        (lambda: lstm(units=3, num_layers=3), SEQUENCE),
+        (lambda: lstm(units=3, num_layers=2, bias=False), SEQUENCE),
+        (lstm, (1, 6)),
     ],
 }
 
@@ -80,49 +94,6 @@ CALL_EXAMPLES: dict[Any, list[tuple[Callable[..., Any], tuple[int, ...]]]] = {
     operator.getitem: [(lambda x: x[:, -1], SEQUENCE), (lambda x: x[:, 2], SEQUENCE)],
     "long": [],  # of integers: see `test_text_model`
 }
-
-
-class First(nn.Module):
-    """The first of what a module gives."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """The output."""
-        found, _ = self.module(inputs)
-        return found  # type: ignore[no-any-return]
-
-
-class Call(nn.Module):
-    """A call between layers, of the output of each of them."""
-
-    def __init__(self, call: Callable[..., Any], shape: tuple[int, ...], bare: bool = False) -> None:
-        super().__init__()
-        count = len(inspect.signature(call).parameters)
-        self.given = nn.ModuleList(nn.Identity() if bare else leading(shape) for _ in range(count))
-        self.call = call
-        self.flat = nn.Flatten()
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """The call's value, flattened."""
-        return self.flat(self.call(*(layer(inputs) for layer in self.given)))  # type: ignore[no-any-return]
-
-
-class Spelled(nn.Module):
-    """Two uses of the methods and indices of a text model."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(9, 4)
-        self.lstm = nn.LSTM(4, 3, num_layers=2, batch_first=True)
-        self.dense = nn.Linear(3, 5)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """From the last step's output."""
-        outputs, _ = self.lstm(self.embedding(inputs.long()))
-        return self.dense(outputs[:, -1])  # type: ignore[no-any-return]
 
 
 def leading(shape: tuple[int, ...]) -> nn.Module:
@@ -155,9 +126,8 @@ def check(
     names = [name for name, _ in module.named_parameters()]
     parts = [(part.detach() + 0.3 * torch.randn(devices, *part.shape)).to(dtype) for part in module.parameters()]
     layered = LayeredModel.of(module)
-    for node in layered.nodes:
-        if isinstance(node.layer, Lstm):
-            node.layer.by_sample = by_sample
+    for layer in (node.layer for node in layered.nodes if isinstance(node.layer, Lstm)):
+        layer.by_sample = by_sample
     with torch.no_grad():
         tape = layered.forward(parts, inputs)
     slope = torch.randn_like(tape.logits)
@@ -204,26 +174,30 @@ def check(
             assert found == pytest.approx(float(norm), rel=10 * TOLERANCE[dtype], abs=1e-30)
 
 
+# Of ten million parameters, each with its gradients, a gigabyte: the first layers of a kind, and how many channels.
+CUT = {"vgg11": (11, 256), "resnet18": (7, 128)}
 SIZES = [(1, 1), (3, 1), (1, 4), (3, 4)]
 
 
-def module_cases() -> list[Any]:
-    """A case for every example of every line of the table; a line without an example fails."""
-    none: list[Any] = [(None, None)]
+def cases(examples: Mapping[Any, list[Any]]) -> list[Any]:
+    """A case for every example."""
     return [
-        pytest.param(kind, number, id=f"{kind.__name__}-{number}")
-        for kind in MODULES
-        for number in range(len(MODULE_EXAMPLES.get(kind, none)))
+        pytest.param(*example, id=f"{getattr(kind, '__name__', kind)}-{number}")
+        for kind, given in examples.items()
+        for number, example in enumerate(given)
     ]
 
 
+def test_every_line_of_the_table_has_an_example() -> None:
+    assert set(MODULE_EXAMPLES) == set(MODULES)
+    assert set(CALL_EXAMPLES) == {*FUNCTIONS, *METHODS}
+
+
 @pytest.mark.parametrize("before", [False, True], ids=["first", "after"])
-@pytest.mark.parametrize(("kind", "number"), module_cases())
-def test_layer_is_autograds(kind: type[nn.Module], number: int, before: bool) -> None:
-    assert kind in MODULE_EXAMPLES, f"{kind.__name__} is in the table: give an example here"
-    build, shape = MODULE_EXAMPLES[kind][number]
-    torch.manual_seed(number)
-    lead = before and kind is not nn.Embedding  # integers come from no layer
+@pytest.mark.parametrize(("build", "shape"), cases(MODULE_EXAMPLES))
+def test_layer_is_autograds(build: Callable[[], nn.Module], shape: tuple[int, ...], before: bool) -> None:
+    torch.manual_seed(0)
+    lead = before and shape is not IDS  # integers come from no layer
     module = nn.Sequential(*[leading(shape)] * lead, build(), nn.Flatten())
     for dtype, sizes in ((torch.float64, SIZES), (torch.float32, SIZES[-1:])):
         module.to(dtype)
@@ -231,23 +205,11 @@ def test_layer_is_autograds(kind: type[nn.Module], number: int, before: bool) ->
             check(module, inputs_of(module, shape, devices, batch, dtype), dtype)
 
 
-def call_cases() -> list[Any]:
-    """The same for functions and methods."""
-    none: list[Any] = [(None, None)]
-    return [
-        pytest.param(call, number, id=f"{getattr(call, '__name__', call)}-{number}")
-        for call in [*FUNCTIONS, *METHODS]
-        for number in range(len(CALL_EXAMPLES.get(call, none)))
-    ]
-
-
-@pytest.mark.parametrize(("call", "number"), call_cases())
-def test_call_is_autograds(call: Any, number: int) -> None:
-    assert call in CALL_EXAMPLES, f"{call} is in the table: give an example here"
-    made, shape = CALL_EXAMPLES[call][number]
-    torch.manual_seed(number)
+@pytest.mark.parametrize(("call", "shape"), cases(CALL_EXAMPLES))
+def test_call_is_autograds(call: Callable[..., Any], shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
     for bare in (False, True):
-        module = Call(made, shape, bare).double()
+        module = Call(call, shape, bare).double()
         for devices, batch in SIZES:
             check(module, inputs_of(module, shape, devices, batch, torch.float64), torch.float64)
 
@@ -256,17 +218,15 @@ def test_call_is_autograds(call: Any, number: int) -> None:
 @pytest.mark.parametrize("by_sample", [False, True])
 def test_text_model(dtype: torch.dtype, by_sample: bool) -> None:
     torch.manual_seed(2)
-    module = Spelled().to(dtype)
+    spelled = nn.Sequential(nn.Embedding(9, 4), lstm(4, 3, num_layers=2), nn.Linear(3, 5))
+    module = Applied(spelled, lambda layers, x: layers[2](layers[1](layers[0](x.long()))[:, -1])).to(dtype)
     for devices, batch in SIZES:
         check(module, torch.randint(0, 9, (devices, batch, 6), dtype=torch.uint8), dtype, by_sample=by_sample)
 
 
 def test_way_of_an_lstm() -> None:
-    for dtype, by_sample, fused in (
-        (torch.float32, False, True),
-        (torch.float32, True, False),
-        (torch.float64, False, False),
-    ):
+    ways = ((torch.float32, False, True), (torch.float32, True, False), (torch.float64, False, False))
+    for dtype, by_sample, fused in ways:
         layer = Lstm(nn.LSTM(6, 4, batch_first=True))
         layer.by_sample = by_sample
         parts = tuple(torch.zeros(1, *shape, dtype=dtype) for shape in ((16, 6), (16, 4), (16,), (16,)))
@@ -276,10 +236,8 @@ def test_way_of_an_lstm() -> None:
 
 def test_no_autograd_is_wanted_nor_left() -> None:
     torch.manual_seed(4)
-    module = First(nn.LSTM(6, 4, batch_first=True))
-    layered = LayeredModel.of(module)
-    parts = [part.detach()[None] for part in module.parameters()]
-    values = torch.randn(1, 2, 5, 6)
+    module, values = lstm(), torch.randn(1, 2, 5, 6)
+    layered, parts = LayeredModel.of(module), [part.detach()[None] for part in module.parameters()]
     with torch.inference_mode():
         frozen = layered.forward(parts, values).logits
     with torch.enable_grad():
@@ -306,9 +264,8 @@ class Residual(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stem = nn.Conv2d(2, 4, 3, padding=1)
+        self.stem, self.shortcut = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(2, 4, 1)
         self.body = nn.Sequential(nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.GroupNorm(2, 4), nn.Tanh())
-        self.shortcut = nn.Conv2d(2, 4, 1)
         self.head = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, 3))
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -329,105 +286,62 @@ def test_models_of_the_table(name: str) -> None:
     torch.manual_seed(7)
     entry = MODELS[name]
     module = entry.build()
+    assert LayeredModel.of(module) is not None
+    if name in CUT:
+        count, channels = CUT[name]
+        module = nn.Sequential(*list(module)[:count], nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 9))
     for part in module.parameters():
         part.data *= 0.7  # what is added in `check` is then not all there is
     dtype = torch.float32 if name == "lstm" else torch.float64
-    module.to(dtype)
-    wide = name in ("vgg11", "resnet18", "cnn-svhn", "cnn-fashion")
-    # Of ten million parameters not those of two devices: a gigabyte with all that is made of them.
-    devices = 1 if name in ("vgg11", "resnet18") else 2
-    shape = (devices, 1 if wide else 2, *entry.input_shape)
+    wide = name in (*CUT, "cnn-svhn", "cnn-fashion")
+    shape = (2, 1 if wide else 2, *entry.input_shape)
     inputs = torch.randint(0, 90, shape) if name == "lstm" else torch.randn(shape, dtype=dtype)
-    check(module, inputs, dtype, singly=not wide)
-
-
-class Shared(nn.Module):
-    """One layer in two places."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(6, 6)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Twice."""
-        return self.layer(self.layer(inputs))  # type: ignore[no-any-return]
-
-
-class Tied(nn.Module):
-    """One parameter in two layers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.one, self.other = nn.Linear(6, 6), nn.Linear(6, 6)
-        self.other.weight = self.one.weight
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Both."""
-        return self.other(self.one(inputs))  # type: ignore[no-any-return]
-
-
-class Unused(Tied):
-    """A layer that is not used."""
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """One."""
-        return self.one(inputs)  # type: ignore[no-any-return]
+    check(module.to(dtype), inputs, dtype, singly=not wide)
 
 
 class Penalised(nn.Sequential):
     """A model with a term of the loss of its own."""
-
-    def __init__(self) -> None:
-        super().__init__(nn.Linear(6, 6))
 
     def penalty(self, parameters: dict[str, Tensor]) -> Tensor:
         """Of the weights."""
         return parameters["0.weight"].sum()
 
 
-class Applied(nn.Module):
-    """A module's output, or what is made of it."""
-
-    def __init__(self, module: nn.Module, call: Callable[[nn.Module, Tensor], Any]) -> None:
-        super().__init__()
-        self.module, self.call = module, call
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """The call."""
-        return self.call(self.module, inputs)  # type: ignore[no-any-return]
-
-
-class Pair(Shared):
+class Pair(Applied):
     """A model of two inputs."""
 
     def forward(self, inputs: Tensor, other: Tensor) -> Tensor:  # type: ignore[override]
-        """Their sum."""
-        return self.layer(inputs + other)  # type: ignore[no-any-return]
+        """Of their sum."""
+        return self.module(self.call(inputs, other))  # type: ignore[no-any-return]
 
 
-def lstm(**given: Any) -> nn.Module:
-    """An LSTM of settings that are not computed here."""
-    return First(nn.LSTM(6, 4, 2, **{"batch_first": True, **given}))
+def two(tied: bool = False) -> nn.Sequential:
+    """Two layers, which may have one weight."""
+    layers = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6))
+    if tied:
+        layers[1].weight = layers[0].weight
+    return layers
 
 
 LINEAR, CONVOLUTION = nn.Linear(6, 6), nn.Conv2d(4, 4, 3, padding=1)
+STATEFUL = nn.LSTM(6, 4, batch_first=True)
 REFUSED: dict[str, Callable[[], nn.Module]] = {
-    "shared layer": Shared,
-    "shared parameter": Tied,
-    "unused parameter": Unused,
-    "penalty": Penalised,
+    "shared layer": lambda: Applied(LINEAR, lambda layer, x: layer(layer(x))),
+    "shared parameter": lambda: two(tied=True),
+    "unused parameter": lambda: Applied(two(), lambda both, x: both[0](x)),
+    "penalty": lambda: Penalised(nn.Linear(6, 6)),
     "logistic": MODELS["logistic"].build,
-    "two inputs": Pair,
+    "two inputs": lambda: Pair(LINEAR, torch.add),
     "dropout": lambda: nn.Sequential(nn.Linear(6, 6), nn.Dropout()),
     "dropout function": lambda: Applied(LINEAR, lambda layer, x: F.dropout(layer(x))),
     "batch norm": lambda: nn.Sequential(nn.Conv2d(4, 4, 3), nn.BatchNorm2d(4)),
     "group norm without parameters": lambda: nn.Sequential(nn.GroupNorm(2, 4, affine=False), nn.Flatten()),
     "bidirectional": lambda: lstm(bidirectional=True),
-    "dropout between levels": lambda: lstm(dropout=0.5),
+    "dropout between levels": lambda: lstm(num_layers=2, dropout=0.5),
     "projection": lambda: lstm(proj_size=2),
     "steps first": lambda: lstm(batch_first=False),
-    "given state": lambda: Applied(nn.LSTM(6, 4, batch_first=True), lambda layer, x: layer(x, (x, x))[0]),
-    "final state": lambda: Applied(nn.LSTM(6, 4, batch_first=True), lambda layer, x: layer(x)[1][0]),
+    "given state": lambda: Applied(STATEFUL, lambda layer, x: layer(x, (x, x))[0]),
+    "final state": lambda: Applied(STATEFUL, lambda layer, x: layer(x)[1][0]),
     "final states": lambda: Applied(nn.LSTM(6, 4, batch_first=True), lambda layer, x: torch.tanh(layer(x)[1])),
     "embedding with padding": lambda: nn.Embedding(3, 4, padding_idx=0),
     "embedding of a largest norm": lambda: nn.Embedding(3, 4, max_norm=1.0),
@@ -451,10 +365,7 @@ REFUSED: dict[str, Callable[[], nn.Module]] = {
     "parameter of its own": lambda: Applied(LINEAR, lambda layer, x: layer(x) + layer.weight),
     "branch": lambda: Applied(LINEAR, lambda layer, x: layer(x) if x.sum() > 0 else x),
     "length": lambda: Applied(LINEAR, lambda layer, x: layer(x) if len(x) > 3 else x),
-    "unused layer": lambda: Applied(
-        nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6)),
-        lambda both, x: (both.get_submodule("0")(x), both.get_submodule("1")(x))[1],
-    ),
+    "unused layer": lambda: Applied(two(), lambda both, x: (both[0](x), both[1](x))[1]),
     "output before the last": lambda: Applied(LINEAR, lambda layer, x: (y := layer(x), torch.tanh(y))[0]),
 }
 

@@ -25,7 +25,7 @@ from airfl.report.paper.figures import FIGURES, find_figure
 from airfl.report.paper.look import DOTS_PER_INCH, FACETS, LINES, LOOK, PANEL_HEIGHT
 from airfl.report.privacy_figure import PrivacyCurves
 from airfl.results import Results, read_results
-from tests.unit.test_paper_figures import sweep
+from tests.figures import sweep
 
 LONG = "{} with a rather long name, as people give them, over the channel of chapter {}"
 DRAWN = [name for name, figure in FIGURES.items() if figure.suffixes != (".md", ".tex")]
@@ -40,15 +40,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Results:
         for name in ("pfels", "fed-smp-randk")
         for values in ((0.2, 1.0, 10.0), (0.6, 1.0, 10.0), (0.2, 2.0, 10.0), (0.2, 1.0, 20.0))
     ]
-    quick = ("task.dataset=a9a-sample", "task.model=logistic", "local.engine=loop", "trace.gradient_norm=true")
-    root = sweep(tmp_path_factory.mktemp("sweep") / "s", points, (0,), *quick)
-    return read_results(root)
+    return read_results(sweep(tmp_path_factory.mktemp("sweep") / "s", points, (0,), "trace.gradient_norm=true"))
 
 
 def with_labels(results: Results, labels: Sequence[str]) -> Results:
     """The same runs under each label."""
-    copies = (replace(run, label=label) for label in labels for run in results.runs)
-    return Results(tuple(copies), results.axes)
+    return replace(results, runs=tuple(replace(run, label=label) for label in labels for run in results.runs))
 
 
 def some_labels(count: int) -> list[str]:
@@ -57,14 +54,10 @@ def some_labels(count: int) -> list[str]:
 
 def of_figure(name: str, runs: Results) -> Results:
     """Runs of which each label is one line: all of the figure's key, else those of one point of a scheme."""
-    entry = find_figure(name)
-    scheme = "fed-smp-randk" if name in ("accuracy-bits", "utility") else "pfels"
-    usual = {"scheme.ratio": 0.2, "privacy.epsilon": 1.0, "power.max_snr_db": 10.0}
-    free = entry.options.get("key")
-    wanted = {key: value for key, value in usual.items() if key != free}
-    chosen = [run for run in runs.runs if run.values["scheme.name"] == scheme]
-    chosen = [run for run in chosen if all(run.values[key] == value for key, value in wanted.items())]
-    return Results(tuple(chosen), runs.axes)
+    wanted = {"scheme.name": "fed-smp-randk" if name in ("accuracy-bits", "utility") else "pfels"}
+    wanted |= {"scheme.ratio": 0.2, "privacy.epsilon": 1.0, "power.max_snr_db": 10.0}
+    wanted.pop(find_figure(name).options.get("key"), None)
+    return replace(runs, runs=tuple(run for run in runs.runs if wanted.items() <= run.values.items()))
 
 
 @pytest.fixture
@@ -95,31 +88,23 @@ def check_canvas(figure: Figure) -> None:
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     whole = figure.bbox.padded(1)
-    legends = [legend for part in parts(figure) for legend in part.legends]
+    legends = [legend.get_window_extent(renderer) for part in parts(figure) for legend in part.legends]
     assert legends
-    shown = [legend.get_window_extent(renderer) for legend in legends]
     axes = [axis for part in parts(figure) for axis in part.get_axes()]
     texts = [text for axis in axes for text in (axis.xaxis.label, axis.yaxis.label, axis.title, axis._left_title)]  # type: ignore[attr-defined]
-    shown += [text.get_window_extent(renderer) for text in texts if text.get_text()]
-    for box in shown:
+    for box in (*legends, *(text.get_window_extent(renderer) for text in texts if text.get_text())):
         assert whole.x0 <= box.x0 <= box.x1 <= whole.x1, box
         assert whole.y0 <= box.y0 <= box.y1 <= whole.y1, box
-    boxes = [axis.get_window_extent(renderer) for axis in axes]
-    assert min(min(box.width, box.height) for box in boxes) > 0.5 * figure.dpi
-    for legend in legends:
-        assert not any(legend.get_window_extent(renderer).overlaps(box) for box in boxes)
-    for one, other in itertools.combinations(legends, 2):
-        assert not one.get_window_extent(renderer).overlaps(other.get_window_extent(renderer))
+    panels = [axis.get_window_extent(renderer) for axis in axes]
+    assert min(min(box.width, box.height) for box in panels) > 0.5 * figure.dpi
+    assert not any(legend.overlaps(box) for legend in legends for box in panels)
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(legends, 2))
 
 
 def names_in(figure: Figure) -> list[str]:
     """What the legends say, of each part."""
-    return [
-        re.sub(r"\s+", " ", text.get_text())
-        for part in parts(figure)
-        for one in part.legends
-        for text in one.get_texts()
-    ]
+    legends = [legend for part in parts(figure) for legend in part.legends]
+    return [re.sub(r"\s+", " ", text.get_text()) for legend in legends for text in legend.get_texts()]
 
 
 @pytest.mark.usefixtures("papers_look")
@@ -150,8 +135,7 @@ def test_more_lines_than_ten_are_drawn_in_facets(name: str, count: int, runs: Re
         lines = [line for line in part.axes[0].lines if line.get_label() in labels]
         looks = {(line.get_color(), line.get_marker()) for line in lines}
         assert 0 < len(lines) == len(looks) <= LINES
-    assert len({part.axes[0].get_ylim() for part in figure.subfigs}) == 1
-    assert len({part.axes[0].get_xlim() for part in figure.subfigs}) == 1
+    assert len({(part.axes[0].get_xlim(), part.axes[0].get_ylim()) for part in figure.subfigs}) == 1
 
 
 @pytest.mark.usefixtures("papers_look")
@@ -163,8 +147,7 @@ def test_a_key_that_divides_the_lines_makes_the_facets(runs: Results) -> None:
         for steps in (1, 2, 3)
         for snr in (5.0, 10.0, 15.0, 20.0)
     ]
-    results = Results(tuple(several), (*runs.axes, "local.steps"))
-    figure = in_facets("accuracy-ratio", results)
+    figure = in_facets("accuracy-ratio", Results(tuple(several), (*runs.axes, "local.steps")))
     check_canvas(figure)
     titles = [part.legends[0].get_title().get_text() for part in figure.subfigs]
     assert titles == ["τ = 1", "τ = 2", "τ = 3"]
@@ -174,15 +157,14 @@ def test_a_key_that_divides_the_lines_makes_the_facets(runs: Results) -> None:
 @pytest.mark.usefixtures("papers_look")
 def test_more_than_a_page_of_facets_is_refused(runs: Results) -> None:
     many = with_labels(of_figure("learning-rounds", runs), [f"{number}" for number in range(LINES * FACETS + 1)])
-    with pytest.raises(
-        UserError, match="121 lines are too many: 10 are told apart in a panel, and 12 panels drawn at most"
-    ):
+    said = "121 lines are too many: 10 are told apart in a panel, and 12 panels drawn at most"
+    with pytest.raises(UserError, match=said):
         in_facets("learning-rounds", many)
 
 
 def test_no_two_lines_look_the_same() -> None:
+    """Not even without their markers."""
     looks = [tuple(look(number).values()) for number in range(49)]
-    assert len(set(looks)) == 49
     assert len({(colour, style) for colour, style, _ in looks}) == 49
 
 
@@ -206,8 +188,7 @@ def test_the_learning_figure_of_many_runs(count: int) -> None:
     assert names_in(figure) == some_labels(shown)
     lines = figure.axes[0].lines
     assert len({(line.get_color(), line.get_marker(), line._unscaled_dash_pattern) for line in lines}) == shown
-    said = figure.get_suptitle()
-    assert said == ("the first 40 of 60 rows" if count == 60 else "")
+    assert figure.get_suptitle() == ("the first 40 of 60 rows" if count == 60 else "")
 
 
 @pytest.mark.filterwarnings("error")
@@ -220,9 +201,8 @@ def test_the_titles_of_the_privacy_figure(count: int) -> None:
     FigureCanvasAgg(figure)
     privacy_figure.draw(figure, rows)
     check_canvas(figure)
-    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     titles = [axis._left_title for axis in figure.axes if axis.axison]  # type: ignore[attr-defined]
-    boxes = [title.get_window_extent(renderer) for title in titles]
+    boxes = [title.get_window_extent() for title in titles]
     assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
     assert all("p = 0.3" in title.get_text() for title in titles)
 
@@ -242,5 +222,4 @@ def test_the_pages_legends_have_no_largest_height() -> None:
     style = files("airfl.report.page").joinpath("page.css").read_text(encoding="utf-8")
     (rule,) = re.findall(r"^\.legend \{(.*?)\}", style, re.M | re.S)
     assert "flex-wrap: wrap" in rule
-    assert "max-height" not in rule
-    assert "overflow" not in rule
+    assert not re.search("max-height|overflow", rule)

@@ -58,34 +58,28 @@ def test_the_scalars_are_the_traces(tmp_path: Path) -> None:
 
 
 def test_every_row_and_seed_of_a_comparison_has_its_own(tmp_path: Path) -> None:
-    rows = [
-        Row(label, small_settings(*SHORT, f"scheme.name={name}")) for label, name in (("A b", "pfels"), ("c", "wfl-p"))
-    ]
+    schemes = (("A b", "pfels"), ("c", "wfl-p"))
+    rows = [Row(label, small_settings(*SHORT, f"scheme.name={name}")) for label, name in schemes]
     with live_rows(tmp_path / "out") as report:
         results = compare(rows, 2, tmp_path / "out", progress=report)
-    assert {folder.name for folder in (tmp_path / "out" / "tensorboard").iterdir()} == {
-        "a-b-seed-0",
-        "a-b-seed-1",
-        "c-seed-0",
-        "c-seed-1",
-    }
-    _, accuracy = scalars(tmp_path / "out" / "tensorboard" / "c-seed-1")["learning/test_accuracy"]
+    board = tmp_path / "out" / "tensorboard"
+    assert sorted(folder.name for folder in board.iterdir()) == ["a-b-seed-0", "a-b-seed-1", "c-seed-0", "c-seed-1"]
+    _, accuracy = scalars(board / "c-seed-1")["learning/test_accuracy"]
     assert accuracy[-1] == pytest.approx(results[1].summaries[1].test_accuracy, rel=1e-6)
 
 
-def test_a_run_that_breaks_off_leaves_what_it_did(tmp_path: Path) -> None:
-    def broken_off() -> None:
-        with live(tmp_path) as report:
-            report(1, 3, {"energy_j": 2.0, "test_loss": float("nan")})
-            report(2, 3, {"energy_j": 3.0, "test_loss": 0.5})
-            raise RuntimeError("stop")
+def broken_off(folder: Path) -> None:
+    with live(folder) as report:
+        report(1, 3, {"energy_j": 2.0, "test_loss": float("nan")})
+        report(2, 3, {"energy_j": 3.0, "test_loss": 0.5})
+        raise RuntimeError("stop")
 
+
+def test_a_run_that_breaks_off_leaves_what_it_did(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="stop"):
-        broken_off()
-    assert {tag: (steps, values.tolist()) for tag, (steps, values) in scalars(tmp_path / "tensorboard").items()} == {
-        "cost/energy_j": ([1, 2], [2.0, 5.0]),
-        "learning/test_loss": ([2], [0.5]),
-    }
+        broken_off(tmp_path)
+    found = {tag: (steps, values.tolist()) for tag, (steps, values) in scalars(tmp_path / "tensorboard").items()}
+    assert found == {"cost/energy_j": ([1, 2], [2.0, 5.0]), "learning/test_loss": ([2], [0.5])}
 
 
 def test_nothing_is_made_before_the_first_round_or_where_nobody_asked(tmp_path: Path) -> None:
@@ -94,16 +88,14 @@ def test_nothing_is_made_before_the_first_round_or_where_nobody_asked(tmp_path: 
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_there_already_is_refused(tmp_path: Path) -> None:
+def test_what_is_there_already_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And in one line, whatever is there, where TensorBoard is not installed."""
     check_live(tmp_path)
     (tmp_path / "tensorboard").mkdir()
     check_live(tmp_path)
     (tmp_path / "tensorboard" / "events").write_text("")
     with pytest.raises(UserError, match="two runs would be drawn as one"):
         check_live(tmp_path)
-
-
-def test_without_tensorboard_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=r'^--tensorboard: .*not installed; pip install "airfl\[tensorboard\]"$'):
         check_live(tmp_path)

@@ -1,9 +1,7 @@
 """Batched local training against an ordinary loop over the devices with torch.optim.SGD."""
 
 import copy
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,32 +25,15 @@ ROUND = 2
 CHOSEN = np.array([0, 2, 3, 5, 6])
 EPOCHS, STEPS = {"epochs": 2}, {"steps": 5}
 CPU = torch.device("cpu")
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def settings_of(model: str, length: dict[str, int], chunk: int = 0, engine: str = "layers") -> Settings:
     """Seven devices with unequal shares of 140 samples."""
-    settings: dict[str, Any] = {
-        "run": {"devices": 7, "selected": 5, "chunk": chunk, "rounds": 1},
-        "task": {"model": model, "partition": "dirichlet", "dirichlet_alpha": 0.2},
-        "local": {
-            **length,
-            "batch_size": 8,
-            "learning_rate": 0.05,
-            "momentum": 0.9,
-            "clip_norm": 1.0,
-            "engine": engine,
-        },
-    }
-    return Settings.model_validate(settings)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Sums of this size are slower on two threads, and much slower where the cores are shared."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    run = {"devices": 7, "selected": 5, "chunk": chunk, "rounds": 1}
+    task = {"model": model, "partition": "dirichlet", "dirichlet_alpha": 0.2}
+    local = {**length, "batch_size": 8, "learning_rate": 0.05, "momentum": 0.9, "clip_norm": 1.0, "engine": engine}
+    return Settings.model_validate({"run": run, "task": task, "local": local})
 
 
 @pytest.fixture(scope="module")
@@ -139,45 +120,27 @@ def test_training_changes_neither_the_global_model_nor_the_next_call(
     assert not torch.equal(trainer.updates(start, CHOSEN[:chunk], ROUND + 1, Store()), first)
 
 
-def test_padding_has_no_say(tasks: dict[str, Task]) -> None:
-    """A step with other samples in the padded places is the same step."""
-    task = tasks["mlp"]
-    model = FlatModel(task.model)
-    step = in_place(build_move(model, task.mean, task.std))
-    present = torch.tensor([[1.0, 1, 0, 0], [1, 1, 1, 1]])
-    results = []
-    for filler in (0, 50):
-        rows = torch.tensor([[1, 2, filler, filler + 1], [3, 4, 5, 6]])
-        parts = tuple(part.expand(2, *part.shape).contiguous() for part in model.split(global_model(task)))
-        velocities = tuple(torch.zeros_like(part) for part in parts)
-        rates = torch.tensor(0.05), torch.tensor(0.9)
-        step(parts, velocities, task.train.inputs[rows], task.train.targets[rows], present, *rates)
-        results.append(torch.cat([part.flatten(1) for part in parts], dim=1))
-    assert torch.equal(results[0], results[1])
-
-
-def test_a_device_without_samples_in_a_step_stays_as_it_is(tasks: dict[str, Task]) -> None:
-    """Even though its momentum would carry it on."""
-    task = tasks["mlp"]
+def stepped(task: Task, rows: list[list[int]], present: list[list[float]], velocity: float) -> list[Tensor]:
+    """Two devices' parameters before and after a step of these samples, and the velocities after it, [2, d] each."""
     model = FlatModel(task.model)
     parts = tuple(part.expand(2, *part.shape).contiguous() for part in model.split(global_model(task)))
-    velocities = tuple(torch.ones_like(part) for part in parts)
-    before = [part.clone() for part in parts]
-    rows, present = torch.tensor([[1, 2], [3, 4]]), torch.tensor([[0.0, 0.0], [1.0, 0.0]])
+    before, velocities = [part.clone() for part in parts], tuple(torch.full_like(part, velocity) for part in parts)
+    samples = (task.train.inputs[torch.tensor(rows)], task.train.targets[torch.tensor(rows)])
     step = in_place(build_move(model, task.mean, task.std))
-    step(
-        parts,
-        velocities,
-        task.train.inputs[rows],
-        task.train.targets[rows],
-        present,
-        torch.tensor(0.1),
-        torch.tensor(0.9),
-    )
-    for part, velocity, old in zip(parts, velocities, before, strict=True):
-        assert torch.equal(part[0], old[0])
-        assert torch.equal(velocity[0], torch.ones_like(velocity[0]))
-        assert not torch.equal(part[1], old[1])
+    step(parts, velocities, *samples, torch.tensor(present), torch.tensor(0.05), torch.tensor(0.9))
+    return [torch.cat([part.flatten(1) for part in tensors], dim=1) for tensors in (before, parts, velocities)]
+
+
+def test_padding_has_no_say(tasks: dict[str, Task]) -> None:
+    """A step with other samples in the padded places is the same step; a device without samples in a step stays as it
+    is, even though its momentum would carry it on."""
+    present = [[1.0, 1, 0, 0], [1, 1, 1, 1]]
+    one, other = (stepped(tasks["mlp"], [[1, 2, k, k + 1], [3, 4, 5, 6]], present, 0.0)[1] for k in (0, 50))
+    assert torch.equal(one, other)
+    before, after, velocities = stepped(tasks["mlp"], [[1, 2], [3, 4]], [[0.0, 0], [1, 0]], 1.0)
+    assert torch.equal(after[0], before[0])
+    assert bool((velocities[0] == 1).all())
+    assert bool((after[1] != before[1]).any())
 
 
 @pytest.mark.full  # tests/conformance/test_engines.py compiles quicker ones
@@ -195,8 +158,5 @@ def test_channels_are_normalised_one_by_one() -> None:
     pictures = torch.arange(2 * 3 * 4 * 4, dtype=torch.uint8).reshape(2, 3, 4, 4)
     means, deviations = (0.1, 0.2, 0.3), (0.5, 0.6, 0.7)
     normal = normalise(pictures, means, deviations)
-    for channel in range(3):
-        alone = normalise(
-            pictures[:, channel : channel + 1], means[channel : channel + 1], deviations[channel : channel + 1]
-        )
-        torch.testing.assert_close(normal[:, channel : channel + 1], alone)
+    for one in (slice(0, 1), slice(1, 2), slice(2, 3)):
+        torch.testing.assert_close(normal[:, one], normalise(pictures[:, one], means[one], deviations[one]))

@@ -44,10 +44,13 @@ def flat(values: Complex) -> Complex:
     return values[:, None, None]
 
 
-def by_hand(
-    gains: NDArray[np.complex128], precoders: NDArray[np.complex128], messages: NDArray[np.float64], packing: Packing
-) -> NDArray[np.float64]:
-    """sum_i h_i b_i m_i, symbol by symbol in complex numbers, and what the receiver observes of it."""
+def observed(symbols: Complex, packing: Packing, entries: int) -> NDArray[np.float64]:
+    """What the receiver takes from the sum of all symbols."""
+    return symbols.real if packing == "real" else np.stack([symbols.real, symbols.imag], axis=1).ravel()[:entries]
+
+
+def by_hand(gains: Complex, precoders: Complex, messages: NDArray[np.float64], packing: Packing) -> Complex:
+    """sum_i h_i b_i m_i, symbol by symbol in complex numbers."""
     devices, entries = messages.shape
     per_symbol = 1 if packing == "real" else 2
     symbols = np.zeros(-(-entries // per_symbol), dtype=complex)
@@ -55,37 +58,24 @@ def by_hand(
         for entry in range(entries):
             part = 1j if entry % per_symbol else 1
             symbols[entry // per_symbol] += gains[i] * precoders[i] * part * messages[i, entry]
-    seen = [symbols[e // per_symbol].imag if e % per_symbol else symbols[e // per_symbol].real for e in range(entries)]
-    return np.array(seen)
+    return symbols
 
 
 @pytest.mark.parametrize(("packing", "entries", "residual_phase"), CASES)
 def test_superposition_is_the_sum_of_complex_symbols(packing: Packing, entries: int, residual_phase: bool) -> None:
-    gains, precoders, messages = setting(entries, residual_phase)
-    received, _ = superpose(gains, precoders, messages, packing, [0, DEVICES])
-    np.testing.assert_allclose(received, by_hand(gains, precoders, messages.numpy(), packing), atol=1e-13)
-
-
-@pytest.mark.parametrize(("packing", "entries", "residual_phase"), CASES)
-@pytest.mark.parametrize("cuts", [[0, 1, 2, 3, 4, 5], [0, 3, 5], [0, 4, 5]])
-def test_chunks_change_nothing(cuts: list[int], packing: Packing, entries: int, residual_phase: bool) -> None:
-    gains, precoders, messages = setting(entries, residual_phase)
-    whole = superpose(gains, precoders, messages, packing, [0, DEVICES])
-    chunked = superpose(gains, precoders, messages, packing, cuts)
-    np.testing.assert_allclose(chunked[0], whole[0], atol=1e-13)
-    np.testing.assert_allclose(chunked[1], whole[1], rtol=1e-13)
-
-
-@pytest.mark.parametrize(("packing", "entries", "residual_phase"), CASES)
-def test_recorded_symbols_are_those_that_were_superposed(packing: Packing, entries: int, residual_phase: bool) -> None:
-    """What `baseband` records, sent through the channel, is what was received, and has the energy that was charged."""
+    """In whatever chunks; what `baseband` records, sent through the channel, is what was received, and has the energy
+    that was charged."""
     gains, precoders, messages = setting(entries, residual_phase)
     received, energies = superpose(gains, precoders, messages, packing, [0, DEVICES])
+    sums = by_hand(gains, precoders, messages.numpy(), packing)
+    np.testing.assert_allclose(received, observed(sums, packing, entries), atol=1e-13)
+    for cuts in ([0, 1, 2, 3, 4, 5], [0, 3, 5]):
+        chunked = superpose(gains, precoders, messages, packing, cuts)
+        np.testing.assert_allclose(chunked[0], received, atol=1e-13)
+        np.testing.assert_allclose(chunked[1], energies, rtol=1e-13)
     symbols = baseband(messages, flat(precoders), packing, None)
     assert symbols.dtype == np.complex64
-    total = (gains[:, None] * symbols).sum(axis=0)
-    observed = total.real if packing == "real" else np.stack([total.real, total.imag], axis=1).ravel()[:entries]
-    np.testing.assert_allclose(observed, received, atol=1e-6)
+    np.testing.assert_allclose(observed(gains @ symbols, packing, entries), received, atol=1e-6)
     np.testing.assert_allclose((np.abs(symbols) ** 2).sum(axis=1), energies, rtol=1e-6)
 
 
@@ -107,15 +97,13 @@ def test_energy_is_precoder_power_times_message_energy(packing: Packing) -> None
     np.testing.assert_allclose(energies, [625, 400], rtol=1e-6)
 
 
-def test_nobody_sending_is_silence() -> None:
-    silent, nobody = torch.zeros(4), np.empty((0, 1, 1), dtype=complex)
-    assert MultipleAccessChannel(nobody, nobody, "real").close(silent) is silent
-
-
 def test_packing_fills_real_then_imaginary() -> None:
+    """And nobody sending is silence."""
     entries = np.array([[1.0, 2.0, 3.0]])
     np.testing.assert_array_equal(pack(entries, "real"), [[1, 2, 3]])
     np.testing.assert_array_equal(pack(entries, "iq"), [[1 + 2j, 3]])
+    silent, nobody = torch.zeros(4), np.empty((0, 1, 1), dtype=complex)
+    assert MultipleAccessChannel(nobody, nobody, "real").close(silent) is silent
 
 
 def selective(packing: Packing, entries: int, symbols_per_block: int, start: int) -> tuple[Complex, Complex, Placement]:
@@ -150,9 +138,8 @@ def test_over_a_selective_channel_every_element_meets_its_own_coefficient(
     elements = pack(messages.numpy(), packing) * SCALES[:, None]
     x = np.stack([met(precoders, place, e) * elements[:, e] for e in range(elements.shape[1])], axis=1)
     y = np.stack([met(gains, place, e) * x[:, e] for e in range(elements.shape[1])], axis=1)
-    total = y.sum(axis=0)
-    observed = total.real if packing == "real" else np.stack([total.real, total.imag], axis=1).ravel()[:entries]
-    np.testing.assert_allclose(channel.close(torch.zeros(entries)).numpy(), observed, atol=1e-12)
+    wanted = observed(y.sum(axis=0), packing, entries)
+    np.testing.assert_allclose(channel.close(torch.zeros(entries)).numpy(), wanted, atol=1e-12)
     np.testing.assert_allclose(np.concatenate([one.energy for one in sent]), (np.abs(x) ** 2).sum(axis=1))
     np.testing.assert_allclose(np.concatenate([one.received_energy for one in sent]), (np.abs(y) ** 2).sum(axis=1))
     recorded = baseband(messages, precoders * SCALES[:, None, None], packing, place)
@@ -198,9 +185,8 @@ def test_elements_above_the_peak_are_cut_to_it_and_counted(packing: Packing) -> 
     np.testing.assert_array_equal(sent.clipped, (np.abs(x) > largest).sum(axis=1))
     assert sent.clipped.min() > 0
     np.testing.assert_allclose(sent.energy, (np.abs(cut) ** 2).sum(axis=1))
-    total = cut.sum(axis=0)
-    observed = total.real if packing == "real" else np.stack([total.real, total.imag], axis=1).ravel()[:101]
-    np.testing.assert_allclose(channel.close(torch.zeros(101)).numpy(), observed, atol=1e-12)
+    wanted = observed(cut.sum(axis=0), packing, 101)
+    np.testing.assert_allclose(channel.close(torch.zeros(101)).numpy(), wanted, atol=1e-12)
 
 
 def test_long_messages_are_summed_alike() -> None:

@@ -35,26 +35,25 @@ def skew(partition: Partition) -> float:
 
 @pytest.mark.parametrize("kind", PARTITIONS)
 def test_every_device_has_samples_of_its_own(kind: str) -> None:
+    """The same generator gives the same partition."""
     given = pool(writers=True)
-    partition = PARTITIONS[kind](given, np.random.default_rng(0))
+    partition, same, other = (PARTITIONS[kind](given, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert len(partition.sizes) == 20
     assert partition.sizes.min() >= 1
     assert partition.sizes.sum() == len(partition.indices) == partition.offsets[-1]
     assert len(set(partition.indices)) == len(partition.indices)
     assert set(partition.indices) <= set(given.samples)
+    np.testing.assert_array_equal(partition.indices, same.indices)
+    assert not np.array_equal(partition.indices, other.indices)
 
 
-@pytest.mark.parametrize("kind", PARTITIONS)
-def test_the_same_generator_gives_the_same_partition(kind: str) -> None:
-    one, same, other = (PARTITIONS[kind](pool(writers=True), np.random.default_rng(seed)) for seed in (1, 1, 2))
-    np.testing.assert_array_equal(one.indices, same.indices)
-    assert not np.array_equal(one.indices, other.indices)
-
-
-def test_iid_shares_are_equal_and_leave_the_rest_out() -> None:
-    partition = iid(pool(devices=30), np.random.default_rng(0))
-    np.testing.assert_array_equal(partition.sizes, np.full(30, 33))
-    assert len(partition.indices) == 990
+def test_iid_shares_are_random_and_equal_and_leave_the_rest_out() -> None:
+    """A device's share of 500 samples holds a hypergeometric number of each class: within 5 deviations of 50."""
+    np.testing.assert_array_equal(iid(pool(devices=30), np.random.default_rng(0)).sizes, np.full(30, 33))
+    share = shares(iid(pool(devices=2), np.random.default_rng(0)))[0]
+    deviation = np.sqrt(500 * 0.1 * 0.9 * 500 / 999)
+    assert np.all(np.abs(np.bincount(LABELS[share // 3]) - 50) < 5 * deviation)
+    assert not np.array_equal(np.sort(share), share)
 
 
 def test_shares_by_class_hold_one_class_each() -> None:
@@ -69,25 +68,14 @@ def test_shares_by_class_hold_one_class_each() -> None:
     assert set(uneven[0].indices) != set(uneven[1].indices)
 
 
-def test_iid_shares_are_random() -> None:
-    """A device's share of 500 samples holds a hypergeometric number of each class: within 5 deviations of 50."""
-    share = shares(iid(pool(devices=2), np.random.default_rng(0)))[0]
-    deviation = np.sqrt(500 * 0.1 * 0.9 * 500 / 999)
-    assert np.all(np.abs(np.bincount(LABELS[share // 3]) - 50) < 5 * deviation)
-    assert not np.array_equal(np.sort(share), share)
-
-
 @pytest.mark.parametrize("alpha", [100.0, 0.5, 0.01, 1e-4])
 def test_dirichlet_gives_every_sample_to_one_device(alpha: float) -> None:
+    """And where shares would leave nearly everybody empty, as many devices as samples one each."""
     partition = dirichlet(pool(alpha=alpha), np.random.default_rng(0))
     np.testing.assert_array_equal(np.sort(partition.indices), np.arange(1000) * 3)
     assert partition.sizes.min() >= 1
-
-
-def test_dirichlet_leaves_nobody_without_a_sample() -> None:
-    """As many devices as samples, and shares that would leave nearly everybody empty: one each."""
-    partition = dirichlet(pool(devices=50, samples=50, alpha=0.01), np.random.default_rng(0))
-    np.testing.assert_array_equal(partition.sizes, np.ones(50))
+    few = dirichlet(pool(devices=50, samples=50, alpha=alpha), np.random.default_rng(0))
+    np.testing.assert_array_equal(few.sizes, np.ones(50))
 
 
 def test_labels_are_the_more_skewed_the_smaller_alpha() -> None:
@@ -105,11 +93,10 @@ def test_a_writer_is_a_device() -> None:
     assert len({name for writers in drawn for name in writers}) == 20
 
 
-def test_unknown_writers_are_refused() -> None:
-    with pytest.raises(UserError, match=r"task\.partition.*does not say who wrote what"):
-        by_writer(pool(), np.random.default_rng(0))
-
-
-def test_more_devices_than_writers_are_refused() -> None:
-    with pytest.raises(UserError, match=r"25 writers for run\.devices = 26"):
-        by_writer(pool(devices=26, writers=True), np.random.default_rng(0))
+def test_unknown_and_too_few_writers_are_refused() -> None:
+    for given, said in (
+        (pool(), r"task\.partition.*does not say who wrote what"),
+        (pool(devices=26, writers=True), r"25 writers for run\.devices = 26"),
+    ):
+        with pytest.raises(UserError, match=said):
+            by_writer(given, np.random.default_rng(0))

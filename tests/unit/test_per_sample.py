@@ -16,22 +16,11 @@ from airfl.local.layers import LayeredModel
 from airfl.local.per_sample import Rows, SampleGradients
 from airfl.local.sample_layers import clamped_outer
 from airfl.tasks.models import MODELS
-from tests.unit.test_estimators import ALL, G, own_rows, point, sample_gradient, task_of
+from tests.local_steps import own_rows, point, sample_gradient
+from tests.unit.test_estimators import ALL, G, close, task_of
 
-ENGINE_OF = {
-    "linear": "layers",
-    "conv": "layers",
-    "lstm": "layers",
-    "penalised": "vmap",
-    "tied": "vmap",
-    "gru": "loop",
-}
+ENGINE_OF = {"linear": "layers", "conv": "layers", "lstm": "layers", "penalised": "vmap", "tied": "vmap", "gru": "loop"}
 CLAMP = 0.05
-
-
-def close(found: Tensor, wanted: Tensor) -> None:
-    """The same but for rounding of sums of numbers around 1."""
-    torch.testing.assert_close(found, wanted, rtol=0, atol=2e-6)
 
 
 def gradients_of(model: str, engine: str = "auto") -> SampleGradients:
@@ -43,14 +32,11 @@ def gradients_of(model: str, engine: str = "auto") -> SampleGradients:
 
 def limited(model: str, points: list[Tensor], bound: float = math.inf, clamp: float = math.inf) -> Tensor:
     """Means over each device's samples at its own point, sample by sample, [4, d]."""
-    task = task_of(model)
-    rows = [own_rows(task, device) for device in range(4)]
-    return torch.stack(
-        [
-            torch.stack([sample_gradient(task, x, row, bound).clamp(-clamp, clamp) for row in own]).mean(dim=0)
-            for x, own in zip(points, rows, strict=True)
-        ]
-    )
+    task, means = task_of(model), []
+    for device, x in enumerate(points):
+        gradients = [sample_gradient(task, x, row, bound).clamp(-clamp, clamp) for row in own_rows(task, device)]
+        means.append(torch.stack(gradients).mean(dim=0))
+    return torch.stack(means)
 
 
 def samples(found: SampleGradients) -> tuple[Tensor, Tensor, Tensor]:
@@ -104,18 +90,14 @@ def test_slices_do_not_matter(model: str, monkeypatch: pytest.MonkeyPatch) -> No
             close(one, other)
 
 
-def test_nothing_is_counted_for_nobody() -> None:
-    found, nobody = gradients_of("linear"), np.empty(0, dtype=np.int64)
-    x = point(found.task, 0)
-    assert found.means(x, Rows.whole(found.task, nobody), G).shape == (0, 43)
-
-
 def test_linear_layers_write_no_gradient_of_a_sample_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To clip its norm."""
+    """To clip its norm; of nobody nothing is computed."""
     found = gradients_of("linear")
-    wanted = limited("linear", [point(found.task, 0)] * 4, G)
+    x, nobody = point(found.task, 0), np.empty(0, dtype=np.int64)
+    wanted = limited("linear", [x] * 4, G)
     monkeypatch.setattr("airfl.local.layers.linear.Linear.each", None)
-    close(found.means(point(found.task, 0), Rows.whole(found.task, ALL), G), wanted)
+    close(found.means(x, Rows.whole(found.task, ALL), G), wanted)
+    assert found.means(x, Rows.whole(found.task, nobody), G).shape == (0, 43)
 
 
 @pytest.mark.parametrize("tile", [1, 60, 100, 500, 1 << 18])

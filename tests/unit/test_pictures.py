@@ -45,12 +45,9 @@ def test_the_sweeps_of_the_page_can_be_run(pictures: ModuleType) -> None:
     assert len(found) >= 4
     made = set()
     for words in found:
-        overrides = [word for word in words[3:] if re.match(r"[a-z_]+\.[a-z_]+=", word)]
-        fixed, axes = split_axes(overrides)
-        points = build_points(
-            Path(words[2]), fixed, Plan(axes, rows="--rows" in words, seeds=int(option(words, "--seeds")))
-        )
-        assert len(points) >= 10
+        fixed, axes = split_axes([word for word in words[3:] if re.match(r"[a-z_]+\.[a-z_]+=", word)])
+        plan = Plan(axes, rows="--rows" in words, seeds=int(option(words, "--seeds")))
+        assert len(build_points(Path(words[2]), fixed, plan)) >= 10
         made.add(option(words, "--out"))
     for words in pictures.commands(PAGE):
         if words[1] == "figures":
@@ -65,14 +62,4 @@ def test_commands_stand_in_shell_blocks(pictures: ModuleType, tmp_path: Path) ->
     )
     assert pictures.commands(page) == [["airfl", "sweep", "a", "b.c=1,2", "--out", "runs/x"]]
     placed = pictures.placed(pictures.commands(page)[0], tmp_path, 2)
-    assert placed[1:] == [
-        "-m",
-        "airfl",
-        "sweep",
-        "a",
-        "b.c=1,2",
-        "--out",
-        str(tmp_path / "runs" / "x"),
-        "--jobs",
-        "2",
-    ]
+    assert placed[1:] == ["-m", "airfl", "sweep", "a", "b.c=1,2", "--out", str(tmp_path / "runs" / "x"), "--jobs", "2"]

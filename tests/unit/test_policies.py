@@ -8,16 +8,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import special
 
-from channels.power import (
-    POLICIES,
-    PolicyParameters,
-    PowerPlan,
-    PowerTask,
-    align,
-    back_off,
-    check_policy,
-    mse,
-)
+from channels.power import POLICIES, PolicyParameters, PowerPlan, PowerTask, back_off, check_policy, mse
+from tests.refusals import one_line
 
 Array = NDArray[np.float64]
 every_policy = pytest.mark.parametrize("name", POLICIES)
@@ -48,33 +40,23 @@ def beta(plan: PowerPlan) -> float:
     return float(plan.coefficient[0, 0])
 
 
+def binding(plan: PowerPlan) -> tuple[bool, bool]:
+    """Whether the power limits bind, and whether the privacy bound does."""
+    return plan.power_bound_binding, plan.privacy_bound_binding
+
+
 SELECTIVE = np.array([[[1.0, 0.5]], [[0.25, 2.0]]])  # two devices, one block, two subcarriers
 
 
-@pytest.mark.parametrize("name", ["pfels", "full-inversion", "per-subcarrier", "truncated-inversion"])
-@pytest.mark.parametrize("bound", [np.inf, 0.2, 0.01, 0.1 * 3 / 7])
-def test_a_flat_channel_is_aligned_as_ever(name: str, bound: float) -> None:
-    gains, limits, norms = np.array([0.1, 0.03, 0.1]), np.array([4.0, 4.0, 9.0]), np.array([1.0, 0.7, 7.0])
-    plan = plan_of(name, task_of(gains, limits=limits, rms=norms, privacy_bound=bound))
-    alignment = align(gains, limits, norms, bound)
-    assert beta(plan) == alignment.coefficient  # to the last bit
-    assert plan.power_bound_binding is alignment.power_bound_binding
-    assert plan.privacy_bound_binding is alignment.privacy_bound_binding
-    np.testing.assert_allclose(plan.amplitudes[:, 0, 0], alignment.coefficient / gains)
-
-
 def test_one_beta_over_a_selective_channel() -> None:
-    """sum_w w/|g|^2 by hand: .5 (1 + 4) = 2.5 and .5 (16 + .25) = 8.125."""
+    """sum_w w/|g|^2 by hand: .5 (1 + 4) = 2.5 and .5 (16 + .25) = 8.125; weights say where the energy goes."""
     task = task_of(SELECTIVE, limits=[1.0, 9.0], rms=[1.0, 2.0])
     plan = plan_of("pfels", task)
     assert beta(plan) == pytest.approx(min(1 / np.sqrt(2.5), 3 / (2 * np.sqrt(8.125))))
     np.testing.assert_allclose(plan.amplitudes * SELECTIVE, np.full((2, 1, 2), beta(plan)))
     np.testing.assert_allclose(plan.mean_square_amplitudes(task.weights)[1] * 4, 9.0)
-
-
-def test_weights_say_where_the_energy_goes() -> None:
-    plan = plan_of("pfels", task_of(SELECTIVE[:1], weights=[[0.8, 0.2]]))
-    assert beta(plan) == pytest.approx(1 / np.sqrt(0.8 + 0.2 * 4))
+    weighted = plan_of("pfels", task_of(SELECTIVE[:1], weights=[[0.8, 0.2]]))
+    assert beta(weighted) == pytest.approx(1 / np.sqrt(0.8 + 0.2 * 4))
 
 
 @every_policy
@@ -94,11 +76,11 @@ def test_full_inversion_silences_who_cannot_reach_the_coefficient_asked_for() ->
     assert beta(plan) == 0.3
     np.testing.assert_array_equal(plan.active, [True, False, True])  # reaches .5, .2, .3
     np.testing.assert_allclose(plan.amplitudes[:, 0, 0], [0.6, 0, 3])
-    assert (plan.power_bound_binding, plan.privacy_bound_binding) == (False, False)
+    assert binding(plan) == (False, False)
     capped = plan_of("full-inversion", replace(task, privacy_bound=0.15), coefficient=0.3)
     assert beta(capped) == 0.15
     assert capped.active.all()
-    assert (capped.power_bound_binding, capped.privacy_bound_binding) == (False, True)
+    assert binding(capped) == (False, True)
 
 
 def test_truncation_spares_the_weak_coefficients() -> None:
@@ -111,36 +93,30 @@ def test_truncation_spares_the_weak_coefficients() -> None:
     assert (plan.amplitudes[0, 0, 1], plan.amplitudes[1, 0, 0]) == (0, 0)
 
 
-def test_a_coefficient_at_the_threshold_is_used() -> None:
-    plan = plan_of("truncated-inversion", task_of([0.5, 0.4999]), threshold=0.25)
-    np.testing.assert_array_equal(plan.active, [True, False])
-    assert beta(plan) == 0.5
-
-
 def test_truncation_of_some_devices_and_a_target() -> None:
-    task = task_of([2.0, 1.0, 0.6, 0.1])
-    plan = plan_of("truncated-inversion", task, threshold=0.2, coefficient=0.8)
-    np.testing.assert_array_equal(plan.active, [True, True, False, False])  # a reach of .6, and below the threshold
-    assert beta(plan) == 0.8
+    """At the threshold a coefficient is used."""
+    plan = plan_of("truncated-inversion", task_of([0.5, 0.4999]), threshold=0.25)
+    assert (plan.active.tolist(), beta(plan)) == ([True, False], 0.5)
+    plan = plan_of("truncated-inversion", task_of([2.0, 1.0, 0.6, 0.1]), threshold=0.2, coefficient=0.8)
+    # A reach of .6, and below the threshold.
+    assert (plan.active.tolist(), beta(plan)) == ([True, True, False, False], 0.8)
 
 
 def test_truncation_on_average_over_fading() -> None:
-    """beta is the same whoever fades, and a target silences those whose mean energy would exceed the limit."""
-    limits = np.array([1.0, 4.0])
-    parameters: dict[str, Any] = {"threshold": 0.5, "average_over": "fading"}
-    first, second = (
-        plan_of("truncated-inversion", task_of(gains, limits=limits, inverse_power=special.exp1), **parameters)
-        for gains in ([1.0, 0.1], [3.0, 2.0])
-    )
+    """beta is the same whoever fades; a target silences those whose mean energy would exceed the limit, and a threshold
+    that is never reached everybody."""
+
+    def plan_over_fading(gains: list[float], law: Any = special.exp1, **parameters: Any) -> PowerPlan:
+        task = task_of(gains, limits=[1.0, 4.0], inverse_power=law)
+        return plan_of("truncated-inversion", task, average_over="fading", **{"threshold": 0.5, **parameters})
+
+    first, second = plan_over_fading([1.0, 0.1]), plan_over_fading([3.0, 2.0])
     assert beta(first) == beta(second) == pytest.approx(1 / np.sqrt(special.exp1(0.5)))
-    np.testing.assert_array_equal(first.active, [True, False])
-    asked = plan_of(
-        "truncated-inversion",
-        task_of([3.0, 2.0], limits=limits, inverse_power=special.exp1),
-        coefficient=1.5 / np.sqrt(special.exp1(0.5)),
-        **parameters,
-    )
-    np.testing.assert_array_equal(asked.active, [False, True])
+    assert first.active.tolist() == [True, False]
+    asked = plan_over_fading([3.0, 2.0], coefficient=1.5 / np.sqrt(special.exp1(0.5)))
+    assert asked.active.tolist() == [False, True]
+    never = plan_over_fading([1.0, 2.0], lambda threshold: 0.0, threshold=9.0)
+    assert (never.active.tolist(), beta(never)) == ([False, False], 1.0)
 
 
 @pytest.mark.parametrize(("bound", "expected"), [(np.inf, 1.0), (0.3, 0.3), (40.0, 40.0)])
@@ -149,14 +125,7 @@ def test_where_nobody_sends_beta_is_finite(name: str, bound: float, expected: fl
     plan = plan_of(name, task_of(SELECTIVE, privacy_bound=bound), threshold=100.0)
     assert not plan.active.any()
     np.testing.assert_array_equal(plan.coefficient, np.full(plan.coefficient.shape, expected))
-    assert (plan.power_bound_binding, plan.privacy_bound_binding) == (False, bound < np.inf)
-
-
-def test_a_threshold_that_is_never_reached_silences_everybody() -> None:
-    task = task_of([1.0, 2.0], inverse_power=lambda threshold: 0.0)
-    plan = plan_of("truncated-inversion", task, threshold=9.0, average_over="fading")
-    assert not plan.active.any()
-    assert beta(plan) == 1.0
+    assert binding(plan) == (False, bound < np.inf)
 
 
 def test_under_cao_the_weak_send_at_full_power() -> None:
@@ -171,43 +140,32 @@ def test_under_cao_the_weak_send_at_full_power() -> None:
 
 
 def test_under_cao_a_privacy_bound_leaves_inversion_to_who_reaches_it() -> None:
+    """And without noise it is full inversion."""
     task = task_of(np.sqrt([1.0, 0.6, 0.3, 0.1]), privacy_bound=0.4)
     plan = plan_of("cao", task)
     assert beta(plan) == 0.4
-    assert (plan.power_bound_binding, plan.privacy_bound_binding) == (False, True)
+    assert binding(plan) == (False, True)
     np.testing.assert_allclose((plan.amplitudes * task.gains)[:, 0, 0], [0.4, 0.4, 0.4, np.sqrt(0.1)])
-
-
-def test_without_noise_cao_is_full_inversion() -> None:
-    task = task_of(SELECTIVE, noise_energy=0.0)
-    assert beta(plan_of("cao", task)) == pytest.approx(beta(plan_of("full-inversion", task)))
+    quiet = task_of(SELECTIVE, noise_energy=0.0)
+    assert beta(plan_of("cao", quiet)) == pytest.approx(beta(plan_of("full-inversion", quiet)))
 
 
 def test_cotaf_scales_by_the_largest_norm_and_the_floor() -> None:
-    """h_min = sqrt(.25 E|g|^2) = .5 and 1: beta = min(.5 sqrt(4), 1 sqrt(9))/2 whatever this round's gains are."""
+    """h_min = sqrt(.25 E|g|^2) = .5 and 1: beta = min(.5 sqrt(4), 1 sqrt(9))/2 whatever this round's gains are; without
+    a floor their gains do; a selective channel's effective gains are 1/sqrt(2.5) = .632 and 1/sqrt(8.125) = .351."""
     limits, norms, power = np.array([4.0, 9.0]), np.array([1.0, 2.0]), np.array([1.0, 4.0])
     for gains, active in (([0.6, 0.9], [True, False]), ([0.5, 1.0], [True, True]), ([0.4, 0.1], [False, False])):
         task = task_of(gains, limits=limits, rms=norms, mean_power=power)
         plan = plan_of("cotaf", task, threshold=0.25)
         assert beta(plan) == pytest.approx(0.5)
-        np.testing.assert_array_equal(plan.active, active)
         np.testing.assert_allclose(plan.amplitudes[:, 0, 0], 0.5 / np.array(gains) * active)
-
-
-def test_cotaf_without_a_floor_inverts_by_the_largest_norm() -> None:
-    gains, limits = np.array([0.6, 0.9]), np.array([4.0, 9.0])
-    plan = plan_of("cotaf", task_of(gains, limits=limits, rms=[1.0, 2.0]))
+    plan = plan_of("cotaf", task_of([0.6, 0.9], limits=limits, rms=norms))
     assert beta(plan) == pytest.approx(min(0.6 * 2, 0.9 * 3) / 2)
     assert plan.active.all()
-    assert beta(plan_of("cotaf", task_of(gains, limits=limits, rms=2.0))) == beta(
-        plan_of("full-inversion", task_of(gains, limits=limits, rms=2.0))
-    )
-
-
-def test_cotaf_holds_the_floor_against_the_effective_gain() -> None:
-    """Effective gains 1/sqrt(2.5) = .632 and 1/sqrt(8.125) = .351."""
+    same = task_of([0.6, 0.9], limits=limits, rms=2.0)
+    assert beta(plan_of("cotaf", same)) == beta(plan_of("full-inversion", same))
     plan = plan_of("cotaf", task_of(SELECTIVE), threshold=0.36)
-    np.testing.assert_array_equal(plan.active, [True, False])
+    assert plan.active.tolist() == [True, False]
     assert beta(plan) == pytest.approx(0.6)
 
 
@@ -216,12 +174,12 @@ def test_per_subcarrier_each_has_its_own_beta() -> None:
     plan = plan_of("per-subcarrier", task)
     np.testing.assert_allclose(plan.coefficient, [[1.0, 0.5]])
     np.testing.assert_allclose(plan.amplitudes, plan.coefficient / SELECTIVE)
-    assert (plan.power_bound_binding, plan.privacy_bound_binding) == (True, False)
+    assert binding(plan) == (True, False)
     both = plan_of("per-subcarrier", replace(task, privacy_bound=0.7))
     np.testing.assert_allclose(both.coefficient, [[0.7, 0.5]])
-    assert (both.power_bound_binding, both.privacy_bound_binding) == (True, True)
+    assert binding(both) == (True, True)
     capped = plan_of("per-subcarrier", replace(task, privacy_bound=0.2))
-    assert (capped.power_bound_binding, capped.privacy_bound_binding) == (False, True)
+    assert binding(capped) == (False, True)
 
 
 def test_per_subcarrier_truncation() -> None:
@@ -232,12 +190,12 @@ def test_per_subcarrier_truncation() -> None:
         plan = plan_of("per-subcarrier-truncated", task, threshold=0.3)
         np.testing.assert_allclose(plan.coefficient, [[1.0, 0.2, 1.0]])  # where nobody sends, the largest of the others
         np.testing.assert_allclose(plan.amplitudes[:, 0], [[1.0, 0, 0], [0, 0.1, 0]])
-        assert (plan.power_bound_binding, plan.privacy_bound_binding) == (True, False)
+        assert binding(plan) == (True, False)
     capped = plan_of("per-subcarrier-truncated", replace(task, privacy_bound=0.5), threshold=0.3)
     np.testing.assert_allclose(capped.coefficient, [[0.5, 0.2, 0.5]])
     lowered = back_off(capped, np.ones(2), np.array([0.04, 1.0]))  # .5 to .2; what nobody uses binds nobody
     np.testing.assert_allclose(lowered.coefficient, [[0.2, 0.2, 0.5]])
-    assert (lowered.power_bound_binding, lowered.privacy_bound_binding) == (True, False)
+    assert binding(lowered) == (True, False)
 
 
 @every_policy
@@ -246,17 +204,23 @@ def test_without_devices_beta_is_the_privacy_bound(name: str, bound: float) -> N
     plan = plan_of(name, task_of(np.empty((0, 1, 2)), privacy_bound=bound))
     assert plan.amplitudes.shape == (0, 1, 2)
     assert np.all(plan.coefficient == bound)
-    assert (plan.power_bound_binding, plan.privacy_bound_binding) == (False, bound < np.inf)
+    assert binding(plan) == (False, bound < np.inf)
 
 
 @every_policy
 def test_who_cannot_be_heard_is_silent_and_sets_nothing(name: str) -> None:
-    """A gain of 0, and a limit of 0."""
-    task = task_of([0.0, 0.5, 0.4], limits=[1.0, 1.0, 0.0])
-    plan = plan_of(name, task)
-    np.testing.assert_array_equal(plan.active, [False, True, False])
-    reached = 0.5 if name != "cao" else (0.1 + 0.25) / 0.5
-    np.testing.assert_allclose(plan.coefficient, [[reached]])
+    """A gain of 0, and a limit of 0; who has nothing to say sets nothing either."""
+    plan = plan_of(name, task_of([0.0, 0.5, 0.4], limits=[1.0, 1.0, 0.0]))
+    assert plan.active.tolist() == [False, True, False]
+    np.testing.assert_allclose(plan.coefficient, [[0.5 if name != "cao" else (0.1 + 0.25) / 0.5]])
+    nobody = plan_of(name, task_of([0.0, 0.0]))
+    assert (nobody.active.tolist(), nobody.coefficient.tolist()) == ([False, False], [[1.0]])
+    silent = plan_of(name, task_of([0.01, 0.5], rms=[0.0, 2.0]))
+    expected = {"cotaf": 0.01 / 2, "cao": (0.1 + 4 * 0.25**2) / (4 * 0.25)}.get(name, 0.25)
+    np.testing.assert_allclose(silent.coefficient, [[expected]])
+    np.testing.assert_allclose(plan_of(name, task_of([0.01, 0.5], rms=0.0)).coefficient, [[1.0]])
+    powerless = plan_of(name, task_of([0.01, 0.5], limits=[0.0, 1.0], rms=0.0))
+    assert powerless.active.tolist() == [False, True]
 
 
 @pytest.mark.parametrize("name", COMMON)
@@ -274,31 +238,11 @@ def test_on_coefficients_of_their_own_a_gain_of_0_silences_there_only() -> None:
     np.testing.assert_allclose(plan.amplitudes[:, 0], [[0.25, 1.0], [1.0, 0.0]])
 
 
-@every_policy
-def test_nobody_who_can_be_heard(name: str) -> None:
-    plan = plan_of(name, task_of([0.0, 0.0]))
-    assert not plan.active.any()
-    np.testing.assert_array_equal(plan.coefficient, [[1.0]])
-
-
-@every_policy
-def test_a_device_with_nothing_to_say_sets_nothing(name: str) -> None:
-    plan = plan_of(name, task_of([0.01, 0.5], rms=[0.0, 2.0]))
-    expected = {"cotaf": 0.01 / 2, "cao": (0.1 + 4 * 0.25**2) / (4 * 0.25)}.get(name, 0.25)
-    np.testing.assert_allclose(plan.coefficient, [[expected]])
-    unbounded = plan_of(name, task_of([0.01, 0.5], rms=0.0))
-    np.testing.assert_allclose(unbounded.coefficient, [[1.0]])
-    powerless = plan_of(name, task_of([0.01, 0.5], limits=[0.0, 1.0], rms=0.0))
-    np.testing.assert_array_equal(powerless.active, [False, True])
-
-
 @pytest.mark.parametrize("scale", [1e-150, 1e-12, 1e100])
 @every_policy
 def test_gains_of_any_size(name: str, scale: float) -> None:
-    noise = 0.1 * scale**2
-    plan, scaled = (
-        plan_of(name, task_of(SELECTIVE * by, noise_energy=energy)) for by, energy in ((1.0, 0.1), (scale, noise))
-    )
+    plan = plan_of(name, task_of(SELECTIVE))
+    scaled = plan_of(name, task_of(SELECTIVE * scale, noise_energy=0.1 * scale**2))
     np.testing.assert_allclose(scaled.coefficient / scale, plan.coefficient, rtol=1e-9)
 
 
@@ -322,18 +266,17 @@ def test_a_peak_limit_lowers_beta_and_all_amplitudes() -> None:
 
 
 def test_a_peak_limit_takes_the_place_of_the_privacy_bound() -> None:
+    """A plan within it stays as it is."""
     plan = plan_of("pfels", task_of([0.5], privacy_bound=0.1))
-    assert (plan.power_bound_binding, plan.privacy_bound_binding) == (False, True)
-    lowered = back_off(plan, np.ones(1), np.array([0.01]))
-    assert (lowered.power_bound_binding, lowered.privacy_bound_binding) == (True, False)
-
-
-def test_a_plan_within_the_peak_limit_stays_as_it_is() -> None:
-    plan = plan_of("pfels", task_of([0.5], privacy_bound=0.1))
+    assert binding(plan) == (False, True)
+    assert binding(back_off(plan, np.ones(1), np.array([0.01]))) == (True, False)
     assert back_off(plan, np.ones(1), np.array([0.2**2])) is plan
     assert back_off(plan, np.zeros(1), np.array([1e-9])) is plan
     nobody = plan_of("pfels", task_of(np.empty(0), privacy_bound=0.1))
     assert back_off(nobody, np.empty(0), np.empty(0)) is nobody
+    for bounds, peaks, words in ((np.ones(1), np.zeros(1), "above 0"), (np.array([np.inf]), np.ones(1), "clip")):
+        with pytest.raises(ValueError, match=words):
+            back_off(plan, bounds, peaks)
 
 
 def test_a_peak_limit_lowers_each_coefficient_by_itself_where_each_has_its_own() -> None:
@@ -342,18 +285,10 @@ def test_a_peak_limit_lowers_each_coefficient_by_itself_where_each_has_its_own()
     first = back_off(plan, np.ones(2), np.array([1.0, 0.25]))
     np.testing.assert_allclose(first.coefficient, [[0.125, 0.3]])
     np.testing.assert_allclose(first.amplitudes[:, 0], [[0.125, 0.6], [0.5, 0.15]])
-    assert (first.power_bound_binding, first.privacy_bound_binding) == (True, True)
+    assert binding(first) == (True, True)
     second = back_off(plan, np.ones(2), np.array([0.09, 1.0]))
     np.testing.assert_allclose(second.coefficient, [[0.25, 0.15]])
-    assert (second.power_bound_binding, second.privacy_bound_binding) == (True, False)
-
-
-def test_peak_limits_that_cannot_be_kept() -> None:
-    plan = plan_of("pfels", task_of([0.5]))
-    with pytest.raises(ValueError, match="above 0"):
-        back_off(plan, np.ones(1), np.zeros(1))
-    with pytest.raises(ValueError, match="clip"):
-        back_off(plan, np.array([np.inf]), np.ones(1))
+    assert binding(second) == (True, False)
 
 
 @every_policy
@@ -376,21 +311,20 @@ def test_a_policy_runs_with_its_defaults(name: str) -> None:
         ("full-inversion", {"coefficient": -1.0}, "above 0"),
         ("full-inversion", {"coefficient": np.nan}, "above 0"),
         ("full-inversion", {"coefficient": np.inf}, "above 0"),
-        ("pfels", {"threshold": 0.1}, "takes no threshold.*cotaf"),
+        ("pfels", {"threshold": 0.1}, "takes no threshold ... cotaf"),
         ("cao", {"threshold": 0.1}, "takes no threshold"),
         ("full-inversion", {"threshold": 0.1}, "takes no threshold"),
-        ("cao", {"coefficient": 0.1}, "takes no coefficient.*full-inversion"),
-        ("cotaf", {"average_over": "fading"}, "takes no average_over.*truncated-inversion"),
+        ("cao", {"coefficient": 0.1}, "takes no coefficient ... full-inversion"),
+        ("cotaf", {"average_over": "fading"}, "takes no average_over ... truncated-inversion"),
     ],
 )
 def test_parameters_that_are_refused(name: str, parameters: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words) as caught:
+    with pytest.raises(ValueError, match=one_line(*words.split(" ... "))):
         check_policy(name, PolicyParameters(**parameters))
-    assert "\n" not in str(caught.value)
 
 
 def test_infinite_mean_power_is_refused() -> None:
-    fading = PolicyParameters(average_over="fading")
+    fading, policy = PolicyParameters(average_over="fading"), POLICIES["truncated-inversion"].policy
     check_policy("truncated-inversion", fading)  # of the law nothing is known yet
     check_policy("truncated-inversion", fading, lambda threshold: 1.0)  # a constant gain
     check_policy("truncated-inversion", replace(fading, threshold=0.1), special.exp1)
@@ -398,6 +332,6 @@ def test_infinite_mean_power_is_refused() -> None:
     with pytest.raises(ValueError, match="above 0"):
         check_policy("truncated-inversion", fading, special.exp1)
     with pytest.raises(ValueError, match="above 0"):
-        POLICIES["truncated-inversion"].policy(task_of([1.0], inverse_power=special.exp1), fading)
+        policy(task_of([1.0], inverse_power=special.exp1), fading)
     with pytest.raises(ValueError, match="not known"):
-        POLICIES["truncated-inversion"].policy(task_of([1.0]), replace(fading, threshold=0.1))
+        policy(task_of([1.0]), replace(fading, threshold=0.1))

@@ -6,16 +6,14 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import h5py
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from airfl.cli.figures import figures
 from airfl.compare import compare
@@ -28,14 +26,14 @@ from airfl.report.paper import possible_figures
 from airfl.report.paper.figures import find_figure
 from airfl.report.results import plain_results, results_table
 from airfl.results import Results, read_results
-from airfl.results.digest import keep
+from airfl.results.collect import Result
 from airfl.results.tidy import write
 from airfl.sweeps.folder import Entry, Listing, write_listing
 from tests.conftest import small_settings
+from tests.figures import panels, sweep
 from tests.report_page import Page
 from tests.small_data import run
 
-SEEDS = (0, 1)
 BASE = ("run.rounds=2", "run.devices=40", "run.selected=4", "local.steps=1")
 BASE += ("scheme.ratio=0.3", "power.max_snr_db=10")  # where no sweep changes them
 NAMES = {"pfels": "PFELS", "fedavg": "FedAvg", "fed-smp-randk": "Fed-SMP-randk", "wfl-p": "WFL-P"}
@@ -49,46 +47,32 @@ SYMBOLS = {"p": "scheme.ratio", "ε": "privacy.epsilon", "SNR": "power.max_snr_d
 SYMBOLS |= {"N": "run.devices", "gap db": "digital.gap_db", "scheme": "scheme.name", "link": "link"}
 SYMBOLS |= {key.rpartition(".")[2]: key for key in SYMBOLS.values() if "." in key and key != "scheme.name"}
 
-Grid = Sequence[tuple[str, ...]]
-SWEEPS: dict[str, Callable[[Path], Path]] = {}
+# What is the same in all of a sweep's runs, what is swept, and the seeds.
+SWEEPS: dict[str, tuple[tuple[str, ...], dict[str, Sequence[Any]], tuple[int, ...]]] = {
+    "pfels": ((), {"scheme.ratio": (0.1, 0.3, 1.0), "power.max_snr_db": (0, 10)}, (0, 1)),
+    "digital": (("scheme.name=fedavg", "scheme.link=digital"), {"power.max_snr_db": (0.0, 10.0)}, (0, 1)),
+    "ideal": (("scheme.name=fedavg",), {"local.learning_rate": (0.02, 0.1)}, (0, 1)),
+    "private": (("run.devices=50",), {"privacy.epsilon": (0.5, math.inf)}, (0, 1)),
+    "packets": (("scheme.name=fed-smp-randk",), {"scheme.ratio": (0.1, 0.3), "digital.gap_db": (0.0, 3.0)}, (5,)),
+    "schemes": ((), {"scheme.name": ("wfl-p", "pfels"), "scheme.ratio": (0.2, 0.5)}, (0, 1)),
+}
+ROWS = {"Air": "pfels", "Bits": "fed-smp-randk", "single": "wfl-p"}
 
 
-def a_sweep(name: str, fixed: Sequence[str], swept: Mapping[str, Sequence[Any]], seeds: Sequence[int] = SEEDS) -> None:
-    def make(root: Path) -> Path:
-        entries = []
-        for place, values in enumerate(itertools.product(*swept.values())):
-            point = dict(zip(swept, values, strict=True))
-            for seed in seeds:
-                texts = [f"{key}={value}" for key, value in point.items()]
-                run(small_settings(*BASE, *fixed, *texts, f"run.seed={seed}"), root / f"{place}-{seed}")
-                keep(root / f"{place}-{seed}")
-                entries.append(Entry(f"{place}-{seed}", "", point, seed))
-        write_listing(Listing(root, tuple(entries)))
-        return root
-
-    SWEEPS[name] = make
-
-
-a_sweep("pfels", (), {"scheme.ratio": (0.1, 0.3, 1.0), "power.max_snr_db": (0, 10)})
-a_sweep("digital", ("scheme.name=fedavg", "scheme.link=digital"), {"power.max_snr_db": (0.0, 10.0)})
-a_sweep("ideal", ("scheme.name=fedavg",), {"local.learning_rate": (0.02, 0.1)})
-a_sweep("private", ("run.devices=50",), {"privacy.epsilon": (0.5, math.inf)}, (0, 1))
-a_sweep("packets", ("scheme.name=fed-smp-randk",), {"scheme.ratio": (0.1, 0.3), "digital.gap_db": (0.0, 3.0)}, (5,))
-a_sweep("schemes", (), {"scheme.name": ("wfl-p", "pfels"), "scheme.ratio": (0.2, 0.5)}, (0, 1))
-
-
-def rows(root: Path) -> Path:
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The sweeps, a comparison of two rows and a single run."""
+    root = tmp_path_factory.mktemp("pooled")
+    for name, (fixed, swept, seeds) in SWEEPS.items():
+        points = [dict(zip(swept, values, strict=True)) for values in itertools.product(*swept.values())]
+        sweep(root / name, points, seeds, *BASE, *fixed)
     settings = (("Air", ()), ("Bits", ("scheme.name=fed-smp-randk", "local.learning_rate=0.02")))
-    compare([Row(label, small_settings(*BASE, *overrides)) for label, overrides in settings], 2, root)
-    return root
+    compare([Row(label, small_settings(*BASE, *overrides)) for label, overrides in settings], 2, root / "rows")
+    run(small_settings(*BASE, "scheme.name=wfl-p", "run.seed=7"), root / "single")
+    return {name: root / name for name in (*SWEEPS, "rows", "single")}
 
 
-def single(root: Path) -> Path:
-    return run(small_settings(*BASE, "scheme.name=wfl-p", "run.seed=7"), root).path.parent
-
-
-SWEEPS |= {"rows": rows, "single": single}
-PAIRS = list(itertools.combinations(SWEEPS, 2))
+PAIRS = list(itertools.combinations((*SWEEPS, "rows", "single"), 2))
 # Of every sweep several, and of every way in which two can be alike one: the scheme, the link, an axis, a point, rows.
 SHORT = {
     *(("pfels", "digital"), ("pfels", "ideal"), ("pfels", "private"), ("pfels", "packets"), ("pfels", "schemes")),
@@ -107,7 +91,7 @@ class Truth:
             self.link = str(trace.attrs["link"])
             self.accuracy = 100 * trace["test_accuracy"][:]
             self.loss, self.epsilon = trace["test_loss"][:], float(trace["epsilon"][-1])
-        self.scheme = str(self.config["scheme"]["name"])
+        self.scheme, self.seed = str(self.config["scheme"]["name"]), self.config["run"]["seed"]
 
     def get(self, key: str) -> Any:
         """The value of a dotted key, None where the scheme has no such thing."""
@@ -136,20 +120,25 @@ def number(text: str) -> float:
         return math.nan
 
 
-@pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    root = tmp_path_factory.mktemp("pooled")
-    return {name: make(root / name) for name, make in SWEEPS.items()}
+class Pool(NamedTuple):
+    """Runs that are read together, and each by itself."""
+
+    results: Results
+    truths: list[Truth]
+
+    def of(self, runs: Sequence[Result]) -> list[Truth]:
+        """Of each, what its trace says."""
+        by_folder = {truth.folder: truth for truth in self.truths}
+        return [by_folder[run.folder] for run in runs]
 
 
 @pytest.fixture(
     scope="module",
     params=[pytest.param(pair, id="+".join(pair), marks=[] if pair in SHORT else pytest.mark.full) for pair in PAIRS],
 )
-def pair(request: pytest.FixtureRequest, folders: dict[str, Path]) -> tuple[Results, list[Truth]]:
+def pool(request: pytest.FixtureRequest, folders: dict[str, Path]) -> Pool:
     both = [folders[name] for name in request.param]
-    files = [file for folder in both for file in sorted(folder.rglob("trace.h5"))]
-    return read_results(both), [Truth(file) for file in files]
+    return Pool(read_results(both), [Truth(file) for folder in both for file in sorted(folder.rglob("trace.h5"))])
 
 
 def settings_in(text: str) -> dict[str, str]:
@@ -167,14 +156,11 @@ def settings_in(text: str) -> dict[str, str]:
     return found
 
 
-ROWS = {"Air": "pfels", "Bits": "fed-smp-randk", "single": "wfl-p"}
-
-
-def named(text: str, truths: Sequence[Truth], several: bool) -> list[Truth]:
+def named_groups(text: str, pool: Pool) -> list[list[Truth]]:
     """The runs that a label is for; the scheme is among what it says where several are there."""
-    wanted = settings_in(text)
+    wanted, truths = settings_in(text), pool.truths
     row = wanted.pop("row", None)
-    if several:
+    if several(truths):
         assert "scheme.name" in wanted, text
     found = [truth for truth in truths if truth.says(wanted)]
     if row is not None:
@@ -183,7 +169,7 @@ def named(text: str, truths: Sequence[Truth], several: bool) -> list[Truth]:
     elif any(in_rows(truth, name) for truth in truths for name in ROWS):
         found = [truth for truth in found if not any(in_rows(truth, name) for name in ROWS)]
     assert found, text
-    return found
+    return by_settings(found)
 
 
 def in_rows(truth: Truth, row: str) -> bool:
@@ -194,13 +180,11 @@ def by_settings(truths: Sequence[Truth]) -> list[list[Truth]]:
     """Runs that differ in their seed only, a seed once."""
     groups: list[list[Truth]] = []
     for truth in truths:
-        for group in groups:
-            if group[0].same(truth):
-                if all(one.config["run"]["seed"] != truth.config["run"]["seed"] for one in group):
-                    group.append(truth)
-                break
-        else:
+        group = next((group for group in groups if group[0].same(truth)), None)
+        if group is None:
             groups.append([truth])
+        elif truth.seed not in {one.seed for one in group}:
+            group.append(truth)
     return groups
 
 
@@ -212,35 +196,34 @@ def last(group: Sequence[Truth]) -> float:
     return float(np.mean([truth.accuracy[-1] for truth in group]))
 
 
+def accuracies(group: Sequence[Truth]) -> np.ndarray:
+    """Of each round, over the seeds."""
+    return np.asarray(np.mean([truth.accuracy for truth in group], axis=0))
+
+
 # The tables
 
 
-def test_every_run_is_in_one_group_of_its_like(pair: tuple[Results, list[Truth]]) -> None:
-    results, truths = pair
-    of = {truth.folder: truth for truth in truths}
-    inside = [run.folder for group in results.groups for run in (*group.runs, *group.repeats)]
-    assert sorted(inside) == sorted(of)
-    for group in results.groups:
-        first, *rest = (of[run.folder] for run in (*group.runs, *group.repeats))
+def test_every_run_is_in_one_group_of_its_like(pool: Pool) -> None:
+    inside: list[Truth] = []
+    for group in pool.results.groups:
+        first, *rest = members = pool.of((*group.runs, *group.repeats))
         assert all(first.same(other) for other in rest), group.name
-        seeds = [run.seed for run in group.runs]
-        assert len(set(seeds)) == len(seeds), group.name
-    assert len({group.name for group in results.groups}) == len(results.groups)
+        assert len({run.seed for run in group.runs}) == len(group.runs), group.name
+        inside += members
+    assert len(inside) == len(set(inside)) == len(pool.truths)
+    assert len({group.name for group in pool.results.groups}) == len(pool.results.groups)
     # Of a series that no row names, no point stands apart under another name.
-    assert {group.label for group in results.groups} <= {"", *ROWS}
+    assert {group.label for group in pool.results.groups} <= {"", *ROWS}
 
 
-def test_what_differs_is_a_column_and_what_is_not_there_is_empty(
-    pair: tuple[Results, list[Truth]], tmp_path: Path
-) -> None:
-    results, truths = pair
-    of = {truth.folder: truth for truth in truths}
+def test_what_differs_is_a_column_and_what_is_not_there_is_empty(pool: Pool, tmp_path: Path) -> None:
+    """In the files, in the plain results and in the terminal's table."""
+    results, truths = pool
     parquet, csv = write(results, tmp_path / "tables")
+    in_order = pool.of([run for group in results.groups for run in (*group.runs, *group.repeats)])
     for table in (pd.read_parquet(parquet), pd.read_csv(csv)):
-        assert len(table) == len(truths)
-        runs = [run for group in results.groups for run in (*group.runs, *group.repeats)]
-        for line, run_of_line in zip(table.to_dict("records"), runs, strict=True):
-            truth = of[run_of_line.folder]
+        for line, truth in zip(table.to_dict("records"), in_order, strict=True):
             assert (line["scheme"], line["link"]) == (truth.scheme, truth.link)
             assert 100 * line["test_accuracy"] == pytest.approx(truth.accuracy[-1])
             for key in results.axes:
@@ -249,11 +232,19 @@ def test_what_differs_is_a_column_and_what_is_not_there_is_empty(
         assert (what in results.axes) == (len({truth.get(what) for truth in truths}) > 1)
     for found in plain_results(results)["groups"]:
         (group,) = [group for group in results.groups if group.name == found["name"]]
-        truth = of[group.runs[0].folder]
+        members = pool.of(group.runs)
         for key, value in found["values"].items():
-            check_cell(value, truth.get(key))
-        accuracies = [of[run.folder].accuracy[-1] / 100 for run in group.runs]
-        assert found["figures"]["test_accuracy"]["mean"] == pytest.approx(np.mean(accuracies))
+            check_cell(value, members[0].get(key))
+        assert 100 * found["figures"]["test_accuracy"]["mean"] == pytest.approx(last(members))
+    columns = {str(column.header): list(map(str, column.cells)) for column in results_table(results, "").columns}
+    firsts = pool.of([group.runs[0] for group in results.groups])
+    if several(truths):
+        assert columns["scheme"] == [truth.scheme for truth in firsts]
+    if len({truth.link for truth in truths}) > 1:
+        assert columns["link"] == [truth.link for truth in firsts]
+    if "ratio" in columns:
+        ratios = [truth.get("scheme.ratio") for truth in firsts]
+        assert columns["ratio"] == ["" if ratio is None else str(ratio) for ratio in ratios]
 
 
 def check_cell(found: Any, wanted: Any) -> None:
@@ -263,38 +254,17 @@ def check_cell(found: Any, wanted: Any) -> None:
         assert found == wanted or float(found) == float(wanted)
 
 
-def test_the_terminal_says_scheme_and_link_and_leaves_empty_what_is_not_there(
-    pair: tuple[Results, list[Truth]],
-) -> None:
-    results, truths = pair
-    table = results_table(results, "")
-    columns = {str(column.header): [str(cell) for cell in column.cells] for column in table.columns}
-    for place, group in enumerate(results.groups):
-        truth = next(truth for truth in truths if truth.folder == group.runs[0].folder)
-        if several(truths):
-            assert columns["scheme"][place] == truth.scheme
-        if len({one.link for one in truths}) > 1:
-            assert columns["link"][place] == truth.link
-        if "ratio" in columns:
-            wanted = truth.get("scheme.ratio")
-            assert columns["ratio"][place] == ("" if wanted is None else str(wanted))
-
-
 # The papers' figures
 
 
 def drawn(name: str, results: Results) -> list[tuple[str, str, np.ndarray, np.ndarray]]:
     """(what stands below, label, x, y) of every line with a label in the figure's panels."""
-    entry = find_figure(name)
-    figure = Figure(figsize=(entry.width, 2))
-    import_module(f"airfl.report.paper.{entry.module}").draw(figure, results, **entry.options)
-    found = []
-    for axis in figure.axes:
-        for line in axis.lines:
-            if not str(line.get_label()).startswith("_"):
-                x, y = np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata(), float)
-                found.append((axis.get_ylabel(), str(line.get_label()), x, y))
-    return found
+    return [
+        (axis.get_ylabel(), str(line.get_label()), np.asarray(line.get_xdata(), float), np.asarray(line.get_ydata()))
+        for axis in panels(name, results)
+        for line in axis.lines
+        if not str(line.get_label()).startswith("_")
+    ]
 
 
 def drawn_or_refused(name: str, results: Results, why: str) -> list[tuple[str, str, np.ndarray, np.ndarray]] | None:
@@ -307,9 +277,9 @@ def drawn_or_refused(name: str, results: Results, why: str) -> list[tuple[str, s
         return None
 
 
-def check_line(label: str, key: str, x: np.ndarray, y: np.ndarray, truths: Sequence[Truth]) -> None:
+def check_line(label: str, key: str, x: np.ndarray, y: np.ndarray, pool: Pool) -> None:
     """All points of the series that the label names, and none of another, in the order of the swept value."""
-    found = by_settings(named(label, truths, several(truths)))
+    found = named_groups(label, pool)
     points = sorted((float(group[0].get(key)), last(group)) for group in found if finite(group[0].get(key)))
     assert len({x for x, _ in points}) == len(points), f"{label} is for more than one series"
     np.testing.assert_allclose(x, [point[0] for point in points], err_msg=label)
@@ -320,93 +290,85 @@ def finite(value: Any) -> bool:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def test_lines_against_a_number_go_through_the_points_of_one_series(pair: tuple[Results, list[Truth]]) -> None:
-    results, truths = pair
+def test_lines_against_a_number_go_through_the_points_of_one_series(pool: Pool) -> None:
+    results, truths = pool
     tried = 0
     for name in possible_figures(results):
         key = find_figure(name).options.get("key")
-        if key is None:
-            continue
-        lines = drawn_or_refused(name, results, "needs runs swept over|lines are too many")
+        why = "needs runs swept over|lines are too many"
+        lines = None if key is None else drawn_or_refused(name, results, why)
         if lines is None:
             continue
         tried += 1
-        seen = []
+        seen, levels = [], []
         for _, label, x, y in lines:
-            if list(x) == [0, 1] and len(set(y)) == 1:  # a level
-                found = by_settings(named(label, truths, several(truths)))
-                assert any(last(group) == pytest.approx(y[0]) for group in found), label
+            if list(x) == [0, 1] and len(set(y)) == 1:
+                assert any(last(group) == pytest.approx(y[0]) for group in named_groups(label, pool)), label
+                levels.append(round(float(y[0]), 6))
             else:
-                check_line(label, key, x, y, truths)
+                check_line(label, key, x, y, pool)
                 seen += list(zip(x, np.round(y, 6), strict=True))
         groups = [group for group in by_settings(truths) if finite(group[0].get(key))]
         moving = [(float(group[0].get(key)), round(last(group), 6)) for group in groups]
-        levels = [round(float(y[0]), 6) for _, _, x, y in lines if list(x) == [0, 1]]
         assert all(point in seen or point[1] in levels for point in moving), name
     assert tried or not {key for key in results.axes if len({finite(run.values.get(key)) for run in results.runs}) > 1}
 
 
-def test_learning_curves_are_those_of_the_runs_they_name(pair: tuple[Results, list[Truth]]) -> None:
-    results, truths = pair
-    for what, label, x, y in drawn_or_refused("learning-rounds", results, "lines are too many") or []:
-        (group,) = by_settings(named(label, truths, several(truths)))
+def test_learning_curves_are_those_of_the_runs_they_name(pool: Pool) -> None:
+    for what, label, x, y in drawn_or_refused("learning-rounds", pool.results, "lines are too many") or []:
+        (group,) = named_groups(label, pool)
         if "accuracy" in what:
             np.testing.assert_allclose(x, [1, 2])
-            np.testing.assert_allclose(y, np.mean([truth.accuracy for truth in group], axis=0), err_msg=label)
+            np.testing.assert_allclose(y, accuracies(group), err_msg=label)
 
 
-def test_accuracy_against_privacy_joins_a_series_in_the_order_of_what_is_swept(
-    pair: tuple[Results, list[Truth]],
-) -> None:
-    results, truths = pair
-    for _, label, x, y in drawn_or_refused("privacy-accuracy", results, "finite epsilon|lines are too many") or []:
+def test_accuracy_against_privacy_joins_a_series_in_the_order_of_what_is_swept(pool: Pool) -> None:
+    refused = "finite epsilon|lines are too many"
+    for _, label, x, y in drawn_or_refused("privacy-accuracy", pool.results, refused) or []:
         if not len(x) or label.startswith(("holds", "claimed")):
             continue
         name, infinite, _ = label.partition(", ε = ∞")
         if infinite and list(x) == [0, 1]:  # a level: the best of a series without privacy
-            found = by_settings(named(name, truths, several(truths)))
-            reached = [last(group) for group in found if not 0 < group[0].epsilon < math.inf]
+            reached = [last(group) for group in named_groups(name, pool) if not 0 < group[0].epsilon < math.inf]
             assert y[0] == pytest.approx(max(reached))
             assert label.endswith(f"(best of {len(reached)})") or len(reached) == 1
             continue
-        found = by_settings(named(label, truths, several(truths)))
-        keys = [key for key in results.axes if len({str(group[0].get(key)) for group in found}) > 1]
+        found = named_groups(label, pool)
+        keys = [key for key in pool.results.axes if len({str(group[0].get(key)) for group in found}) > 1]
         assert len(keys) < 2, f"{label} joins what differs in {keys}"
         found.sort(key=lambda group: float(group[0].get(keys[0])) if keys else 0.0)
-        epsilons = [np.mean([truth.epsilon for truth in group]) for group in found]
-        known = [math.isfinite(epsilon) and epsilon > 0 for epsilon in epsilons]
-        wanted = [
-            (e, last(group)) if fine else (math.nan,) * 2 for e, group, fine in zip(epsilons, found, known, strict=True)
-        ]
+        points = [(float(np.mean([truth.epsilon for truth in group])), last(group)) for group in found]
+        wanted = [point if 0 < point[0] < math.inf else (math.nan, math.nan) for point in points]
         np.testing.assert_allclose(np.stack([x, y], axis=1), wanted, err_msg=label)
 
 
 # The report's page
 
 
-def test_the_page_draws_each_point_at_its_run(pair: tuple[Results, list[Truth]]) -> None:
-    results, truths = pair
-    folders = tuple({run.source: None for run in results.runs if run.source is not None})
-    view = View(results, folders)
+def test_the_page_draws_each_point_at_its_run(pool: Pool) -> None:
+    folders = tuple({run.source: None for run in pool.results.runs if run.source is not None})
+    view = View(pool.results, folders)
     page = Page(str(join(*(section.build(view) for section in SECTIONS))))
-    for place, key in enumerate(results.axes):
-        if not any(attributes.get("id") == f"plot-swept-{place}" for _, attributes in page.elements):
-            continue
-        for line in page.figure(f"plot-swept-{place}")["data"]:
-            if not line.get("hovertext"):
-                continue
-            check_line(line["hovertext"][0].split("<br>")[0], key, np.array(line["x"]), np.array(line["y"]), truths)
+    plots = {attributes.get("id") for _, attributes in page.elements}
+    for place, key in enumerate(pool.results.axes):
+        lines = page.figure(f"plot-swept-{place}")["data"] if f"plot-swept-{place}" in plots else []
+        for line in lines:
+            if line.get("hovertext"):
+                check_line(first_line(line["hovertext"][0]), key, np.array(line["x"]), np.array(line["y"]), pool)
     for curve in page.figure("plot-accuracy")["data"]:
         if curve.get("hovertext"):
-            label = curve["hovertext"][0].split("<br>")[0]
-            (group,) = by_settings(named(label, truths, several(truths)))
-            np.testing.assert_allclose(
-                curve["y"], np.mean([truth.accuracy for truth in group], axis=0), rtol=1e-5, err_msg=label
-            )
+            label = first_line(curve["hovertext"][0])
+            (group,) = named_groups(label, pool)
+            np.testing.assert_allclose(curve["y"], accuracies(group), rtol=1e-5, err_msg=label)
     for point_set in page.figure("plot-front-energy")["data"]:
         for text, y in zip(point_set.get("hovertext") or [], point_set["y"], strict=False):
-            (group,) = by_settings(named(text.split("<br>")[0], truths, several(truths)))
+            (group,) = named_groups(first_line(text), pool)
             assert y == pytest.approx(last(group), rel=1e-5)
+
+
+def first_line(text: str) -> str:
+    """Of what is shown at a point: the label."""
+    return text.split("<br>")[0]
 
 
 # The pair of the report
@@ -433,11 +395,9 @@ def test_pfels_over_two_settings_with_digital_fedavg_over_one(folders: dict[str,
 
 
 def test_the_order_of_folders_changes_no_group(folders: dict[str, Path]) -> None:
-    one, other = (
-        read_results([folders[name] for name in names]) for names in (("pfels", "packets"), ("packets", "pfels"))
-    )
-    seeds = [{frozenset(run.folder for run in group.runs) for group in found.groups} for found in (one, other)]
-    assert seeds[0] == seeds[1]
+    found = [read_results([folders[name] for name in names]) for names in (("pfels", "packets"), ("packets", "pfels"))]
+    one, other = ({frozenset(run.folder for run in group.runs) for group in results.groups} for results in found)
+    assert one == other
 
 
 def test_a_settings_value_counts_where_the_seeds_do_not_collide(folders: dict[str, Path], tmp_path: Path) -> None:

@@ -16,28 +16,11 @@ from airfl.results.equal_cost import accuracy_at, common_budget, compare_at, cos
 
 def a_run(label: str, seed: int, energy: tuple[float, ...], accuracy: tuple[float, ...], folder: str = "run") -> Result:
     """Evaluated after every round."""
-    summary = Summary(
-        scheme="pfels",
-        seed=seed,
-        status="complete",
-        rounds=len(energy),
-        test_accuracy=accuracy[-1],
-        test_loss=1.0,
-        energy=energy[-1],
-        resource_elements=1,
-        air_time_s=1.0,
-        uplink_bits=0,
-        delta=1e-3,
-        epsilon_paper=1.0,
-        epsilon_round=1.0,
-        epsilon=1.0,
-        epsilon_as_poisson=1.0,
-    )
-    course = {
-        "rounds": np.arange(1.0, len(energy) + 1),
-        "energy": np.array(energy),
-        "test_accuracy": np.array(accuracy),
-    }
+    costs = {"energy": energy[-1], "resource_elements": 1, "air_time_s": 1.0, "uplink_bits": 0}
+    privacy = dict.fromkeys(("delta", "epsilon_paper", "epsilon_round", "epsilon", "epsilon_as_poisson"), 1.0)
+    learnt = {"rounds": len(energy), "test_accuracy": accuracy[-1], "test_loss": 1.0}
+    summary = Summary(scheme="pfels", seed=seed, status="complete", **learnt, **costs, **privacy)
+    course = {"rounds": np.arange(len(energy)) + 1.0, "energy": np.array(energy), "test_accuracy": np.array(accuracy)}
     return Result(Path(folder), label, {}, seed, Digest(summary, course, "analog", {}, 10))
 
 
@@ -48,11 +31,9 @@ OTHER = a_run("other", 0, (20, 40, 60), (0.3, 0.7, 0.8))
 
 def test_rows_are_averaged_each_by_itself() -> None:
     groups = Results((ONE, OTHER, ONE_MORE)).groups
-    assert [[run.seed for run in group.runs] for group in groups] == [[0, 1], [0]]
-    assert [group.label for group in groups] == ["one", "other"]
-    at_30 = compare_at(groups, "energy", 30.0)
-    assert at_30[0].mean == pytest.approx((0.6 + 0.5) / 2)
-    assert at_30[1].mean == pytest.approx(0.3)
+    assert [(group.label, [run.seed for run in group.runs]) for group in groups] == [("one", [0, 1]), ("other", [0])]
+    assert [cell.mean for cell in compare_at(groups, "energy", 30.0)] == pytest.approx([(0.6 + 0.5) / 2, 0.3])
+    assert common_budget(groups, "energy") == 30.0  # what each of them has spent
 
 
 def test_a_seed_counts_once() -> None:
@@ -74,7 +55,3 @@ def test_a_target_costs_what_was_spent_when_it_was_first_reached() -> None:
     assert cost_to(ONE, "energy", 0.5) == 20.0
     assert cost_to(ONE, "rounds", 0.5) == 2.0
     assert cost_to(ONE, "energy", 0.61) == math.inf
-
-
-def test_all_are_compared_at_what_each_of_them_has_spent() -> None:
-    assert common_budget(Results((ONE, OTHER, ONE_MORE)).groups, "energy") == 30.0

@@ -1,0 +1,40 @@
+"""Sweeps that are run for their figures, and the figures' panels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from airfl.report.paper.figures import find_figure
+from airfl.results import Results
+from airfl.results.digest import keep
+from airfl.sweeps.folder import Entry, Listing, write_listing
+from tests.conftest import small_settings
+from tests.small_data import run
+
+
+def sweep(root: Path, points: Sequence[Mapping[str, Any]], seeds: Sequence[int], *others: str) -> Path:
+    """A sweep's folder; a point's label, if it has one, stands at "label"."""
+    entries = []
+    for place, point in enumerate(points):
+        values = {key: value for key, value in point.items() if key != "label"}
+        for seed in seeds:
+            name, texts = f"point-{place}-{seed}", [f"{key}={value}" for key, value in values.items()]
+            run(small_settings(*others, *texts, f"run.seed={seed}"), root / name)
+            keep(root / name)  # so that no test reads the traces again
+            entries.append(Entry(name, str(point.get("label", "")), values, seed))
+    write_listing(Listing(root, tuple(entries)))
+    return root
+
+
+def panels(name: str, results: Results) -> list[Axes]:
+    """Of a paper's figure, drawn on one canvas."""
+    entry = find_figure(name)
+    figure = Figure(figsize=(entry.width, 2))
+    import_module(f"airfl.report.paper.{entry.module}").draw(figure, results, **entry.options)
+    return list(figure.axes)

@@ -1,0 +1,63 @@
+"""Local steps, checked sample by sample: models, data of a few unequal devices, gradients by plain autograd."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from airfl.local.flat import FlatModel
+from airfl.tasks.partition import Partition
+from airfl.tasks.task import Samples, Task
+
+CPU = torch.device("cpu")
+
+
+class Applied(nn.Module):
+    """A module's output, or what is made of it."""
+
+    def __init__(self, module: nn.Module, call: Callable[[Any, Tensor], Any]) -> None:
+        super().__init__()
+        self.module, self.call = module, call
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """The call."""
+        return self.call(self.module, inputs)  # type: ignore[no-any-return]
+
+
+def divided_task(model: nn.Module, sizes: Sequence[int]) -> Task:
+    """Inputs [1, 2, 3] of three classes in a shuffled order, so many a device."""
+    generator, count = torch.Generator().manual_seed(1), sum(sizes)
+    inputs = 2 * torch.randn(count, 1, 2, 3, generator=generator)
+    train = Samples(inputs, torch.randint(0, 3, (count,), generator=generator))
+    partition = Partition(np.random.default_rng(0).permutation(count), np.cumsum([0, *sizes]))
+    return Task(train, train, train, train, partition, (), (), model)
+
+
+def point(task: Task, number: int) -> Tensor:
+    """Parameters that are not those the model was built with."""
+    initial = FlatModel(task.model).initial()
+    return initial + 0.3 * torch.randn(initial.shape, generator=torch.Generator().manual_seed(number))
+
+
+def own_rows(task: Task, device: int) -> list[int]:
+    """A device's samples."""
+    partition = task.partition
+    return partition.indices[partition.offsets[device] : partition.offsets[device + 1]].tolist()
+
+
+def sample_gradient(task: Task, vector: Tensor, row: int, bound: float = math.inf) -> Tensor:
+    """Gradient of one sample's loss and of the model's penalty, clipped."""
+    module = copy.deepcopy(task.model)
+    nn.utils.vector_to_parameters(vector.clone(), module.parameters())
+    loss = F.cross_entropy(module(task.train.inputs[row : row + 1]), task.train.targets[row : row + 1])
+    if hasattr(module, "penalty"):
+        loss = loss + module.penalty(dict(module.named_parameters()))
+    gradient = torch.cat([part.reshape(-1) for part in torch.autograd.grad(loss, list(module.parameters()))])
+    return gradient * min(1.0, bound / float(gradient.norm()))
