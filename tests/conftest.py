@@ -33,6 +33,7 @@ from airfl.config import Settings, load_settings  # noqa: E402
 
 pytest_plugins = ("tests.costs", "tests.progress_line")
 
+MUCH_BYTES = 100 << 20
 ROOT = Path(__file__).resolve().parents[1]
 DEMO = ROOT / "experiments" / "configs" / "demo.toml"
 
@@ -63,13 +64,26 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _nothing_left() -> Iterator[None]:
-    """What a file's tests leave is returned before the next one's."""
+def _resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.fixture(scope="session")
+def _left() -> list[int]:
+    """Bytes that were left when they were last looked through."""
+    return [400 << 20]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(_left: list[int]) -> Iterator[None]:
+    """What tests leave is returned when it is much, so that no worker grows from file to file."""
     yield
-    gc.collect()
-    with suppress(OSError, AttributeError):  # as the C library of most Linux systems does when it is told to
-        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    with suppress(OSError):  # where there is no such file, or no such library
+        if _resident() > _left[0] + MUCH_BYTES:
+            gc.collect()
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
+            _left[0] = _resident()
 
 
 @pytest.fixture(scope="session")

@@ -171,7 +171,7 @@ class Parent:
 
 def begun(*words: object, cwd: Path = ROOT, **environment: str) -> Child:
     """`airfl WORDS`, which goes on while the test does."""
-    return _shared().start(*words, cwd=cwd, **environment)
+    return shared().start(*words, cwd=cwd, **environment)
 
 
 def airfl(*words: object, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -181,7 +181,7 @@ def airfl(*words: object, cwd: Path = ROOT, **environment: str) -> subprocess.Co
 
 def script(file: Path, *words: object, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
     """`python FILE WORDS`, to its end."""
-    return _ended(_shared().start(*words, cwd=cwd, script=file, **environment))
+    return _ended(shared().start(*words, cwd=cwd, script=file, **environment))
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:
@@ -199,12 +199,12 @@ def _ended(child: Child) -> subprocess.CompletedProcess[str]:
 
 
 @cache
-def _shared() -> Parent:
+def shared() -> Parent:
     """One for all tests of this process."""
     until_the_end = contextlib.ExitStack()
     atexit.register(until_the_end.close)
     folder = Path(until_the_end.enter_context(tempfile.TemporaryDirectory()))
-    return until_the_end.enter_context(parent(folder, faults=False))
+    return until_the_end.enter_context(parent(folder))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -234,11 +234,10 @@ class _Warm(ForkServerProcess):
 
 
 @contextmanager
-def parent(folder: Path, *, faults: bool = True) -> Iterator[Parent]:
-    """The process that forks others, with faults or without any, for the time of the block; what they print goes into
-    `folder`."""
+def parent(folder: Path) -> Iterator[Parent]:
+    """The process that forks others, for the time of the block; what they print goes into `folder`."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    library = _faults(folder) if faults else None
+    library = _faults(folder)
     if library:
         environment["LD_PRELOAD"] = str(library)
     with (

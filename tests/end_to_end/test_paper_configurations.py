@@ -153,7 +153,7 @@ def test_every_scheme_of_it_runs_its_first_rounds(name: str, monkeypatch: pytest
     dataset, rounds, *smaller = FIRST_ROUNDS[name]
     rows = {row.settings.scheme.name: row for row in load_rows(PAPERS[0].with_stem(name), smaller)}
     for row in rows.values():
-        selected = min(row.settings.run.selected, 20)  # of cpSGD, which has a hundred
+        selected = min(row.settings.run.selected, 10)  # of cpSGD, which has a hundred
         settings = row.settings.resolved(task={"dataset": dataset}, run={"selected": selected})
         world = small_world(settings, monkeypatch)
         state = State(0, world.model.initial(), world.cell.memory)

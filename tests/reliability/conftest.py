@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,12 +22,11 @@ def measured(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 
 @pytest.fixture(scope="session")
-def parent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parent]:
+def parent() -> Parent:
     """What starts processes that run `airfl`."""
-    from tests import processes
+    from tests.processes import shared
 
-    with processes.parent(tmp_path_factory.mktemp("processes")) as started:
-        yield started
+    return shared()
 
 
 @pytest.fixture(scope="session")
