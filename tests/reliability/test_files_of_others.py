@@ -34,7 +34,8 @@ from airfl.results.digest import DIGEST_NAME
 from airfl.results.tidy import write
 from airfl.run_folder import remove_run
 from airfl.sweeps.attempt import clear_attempts
-from airfl.sweeps.cluster import Cluster, put
+from airfl.sweeps.cluster import Cluster
+from airfl.sweeps.cluster import put as take_in
 from airfl.sweeps.place import Place
 from airfl.sweeps.points import Plan, Point, build_points
 from airfl.sweeps.sweep import run_points
@@ -47,6 +48,7 @@ from tests.reliability.finished import begin, finish, rows, settings
 from tests.reliability.refusals import case, refusal, unchanged
 from tests.reliability.scale import FULL
 from tests.reliability.test_kills import SHORT
+from tests.unit.datasets.support import put
 
 Making = Callable[[Path], object]
 MINE = b"mine, and nobody else's"
@@ -57,8 +59,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
     """A folder outside, in which nothing changes."""
     folder = tmp_path / "elsewhere"
     for name in ("file", "folder/deep/file", "lock", "state-00000001", "0123456789ab/trace.h5"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(MINE)
+        put(folder / name, MINE)
     (folder / "empty").touch()
     with unchanged(folder):
         yield folder
@@ -158,8 +159,7 @@ def test_what_was_begun_before_there_was_a_marker(begun: Path, tmp_path: Path) -
     finish(old, *SHORT)
     for content in (b"", MARKER[:5], MARKER):
         out = tmp_path / f"{len(content)}"
-        (out / "checkpoint").mkdir(parents=True)
-        (out / "checkpoint" / "lock").write_bytes(content)
+        put(out / "checkpoint" / "lock", content)
         finish(out, *SHORT)
         assert [file.name for file in out.iterdir()] == ["trace.h5"]
     empty = tmp_path / "empty"
@@ -231,8 +231,7 @@ def test_no_link_is_followed_in_a_sweep(name: str, sweep: Path, elsewhere: Path,
 @pytest.mark.parametrize("name", ["thesis/chapter.tex", "thesis.tex", "0123456789AB/trace.h5"])
 def test_something_else_in_running(name: str, sweep: Path, tmp_path: Path) -> None:
     out = shutil.copytree(sweep, tmp_path / "out")
-    (out / ".running" / name).parent.mkdir(parents=True)
-    (out / ".running" / name).write_bytes(MINE)
+    put(out / ".running" / name, MINE)
     refused(out, lambda: swept(out, 0.5), "airfl did not write this")
 
 
@@ -273,23 +272,23 @@ def test_names_from_workers(begun: Path, elsewhere: Path, tmp_path: Path) -> Non
         "checkpoint",
         "x\0",
     ):
-        ended = put(Outcome(name, files={**trace, escaped: b"gotcha"}), running)
+        ended = take_in(Outcome(name, files={**trace, escaped: b"gotcha"}), running)
         assert ended.cause is not None
         assert "its worker sent a file called" in ended.cause
         assert ended.files is None
     for files in ({}, None, {"trace.h5": "text"}, {DIGEST_NAME: b"{}"}):
-        assert "its worker sent no trace.h5" in str(put(Outcome(name, files=files), running).cause)  # type: ignore[arg-type]
+        assert "its worker sent no trace.h5" in str(take_in(Outcome(name, files=files), running).cause)  # type: ignore[arg-type]
     for strange in ("../../escaped", "/tmp/escaped", "..", "name", f"{name}/.."):
-        assert "airfl did not write this" in str(put(Outcome(strange, files=trace), running).cause)
+        assert "airfl did not write this" in str(take_in(Outcome(strange, files=trace), running).cause)
     assert not running.exists()
     running.parent.mkdir()
     running.symlink_to(elsewhere)
-    assert "is a link" in str(put(Outcome(name, files=trace), running).cause)
+    assert "is a link" in str(take_in(Outcome(name, files=trace), running).cause)
     running.unlink()
     shutil.copytree(begun, running / name)
-    assert put(Outcome(name, files=trace), running).cause is None
+    assert take_in(Outcome(name, files=trace), running).cause is None
     assert {file.name: file.read_bytes() for file in (running / name).iterdir()} == trace
-    assert put(Outcome(name, "failed"), running).cause == "failed"
+    assert take_in(Outcome(name, "failed"), running).cause == "failed"
 
 
 @pytest.mark.parametrize("sent", [None, 3, Outcome("../x"), Outcome("0123456789ab", "two\nlines \x1b[31m")])
@@ -339,8 +338,7 @@ def test_one_folder_is_for_one_thing(sweep: Path, begun: Path, tmp_path: Path) -
 def test_two_uses_begun_at_the_same_time(tmp_path: Path) -> None:
     """Each has found the folder empty before the other has taken its lock: the second finds the first's."""
     out, other = tmp_path / "out", tmp_path / "other"
-    (out / "checkpoint").mkdir(parents=True)
-    (out / "checkpoint" / "lock").write_bytes(MARKER)
+    put(out / "checkpoint" / "lock", MARKER)
     refused(out, lambda: compared(out, resume=True), "holds a run")
     refused(out, lambda: swept(out), "holds a run")
     with locked(other / ".lock", "busy"):
@@ -352,10 +350,8 @@ def test_two_uses_begun_at_the_same_time(tmp_path: Path) -> None:
 
 def test_a_kill_before_there_is_a_list_is_no_obstacle(tmp_path: Path) -> None:
     for name in ("sweep", "rows"):
-        out = tmp_path / name
-        out.mkdir()
-        (out / ".lock").write_bytes(MARKER)
-        (out / f".{name}.json.4711").write_text("half")
+        put(tmp_path / name / ".lock", MARKER)
+        put(tmp_path / name / f".{name}.json.4711", b"half")
     swept(tmp_path / "sweep")
     compared(tmp_path / "rows")
     assert not (tmp_path / "rows" / ".lock").exists()
@@ -410,8 +406,7 @@ def test_events_of_another_run(elsewhere: Path, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "tensorboard").symlink_to(elsewhere)
     refused(tmp_path, lambda: check_live(tmp_path / "a", resume=True), "is a link")
-    (tmp_path / "b" / "tensorboard").mkdir(parents=True)
-    (tmp_path / "b" / "tensorboard" / "events.out.tfevents.1.airfl").write_bytes(MINE)
+    put(tmp_path / "b" / "tensorboard" / "events.out.tfevents.1.airfl", MINE)
     refused(tmp_path, lambda: check_live(tmp_path / "b", resume=True), "airfl did not write this")
 
 
@@ -432,9 +427,7 @@ def test_a_file_that_is_written_beside_is_new(elsewhere: Path, tmp_path: Path) -
 @pytest.fixture
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder that somebody else uses too."""
-    folder = tmp_path / "cache"
-    folder.mkdir()
-    (folder / "thesis.tex").write_bytes(MINE)
+    folder = put(tmp_path / "cache" / "thesis.tex", MINE).parent
     monkeypatch.setenv("AIRFL_CACHE", str(folder))
     return folder
 
@@ -455,11 +448,8 @@ def test_kept_figures_of_somebody_else(cached: Path, elsewhere: Path) -> None:
 
 
 def test_decoded_data_of_somebody_else(cached: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    source = tmp_path / "source"
-    source.write_bytes(b"data")
-    address = cache._address([source])
-    (cached / "name" / address).mkdir(parents=True)
-    (cached / "name" / address / "meta.json").write_bytes(MINE)
+    source = put(tmp_path / "source", b"data")
+    put(cached / "name" / cache._address([source]) / "meta.json", MINE)
     with unchanged(cached):
         for _ in range(2):
             assert cache.cached("name", [source], rows).classes == rows().classes

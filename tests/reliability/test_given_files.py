@@ -54,9 +54,9 @@ def listening(path: Path) -> None:
         Path(short, "s").rename(path)
 
 
-def huge(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(1 << 40)
+def huge(path: Path, size: int = 1 << 40) -> None:
+    path.touch()
+    os.truncate(path, size)
 
 
 KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -114,16 +114,14 @@ def test_lists_that_airfl_writes(kind: str, tmp_path: Path) -> None:
 
 
 def test_traces_and_what_is_kept_beside_them(kind: str, tmp_path: Path) -> None:
-    make, _ = KINDS[kind]
-    file = tmp_path / "run" / "trace.h5"
-    file.parent.mkdir()
-    make(file)
-    assert str(file) in refusal(lambda: open_trace(file.parent))
-    make(file.parent / DIGEST_NAME)
-    assert str(file) in refusal(lambda: digest_of(file.parent))
-    (file.parent / DIGEST_NAME).rmdir() if kind == "folder" else (file.parent / DIGEST_NAME).unlink()
-    (file.parent / DIGEST_NAME).write_text(json.dumps({"sha256": "", "version": 2, "trace": [0, 0]}))
-    assert str(file) in refusal(lambda: digest_of(file.parent))
+    file, kept = tmp_path / "trace.h5", tmp_path / DIGEST_NAME
+    for path in (file, kept):
+        KINDS[kind][0](path)
+    assert str(file) in refusal(lambda: open_trace(tmp_path))
+    assert str(file) in refusal(lambda: digest_of(tmp_path))
+    kept.rmdir() if kind == "folder" else kept.unlink()
+    kept.write_text(json.dumps({"sha256": "", "version": 2, "trace": [0, 0]}))
+    assert str(file) in refusal(lambda: digest_of(tmp_path))
 
 
 def test_replay_files_and_a_report_in_their_place(kind: str, tmp_path: Path) -> None:
@@ -137,8 +135,7 @@ def test_replay_files_and_a_report_in_their_place(kind: str, tmp_path: Path) -> 
 
 def test_a_replay_file_larger_than_memory_is_summed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "gains.h5"
-    with file.open("wb") as sparse:
-        sparse.truncate(1 << 26)
+    huge(file, 1 << 26)
     monkeypatch.setattr(Path, "read_bytes", lambda self: pytest.fail("read at once"))
     settings = small_settings("channel.fading=replay", f"channel.replay_file='{file}'")
     assert checksum(settings, rows()) != checksum(small_settings(), rows())

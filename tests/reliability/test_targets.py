@@ -67,7 +67,11 @@ def refused(command: str, target: str) -> str:
     return refusal(lambda: AIRFL(words, standalone_mode=False))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.fixture(params=COMMANDS)
+def command(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 def test_a_folder_without_permission(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There already, or to be made in one that is there; nobody may write on a file system that is read only."""
     (tmp_path / "here").mkdir()
@@ -81,7 +85,6 @@ def test_a_folder_without_permission(command: str, tmp_path: Path, monkeypatch: 
     assert not list((tmp_path / "here").iterdir())
 
 
-@pytest.mark.parametrize("command", COMMANDS)
 def test_what_cannot_be_a_folder(command: str, tmp_path: Path) -> None:
     (tmp_path / "here").touch()
     for target in ("here", "here/below"):
@@ -98,7 +101,6 @@ def test_what_cannot_be_a_folder(command: str, tmp_path: Path) -> None:
     assert "symbolic links" in refused(command, "here/below")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
 def test_the_current_folder_has_gone(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where another process removes it; the last of the conditions lets paths of the test itself stand."""
     monkeypatch.chdir(tmp_path)
