@@ -32,10 +32,8 @@ def read(sample: Sample, folder: Path) -> RawData:
 
 def valid(raw: RawData, sample: Sample) -> None:
     """All that RawData promises."""
-    for inputs, targets, writers in [
-        (raw.train_inputs, raw.train_targets, raw.train_writers),
-        (raw.test_inputs, raw.test_targets, raw.test_writers),
-    ]:
+    train = (raw.train_inputs, raw.train_targets, raw.train_writers)
+    for inputs, targets, writers in (train, (raw.test_inputs, raw.test_targets, raw.test_writers)):
         assert (inputs.dtype, targets.dtype) == (np.uint8, np.int64)
         assert len(targets) > 0
         assert inputs.shape == (len(targets), *sample.shape)
@@ -82,32 +80,19 @@ def _measured(sample: Sample, folder: Path) -> tuple[RawData | None, str, int]:
     return raw, line, peak
 
 
-def _pipe(path: Path, _good: bytes) -> None:
-    os.mkfifo(path)
-
-
-def _folder(path: Path, _good: bytes) -> None:
-    path.mkdir()
-
-
-def _folder_with_it(path: Path, good: bytes) -> None:
-    path.mkdir()
-    (path / path.name).write_bytes(good)
-
-
-def _link_to(target: str) -> Callable[[Path, bytes], None]:
+def _link_to(target: str) -> Callable[[Path, bytes], object]:
     return lambda path, _good: path.symlink_to(target)
 
 
-NO_FILES: dict[str, Callable[[Path, bytes], None]] = {
+NO_FILES: dict[str, Callable[[Path, bytes], object]] = {
     "nothing": lambda path, good: None,
-    "a pipe": _pipe,
-    "a folder": _folder,
-    "a folder with it": _folder_with_it,
+    "a pipe": lambda path, _good: os.mkfifo(path),
+    "a folder": lambda path, _good: path.mkdir(),
+    "a folder with it": lambda path, good: put(path / path.name, good),
     "a link to nothing": _link_to("nowhere"),
     "a link to itself": lambda path, _good: path.symlink_to(path.name),
     "a link to zeros": _link_to("/dev/zero"),
     "a link to null": _link_to("/dev/null"),
     "a link to a folder": _link_to("/"),
-    "empty": lambda path, good: path.write_bytes(b"") and None,
+    "empty": lambda path, good: path.write_bytes(b""),
 }

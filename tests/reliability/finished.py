@@ -6,13 +6,15 @@ import functools
 import tempfile
 from pathlib import Path
 
+import pytest
+
 import airfl
 from airfl.config import Settings, load_settings
 from airfl.errors import UserError
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
-from tests.conformance.test_resume import assert_same_trace
 from tests.processes import WORDS
+from tests.resuming import assert_same_trace, interrupted
 
 _KEPT = tempfile.TemporaryDirectory(prefix="airfl-whole-")
 
@@ -33,6 +35,13 @@ def whole(*overrides: str) -> Path:
     """The run's folder."""
     out = Path(_KEPT.name) / str(hash(overrides))
     return airfl.run(settings(*overrides), out, data=rows()).path.parent
+
+
+def begin(folder: Path, *overrides: str, after: int) -> Path:
+    """The folder of a run that was interrupted after so many rounds."""
+    with pytest.raises(KeyboardInterrupt):
+        airfl.run(settings(*overrides), folder / "out", data=rows(), progress=interrupted(after))
+    return folder / "out"
 
 
 def finish(out: Path, *overrides: str) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import h5py
 import numpy as np
 
 from airfl.checkpoint.pack import DIGEST, MAGIC
+from airfl.trace.file import NO_VARIABLE
 from airfl.trace.integrity import FOOTER, seal
 
+Edit = Callable[[h5py.File], object]
 DEEP: Any = functools.reduce(lambda inner, _: [inner], range(200), [])
 REALS: tuple[float, ...] = (np.nan, np.inf, -np.inf, -1.0, 0.0, 1e308, -1e308, 5e-324, 0.5)
 TEXTS = ("", "x" * 5000, "[/]", "\x1b[31m", "=1+1", "\n", "\u202e", "{", "complete", "0")
@@ -35,13 +38,8 @@ def write_sealed(path: Path, data: bytes) -> None:
 
 def attributes(file: h5py.File) -> list[tuple[str, str]]:
     """(object, attribute) of all that the schema has."""
-    named = [("/", name) for name in file.attrs]
-    return named + [
-        (variable, name)
-        for variable in file
-        for name in file[variable].attrs
-        if not name.isupper() and not name.startswith("_")
-    ]
+    every = [("/", name) for name in file.attrs] + [(one, name) for one in file for name in file[one].attrs]
+    return [(where, name) for where, name in every if not name.isupper() and not name.startswith("_")]
 
 
 def replaced_attributes(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -65,9 +63,8 @@ def replaced_values(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 continue
             limits = np.iinfo(item.dtype) if item.dtype.kind == "i" else None
             others: tuple[Any, ...] = (limits.min, -1, 0, 1, limits.max) if limits else REALS
-            for other in others:
-                for place in (..., -1):
-                    yield f"{name}[{place}] = {other}", {"where": name, "place": place, "value": other}
+            for other, place in itertools.product(others, (..., -1)):
+                yield f"{name}[{place}] = {other}", {"where": name, "place": place, "value": other}
 
 
 def replaced_settings(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -85,21 +82,49 @@ def replaced_settings(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"without {section}.{name}", {"where": "/", "name": "config", "value": changed}
 
 
-def forge(path: Path, data: bytes, how: dict[str, Any]) -> None:
-    """Write a trace with something else in it, and a seal."""
+def edited(path: Path, data: bytes, change: Edit, *, sealed: bool = True) -> Path:
+    """A trace with something else in it, and a seal, as anybody can make it."""
     path.write_bytes(data)
     with h5py.File(path, "a") as file:
+        change(file)
+    if sealed:
+        seal(path)
+    return path
+
+
+def forge(path: Path, data: bytes, how: dict[str, Any]) -> None:
+    """As edited(), by what replaced_attributes() and the others say."""
+
+    def change(file: h5py.File) -> None:
         item, value = file[how["where"]], how["value"]
         if "place" in how:
             with np.errstate(all="ignore"):
                 item[how["place"]] = value
-        else:
-            item.attrs.pop(how["name"], None)
-            if how["name"] == "config":
-                value = json.dumps(value)
-            if value is not None:
-                item.attrs[how["name"]] = value
-    seal(path)
+            return
+        item.attrs.pop(how["name"], None)
+        if value is not None:
+            item.attrs[how["name"]] = json.dumps(value) if how["name"] == "config" else value
+
+    edited(path, data, change)
+
+
+def declare(file: h5py.File, name: str, dimensions: Sequence[str], shape: tuple[int, ...], **how: Any) -> h5py.Dataset:
+    """Another dataset in a variable's place, tied to these dimensions."""
+    dtype = file[name].dtype
+    del file[name]
+    made = file.create_dataset(name, shape, **{"dtype": dtype, "maxshape": [None] * len(shape), **how})
+    for axis, dimension in enumerate(dimensions):
+        made.dims[axis].attach_scale(file[dimension])
+    return made
+
+
+def declare_signals(file: h5py.File, coordinates: int) -> None:
+    """Signals of so many coordinates, of which there is none."""
+    del file["coordinate"]
+    file.create_dataset("coordinate", (coordinates,), ">f4").make_scale(NO_VARIABLE.decode())
+    for name in ("tx_symbols", "coordinates", "rx_symbols"):
+        dimensions = ("round", "slot", "coordinate")[:: 1 if file[name].ndim == 3 else 2]
+        declare(file, name, dimensions, (*file[name].shape[:-1], coordinates), chunks=True, compression=9)
 
 
 def pack(header: bytes, body: bytes) -> bytes:
@@ -128,14 +153,9 @@ def forged_packs(data: bytes) -> Iterator[tuple[str, bytes]]:
         yield name, first + pack(json.dumps(changed).encode(), body)
     for text in (b"", b"[" * 100_000, b'{"value":' * 50_000, b"1" * 5000, b"\xff\xfe", b"null", b"[]", b"{}", b"3"):
         yield f"header {text[:10]!r}", first + pack(text, body)
-    for name, content in (
-        ("", b""),
-        ("half", body[: len(body) // 2]),
-        ("zeros", bytes(len(body))),
-        ("longer", body * 2),
-    ):
-        yield f"arrays {name}", first + pack(json.dumps(header).encode(), content)
-    yield "said to be of ones", first + pack(json.dumps(header).encode(), b"\xff" * len(body))
+    size = len(body)
+    for content in (b"", body[: size // 2], bytes(size), body * 2, b"\xff" * size):
+        yield f"arrays {content[:4]!r} of {len(content)}", first + pack(json.dumps(header).encode(), content)
     place = 0
     for name, kind, shape in header["arrays"]:
         dtype = np.dtype(kind)

@@ -92,11 +92,8 @@ def _fork(command: Sequence[str], *streams: int) -> int:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-        sys.stdin, sys.stdout, sys.stderr = (
-            os.fdopen(0),
-            os.fdopen(1, "w"),
-            os.fdopen(2, "w"),
-        )  # whatever a test has put in their place
+        # Whatever a test has put in their place.
+        sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
         warnings.resetwarnings()
         warnings.simplefilter("ignore")
         sys.argv = [module, *words]

@@ -28,10 +28,7 @@ def flipped(rng: np.random.Generator, data: bytes, count: int) -> Iterator[tuple
     """`data` with one byte replaced by another, `count` times at random places."""
     for _ in range(count if data else 0):
         place, other = int(rng.integers(len(data))), int(rng.integers(1, 256))
-        yield (
-            f"byte {place} of {len(data)} xor {other:#04x}",
-            data[:place] + bytes([data[place] ^ other]) + data[place + 1 :],
-        )
+        yield f"byte {place} of {len(data)} xor {other:#04x}", _replace(data, place, bytes([data[place] ^ other]))
 
 
 def mutations(rng: np.random.Generator, data: bytes, first: int = 0) -> Iterator[tuple[str, bytes]]:
@@ -44,14 +41,6 @@ def mutations(rng: np.random.Generator, data: bytes, first: int = 0) -> Iterator
         yield f"{name} {number}", mutation(rng, data)
 
 
-def _cut(rng: np.random.Generator, data: bytes) -> bytes:
-    return data[: _place(rng, data)]
-
-
-def _cut_head(rng: np.random.Generator, data: bytes) -> bytes:
-    return data[_place(rng, data) :]
-
-
 def _byte(rng: np.random.Generator, data: bytes) -> bytes:
     return next((damaged for _, damaged in flipped(rng, data, 1)), b"?")
 
@@ -59,10 +48,6 @@ def _byte(rng: np.random.Generator, data: bytes) -> bytes:
 def _bit(rng: np.random.Generator, data: bytes) -> bytes:
     place = _place(rng, data)
     return _replace(data, place, bytes([data[place] ^ (1 << int(rng.integers(8)))])) if data else b"?"
-
-
-def _head_byte(rng: np.random.Generator, data: bytes) -> bytes:
-    return _byte(rng, data[:HEADER]) + data[HEADER:]
 
 
 def _many_bytes(rng: np.random.Generator, data: bytes) -> bytes:
@@ -128,14 +113,6 @@ def _piece(rng: np.random.Generator, data: bytes) -> bytes:
     return data[:place] + PIECES[int(rng.integers(len(PIECES)))] + data[place:]
 
 
-def _noise(rng: np.random.Generator, data: bytes) -> bytes:
-    return rng.bytes(int(rng.integers(len(data) + 1)))
-
-
-def _tail(rng: np.random.Generator, data: bytes) -> bytes:
-    return data + rng.bytes(int(rng.integers(1, 300)))
-
-
 def _place(rng: np.random.Generator, data: bytes) -> int:
     return int(rng.integers(len(data))) if data else 0
 
@@ -153,11 +130,11 @@ def _replace(data: bytes, place: int, piece: bytes) -> bytes:
 
 
 MUTATIONS: tuple[tuple[str, Mutation], ...] = (
-    ("cut", _cut),
+    ("cut", lambda rng, data: data[: _place(rng, data)]),
     ("byte", _byte),
     ("bit", _bit),
     ("number", _number),
-    ("header byte", _head_byte),
+    ("header byte", lambda rng, data: _byte(rng, data[:HEADER]) + data[HEADER:]),
     ("digits", _digits),
     ("inserted", _inserted),
     ("removed", _removed),
@@ -166,7 +143,7 @@ MUTATIONS: tuple[tuple[str, Mutation], ...] = (
     ("zeros", _zeros),
     ("many bytes", _many_bytes),
     ("piece", _piece),
-    ("head cut", _cut_head),
-    ("tail", _tail),
-    ("noise", _noise),
+    ("head cut", lambda rng, data: data[_place(rng, data) :]),
+    ("tail", lambda rng, data: data + rng.bytes(int(rng.integers(1, 300)))),
+    ("noise", lambda rng, data: rng.bytes(int(rng.integers(len(data) + 1)))),
 )

@@ -6,7 +6,6 @@ import io
 import itertools
 import os
 import tarfile
-import tracemalloc
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +18,9 @@ from airfl.tasks.downloads import download
 from airfl.tasks.downloads.archive import unpack
 from airfl.tasks.downloads.sources import DOWNLOADS, Download, Source
 from tests.reliability.mutations import mutations
+from tests.reliability.refusals import case, refusal
 from tests.reliability.scale import cases
+from tests.unit.datasets.support import peak_of, put
 
 Measured = Callable[[str], None]
 CONTENT = {name: np.random.default_rng(len(name)).bytes(3000) for name in ("set/one.bin", "set/second.bin")}
@@ -82,11 +83,8 @@ def test_a_damaged_archive_is_unpacked_or_refused(tmp_path: Path, kind: str, mea
         for name, content in itertools.islice(mutations(rng, good), count):
             for member in MEMBERS:
                 (tmp_path / "target" / member).unlink(missing_ok=True)
-            try:
+            with case(f"{kind}, {packing}: {name}"):
                 refused += bool(unpacked(tmp_path, content))
-            except BaseException as error:
-                error.add_note(f"{kind}, {packing}: {name}")
-                raise
     measured(f"archives, {kind}: {count * len(PACKINGS)} damaged, {refused} refused")
 
 
@@ -131,9 +129,7 @@ def test_a_member_that_is_no_file_is_refused(tmp_path: Path, trap: str) -> None:
 
 def test_a_member_of_a_terabyte_is_refused(tmp_path: Path) -> None:
     """A sparse file takes no room in the archive."""
-    info = entry(ONE)
-    info.size = 0
-    sparse = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    sparse = bytearray(entry(ONE).tobuf(tarfile.GNU_FORMAT))
     sparse[156:157] = tarfile.GNUTYPE_SPARSE
     sparse[386:410] = b"%011o\0%011o\0" % (0, 0)
     sparse[483:495] = b"\x80" + (1 << 40).to_bytes(11, "big")
@@ -144,35 +140,33 @@ def test_a_member_of_a_terabyte_is_refused(tmp_path: Path) -> None:
     assert everything_below(tmp_path) == {"x.tar"}
 
 
-def test_a_member_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
-    assert "cannot be unpacked" in unpacked(tmp_path, packed("gnu", "")[:2000])
+def said(name: str, kind: bytes, content: bytes) -> bytes:
+    """An entry that stands for what follows it."""
+    info = entry(name, kind, size=len(content))
+    return info.tobuf(tarfile.GNU_FORMAT) + content.ljust(512, b"\0")
+
+
+BROKEN = {
+    "a member that breaks off": packed("gnu", "")[:2000],
+    # Every one of them is a call within a call of tarfile.
+    "long names without end": said("././@LongLink", tarfile.GNUTYPE_LONGNAME, b"name\0") * 3000,
+    # A record that says it has 10^20 bytes: tarfile passes the OverflowError on.
+    "an odd number": said("x", tarfile.XHDTYPE, b"99999999999999999999 mtime=1\n") + packed("ustar", ""),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_archive_leaves_nothing(broken: str, tmp_path: Path) -> None:
+    assert "cannot be unpacked" in unpacked(tmp_path, BROKEN[broken])
     assert everything_below(tmp_path) == {"x.tar"}
-
-
-def test_long_names_without_end_are_refused(tmp_path: Path) -> None:
-    """Every one of them is a call within a call of tarfile."""
-    info = entry("././@LongLink", tarfile.GNUTYPE_LONGNAME, size=5)
-    block = info.tobuf(tarfile.GNU_FORMAT) + b"name\0".ljust(512, b"\0")
-    assert "cannot be unpacked" in unpacked(tmp_path, block * 3000)
-
-
-def test_an_odd_number_in_a_header_is_refused(tmp_path: Path) -> None:
-    """A record that says it has 10^20 bytes: tarfile passes the OverflowError on."""
-    records = b"99999999999999999999 mtime=1\n"
-    info = entry("x", tarfile.XHDTYPE, size=len(records))
-    line = unpacked(tmp_path, info.tobuf(tarfile.USTAR_FORMAT) + records.ljust(512, b"\0") + packed("ustar", ""))
-    assert "cannot be unpacked" in line
 
 
 def test_many_other_members_take_no_memory(tmp_path: Path) -> None:
     """64 MiB of something else before the members."""
     content = packed("gnu", "gz", entry("other", size=64 << 20))
-    tracemalloc.start()
-    try:
-        assert unpacked(tmp_path, content) == ""
-        assert tracemalloc.get_traced_memory()[1] < 4 << 20
-    finally:
-        tracemalloc.stop()
+    lines: list[str] = []
+    assert peak_of(lambda: lines.append(unpacked(tmp_path, content))) < 4 << 20
+    assert lines == [""]
 
 
 def test_an_archive_is_not_looked_into_without_its_checksum(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,10 +180,7 @@ def test_an_archive_is_not_looked_into_without_its_checksum(tmp_path: Path, monk
         part.write_bytes(packed("gnu", ""))
 
     monkeypatch.setattr(download, "_transfer_patiently", transfer)
-    with pytest.raises(MachineError, match="sha256 "):
-        download.get("set", tmp_path)
-    (tmp_path / "set").mkdir(exist_ok=True)
-    (tmp_path / "set" / "set.tar").write_bytes(packed("gnu", ""))
-    with pytest.raises(UserError, match="another file is there already"):
-        download.get("set", tmp_path)
+    refusal(lambda: download.get("set", tmp_path), "sha256 ", MachineError)
+    put(tmp_path / "set" / "set.tar", packed("gnu", ""))
+    refusal(lambda: download.get("set", tmp_path), "another file is there already")
     assert looked == []

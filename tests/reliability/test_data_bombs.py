@@ -15,15 +15,17 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from airfl.errors import UserError
 from airfl.tasks.datasets import femnist
 from airfl.tasks.datasets.formats.array_pickle import load_array_pickle
 from airfl.tasks.datasets.formats.leaf import read_users
+from tests.reliability.data_outcomes import lay
 from tests.reliability.data_samples import form
+from tests.reliability.refusals import refusal
 from tests.unit.datasets.support import peak_of, put, read_or_refused
 from tests.unit.datasets.test_compact_femnist import npy
 
@@ -38,23 +40,19 @@ def endless(pack: Callable[[bytes], bytes], head: bytes, piece: bytes, size: int
     return pack(head) + pack(block) * (size // len(block))
 
 
-def _gz(content: bytes) -> bytes:
-    return gzip.compress(content, 9)
+_gz = partial(gzip.compress, compresslevel=9)
+_xz = partial(lzma.compress, preset=1)
 
 
-def _xz(content: bytes) -> bytes:
-    return lzma.compress(content, preset=1)
-
-
-def _zip_of_zeros(name: str, head: bytes, size: int = 4 * GIB - 70_000) -> bytes:
-    """A zip archive with one member of `head` and so many zeros; the checksum is not right."""
+def _zip_of_zeros(head: bytes, size: int = 4 * GIB - 70_000) -> bytes:
+    """A zip archive with images.npy of `head` and so many zeros; the checksum is not right."""
     file = io.BytesIO()
     pack = zlib.compressobj(9, zlib.DEFLATED, -15)
     first = pack.compress(head) + pack.flush(zlib.Z_FULL_FLUSH)
     block = pack.compress(bytes(8 * MIB)) + pack.flush(zlib.Z_FULL_FLUSH)
     content = first + block * (size // (8 * MIB))
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as target:
-        target.writestr(name, content)
+        target.writestr("images.npy", content)
         [info] = target.filelist
         info.compress_type, info.file_size = zipfile.ZIP_DEFLATED, size
     # The member's own header is not looked at for its sizes, the method must agree.
@@ -67,14 +65,6 @@ def _images(count: int) -> bytes:
     return bytes([0, 0, 8, 3]) + struct.pack(">3I", count, 28, 28)
 
 
-def _images_npy(count: int) -> bytes:
-    return npy(f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({count}, 28, 28), }}", b"")
-
-
-def _long_npy_header(size: int) -> bytes:
-    return b"\x93NUMPY\x02\x00" + struct.pack("<I", size)
-
-
 def _other_arrays() -> bytes:
     """Level 5: 1,000 arrays of 4 GiB that nobody asked for, and not one of them whole."""
     header = b"MATLAB 5.0".ljust(124) + b"\x00\x01IM"
@@ -83,35 +73,25 @@ def _other_arrays() -> bytes:
     return _gz(header) + _gz(element) * 4000
 
 
+MANY_IMAGES = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (5000000, 28, 28), }", b"")
+LONG_HEADER = b"\x93NUMPY\x02\x00" + struct.pack("<I", 3 * GIB)
+PART = "test/all_data_0_test_8.json.gz"
 # name -> (data set, file, content)
 BOMBS: dict[str, tuple[str, str, Callable[[], bytes]]] = {
     "idx images": ("idx.gz", "train-images-idx3-ubyte.gz", lambda: endless(_gz, _images(5_000_000), b"\0")),
     "idx images, xz": ("idx.xz", "train-images-idx3-ubyte.xz", lambda: endless(_xz, _images(5_000_000), b"\0")),
-    "idx labels": (
-        "idx.gz",
-        "train-labels-idx1-ubyte.gz",
-        lambda: endless(_gz, bytes([0, 0, 8, 1]) + b"\xff" * 4, b"\0"),
-    ),
+    "idx labels": ("idx.gz", "train-labels-idx1-ubyte.gz", lambda: endless(_gz, b"\0\0\x08\1" + b"\xff" * 4, b"\0")),
     "writers": (
-        "idx with writers.gz",
-        "qmnist-train-labels-idx2-int.gz",
+        *("idx with writers.gz", "qmnist-train-labels-idx2-int.gz"),
         lambda: endless(_gz, bytes([0, 0, 12, 2]) + struct.pack(">2I", 1 << 27, 8), b"\0"),
     ),
     "CIFAR-10 records": ("CIFAR-10 binary.xz", "data_batch_1.bin.xz", lambda: endless(_xz, b"", b"\0")),
     "CIFAR-10 pickle": ("CIFAR-10 pickle.gz", "data_batch_1.gz", lambda: endless(_gz, b"\x80\x02", b"0")),
     "JSON of blanks": ("FEMNIST JSON.gz", "train/all_data_0_train.json.gz", lambda: endless(_gz, b"", b" ", GIB)),
     "JSON of lists": ("FEMNIST JSON.xz", "train/all_data_0_train.json.xz", lambda: endless(_xz, b"[", b"[],", GIB)),
-    "JSON of tables": (
-        "Shakespeare JSON.gz",
-        "test/all_data_0_test_8.json.gz",
-        lambda: endless(_gz, b"[", b'{"":0},', GIB),
-    ),
-    "npz images": ("FEMNIST packed npz", femnist.COMPACT, lambda: _zip_of_zeros("images.npy", _images_npy(5_000_000))),
-    "npz header": (
-        "FEMNIST packed npz",
-        femnist.COMPACT,
-        lambda: _zip_of_zeros("images.npy", _long_npy_header(3 * GIB), 3 * GIB + 12),
-    ),
+    "JSON of tables": ("Shakespeare JSON.gz", PART, lambda: endless(_gz, b"[", b'{"":0},', GIB)),
+    "npz images": ("FEMNIST packed npz", femnist.COMPACT, lambda: _zip_of_zeros(MANY_IMAGES)),
+    "npz header": ("FEMNIST packed npz", femnist.COMPACT, lambda: _zip_of_zeros(LONG_HEADER, 3 * GIB + 12)),
     "a9a, one line": ("a9a.gz", "a9a.gz", lambda: endless(_gz, b"", b"1:0 ")),
     "a9a, no end": ("a9a.xz", "a9a.xz", lambda: endless(_xz, b"", b"+1 1:1\n")),
     "a list of sums": ("a9a-sample", "SHA256SUMS", lambda: b"0  a9a\n" * MIB),
@@ -172,14 +152,12 @@ def test_bombs_are_refused_before_they_go_off(tmp_path: Path, measured: Measured
     for number, (name, file, made) in enumerate(BOMBS.values()):
         sample, suffix = form(name)
         folder = tmp_path / str(number)
-        for other, content in sample.content().items():
-            put(folder / f"{other}{suffix}", content)
+        lay(folder, sample.content(), suffix)
         assert (folder / file).exists()
         (folder / file).write_bytes(made())
         places.append((name, folder))
-    for (bomb, (_, file, _)), (name, folder), (said, risen) in zip(
-        BOMBS.items(), places, read_apart(places), strict=True
-    ):
+    for bomb, (name, folder), (said, risen) in zip(BOMBS, places, read_apart(places), strict=True):
+        file = BOMBS[bomb][1]
         packed = (folder / file).stat().st_size
         assert str(folder / file) in said, bomb
         assert risen <= MOST_MORE + (MOST_OF_JSON * packed if "JSON" in name else 0), (bomb, risen)
@@ -188,9 +166,7 @@ def test_bombs_are_refused_before_they_go_off(tmp_path: Path, measured: Measured
 
 def test_an_xz_file_that_asks_for_more_memory_than_there_is(tmp_path: Path) -> None:
     """A dictionary of nearly 4 GiB announced, where a process may have 3."""
-    sample, _ = form("a9a.xz")
-    for name, content in sample.content().items():
-        put(tmp_path / f"{name}.xz", content)
+    lay(tmp_path, form("a9a.xz")[0].content(), ".xz")
     path = tmp_path / "a9a.xz"
     content = bytearray(path.read_bytes())
     size = (content[12] + 1) * 4  # of the block's header; the first filter's properties are a byte
@@ -214,34 +190,17 @@ def test_json_takes_forty_times_its_text_at_most(tmp_path: Path, dense: str) -> 
     assert peak_of(lambda: read_or_refused(lambda: list(read_users(path)), path)) <= 40 * len(text)
 
 
-# --- Pickles
-
-
 def test_a_pickles_bytes_are_not_copied_without_end(tmp_path: Path) -> None:
     """A text of 1 MB that is encoded 500 times, an array of 1 MB made 500 times."""
-    text = b"X" + struct.pack("<I", MIB) + b"a" * MIB
-    encoded = b"c_codecs\nencode\nq\x01(" + text + b"X\x06\x00\x00\x00latin1tq\x02"
-    content = b"\x80\x02}X\x01\x00\x00\x00a](" + encoded + b"h\x01h\x02R" * 500 + b"es."
-    assert peak_of(lambda: read_or_refused(lambda: load_array_pickle(tmp_path, content), tmp_path)) < 5 * len(content)
-    with pytest.raises(UserError, match="more values than fit into it"):
-        load_array_pickle(tmp_path, content)
-    kind = b"cnumpy\ndtype\nU\x02u1\x85R"
-    made = (
-        b"(\x96"
-        + struct.pack("<Q", MIB)
-        + bytes(MIB)
-        + kind
-        + b"J"
-        + struct.pack("<i", MIB)
-        + b"\x85X\x01\x00\x00\x00Ct"
-    )
-    content = (
-        b"\x80\x05}X\x01\x00\x00\x00a](cnumpy.core.numeric\n_frombuffer\nq\x01"
-        + made
-        + b"q\x02"
-        + b"h\x01h\x02R" * 500
-        + b"es."
-    )
-    assert peak_of(lambda: read_or_refused(lambda: load_array_pickle(tmp_path, content), tmp_path)) < 5 * len(content)
-    with pytest.raises(UserError, match="more values than fit into it"):
-        load_array_pickle(tmp_path, content)
+    text = b"X" + struct.pack("<I", MIB) + b"a" * MIB + b"X\x06\x00\x00\x00latin1"
+    kind, length = b"cnumpy\ndtype\nU\x02u1\x85R", b"J" + struct.pack("<i", MIB) + b"\x85"
+    array = b"\x96" + struct.pack("<Q", MIB) + bytes(MIB) + kind + length + b"X\x01\x00\x00\x00C"
+    for protocol, function, arguments in (
+        (b"\x02", b"_codecs\nencode", text),
+        (b"\x05", b"numpy.core.numeric\n_frombuffer", array),
+    ):
+        first = b"c" + function + b"\nq\x01(" + arguments + b"tq\x02"
+        content = b"\x80" + protocol + b"}X\x01\x00\x00\x00a](" + first + b"h\x01h\x02R" * 500 + b"es."
+        read = partial(load_array_pickle, tmp_path, content)
+        assert peak_of(partial(read_or_refused, read, tmp_path)) < 5 * len(content)
+        refusal(read, "more values than fit into it")

@@ -15,19 +15,24 @@ import pytest
 from airfl.cache import TAG_NAME
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.cache import MARKER_NAME
+from airfl.tasks.datasets.raw import RawData
 from tests.reliability.data_outcomes import NO_FILES, lay
 from tests.reliability.data_samples import form
 from tests.reliability.hangs import within_seconds
 from tests.reliability.mutations import mutations
+from tests.reliability.refusals import case
 from tests.reliability.scale import cases
 from tests.unit.datasets.support import same
 
 Measured = Callable[[str], None]
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def expected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RawData:
+    """What is decoded from the files of a data set, and kept."""
     monkeypatch.setenv("AIRFL_CACHE", str(tmp_path / "cache"))
+    lay(tmp_path / "femnist", form("FEMNIST npz")[0].content(), "")
+    return load_dataset("femnist", [tmp_path])
 
 
 def kept_files(place: Path) -> list[Path]:
@@ -36,11 +41,8 @@ def kept_files(place: Path) -> list[Path]:
     return [path for path in files if path.name not in (MARKER_NAME, TAG_NAME)]
 
 
-def test_a_damaged_cache_is_noticed(tmp_path: Path, measured: Measured) -> None:
+def test_a_damaged_cache_is_noticed(expected: RawData, tmp_path: Path, measured: Measured) -> None:
     """Whatever happens to a file of the cache, what is loaded is what the data set's own files hold."""
-    sample, _ = form("FEMNIST npz")
-    lay(tmp_path / "femnist", sample.content(), "")
-    expected = load_dataset("femnist", [tmp_path])
     kept = kept_files(tmp_path)
     assert len(kept) == 7
     good = {path: path.read_bytes() for path in kept}
@@ -48,23 +50,16 @@ def test_a_damaged_cache_is_noticed(tmp_path: Path, measured: Measured) -> None:
     for path in itertools.islice(itertools.cycle(kept), cases(7 * 20, 7 * 600)):
         kind, data = next(sources[path])
         path.write_bytes(data)
-        try:
-            with within_seconds():
-                same(load_dataset("femnist", [tmp_path]), expected)
-        except BaseException as error:
-            error.add_note(f"{path.name}: {kind}")
-            raise
+        with case(f"{path.name}: {kind}"), within_seconds():
+            same(load_dataset("femnist", [tmp_path]), expected)
     measured(f"cache of decoded data: {cases(7 * 20, 7 * 600)} damaged files, each noticed or harmless")
 
 
 @pytest.mark.parametrize("instead", NO_FILES)
 def test_something_else_in_the_cache_does_no_harm(
-    tmp_path: Path, instead: str, caplog: pytest.LogCaptureFixture
+    expected: RawData, tmp_path: Path, instead: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What is no file of airfl's stays where it is; the data is right all the same."""
-    sample, _ = form("FEMNIST npz")
-    lay(tmp_path / "femnist", sample.content(), "")
-    expected = load_dataset("femnist", [tmp_path])
     for path in kept_files(tmp_path):
         good = path.read_bytes()
         path.unlink()
@@ -82,11 +77,8 @@ def test_something_else_in_the_cache_does_no_harm(
             path.write_bytes(good)
 
 
-def test_another_number_in_what_is_told_of_the_arrays_is_noticed(tmp_path: Path) -> None:
+def test_another_number_in_what_is_told_of_the_arrays_is_noticed(expected: RawData, tmp_path: Path) -> None:
     """Another mean would scale all pictures otherwise."""
-    sample, _ = form("FEMNIST npz")
-    lay(tmp_path / "femnist", sample.content(), "")
-    expected = load_dataset("femnist", [tmp_path])
     [path] = (tmp_path / "cache").rglob("meta.json")
     good = path.read_text()
     mean = str(expected.mean[0])

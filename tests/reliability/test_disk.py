@@ -6,16 +6,17 @@ import errno
 import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import airfl
 from airfl.checkpoint import read_saved
-from airfl.errors import UserError
 from tests.conftest import ROOT
 from tests.processes import Child, Parent, fault, mounted, read_only
 from tests.reliability.finished import finish, is_complete, rows, settings
+from tests.reliability.refusals import case, refusal
 from tests.reliability.scale import FULL, cases
 from tests.reliability.test_kills import ENDLESS, SHORT, STEPS, begun
 
@@ -44,13 +45,10 @@ def test_a_disk_that_is_full_from_any_call_on(parent: Parent, tmp_path: Path, me
         child = parent.run(out, *SHORT, fault=fault(out, nth, errno.ENOSPC))
         if child.wait() == 0:
             break
-        try:
+        with case(f"full from call {nth} on"):
             says(child, out, FULL_DISK)
-            failed += 1
             finish(out, *SHORT)
-        except BaseException as error:
-            error.add_note(f"full from call {nth} on")
-            raise
+        failed += 1
         shutil.rmtree(out)
     assert failed >= cases(3, 70)
     measured(f"full disk: {failed} runs, full from one call on each: one line, exit 1, then the same trace")
@@ -92,14 +90,18 @@ def fill(disk: Path, kib: int) -> None:
     (disk / "fill").write_bytes(bytes(max(free - 1024 * kib, 0)))
 
 
+def whole_files(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name[0] != "."}
+
+
 def test_a_disk_that_is_full_when_a_run_is_resumed(parent: Parent, tmp_path: Path) -> None:
     """What was saved stays as it is, the trace that was there too."""
     out = tmp_path / "out"
     begun(parent, out, *STEPS).send(9)
-    before = {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name[0] != "."}
+    before = whole_files(out)
     for nth in (1, 150) if not FULL else (1, 2, 3, 5, 10, 40, 150, 200):
         says(parent.run(out, *STEPS, "--resume", fault=fault(out, nth, errno.ENOSPC)), out, FULL_DISK)
-        after = {path.name: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name[0] != "."}
+        after = whole_files(out)
         assert {name for name, data in before.items() if after.get(name) != data} <= {"records", "about"}
     finish(out, *STEPS)
 
@@ -128,8 +130,8 @@ def test_a_folder_that_cannot_be_written(resume: bool, tmp_path: Path) -> None:
     file.write_text("mine")
     with read_only(closed):
         for out in (closed, closed / "out", file, file / "out"):
-            with pytest.raises(UserError, match=str(file if out.parent == file else out)):
-                airfl.run(settings(*SHORT), out, data=rows(), resume=resume)
+            run = partial(airfl.run, settings(*SHORT), out, data=rows(), resume=resume)
+            refusal(run, str(file if out.parent == file else out))
     assert file.read_text() == "mine"
     assert not list(closed.iterdir())
 

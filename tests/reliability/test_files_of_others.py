@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 import airfl
 from airfl.checkpoint import check_own
-from airfl.compare import compare
+from airfl.compare import RowResult, compare
 from airfl.config import Row
 from airfl.errors import UserError
 from airfl.exports import export
@@ -31,32 +34,24 @@ from airfl.results.digest import DIGEST_NAME
 from airfl.results.tidy import write
 from airfl.run_folder import remove_run
 from airfl.sweeps.attempt import clear_attempts
-from airfl.sweeps.cluster import Cluster, put
+from airfl.sweeps.cluster import Cluster
+from airfl.sweeps.cluster import put as take_in
 from airfl.sweeps.place import Place
 from airfl.sweeps.points import Plan, Point, build_points
 from airfl.sweeps.sweep import run_points
-from airfl.sweeps.task import Outcome
+from airfl.sweeps.task import Job, Outcome
 from airfl.sweeps.tuning import check_tuned
 from airfl.tasks.datasets import cache
-from tests.conformance.test_resume import interrupted
 from tests.conftest import small_settings
 from tests.processes import KILL_BEFORE, KILL_MIDWAY, Parent, fault
-from tests.reliability.finished import finish, rows, settings
+from tests.reliability.finished import begin, finish, rows, settings
+from tests.reliability.refusals import case, refusal, unchanged
 from tests.reliability.scale import FULL
 from tests.reliability.test_kills import SHORT
+from tests.unit.datasets.support import put
 
 Making = Callable[[Path], object]
 MINE = b"mine, and nobody else's"
-
-
-def everything(place: Path) -> dict[str, tuple[int, bytes | str]]:
-    """Of what is below a folder: its kind, and what is in it, or where it leads."""
-    found: dict[str, tuple[int, bytes | str]] = {}
-    for path in sorted(place.rglob("*")):
-        status = path.lstat()
-        inside = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else ""
-        found[str(path.relative_to(place))] = (status.st_mode, inside)
-    return found
 
 
 @pytest.fixture
@@ -64,30 +59,35 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
     """A folder outside, in which nothing changes."""
     folder = tmp_path / "elsewhere"
     for name in ("file", "folder/deep/file", "lock", "state-00000001", "0123456789ab/trace.h5"):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(MINE)
+        put(folder / name, MINE)
     (folder / "empty").touch()
-    before = everything(folder)
-    yield folder
-    assert everything(folder) == before
+    with unchanged(folder):
+        yield folder
 
 
 def refused(place: Path, action: Callable[[], object], line: str) -> None:
-    """UserError in one line, and nothing is changed."""
-    before = everything(place)
-    with pytest.raises(UserError, match=line) as refusal:
-        action()
-    assert "\n" not in str(refusal.value)
-    assert everything(place) == before
+    """In one line, and nothing is changed."""
+    with unchanged(place):
+        refusal(action, line)
+
+
+def in_place_of(path: Path, elsewhere: Path) -> Iterator[None]:
+    """First somebody's file, then a link."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for make in (lambda: path.write_bytes(MINE), lambda: path.symlink_to(elsewhere / "x")):
+        path.unlink(missing_ok=True)
+        make()
+        yield
 
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was interrupted in its third round."""
-    out = tmp_path_factory.mktemp("begun") / "out"
-    with pytest.raises(KeyboardInterrupt):
-        airfl.run(settings(*SHORT), out, data=rows(), progress=interrupted(2))
-    return out
+    return begin(tmp_path_factory.mktemp("begun"), *SHORT, after=2)
+
+
+def fresh(out: Path) -> object:
+    return airfl.run(settings(*SHORT), out, data=rows())
 
 
 def resumed(out: Path) -> object:
@@ -112,12 +112,8 @@ def test_a_folder_called_checkpoint_is_not_airfl_s(what: str, tmp_path: Path) ->
     folder = tmp_path / "out" / "checkpoint"
     folder.mkdir(parents=True)
     FOLDERS[what](folder)
-    if what == "a fifo for a lock":
-        with pytest.raises(UserError, match=LINE):
-            resumed(tmp_path / "out")
-        return
     refused(tmp_path, lambda: resumed(tmp_path / "out"), LINE)
-    refused(tmp_path, lambda: airfl.run(settings(*SHORT), tmp_path / "out", data=rows()), "holds a run that is not fin")
+    refused(tmp_path, lambda: fresh(tmp_path / "out"), "holds a run that is not fin")
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "checkpoint/lock", "checkpoint/state-00000009", "checkpoint/about"])
@@ -136,15 +132,11 @@ def test_no_link_is_followed_where_a_run_is_gone_on_with(
 
 @pytest.mark.parametrize("name", ["trace.h5", ".trace.h5.resumed"])
 def test_a_trace_that_is_no_trace_is_not_replaced(name: str, begun: Path, elsewhere: Path, tmp_path: Path) -> None:
-    for number, make in enumerate((lambda path: path.write_bytes(MINE), lambda path: path.symlink_to(elsewhere / "x"))):
-        out = shutil.copytree(begun, tmp_path / str(number))
-        (out / name).unlink(missing_ok=True)
-        make(out / name)
-        refused(out, lambda out=out: resumed(out), LINE)  # type: ignore[misc]
-    fresh = tmp_path / "fresh"
-    fresh.mkdir()
-    (fresh / ".trace.h5.resumed").write_bytes(MINE)
-    refused(fresh, lambda: airfl.run(settings(*SHORT), fresh, data=rows()), LINE)
+    out, new = shutil.copytree(begun, tmp_path / "out"), tmp_path / "new"
+    for _ in in_place_of(out / name, elsewhere):
+        refused(out, lambda: resumed(out), LINE)
+    for _ in in_place_of(new / ".trace.h5.resumed", elsewhere):
+        refused(new, lambda: fresh(new), LINE)
 
 
 def test_what_comes_in_while_a_run_goes_on_stays(tmp_path: Path, elsewhere: Path) -> None:
@@ -167,8 +159,7 @@ def test_what_was_begun_before_there_was_a_marker(begun: Path, tmp_path: Path) -
     finish(old, *SHORT)
     for content in (b"", MARKER[:5], MARKER):
         out = tmp_path / f"{len(content)}"
-        (out / "checkpoint").mkdir(parents=True)
-        (out / "checkpoint" / "lock").write_bytes(content)
+        put(out / "checkpoint" / "lock", content)
         finish(out, *SHORT)
         assert [file.name for file in out.iterdir()] == ["trace.h5"]
     empty = tmp_path / "empty"
@@ -186,10 +177,9 @@ def test_a_lock_is_not_emptied(tmp_path: Path, elsewhere: Path) -> None:
         with pytest.raises(UserError), locked(path, "busy"):
             pass
     assert file.read_bytes() == MINE
-    with locked(tmp_path / "new", "busy"):
-        assert (tmp_path / "new").read_bytes() == MARKER
-    with locked(tmp_path / "new", "busy"):
-        assert (tmp_path / "new").read_bytes() == MARKER
+    for _ in range(2):
+        with locked(tmp_path / "new", "busy"):
+            assert (tmp_path / "new").read_bytes() == MARKER
 
 
 def test_kills_while_a_folder_is_marked(parent: Parent, tmp_path: Path) -> None:
@@ -241,8 +231,7 @@ def test_no_link_is_followed_in_a_sweep(name: str, sweep: Path, elsewhere: Path,
 @pytest.mark.parametrize("name", ["thesis/chapter.tex", "thesis.tex", "0123456789AB/trace.h5"])
 def test_something_else_in_running(name: str, sweep: Path, tmp_path: Path) -> None:
     out = shutil.copytree(sweep, tmp_path / "out")
-    (out / ".running" / name).parent.mkdir(parents=True)
-    (out / ".running" / name).write_bytes(MINE)
+    put(out / ".running" / name, MINE)
     refused(out, lambda: swept(out, 0.5), "airfl did not write this")
 
 
@@ -256,10 +245,11 @@ def test_something_else_in_a_point_s_folder(begun: Path, elsewhere: Path, tmp_pa
         "a link": lambda folder: (folder / DIGEST_NAME).symlink_to(elsewhere / "file"),
         "no trace": lambda folder: (folder / "trace.h5").write_bytes(MINE),
     }
-    for number, make in enumerate(makings.values()):
+    for number, (what, make) in enumerate(makings.items()):
         folder = shutil.copytree(begun, running / f"{number:012x}")
         make(folder)
-        refused(running, lambda folder=folder: remove_run(folder), LINE)  # type: ignore[misc]
+        with case(what):
+            refused(running, partial(remove_run, folder), LINE)
     shutil.copytree(begun, running / "0123456789ab")
     (running / "0123456789ab" / f".{DIGEST_NAME}.77").write_bytes(b"half")
     before = len(list(running.iterdir()))
@@ -282,57 +272,32 @@ def test_names_from_workers(begun: Path, elsewhere: Path, tmp_path: Path) -> Non
         "checkpoint",
         "x\0",
     ):
-        ended = put(Outcome(name, files={**trace, escaped: b"gotcha"}), running)
+        ended = take_in(Outcome(name, files={**trace, escaped: b"gotcha"}), running)
         assert ended.cause is not None
         assert "its worker sent a file called" in ended.cause
         assert ended.files is None
     for files in ({}, None, {"trace.h5": "text"}, {DIGEST_NAME: b"{}"}):
-        assert "its worker sent no trace.h5" in str(put(Outcome(name, files=files), running).cause)  # type: ignore[arg-type]
+        assert "its worker sent no trace.h5" in str(take_in(Outcome(name, files=files), running).cause)  # type: ignore[arg-type]
     for strange in ("../../escaped", "/tmp/escaped", "..", "name", f"{name}/.."):
-        assert "airfl did not write this" in str(put(Outcome(strange, files=trace), running).cause)
+        assert "airfl did not write this" in str(take_in(Outcome(strange, files=trace), running).cause)
     assert not running.exists()
     running.parent.mkdir()
     running.symlink_to(elsewhere)
-    assert "is a link" in str(put(Outcome(name, files=trace), running).cause)
+    assert "is a link" in str(take_in(Outcome(name, files=trace), running).cause)
     running.unlink()
     shutil.copytree(begun, running / name)
-    assert put(Outcome(name, files=trace), running).cause is None
+    assert take_in(Outcome(name, files=trace), running).cause is None
     assert {file.name: file.read_bytes() for file in (running / name).iterdir()} == trace
-    assert put(Outcome(name, "failed"), running).cause == "failed"
-
-
-class Future:
-    """As Dask's, done."""
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-    def result(self) -> object:
-        return self.value
-
-    def release(self) -> None:
-        return None
+    assert take_in(Outcome(name, "failed"), running).cause == "failed"
 
 
 @pytest.mark.parametrize("sent", [None, 3, Outcome("../x"), Outcome("0123456789ab", "two\nlines \x1b[31m")])
 def test_what_a_worker_sends_back_is_looked_at(sent: object, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
-    cluster = Cluster.__new__(Cluster)
-    (point,) = points()
+    cluster, client, (point,) = Cluster.__new__(Cluster), Mock(), points()
     name = sent.name if isinstance(sent, Outcome) and sent.cause else "0123456789ab"
-
-    class Client:
-        loop = None
-
-        def scatter(self, *arguments: object, **named: object) -> None:
-            return None
-
-        def submit(self, *arguments: object, **named: object) -> Future:
-            return Future(sent)
-
-    from airfl.sweeps.task import Job
-
-    monkeypatch.setattr(cluster, "_client", Client(), raising=False)
+    client.submit.return_value.result.return_value = sent
+    monkeypatch.setattr(cluster, "_client", client, raising=False)
     monkeypatch.setattr(distributed, "as_completed", lambda futures, loop: iter(futures))
     (outcome,) = cluster.run_jobs([Job(name, point.settings)], {point.settings.task.dataset: rows()})
     assert outcome.name == name
@@ -343,68 +308,52 @@ def test_what_a_worker_sends_back_is_looked_at(sent: object, monkeypatch: pytest
 # One folder, one use
 
 
-def other_uses(sweep: Path, begun: Path, tmp_path: Path) -> dict[str, Path]:
-    """Folders in use, by what for."""
-    found = {"sweep": shutil.copytree(sweep, tmp_path / "sweep"), "unfinished": shutil.copytree(begun, tmp_path / "un")}
-    compared = tmp_path / "comparison"
-    compare([Row("a", small_settings("run.rounds=1"))], 1, compared)
-    run = tmp_path / "run"
-    shutil.copytree(compared / "a" / "seed-0", run)
-    tune = shutil.copytree(sweep, tmp_path / "tune")
-    listed = json.loads((tune / "sweep.json").read_text())
-    assert listed["command"] == "sweep"
-    (tune / "sweep.json").write_text(json.dumps({**listed, "command": "tune"}))
-    return {**found, "comparison": compared, "run": run, "tune": tune}
+def compared(out: Path, resume: bool = False, *overrides: str) -> list[RowResult]:
+    return compare([Row("a", small_settings("run.rounds=1", *overrides))], 1, out, resume=resume)
 
 
 def test_one_folder_is_for_one_thing(sweep: Path, begun: Path, tmp_path: Path) -> None:
-    row = [Row("a", small_settings("run.rounds=1"))]
-    uses: dict[str, Callable[[Path], object]] = {
-        "run": lambda out: airfl.run(settings(*SHORT), out, data=rows()),
-        "unfinished": lambda out: airfl.run(settings(*SHORT), out, data=rows(), resume=True),
-        "comparison": lambda out: compare(row, 1, out),
-        "resumed comparison": lambda out: compare(row, 1, out, resume=True),
+    uses: dict[str, Making] = {
+        "run": fresh,
+        "unfinished": resumed,
+        "comparison": compared,
+        "resumed comparison": lambda out: compared(out, resume=True),
         "sweep": lambda out: swept(out, 0.5),
         "tune": lambda out: run_points(points(0.5), out, Place(), command="tune"),
     }
-    for kind, folder in other_uses(sweep, begun, tmp_path).items():
-        for name, use in uses.items():
-            if name.removeprefix("resumed ") == kind or (name, kind) == ("unfinished", "run"):
-                continue
-            try:
-                refused(folder, lambda: use(folder), "holds|is not empty|is not an empty folder")  # noqa: B023
-            except BaseException as error:
-                error.add_note(f"{name} into the folder of a {kind}")
-                raise
+    compared(tmp_path / "comparison")
+    shutil.copytree(tmp_path / "comparison" / "a" / "seed-0", tmp_path / "run")
+    shutil.copytree(begun, tmp_path / "unfinished")
+    for command in ("sweep", "tune"):
+        shutil.copytree(sweep, tmp_path / command)
+        listed = json.loads((sweep / "sweep.json").read_text())
+        assert listed["command"] == "sweep"
+        (tmp_path / command / "sweep.json").write_text(json.dumps({**listed, "command": command}))
+    for kind, (name, use) in itertools.product(("comparison", "run", "unfinished", "sweep", "tune"), uses.items()):
+        if name.removeprefix("resumed ") != kind and (name, kind) != ("unfinished", "run"):
+            with case(f"{name} into the folder of a {kind}"):
+                refused(tmp_path / kind, partial(use, tmp_path / kind), "holds|is not empty|is not an empty folder")
 
 
 def test_two_uses_begun_at_the_same_time(tmp_path: Path) -> None:
     """Each has found the folder empty before the other has taken its lock: the second finds the first's."""
-    row = [Row("a", small_settings("run.rounds=1"))]
-    out = tmp_path / "out"
-    (out / "checkpoint").mkdir(parents=True)
-    (out / "checkpoint" / "lock").write_bytes(MARKER)
-    for use in (lambda: compare(row, 1, out, resume=True), lambda: swept(out)):
-        refused(out, use, "holds a run")
-    other = tmp_path / "other"
+    out, other = tmp_path / "out", tmp_path / "other"
+    put(out / "checkpoint" / "lock", MARKER)
+    refused(out, lambda: compared(out, resume=True), "holds a run")
+    refused(out, lambda: swept(out), "holds a run")
     with locked(other / ".lock", "busy"):
-        for use in (
-            lambda: airfl.run(settings(*SHORT), other, data=rows()),
-            lambda: resumed(other),
-        ):
-            refused(other, use, "holds a sweep or a comparison that is being written")
-        for use in (lambda: compare(row, 1, other), lambda: swept(other)):
-            refused(other, use, "another process is writing into it")
+        for use in (fresh, resumed):
+            refused(other, partial(use, other), "holds a sweep or a comparison that is being written")
+        for use in (compared, swept):
+            refused(other, partial(use, other), "another process is writing into it")
 
 
 def test_a_kill_before_there_is_a_list_is_no_obstacle(tmp_path: Path) -> None:
     for name in ("sweep", "rows"):
-        out = tmp_path / name
-        out.mkdir()
-        (out / ".lock").write_bytes(MARKER)
-        (out / f".{name}.json.4711").write_text("half")
+        put(tmp_path / name / ".lock", MARKER)
+        put(tmp_path / name / f".{name}.json.4711", b"half")
     swept(tmp_path / "sweep")
-    compare([Row("a", small_settings("run.rounds=1"))], 1, tmp_path / "rows")
+    compared(tmp_path / "rows")
     assert not (tmp_path / "rows" / ".lock").exists()
 
 
@@ -413,32 +362,27 @@ def test_a_kill_before_there_is_a_list_is_no_obstacle(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", MARKS)
 def test_no_file_of_a_comparison_replaces_another(name: str, elsewhere: Path, tmp_path: Path) -> None:
-    for number, make in enumerate((lambda path: path.write_bytes(MINE), lambda path: path.symlink_to(elsewhere / "x"))):
-        out = tmp_path / f"out{number}"
-        out.mkdir()
-        make(out / name)
-        refused(out, lambda out=out: write_report([], out), LINE)  # type: ignore[misc]
-        refused(out, lambda out=out: check_report(out), LINE)  # type: ignore[misc]
-        if name in ("comparison.md", "learning.png"):
-            refused(out, lambda out=out: copy_report([], out), LINE)  # type: ignore[misc]
+    actions: list[Making] = [partial(write_report, []), check_report]
+    if name in ("comparison.md", "learning.png"):
+        actions.append(partial(copy_report, []))
+    for _ in in_place_of(tmp_path / "out" / name, elsewhere):
+        for action in actions:
+            refused(tmp_path, partial(action, tmp_path / "out"), LINE)
 
 
 def test_own_files_of_a_comparison_are_replaced(tmp_path: Path) -> None:
-    rows_ = [Row("a", small_settings("run.rounds=1", "scheme.noise_multiplier=0.5"))]
-    out = tmp_path / "out"
+    out, links = tmp_path / "out", tmp_path / "links"
     for resume in (False, True):
-        files = write_report(compare(rows_, 1, out, resume=resume), out)
+        files = write_report(compared(out, resume, "scheme.noise_multiplier=0.5"), out)
         copies = copy_report(files, tmp_path / "docs")
     assert {file.name for file in copies} == {"comparison.md", "learning.png"}
     assert [file.read_bytes() for file in copies] == [(out / file.name).read_bytes() for file in copies]
     assert not [file.name for file in out.iterdir() if file.name.startswith(".")]
-    links = tmp_path / "links"
     links.mkdir()
-    (links / "learning.pdf").symlink_to(tmp_path / "nowhere")
+    for name in ("learning.pdf", "rounds.csv", "report.html"):
+        (links / name).symlink_to(tmp_path / "nowhere")
     refused(links, lambda: write_figures([("a", [out / "a" / "seed-0"])], links), "learning.pdf: is there already")
-    (links / "rounds.csv").symlink_to(tmp_path / "nowhere")
     refused(links, lambda: export(out / "a" / "seed-0", "csv", links), "rounds.csv: is there already")
-    (links / "report.html").symlink_to(tmp_path / "nowhere")
     refused(links, lambda: write_page(out, links / "report.html"), "is a link")
     assert not (tmp_path / "nowhere").exists()
 
@@ -448,9 +392,7 @@ def test_no_table_of_a_sweep_replaces_another(name: str, sweep: Path, elsewhere:
     out = shutil.copytree(sweep, tmp_path / "out")
     found = read_results([out])
     write(found, out, replace=True)  # its own
-    for make in (lambda path: path.write_bytes(MINE), lambda path: path.symlink_to(elsewhere / "x")):
-        (out / name).unlink()
-        make(out / name)
+    for _ in in_place_of(out / name, elsewhere):
         refused(out, lambda: write(found, out, replace=True), LINE)
 
 
@@ -464,20 +406,17 @@ def test_events_of_another_run(elsewhere: Path, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "tensorboard").symlink_to(elsewhere)
     refused(tmp_path, lambda: check_live(tmp_path / "a", resume=True), "is a link")
-    (tmp_path / "b" / "tensorboard").mkdir(parents=True)
-    (tmp_path / "b" / "tensorboard" / "events.out.tfevents.1.airfl").write_bytes(MINE)
+    put(tmp_path / "b" / "tensorboard" / "events.out.tfevents.1.airfl", MINE)
     refused(tmp_path, lambda: check_live(tmp_path / "b", resume=True), "airfl did not write this")
 
 
 def test_a_file_that_is_written_beside_is_new(elsewhere: Path, tmp_path: Path) -> None:
     """A link, or a file, of the name that it would have is left alone."""
-    path = tmp_path / "file"
-    beside = tmp_path / f".file.{os.getpid()}"
+    path, beside, link = tmp_path / "file", tmp_path / f".file.{os.getpid()}", tmp_path / "link"
     beside.symlink_to(elsewhere / "file")
     with replacing(path) as temporary:
         temporary.write_text("whole")
     assert (path.read_text(), beside.is_symlink()) == ("whole", True)
-    link = tmp_path / "link"
     link.symlink_to(elsewhere / "file")
     refused(tmp_path, lambda: replace_text(link, "text"), "is a link")
 
@@ -488,9 +427,7 @@ def test_a_file_that_is_written_beside_is_new(elsewhere: Path, tmp_path: Path) -
 @pytest.fixture
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder that somebody else uses too."""
-    folder = tmp_path / "cache"
-    folder.mkdir()
-    (folder / "thesis.tex").write_bytes(MINE)
+    folder = put(tmp_path / "cache" / "thesis.tex", MINE).parent
     monkeypatch.setenv("AIRFL_CACHE", str(folder))
     return folder
 
@@ -499,29 +436,23 @@ def test_kept_figures_of_somebody_else(cached: Path, elsewhere: Path) -> None:
     (cached / kept.FILE_NAME).write_bytes(MINE)
     with closing(sqlite3.connect(cached / figures_on_disk.FILE_NAME)) as table, table:
         table.execute("create table letters (text)")
-    before = everything(cached)
     for _ in range(2):
-        kept.write("place", ("layers", 8))
-        assert kept.read("place") is None
-        figures = figures_on_disk.kept_figures("a", "add_remove", 1e-5, 0.1, Gaussian(1.0), lambda: (1.0, 2.0))
-        assert figures == (1.0, 2.0)
-        assert everything(cached) == before
+        with unchanged(cached):
+            kept.write("place", ("layers", 8))
+            assert kept.read("place") is None
+            figures = figures_on_disk.kept_figures("a", "add_remove", 1e-5, 0.1, Gaussian(1.0), lambda: (1.0, 2.0))
+            assert figures == (1.0, 2.0)
         for name in (kept.FILE_NAME, figures_on_disk.FILE_NAME):
             (cached / name).unlink()
             (cached / name).symlink_to(elsewhere / "file")
-        before = everything(cached)
 
 
 def test_decoded_data_of_somebody_else(cached: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    source = tmp_path / "source"
-    source.write_bytes(b"data")
-    address = cache._address([source])
-    (cached / "name" / address).mkdir(parents=True)
-    (cached / "name" / address / "meta.json").write_bytes(MINE)
-    before = everything(cached)
-    for _ in range(2):
-        assert cache.cached("name", [source], rows).classes == rows().classes
-    assert everything(cached) == before
+    source = put(tmp_path / "source", b"data")
+    put(cached / "name" / cache._address([source]) / "meta.json", MINE)
+    with unchanged(cached):
+        for _ in range(2):
+            assert cache.cached("name", [source], rows).classes == rows().classes
     assert "cannot be kept" in caplog.text
 
 

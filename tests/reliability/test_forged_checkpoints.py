@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import airfl
 from airfl.checkpoint.pack import DamagedError, read_pack
 from airfl.errors import DivergedError, UserError
-from tests.reliability.finished import rows, settings
 from tests.reliability.forgery import forged_packs, pack, packs
+from tests.reliability.refusals import case, everything, refusal
 from tests.reliability.scale import cases
-from tests.reliability.test_checkpoints import FILES, OVERRIDES, contents, stopped
+from tests.reliability.test_checkpoints import FILES, go_on, stopped
 
 __all__ = ["stopped"]
 
@@ -27,19 +26,18 @@ LAST = FILES[3]
 
 def goes_on(out: Path) -> bool:
     """Whether the run does; else it is refused in one line, and stays as it was."""
-    before = contents(out)
-    line = ""
+    before = everything(out)
     try:
-        airfl.run(settings(*OVERRIDES), out, data=rows(), resume=True)
+        go_on(out)
+        return True
     except DivergedError:
         return False  # parameters may be said to be no numbers
     except UserError as error:
         line = str(error)
-    if line:
-        assert str(out) in line
-        assert "\n" not in line
-        assert contents(out) == before
-    return not line
+    assert str(out) in line
+    assert "\n" not in line
+    assert everything(out) == before
+    return False
 
 
 def forged(stopped: Path, out: Path, name: str, data: bytes) -> Path:
@@ -67,11 +65,8 @@ def test_everything_in_a_checkpoint_is_replaced(
     ended: Counter[bool] = Counter()
     for place in np.random.default_rng(11).choice(len(every), count, replace=False):
         what, data = every[place]
-        try:
+        with case(f"{name}: {what}"):
             ended[goes_on(forged(stopped, tmp_path / "out", name, data))] += 1
-        except BaseException as error:
-            error.add_note(f"{name}: {what}")
-            raise
     measured(f"checkpoints, {name} forged: {count}, {ended[True]} gone on with, {ended[False]} refused in one line")
 
 
@@ -80,72 +75,57 @@ def refused(stopped: Path, out: Path, name: str, change: Callable[[Any], object]
     *before, (header, body) = packs((stopped / "checkpoint" / name).read_bytes())
     change(header)
     data = b"".join(pack(json.dumps(one).encode(), arrays) for one, arrays in [*before, (header, body)])
-    forged(stopped, out, name, data)
-    with pytest.raises(UserError) as raised:
-        airfl.run(settings(*OVERRIDES), out, data=rows(), resume=True)
-    return str(raised.value)
+    return refusal(lambda: go_on(forged(stopped, out, name, data)))
 
 
 def test_choices_that_no_run_has_made(stopped: Path, tmp_path: Path) -> None:
     """A thousand million threads end the process that starts them."""
-    for section, name, value in (
-        ("run", "threads", 10**9),
-        ("run", "threads", -1),
-        ("run", "chunk", 10**9),
-        ("run", "rounds", 1),
-        ("local", "engine", "none"),
-    ):
-        line = refused(
-            stopped,
-            tmp_path / "out",
-            LAST,
-            lambda header, section=section, name=name, value=value: header["value"]["about"]["chosen"][section].update(
-                {name: value}
-            ),
-        )
+    several = ({"threads": 10**9}, {"threads": -1}, {"chunk": 10**9}, {"rounds": 1}, {"engine": "none"})
+    for choice in several:
+
+        def choose(header: Any, choice: dict[str, Any] = choice) -> None:
+            header["value"]["about"]["chosen"]["local" if "engine" in choice else "run"].update(choice)
+
+        line = refused(stopped, tmp_path / "out", LAST, choose)
         assert "checkpoint: does not say how its run was begun" in line
 
 
 def test_states_and_records_of_other_runs(stopped: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    line = refused(stopped, out, LAST, lambda header: header["arrays"][0].__setitem__(0, "server:u"))
-    assert line.endswith(
-        "state-00000003: is no state of this run: parameters is missing; choose another --out and begin anew"
-    )
-    line = refused(stopped, out, LAST, lambda header: header["arrays"][1].__setitem__(0, "row:error:99"))
-    assert "memory:mean_rate is missing" in line
-    line = refused(stopped, out, LAST, lambda header: header["arrays"][0].__setitem__(2, [3, 41]))
-    assert "'parameters' is float32 of shape (3, 41)" in line
-    line = refused(stopped, out, LAST, lambda header: header["value"].update(rounds=10**12))
+    begin_anew = "; choose another --out and begin anew"
+    (records, _), *_ = packs((stopped / "checkpoint" / "records").read_bytes())
+    who = [name for name, *_ in records["arrays"]].index("device_id")
+    # What is said of an array: its name, its kind, its shape.
+    for name, array, part, said, line in (
+        (LAST, 0, 0, "server:u", f"state-00000003: is no state of this run: parameters is missing{begin_anew}"),
+        (LAST, 1, 0, "row:error:99", "memory:mean_rate is missing"),
+        (LAST, 0, 2, [3, 41], "'parameters' is float32 of shape (3, 41)"),
+        ("records", who, 0, "who", f"records: holds a record without device_id{begin_anew}"),
+        ("records", who, 1, "<f8", "holds a record whose device_id is float64 of shape (4,)"),
+        ("records", who, 2, [2, 2], "holds a record whose device_id is int64 of shape (2, 2)"),
+    ):
+
+        def say(header: Any, array: int = array, part: int = part, said: object = said) -> None:
+            header["arrays"][array][part] = said
+
+        assert line in refused(stopped, tmp_path / "out", name, say)
+    line = refused(stopped, tmp_path / "out", LAST, lambda header: header["value"].update(rounds=10**12))
     assert "is the state of round 1000000000000" in line
-    places = {
-        name: place
-        for place, (name, *_) in enumerate(packs((stopped / "checkpoint" / "records").read_bytes())[0][0]["arrays"])
-    }
-    line = refused(stopped, out, "records", lambda header: header["arrays"][places["device_id"]].__setitem__(0, "who"))
-    assert line.endswith("records: holds a record without device_id; choose another --out and begin anew")
-    line = refused(stopped, out, "records", lambda header: header["arrays"][places["device_id"]].__setitem__(1, "<f8"))
-    assert "holds a record whose device_id is float64 of shape (4,)" in line
-    line = refused(stopped, out, "records", lambda header: header["arrays"][places["device_id"]].__setitem__(2, [2, 2]))
-    assert "holds a record whose device_id is int64 of shape (2, 2)" in line
+
+
+ARRAYS: tuple[list[Any], ...] = (
+    *(["a", "<f8", [2**62, 2**62]], ["a", "<f8", [-1, -4]], ["a", "|O", [4]]),
+    *(["a", "<f8", [2]], ["a", "<f8", [5]], ["a", "<f8", 4], ["a"]),
+)
 
 
 @pytest.mark.parametrize(
     "header",
     [
-        {"value": None, "arrays": [["a", "<f8", [2**62, 2**62]]]},
-        {"value": None, "arrays": [["a", "<f8", [-1, -4]]]},
-        {"value": None, "arrays": [["a", "|O", [4]]]},
+        *({"value": None, "arrays": [array]} for array in ARRAYS),
         {"value": None, "arrays": [["a", "<f8", [1]], ["a", "<f8", [3]]]},
-        {"value": None, "arrays": [["a", "<f8", [2]]]},
-        {"value": None, "arrays": [["a", "<f8", [5]]]},
-        {"value": None, "arrays": [["a", "<f8", 4]]},
-        {"value": None, "arrays": [["a"]]},
-        {"value": None},
-        {"arrays": [["a", "<f8", [4]]]},
-        [],
-        "text",
+        *({"value": None}, {"arrays": [["a", "<f8", [4]]]}, [], "text"),
     ],
+    ids=str,
 )
 def test_a_pack_that_does_not_hold_what_it_says(header: Any, tmp_path: Path) -> None:
     path = tmp_path / "pack"

@@ -15,23 +15,16 @@ import numpy as np
 import pytest
 
 from airfl.cli import app
-from airfl.errors import UserError
 from airfl.exports import export
 from airfl.results import read_results
 from airfl.results.digest import DIGEST_NAME, _checksum, digest_of, keep
 from airfl.trace import isolated, open_trace
-from airfl.trace.file import NO_VARIABLE
-from airfl.trace.integrity import open_own, seal
+from airfl.trace.integrity import open_own
 from channels.isolated.server import DEADLY, ENDLESS, Server
-from tests.reliability.forgery import (
-    ODD,
-    forge,
-    replaced_attributes,
-    replaced_settings,
-    replaced_values,
-    write_sealed,
-)
+from tests.reliability import forgery
+from tests.reliability.forgery import ODD, Edit, declare, declare_signals, edited, forge, write_sealed
 from tests.reliability.mutations import mutations
+from tests.reliability.refusals import case, refusal
 from tests.reliability.scale import FULL, cases
 from tests.reliability.test_traces import check_each, read_each
 
@@ -62,7 +55,7 @@ def test_every_value_of_a_trace_is_replaced(unsealed: bytes, tmp_path: Path, mea
     files: list[Path] = []
     plain = tmp_path / "plain.h5"
     plain.write_bytes(unsealed)
-    for kind in (replaced_attributes, replaced_values, replaced_settings):
+    for kind in (forgery.replaced_attributes, forgery.replaced_values, forgery.replaced_settings):
         every = list(kind(plain))
         for place in np.random.default_rng(18).choice(len(every), cases(3, 250), replace=False):
             what, how = every[place]
@@ -72,44 +65,18 @@ def test_every_value_of_a_trace_is_replaced(unsealed: bytes, tmp_path: Path, mea
     measured(f"{len(told)} traces of which one value was replaced, sealed again: {check_each(told, 1)}")
 
 
-def packed(name: str, shape: tuple[int, ...], of: Any = 0) -> Callable[[h5py.File], None]:
-    """A variable that takes next to nothing on disk: chunks that are packed a thousandfold, or not there."""
+def packed(name: str, *shape: int) -> Edit:
+    """A variable of many rounds that takes next to nothing on disk: chunks that are packed a thousandfold."""
 
     def change(file: h5py.File) -> None:
-        old = file[name]
-        dimensions = [file[references[0]].name for references in old.attrs["DIMENSION_LIST"]]
-        dtype = old.dtype
-        del file[name]
-        made = file.create_dataset(name, shape, dtype, chunks=True, compression=9, maxshape=[None] * len(shape))
-        if of is not None:
-            made[:1] = of
-        for axis, dimension in enumerate(dimensions):
-            if dimension == "/round":
-                file["round"].resize(shape[axis], axis=0)
-            made.dims[axis].attach_scale(file[dimension])
+        file["round"].resize(shape[0], axis=0)
+        declare(file, name, ("round", "slot")[: len(shape)], shape, chunks=True, compression=9)[:1] = 0
 
     return change
 
 
-def chunk_of_gigabytes(file: h5py.File) -> None:
-    del file["rx_symbols"]
-    made = file.create_dataset(
-        "rx_symbols", (3, 254), "f4", chunks=(1 << 14, 1 << 14), maxshape=(None, None), compression=9
-    )
-    for axis, name in enumerate(("round", "coordinate")):
-        made.dims[axis].attach_scale(file[name])
-
-
-def other_filter(file: h5py.File) -> None:
-    del file["energy_j"]
-    made = file.create_dataset("energy_j", (3,), "f8", chunks=(3,), compression="lzf")
-    made.dims[0].attach_scale(file["round"])
-
-
-def wide(file: h5py.File) -> None:
-    del file["energy_j"]
-    made = file.create_dataset("energy_j", (3,), np.longdouble)
-    made.dims[0].attach_scale(file["round"])
+def energies(**how: Any) -> Edit:
+    return lambda file: declare(file, "energy_j", ["round"], (3,), **how)
 
 
 def many(file: h5py.File) -> None:
@@ -117,40 +84,32 @@ def many(file: h5py.File) -> None:
         file.create_group(f"g{number}")
 
 
-def long_text(file: h5py.File) -> None:
-    file.attrs["scheme"] = "x" * (1 << 21)
-
-
-BOMBS: dict[str, tuple[Callable[[h5py.File], None], str]] = {
-    "figures of a thousand million rounds": (packed("energy_j", (1 << 29,)), "more than"),
-    "slots of a million rounds": (packed("update_norm", (1 << 26, 8)), "more than"),
-    "a chunk of gigabytes": (chunk_of_gigabytes, "has chunks of shape (16384, 16384)"),
-    "a filter of its own": (other_filter, "only deflate, shuffle and fletcher32 are read"),
-    "numbers of 128 bits": (wide, "float64 of ('round',) is wanted"),
+SQUARE = (1 << 14, 1 << 14)
+BOMBS: dict[str, tuple[Edit, str]] = {
+    "figures of a thousand million rounds": (packed("energy_j", 1 << 29), "more than"),
+    "slots of a million rounds": (packed("update_norm", 1 << 26, 8), "more than"),
+    "a chunk of gigabytes": (
+        lambda file: declare(file, "rx_symbols", ["round", "coordinate"], (3, 254), chunks=SQUARE, compression=9),
+        "has chunks of shape (16384, 16384)",
+    ),
+    "a filter of its own": (
+        energies(chunks=(3,), compression="lzf"),
+        "only deflate, shuffle and fletcher32 are read",
+    ),
+    "numbers of 128 bits": (energies(dtype=np.longdouble, maxshape=None), "float64 of ('round',) is wanted"),
     "a thousand groups": (many, "at most 1,000 are read"),
-    "a text of megabytes": (long_text, "attribute scheme is too long, a text is wanted"),
+    "a text of megabytes": (
+        lambda file: file.attrs.__setitem__("scheme", "x" * (1 << 21)),
+        "attribute scheme is too long, a text is wanted",
+    ),
 }
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_what_a_few_bytes_stand_for_is_looked_at_first(bomb: str, unsealed: bytes, tmp_path: Path) -> None:
     change, line = BOMBS[bomb]
-    path = tmp_path / "trace.h5"
-    path.write_bytes(unsealed)
-    with h5py.File(path, "a") as file:
-        change(file)
-    seal(path)
-    with pytest.raises(UserError) as raised:
-        open_trace(path)
-    assert line in str(raised.value)
-
-
-def without_version(file: h5py.File) -> None:
-    del file.attrs["airfl_version"]
-
-
-def without_sent_symbols(file: h5py.File) -> None:
-    del file["tx_symbols"]
+    path = edited(tmp_path / "trace.h5", unsealed, change)
+    assert line in refusal(lambda: open_trace(path))
 
 
 def without_packing(file: h5py.File) -> None:
@@ -160,42 +119,30 @@ def without_packing(file: h5py.File) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lacking", "to"), [(without_version, "channel"), (without_sent_symbols, "sigmf"), (without_packing, "sigmf")]
+    ("lacking", "to"),
+    [
+        (lambda file: file.attrs.__delitem__("airfl_version"), "channel"),
+        (lambda file: file.__delitem__("tx_symbols"), "sigmf"),
+        (without_packing, "sigmf"),
+    ],
+    ids=["version", "sent symbols", "packing"],
 )
 def test_an_export_that_finds_less_than_a_trace_has_says_so(
-    lacking: Callable[[h5py.File], None], to: str, unsealed: bytes, tmp_path: Path
+    lacking: Edit, to: str, unsealed: bytes, tmp_path: Path
 ) -> None:
     """Tables need little of a trace, and so does opening one; a format may need more."""
-    path = tmp_path / "trace.h5"
-    path.write_bytes(unsealed)
-    with h5py.File(path, "a") as file:
-        lacking(file)
-    seal(path)
+    path = edited(tmp_path / "trace.h5", unsealed, lacking)
     wanted = rf"trace.h5: cannot be exported to {to}, as it lacks .*Error: .*; run it again"
-    with pytest.raises(UserError, match=wanted):
-        export(path, to, tmp_path / "out")
+    refusal(lambda: export(path, to, tmp_path / "out"), wanted)
     assert not [file for file in (tmp_path / "out").glob("**/*") if file.is_file()]
 
 
 def test_signals_that_no_file_of_that_size_can_hold_are_not_asked_for(unsealed: bytes, tmp_path: Path) -> None:
     """A gigabyte of rounds without signals, of a file of 300 kB."""
-    path = tmp_path / "trace.h5"
-    path.write_bytes(unsealed)
-    with h5py.File(path, "a") as file:
-        packed("tx_symbols", (3, 8, 1 << 23), None)(file)
-        packed("coordinates", (3, 1 << 23), None)(file)
-        packed("rx_symbols", (3, 1 << 23), None)(file)
-        del file["coordinate"]
-        file.create_dataset("coordinate", (1 << 23,), ">f4").make_scale(NO_VARIABLE.decode())
-        for name, axis in (("tx_symbols", 2), ("coordinates", 1), ("rx_symbols", 1)):
-            file[name].attrs.pop("DIMENSION_LIST")
-            for number, one in enumerate(("round", "slot", "coordinate") if axis == 2 else ("round", "coordinate")):
-                file[name].dims[number].attach_scale(file[one])
-    seal(path)
+    path = edited(tmp_path / "trace.h5", unsealed, lambda file: declare_signals(file, 1 << 23))
     with open_trace(path) as trace:
         assert trace["tx_symbols"].nbytes > 1e9
-        with pytest.raises(UserError, match=r"1.61 GB of tx_symbols are asked for, its file can hold 0\.\d+ GB"):
-            _ = trace["tx_symbols"].values
+        refusal(lambda: trace["tx_symbols"].values, r"1.61 GB of tx_symbols are asked for, its file can hold 0\.\d+ GB")
         assert not trace["tx_symbols"][1, 2, :1000].values.any()
 
 
@@ -210,12 +157,9 @@ def test_only_what_this_process_has_sealed_is_read_in_it(
     shutil.copy(finished, copy)
     with open_trace(copy) as trace:
         assert trace.load().identical(right)
-    data = bytearray(unsealed)
-    data[-1] ^= 1
-    write_sealed(forged, bytes(data))
+    write_sealed(forged, unsealed[:-1] + bytes([unsealed[-1] ^ 1]))
     assert open_own(forged) is None
-    with pytest.raises(UserError, match="not a readable trace"):
-        open_trace(forged)
+    refusal(lambda: open_trace(forged), "not a readable trace")
 
 
 def test_values_are_handed_over_in_blocks(from_outside: Path, finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,9 +190,7 @@ def test_one_bad_run_leaves_the_others(name: str, line: str, from_outside: Path)
     assert [run.folder.name for run in found.runs] == ["seed-0", "seed-2"]
     told = f"{bad}: not a readable trace, or cut off ({line})"
     assert dict(found.unreadable) == {str(bad.parent): told}
-    with pytest.raises(UserError) as raised:
-        read_results(bad.parent)
-    assert str(raised.value) == told
+    assert refusal(lambda: read_results(bad.parent)) == told
 
 
 @pytest.mark.usefixtures("deadly")
@@ -260,9 +202,8 @@ def test_one_bad_run_is_left_out_by_every_command(from_outside: Path, capsys: py
         capsys.readouterr()
         app(list(map(str, words)), standalone_mode=False)
         printed = capsys.readouterr()
-        assert [one for one in printed.err.splitlines() if "left out: " in one and "trace.h5" in one] == [
-            f"left out: {told}"
-        ]
+        left_out = [one for one in printed.err.splitlines() if "left out: " in one and "trace.h5" in one]
+        assert left_out == [f"left out: {told}"]
         return printed.out
 
     plain = json.loads(said("results", from_outside, "--json"))
@@ -274,8 +215,8 @@ def test_one_bad_run_is_left_out_by_every_command(from_outside: Path, capsys: py
     assert bad.parent.name in page
     said("plot", from_outside, "--out", from_outside / "plots")
     said("figures", from_outside, "--out", from_outside / "figures", "--only", "table")
-    with pytest.raises(UserError, match=DEADLY):
-        app(["export", str(from_outside), "--to", "csv", "--out", str(from_outside / "csv")], standalone_mode=False)
+    words = ["export", str(from_outside), "--to", "csv", "--out", str(from_outside / "csv")]
+    refusal(lambda: app(words, standalone_mode=False), DEADLY)
     assert not (from_outside / "csv").exists()
 
 
@@ -292,23 +233,20 @@ def test_a_forged_digest_is_not_taken(finished: Path, tmp_path: Path) -> None:
     right = keep(tmp_path)
     kept = json.loads((tmp_path / DIGEST_NAME).read_text())
     kept.pop("sha256")
-    changes = [
-        ("summary", name, other) for name in kept["summary"] for other in (ODD if FULL or name == "rounds" else ("x",))
-    ]
-    short, none = ([1.0], None)
-    changes += [("course", name, other) for name in kept["course"] for other in ([short, none] if FULL else [short])]
-    changes += [("course", "rounds", none)]
-    changes += [("settings", name, other) for name in ("run", "task") for other in (None, 3, [])]
-    for table, name, other in changes:
+    others = {
+        **{("summary", name): ODD if FULL or name == "rounds" else ("x",) for name in kept["summary"]},
+        **{("course", name): ([1.0], None) if FULL or name == "rounds" else ([1.0],) for name in kept["course"]},
+        **{("settings", name): (None, 3, []) for name in ("run", "task")},
+    }
+    for (table, name), other in ((place, other) for place, several in others.items() for other in several):
         forged = {**kept, table: {**kept[table], name: other}}
         (tmp_path / DIGEST_NAME).write_text(json.dumps({**forged, "sha256": _checksum(forged)}))
         found = digest_of(tmp_path)
-        for one, value in vars(right.summary).items():
-            assert type(getattr(found.summary, one)) in (type(value), *([int] if isinstance(value, float) else [])), (
-                name
-            )
-        assert all(len(values) == len(right.course["rounds"]) for values in found.course.values()), (table, name, other)
-        assert found.setting("run.seed") == 0
+        with case((table, name, other)):
+            for one, value in vars(right.summary).items():
+                assert type(getattr(found.summary, one)) in (type(value), int if isinstance(value, float) else None)
+            assert all(len(values) == len(right.course["rounds"]) for values in found.course.values())
+            assert found.setting("run.seed") == 0
 
 
 @pytest.mark.parametrize("name", ["trace.h5", DIGEST_NAME])
@@ -319,6 +257,5 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(name: str, finished: Path, 
     os.mkfifo(tmp_path / name)
     if name == DIGEST_NAME:
         assert digest_of(tmp_path).summary.rounds == 3
-        return
-    with pytest.raises(UserError, match="it is no regular file"):
-        digest_of(tmp_path)
+    else:
+        refusal(lambda: digest_of(tmp_path), "it is no regular file")

@@ -8,6 +8,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,6 @@ from airfl.checkpoint.about import checksum
 from airfl.cli.app import app
 from airfl.config import load_rows, load_settings
 from airfl.config.load import settings_file
-from airfl.errors import UserError
 from airfl.exports.tfrecord import parser
 from airfl.input import open_regular, read_regular
 from airfl.report.page.page import check_target
@@ -33,6 +33,7 @@ from channels.fading import read_replay
 from tests.conftest import small_settings
 from tests.reliability.finished import rows
 from tests.reliability.hangs import within_seconds
+from tests.reliability.refusals import refusal
 
 
 @pytest.fixture(autouse=True)
@@ -46,18 +47,6 @@ def _nothing_is_waited_for() -> Iterator[None]:
 AIRFL = get_command(app)
 
 
-def pipe(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def device(path: Path) -> None:
-    path.symlink_to("/dev/zero")
-
-
-def folder(path: Path) -> None:
-    path.mkdir()
-
-
 def listening(path: Path) -> None:
     with tempfile.TemporaryDirectory() as short:  # a socket's name has room for 107 bytes
         with socket.socket(socket.AF_UNIX) as one:
@@ -65,15 +54,15 @@ def listening(path: Path) -> None:
         Path(short, "s").rename(path)
 
 
-def huge(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(1 << 40)
+def huge(path: Path, size: int = 1 << 40) -> None:
+    path.touch()
+    os.truncate(path, size)
 
 
-KINDS: dict[str, tuple[Callable[[Path], None], str]] = {
-    "pipe": (pipe, "a pipe, a regular file is wanted"),
-    "device": (device, "a device, a regular file is wanted"),
-    "folder": (folder, "a folder, a regular file is wanted"),
+KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "pipe": (os.mkfifo, "a pipe, a regular file is wanted"),
+    "device": (lambda path: path.symlink_to("/dev/zero"), "a device, a regular file is wanted"),
+    "folder": (Path.mkdir, "a folder, a regular file is wanted"),
     "socket": (listening, "a socket, a regular file is wanted"),
     "huge": (huge, "larger than"),
 }
@@ -84,25 +73,21 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def refusal(call: Callable[[], object]) -> str:
-    with pytest.raises(UserError) as told:
-        call()
-    assert "\n" not in str(told.value)
-    return str(told.value)
-
-
 def test_settings(kind: str, tmp_path: Path) -> None:
     """Whatever reads them: run, compare, tune, config --toml."""
     make, line = KINDS[kind]
     file = tmp_path / "settings.toml"
     make(file)
     for read in (load_settings, load_rows, settings_file):
-        assert refusal(lambda read=read: read(file)).startswith(f"{file}: cannot be read ({line}")  # type: ignore[misc]
+        assert refusal(partial(read, file)).startswith(f"{file}: cannot be read ({line}")
     out = ["--out", str(tmp_path / "out")]
-    for words in (["run"], ["compare"], ["tune", "local.learning_rate=0.1,0.2"]):
-        command, *overrides = words
-        assert line in refusal(lambda: AIRFL([command, str(file), *overrides, *out], standalone_mode=False))  # noqa: B023
-    assert line in refusal(lambda: AIRFL(["privacy", str(file)], standalone_mode=False))
+    for command, *rest in (
+        ["run", *out],
+        ["compare", *out],
+        ["tune", "local.learning_rate=0.1,0.2", *out],
+        ["privacy"],
+    ):
+        assert line in refusal(partial(AIRFL, [command, str(file), *rest], standalone_mode=False))
     assert not (tmp_path / "out").exists()
 
 
@@ -129,59 +114,46 @@ def test_lists_that_airfl_writes(kind: str, tmp_path: Path) -> None:
 
 
 def test_traces_and_what_is_kept_beside_them(kind: str, tmp_path: Path) -> None:
-    make, _ = KINDS[kind]
-    file = tmp_path / "run" / "trace.h5"
-    file.parent.mkdir()
-    make(file)
-    assert str(file) in refusal(lambda: open_trace(file.parent))
-    make(file.parent / DIGEST_NAME)
-    assert str(file) in refusal(lambda: digest_of(file.parent))
-    (file.parent / DIGEST_NAME).rmdir() if kind == "folder" else (file.parent / DIGEST_NAME).unlink()
-    (file.parent / DIGEST_NAME).write_text(json.dumps({"sha256": "", "version": 2, "trace": [0, 0]}))
-    assert str(file) in refusal(lambda: digest_of(file.parent))
+    file, kept = tmp_path / "trace.h5", tmp_path / DIGEST_NAME
+    for path in (file, kept):
+        KINDS[kind][0](path)
+    assert str(file) in refusal(lambda: open_trace(tmp_path))
+    assert str(file) in refusal(lambda: digest_of(tmp_path))
+    kept.rmdir() if kind == "folder" else kept.unlink()
+    kept.write_text(json.dumps({"sha256": "", "version": 2, "trace": [0, 0]}))
+    assert str(file) in refusal(lambda: digest_of(tmp_path))
 
 
-def test_replay_files(kind: str, tmp_path: Path) -> None:
-    make, _ = KINDS[kind]
+def test_replay_files_and_a_report_in_their_place(kind: str, tmp_path: Path) -> None:
     file = tmp_path / "gains.h5"
-    make(file)
-    with pytest.raises(ValueError, match=f"^{file}: ") as told:
-        read_replay(file, rounds=1, devices=1)
-    assert ("no regular file" in str(told.value)) == (kind in ("pipe", "device", "socket"))
-    with pytest.raises(ValueError, match="File name too long"):
-        read_replay(tmp_path / ("x" * 300), rounds=1, devices=1)
+    KINDS[kind][0](file)
+    line = refusal(lambda: read_replay(file, rounds=1, devices=1), f"^{file}: ", ValueError)
+    assert ("no regular file" in line) == (kind in ("pipe", "device", "socket"))
+    refusal(lambda: read_replay(tmp_path / ("x" * 300), rounds=1, devices=1), "File name too long", ValueError)
+    assert str(file) in refusal(lambda: check_target(file))
 
 
 def test_a_replay_file_larger_than_memory_is_summed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "gains.h5"
-    with file.open("wb") as sparse:
-        sparse.truncate(1 << 26)
+    huge(file, 1 << 26)
     monkeypatch.setattr(Path, "read_bytes", lambda self: pytest.fail("read at once"))
     settings = small_settings("channel.fading=replay", f"channel.replay_file='{file}'")
     assert checksum(settings, rows()) != checksum(small_settings(), rows())
 
 
-def test_a_report_is_not_written_over_them(kind: str, tmp_path: Path) -> None:
-    make, _ = KINDS[kind]
-    file = tmp_path / "report.html"
-    make(file)
-    assert str(file) in refusal(lambda: check_target(file))
-
-
 def test_a_download_is_not_put_into_a_pipe(tmp_path: Path) -> None:
-    target = tmp_path / "cifar10"
-    target.mkdir()
-    os.mkfifo(target / "cifar-10-binary.tar.gz.airfl-part")
+    part = tmp_path / "cifar10" / "cifar-10-binary.tar.gz.airfl-part"
+    part.parent.mkdir()
+    os.mkfifo(part)
     line = refusal(lambda: get("cifar10", tmp_path))
-    assert line == f"{target}/cifar-10-binary.tar.gz.airfl-part: is not a file; move it away and get the data set again"
+    assert line == f"{part}: is not a file; move it away and get the data set again"
 
 
 def test_data_folders_of_such_files(kind: str, tmp_path: Path) -> None:
     """There is no data set in them, or it is refused; nothing is waited for."""
-    make, _ = KINDS[kind]
     (tmp_path / "mnist").mkdir()
     for name in ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "SHA256SUMS"):
-        make(tmp_path / "mnist" / name)
+        KINDS[kind][0](tmp_path / "mnist" / name)
     assert "mnist" in refusal(lambda: load_dataset("mnist", [tmp_path]))
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests.processes import KILL_BEFORE, KILL_MIDWAY, Child, Parent, fault
 from tests.reliability.finished import finish, is_complete, whole
+from tests.reliability.refusals import case
 from tests.reliability.scale import FULL, cases
 
 Measured = Callable[[str], None]
@@ -54,11 +55,8 @@ def test_a_kill_at_every_call_that_writes(parent: Parent, tmp_path: Path, measur
     assert child.wait() == 0
     calls = child.calls
     last = calls - 200  # up to there it creates the trace, by many small calls, of which every third will do
-    tried = (
-        [n for n in range(1, calls + 1) if n < 15 or n > last or not n % 3]
-        if FULL
-        else [2, calls - 90, calls - 40, calls - 3]
-    )
+    every = [n for n in range(1, calls + 1) if n < 15 or n > last or not n % 3]
+    tried = every if FULL else [2, calls - 90, calls - 40, calls - 3]
     killed = 0
     for place, nth in enumerate(tried):
         out = tmp_path / str(nth)
@@ -67,11 +65,8 @@ def test_a_kill_at_every_call_that_writes(parent: Parent, tmp_path: Path, measur
         if place % 5 == 2:
             child = parent.run(out, *SHORT, "--resume", fault=fault(out, 1 + 37 * nth % calls, KILL_MIDWAY))
             killed += child.wait() == -signal.SIGKILL
-        try:
+        with case(f"killed at call {nth} of {calls}"):
             finish(out, *SHORT)
-        except BaseException as error:
-            error.add_note(f"killed at call {nth} of {calls}")
-            raise
         assert [file.name for file in out.iterdir() if file.name != "checkpoint"] == ["trace.h5"]
     assert killed >= len(tried) - 10  # calls that are made or not, by the time of day
     measured(f"kills: {killed} at calls that write (a run makes {calls} of them): same trace")
@@ -103,10 +98,8 @@ def test_who_is_asked_to_stop_finishes_the_round_and_saves(
 def test_who_asks_twice_does_not_wait(parent: Parent, tmp_path: Path) -> None:
     out = tmp_path / "out"
     child = begun(parent, out, *LONG)
-    child.send(signal.SIGSTOP)  # so that both are there at once
-    child.send(signal.SIGTERM)
-    child.send(signal.SIGINT)
-    child.send(signal.SIGCONT)
+    for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):  # so that both are there at once
+        child.send(number)
     assert child.refused(130) == "airfl: interrupted"
     assert "stopping after this round" in child.stderr
     finish(out, *LONG)

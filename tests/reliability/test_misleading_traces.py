@@ -10,16 +10,13 @@ import h5py
 import numpy as np
 import pytest
 
-from airfl.errors import UserError
 from airfl.exports import export
-from airfl.report.summary import summarise
+from airfl.report.summary import Summary, summarise
 from airfl.trace import open_trace
-from airfl.trace.integrity import seal
+from tests.reliability.forgery import Edit, declare_signals, edited
+from tests.reliability.refusals import refusal
 
 ROUNDS = 3
-
-
-Edit = Callable[[h5py.File], None]
 
 
 def attribute(name: str, value: Any, of: str = "/") -> Edit:
@@ -91,10 +88,7 @@ DAMAGE: dict[str, tuple[Edit, str]] = {
     "variable missing": (lambda file: file.__delitem__("epsilon"), "the variable epsilon is missing"),
     "complex energy": (replaced("energy_j", data=np.ones(3, complex)), "float64 of ('round',) is wanted"),
     "text energy": (replaced("energy_j", data=["a", "b", "c"]), "float64 of ('round',) is wanted"),
-    "ragged energy": (
-        replaced("energy_j", shape=(3,), dtype=h5py.vlen_dtype("f8")),
-        "",
-    ),
+    "ragged energy": (replaced("energy_j", shape=(3,), dtype=h5py.vlen_dtype("f8")), ""),
     "compound energy": (replaced("energy_j", data=np.zeros(3, [("a", "f8"), ("b", "i4")])), ""),
     "opaque energy": (replaced("energy_j", data=np.zeros(3, "V5")), ""),
     "references": (replaced("energy_j", shape=(3,), dtype=h5py.ref_dtype), ""),
@@ -120,51 +114,27 @@ def secret(tmp_path: Path) -> Path:
     return tmp_path / "secret.h5"
 
 
+def summed_up(path: Path) -> Summary:
+    with open_trace(path) as trace:
+        return summarise(trace)
+
+
 @pytest.mark.parametrize("case", DAMAGE)
 def test_files_that_are_made_to_mislead_are_refused(case: str, unsealed: bytes, secret: Path) -> None:
     change, line = DAMAGE[case]
-    path = secret.with_name("trace.h5")
-    path.write_bytes(unsealed)
-    with h5py.File(path, "a") as file:
-        change(file)
-    seal(path)  # anyone can
-    with pytest.raises(UserError) as raised, open_trace(path) as trace:
-        summarise(trace)
-    assert line in str(raised.value)
-    assert len(str(raised.value).splitlines()) == 1
+    path = edited(secret.with_name("trace.h5"), unsealed, change)
+    assert line in refusal(lambda: summed_up(path))
 
 
 def test_groups_beside_the_variables_do_no_harm(unsealed: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "trace.h5"
-    path.write_bytes(unsealed)
-    with h5py.File(path, "a") as file:
-        file.create_group("notes").attrs["by"] = "somebody"
-    with open_trace(path) as trace:
-        assert summarise(trace).rounds == ROUNDS
+    path = edited(tmp_path / "trace.h5", unsealed, lambda file: file.create_group("notes"), sealed=False)
+    assert summed_up(path).rounds == ROUNDS
 
 
 def test_more_than_the_memory_is_not_asked_for(unsealed: bytes, tmp_path: Path) -> None:
     """Signals may be declared for rounds that have none; whoever reads all of them at once is told."""
-    path = tmp_path / "trace.h5"
-    path.write_bytes(unsealed)
-    with h5py.File(path, "a") as file:
-        for name in ("coordinate", "rx_symbols", "tx_symbols", "coordinates"):
-            old = file[name]
-            shape = tuple(2**40 if size == 254 else size for size in old.shape)
-            del file[name]
-            scale = name == "coordinate"
-            made = file.create_dataset(
-                name, shape, old.dtype, chunks=None if scale else True, compression=None if scale else 1
-            )
-            if scale:
-                made.make_scale("This is a netCDF dimension but not a netCDF variable.")
-                continue
-            dims = ("round", "slot", "coordinate") if len(shape) == 3 else ("round", "coordinate")
-            for axis, dimension in enumerate(dims):
-                made.dims[axis].attach_scale(file[dimension])
+    path = edited(tmp_path / "trace.h5", unsealed, lambda file: declare_signals(file, 2**40), sealed=False)
     with open_trace(path) as trace:
         assert summarise(trace).rounds == ROUNDS
-        with pytest.raises(UserError, match="GB of tx_symbols are asked for"):
-            _ = trace["tx_symbols"].values
-    with pytest.raises(UserError):
-        export(path, "npz", tmp_path / "out")
+        refusal(lambda: trace["tx_symbols"].values, "GB of tx_symbols are asked for")
+    refusal(lambda: export(path, "npz", tmp_path / "out"))

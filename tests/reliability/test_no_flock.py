@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -9,25 +10,26 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from airfl import lock, simulation
-from airfl.errors import MachineError, RunInterruptedError, UserError
+from airfl import lock
+from airfl.errors import MachineError, UserError
 from airfl.lock import Holder, locked
 from airfl.sweeps.folder import alone, open_folder
-from tests.reliability.finished import finish, rows, settings
+from tests.reliability.finished import begin, finish
+from tests.reliability.refusals import refusal
 from tests.reliability.test_kills import SHORT
+
+
+def failing(number: int) -> Mock:
+    return Mock(side_effect=OSError(number, os.strerror(number)))
 
 
 @pytest.fixture
 def no_flock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    number = getattr(request, "param", errno.ENOSYS)
-
-    def refuse(file: object, how: int) -> None:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(fcntl, "flock", failing(getattr(request, "param", errno.ENOSYS)))
 
 
 MARK = lock.MARKER.decode()
@@ -38,11 +40,10 @@ def named(path: Path) -> str:
     return path.read_text().removeprefix(MARK)
 
 
-def refusal(path: Path) -> str:
-    with pytest.raises(UserError) as told, locked(path, "busy"):
-        pass
-    assert "\n" not in str(told.value)
-    return str(told.value)
+def refused(path: Path) -> str:
+    """The line that says why the lock is not to be had."""
+    with contextlib.ExitStack() as stack:
+        return refusal(lambda: stack.enter_context(locked(path, "busy")))
 
 
 @pytest.mark.parametrize("no_flock", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL], indirect=True)
@@ -51,7 +52,7 @@ def test_one_process_at_a_time_and_nothing_is_left(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint" / "lock"
     for _ in range(2):
         with locked(path, "busy"):
-            assert refusal(path) == "busy"
+            assert refused(path) == "busy"
             holder = Holder.read(named(path))
             assert holder is not None
             assert holder.pid == os.getpid()
@@ -63,14 +64,9 @@ def test_one_process_at_a_time_and_nothing_is_left(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_flock")
 def test_a_run_is_run_and_gone_on_with(tmp_path: Path) -> None:
-    def stop(done: int, rounds: int, record: object) -> None:
-        raise RunInterruptedError("stop")
-
-    with pytest.raises(RunInterruptedError):
-        simulation.run(settings(*SHORT), tmp_path, progress=stop, data=rows())
-    simulation.run(settings(*SHORT), tmp_path, data=rows(), resume=True)
-    finish(tmp_path, *SHORT)
-    assert [file.name for file in tmp_path.iterdir()] == ["trace.h5"]
+    out = begin(tmp_path, *SHORT, after=2)
+    finish(out, *SHORT)
+    assert [file.name for file in out.iterdir()] == ["trace.h5"]
 
 
 @pytest.mark.usefixtures("no_flock")
@@ -94,20 +90,19 @@ def test_a_lock_that_was_left_behind_is_told_with_the_mend(tmp_path: Path) -> No
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, cwd=Path(lock.__file__).parents[1])
     assert done.returncode == 9
     left = json.loads(named(path))
-    assert f"process {left['pid']} of {left['host'][0]} has the lock since" in refusal(path)
-    assert "and runs no more; delete that file" in refusal(path)
+    assert f"process {left['pid']} of {left['host'][0]} has the lock since" in refused(path)
+    assert "and runs no more; delete that file" in refused(path)
     path.write_text(MARK + json.dumps({**left, "pid": os.getpid()}))
-    assert "and runs no more; delete that file" in refusal(path)
+    assert "and runs no more; delete that file" in refused(path)
     path.write_text(MARK + json.dumps({**left, "host": ["node-7", "x", "y"]}))
-    assert "of node-7 has the lock" in refusal(path)
-    assert "if it runs no more, delete that file" in refusal(path)
-    path.write_text(MARK + '{"not": "ours"}')
-    assert "is no lock of airfl" in refusal(path)
-    path.write_bytes(b"\xff" * 10)
-    assert "airfl did not write this" in refusal(path)
+    assert "of node-7 has the lock" in refused(path)
+    assert "if it runs no more, delete that file" in refused(path)
+    for text, line in ((MARK + '{"not": "ours"}', "is no lock of airfl"), ("ÿ" * 10, "airfl did not write this")):
+        path.write_text(text, "latin-1")
+        assert line in refused(path)
     path.write_text("")
     os.utime(path, (0, 0))
-    assert "is there already, and this file system has no locks" in refusal(path)
+    assert "is there already, and this file system has no locks" in refused(path)
     path.unlink()
     with locked(path, "busy"):
         pass
@@ -118,30 +113,23 @@ def test_who_made_it_and_has_not_said_so_is_waited_for(tmp_path: Path, monkeypat
     path = tmp_path / "lock"
     path.touch()
     monkeypatch.setattr("airfl.lock.time.sleep", lambda _: path.write_text(MARK + json.dumps(vars(Holder.this()))))
-    assert refusal(path) == "busy"
+    assert refused(path) == "busy"
 
 
 def test_where_one_machine_has_flock_and_another_has_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, real = tmp_path / "lock", fcntl.flock
-
-    def refuse(file: object, how: int) -> None:
-        raise OSError(errno.ENOSYS, "no")
-
-    monkeypatch.setattr(fcntl, "flock", refuse)
+    monkeypatch.setattr(fcntl, "flock", failing(errno.ENOSYS))
     with locked(path, "busy"):
         monkeypatch.setattr(fcntl, "flock", real)
-        assert refusal(path) == "busy"
+        assert refused(path) == "busy"
     with locked(path, "busy"):
         assert path.read_text() == MARK
-        monkeypatch.setattr(fcntl, "flock", refuse)
+        monkeypatch.setattr(fcntl, "flock", failing(errno.ENOSYS))
         monkeypatch.setattr(lock, "SECONDS_TO_SAY_WHO", 0.0)
-        assert "is there already" in refusal(path)
+        assert "is there already" in refused(path)
 
 
 def test_another_fault_is_not_taken_for_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(file: object, how: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
-    monkeypatch.setattr(fcntl, "flock", fail)
+    monkeypatch.setattr(fcntl, "flock", failing(errno.EIO))
     with pytest.raises(MachineError, match=r"cannot be locked \(Input/output error\)"), locked(tmp_path / "l", "busy"):
         pass

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from airfl import cache
 from airfl.doctor.places import kept
+from tests.reliability.nobody import as_nobody
 
-ROOT = Path(__file__).resolve().parents[2]
-NOBODY = "12345"
-FULL = pytest.mark.full
 HOMES = ("HOME", "XDG_CACHE_HOME", "AIRFL_CACHE", "MPLCONFIGDIR")
-
-Stranger = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -68,40 +61,20 @@ def test_a_home_that_can_be_written_is_left_alone(monkeypatch: pytest.MonkeyPatc
 
 
 def test_where_no_temporary_folder_can_be_made_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(**named: object) -> str:
-        raise FileNotFoundError("No usable temporary directory found")
-
-    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    none = FileNotFoundError("No usable temporary directory found")
+    monkeypatch.setattr("tempfile.mkdtemp", Mock(side_effect=none))
     assert not cache.can_be_written(cache.temporary_folder.__wrapped__() / "airfl")
 
 
-@pytest.fixture
-def stranger(tmp_path: Path) -> Stranger:
-    """Runs `airfl` as a user whom the system does not know, in a folder of theirs."""
-    if os.getuid() or not shutil.which("setpriv"):
-        pytest.skip("becoming another user takes root, and setpriv")
-    mine = tmp_path / "mine"
-    mine.mkdir()
-    mine.chmod(0o777)
-    # Python itself, and what lies above that folder, may be for root to look into.
-    drop = ["setpriv", "--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]
-    drop += ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
-
-    def run(*words: str, home: str | None = None) -> subprocess.CompletedProcess[str]:
-        environment = {name: value for name, value in os.environ.items() if name not in HOMES}
-        environment |= {"PYTHONPATH": str(ROOT), **({} if home is None else {"HOME": home})}
-        for name in ("USER", "LOGNAME", "LNAME", "USERNAME", "TMPDIR"):
-            environment.pop(name, None)
-        command = [*drop, sys.executable, "-c", "from airfl.cli import main; main()", *words]
-        return subprocess.run(command, cwd=mine, env=environment, capture_output=True, text=True, check=False)
-
-    return run
-
-
 # That a home which cannot be written is like none is what test_a_home_that_can_be_written_is_left_alone holds.
-@pytest.mark.parametrize("home", [None, pytest.param("/", marks=FULL), pytest.param("/nonexistent", marks=FULL)])
-def test_a_stranger_asks_what_a_run_s_privacy_is_worth(home: str | None, stranger: Stranger, tmp_path: Path) -> None:
-    done = stranger("privacy", "demo", "run.rounds=2", "--plot", "figures", home=home)
+@pytest.mark.parametrize(
+    "home", [{}, *(pytest.param({"HOME": home}, marks=pytest.mark.full) for home in ("/", "/nonexistent"))]
+)
+def test_a_stranger_asks_what_a_run_s_privacy_is_worth(home: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine").chmod(0o777)
+    words = ("privacy", "demo", "run.rounds=2", "--plot", "figures")
+    done = as_nobody(tmp_path / "mine", "from airfl.cli import main; main()", *words, without=HOMES, **home)
     assert done.returncode == 0, done.stderr
     assert "dominating pair" in done.stdout
     lines = done.stderr.splitlines()

@@ -14,11 +14,10 @@ import torch
 
 import airfl
 from airfl import numerics as found
-from airfl import simulation
-from airfl.errors import RunInterruptedError, UserError
 from airfl.numerics import SWITCHES, numerics, processor
 from tests.processes import WORDS
-from tests.reliability.finished import finish, rows, settings
+from tests.reliability.finished import begin, finish, rows, settings, whole
+from tests.reliability.refusals import refusal, unchanged
 from tests.reliability.test_kills import SHORT
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,14 +27,7 @@ CPU = torch.device("cpu")
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was interrupted in its second round."""
-
-    def stop(done: int, rounds: int, record: object) -> None:
-        raise RunInterruptedError("stop")
-
-    out = tmp_path_factory.mktemp("begun") / "out"
-    with pytest.raises(RunInterruptedError):
-        simulation.run(settings(*SHORT), out, progress=stop, data=rows())
-    return out
+    return begin(tmp_path_factory.mktemp("begun"), *SHORT, after=1)
 
 
 @pytest.mark.parametrize("name", numerics(CPU, "layers"))
@@ -44,29 +36,23 @@ def test_another_of_what_numbers_depend_on_is_refused(
 ) -> None:
     """And leaves everything as it was, so that whoever goes on with it where it was begun can."""
     out = shutil.copytree(begun, tmp_path / "out")
-    before = {file.name: file.read_bytes() for file in (out / "checkpoint").iterdir()}
-
-    def elsewhere(device: torch.device, engine: str) -> dict[str, str]:
-        return {**numerics(device, engine), name: "of another machine"}
-
-    monkeypatch.setattr("airfl.checkpoint.about.numerics", elsewhere)
-    with pytest.raises(UserError) as told:
-        simulation.run(settings(*SHORT), out, data=rows(), resume=True)
     was = numerics(CPU, "layers")[name]
-    assert str(told.value) == (
+    monkeypatch.setattr(
+        "airfl.checkpoint.about.numerics", lambda *asked: {**numerics(*asked), name: "of another machine"}
+    )
+    with unchanged(out):
+        line = refusal(lambda: airfl.run(settings(*SHORT), out, data=rows(), resume=True))
+    assert line == (
         f"{out}: its run was begun with another {name} ({was}; here: of another machine), and its numbers would "
         "go on differently; go on with it on the same kind of machine, or begin anew with another --out"
     )
-    assert {file.name: file.read_bytes() for file in (out / "checkpoint").iterdir()} == before
     if name == "switches":
         monkeypatch.undo()
-        simulation.run(settings(*SHORT), out, data=rows(), resume=True)
         finish(out, *SHORT)
 
 
-def test_the_trace_says_what_its_numbers_depend_on(tmp_path: Path) -> None:
-    simulation.run(settings(*SHORT), tmp_path, data=rows())
-    with airfl.open_trace(tmp_path) as trace:
+def test_the_trace_says_what_its_numbers_depend_on() -> None:
+    with airfl.open_trace(whole(*SHORT)) as trace:
         assert json.loads(trace.attrs["numerics"]) == numerics(CPU, "loop")
 
 
@@ -81,8 +67,7 @@ def test_what_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "compiler" not in here
     assert "MKL-DNN" in here["libraries of torch"] or "oneDNN" in here["libraries of torch"]
     assert here["processor"] == processor()
-    assert here["BLAS of numpy"] != "unknown"
-    assert here["CPU features of numpy"] != "unknown"
+    assert "unknown" not in (here["BLAS of numpy"], here["CPU features of numpy"])
     monkeypatch.setenv("MKL_CBWR", "COMPATIBLE")
     assert numerics(CPU, "layers") == {**here, "switches": "MKL_CBWR=COMPATIBLE"}
     monkeypatch.setattr(found, "_compiler", lambda: "g++ 13; avx512; O3")
@@ -110,5 +95,4 @@ def test_a_run_that_was_begun_with_narrower_vectors(begun: Path, tmp_path: Path)
     here = torch.backends.cpu.get_cpu_capability()
     assert f"another CPU capability of torch ({here}; here: DEFAULT)" in done.stderr
     assert done.stderr.count("\n") == 1
-    simulation.run(settings(*SHORT), tmp_path / "out", data=rows(), resume=True)
     finish(tmp_path / "out", *SHORT)

@@ -18,12 +18,12 @@ from channels.isolated.hdf5 import probe
 from channels.isolated.mat import mat_array, mat_variables
 from tests.reliability.forked import forked_readers
 from tests.reliability.mutations import mutations, truncated
+from tests.reliability.refusals import refusal
 from tests.reliability.scale import cases
 from tests.reliability.test_traces import check_each, read_each
 
 GENERATOR = np.random.default_rng(5)
 GAINS = GENERATOR.standard_normal((6, 8)) + 1j * GENERATOR.standard_normal((6, 8))
-WANTED = {"rounds": 3, "devices": 4}
 
 
 def plain(path: Path) -> None:
@@ -63,12 +63,9 @@ def test_mutated_replay_files(name: str, tmp_path: Path, measured: Callable[[str
     write, short, full = FILES[name]
     write(tmp_path / name)
     data = (tmp_path / name).read_bytes()
-    several = [
-        *itertools.islice(mutations(np.random.default_rng(7), data), cases(short, full)),
-        *truncated(data, cases(2, 20)),
-    ]
+    several = itertools.islice(mutations(np.random.default_rng(7), data), cases(short, full))
     files = [tmp_path / name]
-    for number, (what, content) in enumerate(several):
+    for number, (what, content) in enumerate([*several, *truncated(data, cases(2, 20))]):
         files.append(tmp_path / f"{number}-{what.split()[0]}-{name}")
         files[-1].write_bytes(content)
     told = read_each("replay", tmp_path, files)
@@ -83,11 +80,9 @@ def forked() -> Iterator[None]:
         yield
 
 
-def refusal(path: Path, **wanted: int) -> str:
-    with pytest.raises(ValueError, match=path.name) as raised:
-        read_replay(path, **{**WANTED, **wanted})
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
+def refused(path: Path, variable: str | None = None, rounds: int = 3, devices: int = 4) -> str:
+    """The line, which names the file."""
+    return refusal(lambda: read_replay(path, variable, rounds=rounds, devices=devices), path.name, ValueError)
 
 
 def test_a_file_that_ends_the_process_that_reads_it_is_told_in_one_line(tmp_path: Path) -> None:
@@ -100,7 +95,7 @@ def test_a_file_that_ends_the_process_that_reads_it_is_told_in_one_line(tmp_path
     assert mat_variables(tmp_path / "m.mat") == [("h", (6, 8), "double")]
     with pytest.raises(IsolatedError):
         mat_array(tmp_path / "m.mat", "h")
-    assert "export it again" in refusal(tmp_path / "m.mat")
+    assert "export it again" in refused(tmp_path / "m.mat")
 
 
 def test_what_a_child_process_does_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -133,7 +128,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
         layout = h5py.VirtualLayout(GAINS.shape, "c16")
         layout[...] = h5py.VirtualSource("secret.h5", "h", GAINS.shape)
         file.create_virtual_dataset("virtual", layout)
-    assert "no array of numbers" in refusal(tmp_path / "a.h5")
+    assert "no array of numbers" in refused(tmp_path / "a.h5")
 
 
 @pytest.mark.usefixtures("forked")
@@ -141,12 +136,12 @@ def test_an_array_that_is_said_to_be_huge_takes_no_memory(tmp_path: Path) -> Non
     """Of 2 kB: a fill value that stands for terabytes, a chunk of gigabytes, a .mat file that unpacks to a gigabyte."""
     with h5py.File(tmp_path / "fill.h5", "w") as file:
         file.create_dataset("h", (100_000, 100_000), "f8", chunks=True, fillvalue=1.0)
-    assert "is said to be" in refusal(tmp_path / "fill.h5", rounds=20_000, devices=20_000)
+    assert "is said to be" in refused(tmp_path / "fill.h5", rounds=20_000, devices=20_000)
     with h5py.File(tmp_path / "chunk.h5", "w") as file:
         file.create_dataset("h", (1 << 14, 1 << 14), "f4", chunks=(1 << 14, 1 << 14), compression=9, fillvalue=1.0)
-    assert "is said to be" in refusal(tmp_path / "chunk.h5")
+    assert "is said to be" in refused(tmp_path / "chunk.h5")
     savemat(tmp_path / "packed.mat", {"h": np.ones((3000, 4000))}, do_compression=True)
-    assert "is said to be" in refusal(tmp_path / "packed.mat")
+    assert "is said to be" in refused(tmp_path / "packed.mat")
 
 
 @pytest.mark.usefixtures("forked")
@@ -163,9 +158,8 @@ def test_numpy_files_are_not_unpickled(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", objects)
     np.savez(tmp_path / "a.npz", h=objects)
     for name in ("a.npy", "a.npz"):
-        assert "no array of numbers" in refusal(tmp_path / name)
-    with pytest.raises(ValueError, match="objects, not numbers"):
-        read_replay(tmp_path / "a.npz", "h", **WANTED)
+        assert "no array of numbers" in refused(tmp_path / name)
+    assert "objects, not numbers" in refused(tmp_path / "a.npz", "h")
     assert not done.exists()
 
 
@@ -175,17 +169,22 @@ def headed(header: str, data: bytes = b"", length: int | None = None) -> bytes:
     return b"\x93NUMPY\x01\x00" + (len(text) if length is None else length).to_bytes(2, "little") + text + data
 
 
+def shaped(shape: str, size: int = 0, descr: str = "'<f8'") -> bytes:
+    """One that announces numbers, and holds so many bytes of zeros."""
+    return headed(f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}, }}", bytes(size))
+
+
 @pytest.mark.parametrize(
     "content",
     [
-        headed("{'descr': '<f8', 'fortran_order': False, 'shape': (1000000, 1000000), }", bytes(800)),
-        headed("{'descr': '<f8', 'fortran_order': False, 'shape': (6, 8), }", bytes(383)),
-        headed("{'descr': '<f8', 'fortran_order': False, 'shape': (6, 8), }", bytes(385)),
-        headed("{'descr': '<f8', 'fortran_order': False, 'shape': (-6, -8), }", bytes(384)),
-        headed("{'descr': '<f8', 'fortran_order': False, 'shape': (True, 8), }", bytes(64)),
-        headed("{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296), }"),
-        headed("{'descr': '|V0', 'fortran_order': False, 'shape': (6, 8), }"),
-        headed("{'descr': [('r', '<f8', (9,)), ('i', '<f8')], 'fortran_order': False, 'shape': (6, 8), }", bytes(3840)),
+        shaped("(1000000, 1000000)", 800),
+        shaped("(6, 8)", 383),
+        shaped("(6, 8)", 385),
+        shaped("(-6, -8)", 384),
+        shaped("(True, 8)", 64),
+        shaped("(4294967296, 4294967296)"),
+        shaped("(6, 8)", descr="'|V0'"),
+        shaped("(6, 8)", 3840, "[('r', '<f8', (9,)), ('i', '<f8')]"),
         headed("(" * 5000 + ")" * 5000),
         headed("-" * 9000 + "1"),
         headed("'" + "x" * 60000 + "'"),
@@ -202,39 +201,35 @@ def test_headers_of_numpy_files_are_not_believed(content: bytes, tmp_path: Path)
     for name in ("a.npy", "a.npz"):
         path = tmp_path / name
         path.write_bytes(content)
-        assert refusal(path)
+        assert refused(path)
         if content.startswith(b"\x93"):
             with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
                 archive.writestr("h.npy", content)
-            assert refusal(path)
+            assert refused(path)
 
 
 @pytest.mark.usefixtures("forked")
 def test_an_archive_that_unpacks_to_far_more_takes_no_memory(tmp_path: Path) -> None:
     """Said so by the header; or not said, and there; or of too many arrays."""
-    for name, shape in (("said", (4000, 5000)), ("unsaid", (6, 8))):
+    for name, shape in (("said", "(4000, 5000)"), ("unsaid", "(6, 8)")):
         with (
             zipfile.ZipFile(tmp_path / f"{name}.npz", "w", zipfile.ZIP_DEFLATED) as archive,
             archive.open("h.npy", "w") as member,
         ):
-            member.write(headed(f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}"))
+            member.write(shaped(shape))
             for _ in range(160):
                 member.write(bytes(1_000_000))
-    assert "is said to be" in refusal(tmp_path / "said.npz")
-    assert "384 bytes of numbers are announced, more are there" in refusal(tmp_path / "unsaid.npz")
+    assert "is said to be" in refused(tmp_path / "said.npz")
+    assert "384 bytes of numbers are announced, more are there" in refused(tmp_path / "unsaid.npz")
     with zipfile.ZipFile(tmp_path / "many.npz", "w") as archive:
         for number in range(1001):
             archive.writestr(f"{number}.npy", b"")
-    assert "1,001 arrays, at most 1,000" in refusal(tmp_path / "many.npz")
+    assert "1,001 arrays, at most 1,000" in refused(tmp_path / "many.npz")
 
 
 @pytest.mark.parametrize(
     ("gain", "line"),
     [
-        (np.nan, "NaN or infinite"),
-        (np.inf, "NaN or infinite"),
-        (0, "0, a channel that cannot be inverted"),
-        (1e200, "so large or small"),
         (1e-200, "so large or small"),
         (1e150, "is 1e+150, so large or small that single precision does not carry"),
         (1e150j, "so large or small"),
@@ -245,12 +240,12 @@ def test_an_archive_that_unpacks_to_far_more_takes_no_memory(tmp_path: Path) -> 
     ],
 )
 @pytest.mark.usefixtures("forked")
-def test_gains_that_no_channel_has(gain: complex, line: str, tmp_path: Path) -> None:
+def test_gains_that_single_precision_does_not_carry(gain: complex, line: str, tmp_path: Path) -> None:
     values = GAINS.copy()
     values[1, 2] = gain
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["h"] = values
-    told = refusal(tmp_path / "a.h5")
+    told = refused(tmp_path / "a.h5")
     assert line in told
     assert "round 1, device 2, antenna 0" in told
 
@@ -258,13 +253,13 @@ def test_gains_that_no_channel_has(gain: complex, line: str, tmp_path: Path) -> 
 @pytest.mark.usefixtures("forked")
 def test_objects_and_texts_are_no_gains(tmp_path: Path) -> None:
     savemat(tmp_path / "o.mat", {"h": np.array([[{"a": 1}, "text"]], dtype=object), "t": "abc"})
-    assert "no array of numbers" in refusal(tmp_path / "o.mat")
+    assert "no array of numbers" in refused(tmp_path / "o.mat")
     with h5py.File(tmp_path / "o.h5", "w") as file:
         file.create_dataset("h", (6, 8), h5py.vlen_dtype("f8"))
         file.create_dataset("s", (6, 8), h5py.string_dtype())
         file.create_dataset("r", (6, 8), h5py.ref_dtype)
         file.create_dataset("v", (6, 8), "V16")
-    assert "no array of numbers" in refusal(tmp_path / "o.h5")
+    assert "no array of numbers" in refused(tmp_path / "o.h5")
 
 
 def test_a_look_at_a_good_file_says_nothing_and_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,6 @@ def fuzz(short: int, full: int) -> settings:
 @contextlib.contextmanager
 def bounded() -> Iterator[None]:
     """Ends what hangs, and refuses memory beyond a bound to what is inside, that of C code too."""
-
     before = resource.getrlimit(resource.RLIMIT_AS)
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + MOST_MEMORY, before[1]))
@@ -100,13 +99,16 @@ def rows() -> RawData:
     return load_dataset("a9a-sample")
 
 
-def tell(measured: Measured, what: str, taken: list[bool]) -> None:
-    measured(f"settings, {what}: {len(taken):,} cases, {sum(taken):,} accepted, the others refused in one line")
+@pytest.fixture
+def taken(request: pytest.FixtureRequest, measured: Measured) -> Iterator[list[bool]]:
+    """Whether each case of the test is accepted, told at its end."""
+    answers: list[bool] = []
+    yield answers
+    what = request.function.__name__.removeprefix("test_").replace("_", " ")
+    measured(f"settings, {what}: {len(answers):,} cases, {sum(answers):,} accepted, the others refused in one line")
 
 
-def test_valid_combinations_are_accepted_or_refused_in_one_line(measured: Measured) -> None:
-    taken: list[bool] = []
-
+def test_valid_combinations_are_accepted_or_refused_in_one_line(taken: list[bool]) -> None:
     @fuzz(40, 3000)
     @given(cases_of.valid_tables(), st.integers(0, 49))
     def check(tables: Tables, one_in: int) -> None:
@@ -115,13 +117,10 @@ def test_valid_combinations_are_accepted_or_refused_in_one_line(measured: Measur
             accepted(lambda: privacy_of(validate(tables, "settings")))
 
     check()
-    tell(measured, "valid combinations", taken)
     assert sum(taken) > len(taken) / 2, "the strategy draws too little that runs"
 
 
-def test_values_at_and_beyond_limits_are_accepted_or_refused_in_one_line(measured: Measured) -> None:
-    taken: list[bool] = []
-
+def test_values_at_and_beyond_limits_are_accepted_or_refused_in_one_line(taken: list[bool]) -> None:
     @fuzz(100, 3500)
     @given(cases_of.extreme_tables())
     def check(tables: Tables) -> None:
@@ -131,25 +130,21 @@ def test_values_at_and_beyond_limits_are_accepted_or_refused_in_one_line(measure
             taken.append(accepted(lambda: before_a_run(tables)))
 
     check()
-    tell(measured, "limits", taken)
     assert 0 < sum(taken) < len(taken)
 
 
-def test_garbage_is_refused_in_one_line(measured: Measured) -> None:
-    taken: list[bool] = []
-
+def test_garbage_is_refused_in_one_line(taken: list[bool]) -> None:
     @fuzz(100, 1500)
     @given(cases_of.garbage_tables())
     def check(tables: Tables) -> None:
         taken.append(accepted(lambda: before_a_run(tables, look=False), "settings"))
 
     check()
-    tell(measured, "garbage", taken)
     assert sum(taken) < len(taken)
 
 
-def test_broken_files_are_refused_in_one_line(tmp_path: Path, measured: Measured) -> None:
-    file, taken = tmp_path / "broken.toml", []
+def test_broken_files_are_refused_in_one_line(tmp_path: Path, taken: list[bool]) -> None:
+    file = tmp_path / "broken.toml"
 
     @fuzz(60, 800)
     @given(cases_of.broken_toml())
@@ -159,11 +154,10 @@ def test_broken_files_are_refused_in_one_line(tmp_path: Path, measured: Measured
         accepted(lambda: load_rows(file), str(file))
 
     check()
-    tell(measured, "broken TOML", taken)
 
 
-def test_rows_of_a_comparison_are_refused_in_one_line(tmp_path: Path, measured: Measured) -> None:
-    file, taken = tmp_path / "rows.toml", []
+def test_rows_of_a_comparison_are_refused_in_one_line(tmp_path: Path, taken: list[bool]) -> None:
+    file = tmp_path / "rows.toml"
 
     @fuzz(40, 500)
     @given(cases_of.row_tables())
@@ -172,11 +166,10 @@ def test_rows_of_a_comparison_are_refused_in_one_line(tmp_path: Path, measured: 
         taken.append(accepted(lambda: load_rows(file), str(file)))
 
     check()
-    tell(measured, "[[compare]] rows", taken)
 
 
-def test_overrides_and_sweeps_are_refused_in_one_line(tmp_path: Path, measured: Measured) -> None:
-    file, taken = tmp_path / "good.toml", []
+def test_overrides_and_sweeps_are_refused_in_one_line(tmp_path: Path, taken: list[bool]) -> None:
+    file = tmp_path / "good.toml"
     file.write_bytes(to_toml(SMALL))
 
     def sweep(texts: list[str]) -> None:
@@ -193,12 +186,9 @@ def test_overrides_and_sweeps_are_refused_in_one_line(tmp_path: Path, measured: 
         accepted(lambda: sweep(texts), "override", *keys)
 
     check()
-    tell(measured, "overrides and sweeps", taken)
 
 
-def test_what_is_accepted_runs(rows: RawData, measured: Measured) -> None:
-    taken: list[bool] = []
-
+def test_what_is_accepted_runs(rows: RawData, taken: list[bool]) -> None:
     @fuzz(25, 1500)
     @given(cases_of.valid_tables())
     def check(tables: Tables) -> None:
@@ -206,7 +196,6 @@ def test_what_is_accepted_runs(rows: RawData, measured: Measured) -> None:
             taken.append(accepted(lambda: finished(validate(tables, "settings"), rows)))
 
     check()
-    tell(measured, "runs of one or two rounds", taken)
     assert sum(taken) > 0.9 * len(taken), "what cannot run is to be refused before"
 
 

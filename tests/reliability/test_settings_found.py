@@ -21,56 +21,44 @@ from airfl.tasks.datasets import load_dataset
 from tests.conftest import small_settings
 from tests.end_to_end.test_command_line import airfl as command
 from tests.end_to_end.test_command_line import refused
+from tests.reliability.refusals import refusal
 from tests.reliability.settings_values import SMALL, Tables, put
 from tests.reliability.test_settings import before_a_run, bounded, finished
 
-BAD_ON_THE_COMMAND_LINE: tuple[tuple[str, ...], ...] = (
-    ("run.rounds=0",),
-    ("run.rouns=3",),
-    ("rum.rounds=3",),
-    ("run.rounds",),
-    ("run.rounds=" + "9" * 5000,),
-    ("run.rounds=1e3",),
-    ("run.seed=-1",),
-    ("scheme.name=pfel\nsx",),
-    ("scheme.name=\x1b[31m",),
-    ("scheme.ratio=nan",),
-    ("privacy.epsilon=0.0",),
-    ("power.max_snr_db=[3, 2]",),
-    ("run.devices=[[[[[[", "run.selected={}"),
-    ("local={}",),
-    ("=",),
-    ("channel.min_gain=" + "[" * 5000,),
-    ("\u202e.x=1",),
-    ("a" * 100_000,),
+BAD_ON_THE_COMMAND_LINE = (
+    *("run.rounds=0", "run.rouns=3", "rum.rounds=3", "run.rounds", "run.rounds=" + "9" * 5000, "run.rounds=1e3"),
+    *("run.seed=-1", "scheme.name=pfel\nsx", "scheme.name=\x1b[31m", "scheme.ratio=nan", "privacy.epsilon=0.0"),
+    *("power.max_snr_db=[3, 2]", "run.devices=[[[[[[", "run.selected={}", "local={}", "="),
+    *("channel.min_gain=" + "[" * 5000, "\u202e.x=1", "a" * 100_000),
 )
 
 
-@pytest.mark.parametrize("overrides", BAD_ON_THE_COMMAND_LINE, ids=lambda overrides: ascii(overrides[0])[:30])
-def test_the_command_line_ends_with_2_and_one_line(overrides: tuple[str, ...], demo: Path) -> None:
-    line = refused(command("config", demo, *overrides))
+@pytest.mark.parametrize("override", BAD_ON_THE_COMMAND_LINE, ids=lambda override: ascii(override)[:30])
+def test_the_command_line_ends_with_2_and_one_line(override: str, demo: Path) -> None:
+    line = refused(command("config", demo, override))
     assert line.strip().isprintable()
     assert len(line) < 2 * MOST_CHARACTERS
 
 
-RUNS_ON_THE_COMMAND_LINE: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("run.devices=1000000000000000000",), "run.devices"),
-    (("run.rounds=1000000000000000",), "run.rounds"),
-    (("run.selected=2000",), "run.selected"),
-    (("task.model=lstm",), "task.model"),
-    (("privacy.delta=1e-320",), "privacy.delta"),
-    (("scheme.name=fedavg", "scheme.link=analog", "scheme.noise_multiplier=1e300"), "scheme.noise_multiplier"),
-)
-
-
 @pytest.mark.parametrize(
-    ("overrides", "key"), RUNS_ON_THE_COMMAND_LINE, ids=[key for _, key in RUNS_ON_THE_COMMAND_LINE]
+    "overrides",
+    [
+        ("run.devices=1000000000000000000",),
+        ("run.rounds=1000000000000000",),
+        ("run.selected=2000",),
+        ("task.model=lstm",),
+        ("privacy.delta=1e-320",),
+        ("scheme.noise_multiplier=1e300", "scheme.name=fedavg", "scheme.link=analog"),
+    ],
+    ids=lambda overrides: overrides[0],
 )
-def test_a_run_that_cannot_be_leaves_nothing_behind(
-    overrides: tuple[str, ...], key: str, demo: Path, tmp_path: Path
-) -> None:
-    assert key in refused(command("run", demo, *overrides, "--out", tmp_path / "out"))
+def test_a_run_that_cannot_be_leaves_nothing_behind(overrides: tuple[str, ...], demo: Path, tmp_path: Path) -> None:
+    line = refused(command("run", demo, *overrides, "--out", tmp_path / "out"))
+    assert overrides[0].partition("=")[0] in line
     assert not (tmp_path / "out").exists()
+
+
+DOWNLINK, NOISE = {"grid": {"downlink": True}}, {"scheme": {"name": "fed-smp-topk", "noise_multiplier": 1e20}}
 
 
 @pytest.mark.parametrize(
@@ -87,15 +75,9 @@ def test_a_run_that_cannot_be_leaves_nothing_behind(
         ({"scheme": {"name": "ldp-svrg", "gradient_clip": 1e300}}, "scheme.gradient_clip"),
         ({"scheme": {"name": "fed-spa", "coordinate_clip": 1e300}}, "scheme.coordinate_clip"),
         ({"channel": {"fading": "tapped-line", "delay_spread_s": 1.7e308}}, "channel.delay_spread_s"),
-        (
-            {"channel": {"units": "physical", "temperature_k": 5e-324}, "grid": {"downlink": True}},
-            "channel.temperature_k",
-        ),
+        ({**DOWNLINK, "channel": {"units": "physical", "temperature_k": 5e-324}}, "channel.temperature_k"),
         ({"scheme": {"name": "fed-spa"}, "privacy": {"epsilon": 1e-16}}, "privacy.epsilon"),
-        (
-            {"scheme": {"name": "fed-smp-topk", "noise_multiplier": 1e20}, "local": {"clip_norm": 1e3}},
-            "single precision",
-        ),
+        ({**NOISE, "local": {"clip_norm": 1e3}}, "single precision"),
         ({"scheme": {"name": "cpsgd"}, "privacy": {"delta": 5e-324}}, "privacy.delta"),
         ({"\x1b[31m": [1]}, r"\x1b[31m"),
         ({"scheme": {"a" * 100_000: 1}}, "allowed: clip, coordinate_clip"),
@@ -105,15 +87,13 @@ def test_a_run_that_cannot_be_leaves_nothing_behind(
 )
 def test_it_is_refused_by_its_key(changes: Tables, key: str) -> None:
     tables = put(SMALL, changes) if all(isinstance(table, dict) for table in changes.values()) else {**SMALL, **changes}
-    with bounded(), pytest.raises(UserError) as caught:
-        before_a_run(tables)
-    assert key in str(caught.value)
-    assert str(caught.value).isprintable()
-    assert len(str(caught.value)) < 2 * MOST_CHARACTERS
-    if "run" in changes:  # a link budget and the calculator ask for no recipe before
-        for call in (link_budget, privacy_of):
-            with bounded(), pytest.raises(UserError, match=re.escape(key)):
-                call(validate(tables, "settings"))
+    with bounded():
+        line = refusal(lambda: before_a_run(tables), re.escape(key))
+        if "run" in changes:  # a link budget and the calculator ask for no recipe before
+            refusal(lambda: link_budget(validate(tables, "settings")), re.escape(key))
+            refusal(lambda: privacy_of(validate(tables, "settings")), re.escape(key))
+    assert line.isprintable()
+    assert len(line) < 2 * MOST_CHARACTERS
 
 
 @pytest.mark.parametrize("error_model", ["capacity", "finite-blocklength", "nr"])
@@ -145,22 +125,12 @@ def test_a_processor_of_any_frequency() -> None:
     finished(given, load_dataset("a9a-sample"))
 
 
-def test_a_value_of_thousands_of_digits_is_one_that_does_not_fit(demo: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"run\.rounds: should be a valid integer"):
-        load_settings(demo, ["run.rounds=" + "9" * 5000])
+@pytest.mark.parametrize("value", ["9" * 5000, "[" * 100_000], ids=["digits", "brackets"])
+def test_a_value_without_end_is_one_that_does_not_fit(value: str, demo: Path, tmp_path: Path) -> None:
+    refusal(lambda: load_settings(demo, [f"run.rounds={value}"]), r"run\.rounds: should be a valid integer")
     file = tmp_path / "long.toml"
-    file.write_text(f"[run]\nrounds = {'9' * 5000}\n")
-    with pytest.raises(UserError, match=r"long\.toml: not valid TOML"):
-        load_settings(file)
-
-
-def test_brackets_without_end(demo: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"run\.rounds: should be"):
-        load_settings(demo, ["run.rounds=" + "[" * 100_000])
-    file = tmp_path / "deep.toml"
-    file.write_text("a = " + "[" * 100_000)
-    with pytest.raises(UserError, match=r"deep\.toml: not valid TOML"):
-        load_settings(file)
+    file.write_text(f"[run]\nrounds = {value}\n")
+    refusal(lambda: load_settings(file), r"long\.toml: not valid TOML")
 
 
 def test_every_message_is_one_line() -> None:
@@ -172,20 +142,13 @@ def test_every_message_is_one_line() -> None:
         assert len(long) < 2 * MOST_CHARACTERS
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "1e99999999999999999999:1:1",
-        "1:9:1e-999999999",
-        "1:1e999:1e-999",
-        "9" * 400 + ":1:-1",
-        "9" * 100_000 + ":1",
-        "1:" + "9" * 5000 + ":1",
-        "1e400:2e400:log",
-        "1:" + "9" * 5000 + ":linear",
-    ],
-    ids=lambda value: value[:20],
+RANGES = (
+    *("1e99999999999999999999:1:1", "1:9:1e-999999999", "1:1e999:1e-999", "9" * 400 + ":1:-1", "9" * 100_000 + ":1"),
+    *("1:" + "9" * 5000 + ":1", "1e400:2e400:log", "1:" + "9" * 5000 + ":linear"),
 )
+
+
+@pytest.mark.parametrize("value", RANGES, ids=range(len(RANGES)))
 def test_ranges_of_numbers_that_are_out_of_range(value: str) -> None:
     """Refused in one line, or no range at all and refused as what it is."""
 
@@ -194,8 +157,8 @@ def test_ranges_of_numbers_that_are_out_of_range(value: str) -> None:
         fixed, axes = split_axes(rest)
         validate(override(SMALL, [*fixed, *(f"{key}={values[0]}" for key, values in axes.items())]), "settings")
 
-    with bounded(), pytest.raises(UserError):
-        sweep()
+    with bounded():
+        refusal(sweep)
 
 
 def test_as_many_values_as_a_sweep_takes() -> None:
@@ -203,7 +166,5 @@ def test_as_many_values_as_a_sweep_takes() -> None:
     with bounded():
         _, axes = split_axes(["run.seed=1:100000:1"])
         assert axes["run.seed"] == list(range(1, 100_001))
-        with pytest.raises(UserError, match="is there twice"):
-            check_different("run.seed", [*range(90_000), 7])
-        with pytest.raises(UserError, match="is there twice"):
-            check_different("power.max_snr_db", [[1.0, 2.0], 3.0, [1, 2]])
+        refusal(lambda: check_different("run.seed", [*range(90_000), 7]), "is there twice")
+        refusal(lambda: check_different("power.max_snr_db", [[1.0, 2.0], 3.0, [1, 2]]), "is there twice")

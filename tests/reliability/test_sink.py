@@ -74,11 +74,9 @@ def test_hdf5_reads_what_it_has_written_and_closes_in_peace(
 def test_what_was_not_written_is_read_from_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Sink(tmp_path / "sink") as sink, monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", Disk(3).pwrite)
-        assert sink.write(b"abcdef") == 6
-        sink.seek(1)
-        assert sink.write(b"X") == 1
-        sink.seek(8)
-        assert sink.write(b"Y") == 1
+        for place, data in ((0, b"abcdef"), (1, b"X"), (8, b"Y")):
+            sink.seek(place)
+            assert sink.write(data) == len(data)
         sink.seek(0)
         buffer = bytearray(b"?" * 20)
         assert sink.readinto(buffer) == 9
@@ -107,9 +105,8 @@ def test_a_closed_sink_writes_into_no_other_file(tmp_path: Path) -> None:
     """Whose number would be its own."""
     sink = Sink(tmp_path / "sink.h5")
     sink.close()
-    with (tmp_path / "other").open("wb") as other:
+    with (tmp_path / "other").open("wb"):
         sink.write(b"late")
-        assert other.tell() == 0
     assert (tmp_path / "other").read_bytes() == b""
     with pytest.raises(OSError, match="Bad file descriptor"):
         sink.check()
@@ -145,12 +142,7 @@ def test_a_signal_waits_for_the_end_of_a_write(number: signal.Signals) -> None:
 
 def test_threads_have_no_signals_to_wait_for() -> None:
     done: list[int] = []
-
-    def work() -> None:
-        with undisturbed():
-            done.append(1)
-
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=undisturbed()(done.append), args=(1,))
     thread.start()
     thread.join()
     assert done == [1]

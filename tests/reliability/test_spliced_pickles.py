@@ -34,7 +34,6 @@ def call(form: str, mark: Path) -> bytes:
 
 
 def spliced(content: bytes, place: int, payload: bytes) -> bytes:
-    """The pickle with the payload before the opcode at `place`."""
     return content[:place] + payload + content[place:]
 
 

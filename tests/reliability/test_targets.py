@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from typer.main import get_command
@@ -18,9 +18,10 @@ import airfl.cli
 from airfl.cli.app import app
 from airfl.errors import UserError
 from airfl.output import check_can_be_file, check_can_be_folder
+from tests.reliability.nobody import as_nobody
+from tests.reliability.refusals import refusal
 
 AIRFL = get_command(app)  # built once: that takes longer than a refusal
-ROOT = Path(__file__).resolve().parents[2]
 COMMANDS: dict[str, list[str]] = {
     "run": ["run", "demo", "--out"],
     "run --resume": ["run", "demo", "--resume", "--out"],
@@ -61,46 +62,45 @@ def _nothing_is_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
     assert sorted(file.name for file in tmp_path.iterdir() if file.name not in ("here", "free")) == ["runs"]
 
 
-def refusal(command: str, target: str) -> str:
-    words = COMMANDS[command]
-    with pytest.raises(UserError) as told:
-        AIRFL([*words, f"{target}/report.html" if command == "report" else target], standalone_mode=False)
-    assert "\n" not in str(told.value)
-    return str(told.value)
+def refused(command: str, target: str) -> str:
+    words = [*COMMANDS[command], f"{target}/report.html" if command == "report" else target]
+    return refusal(lambda: AIRFL(words, standalone_mode=False))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.fixture(params=COMMANDS)
+def command(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 def test_a_folder_without_permission(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There already, or to be made in one that is there; nobody may write on a file system that is read only."""
     (tmp_path / "here").mkdir()
     monkeypatch.setattr("airfl.output.may_write", lambda folder: folder.name != "here")
     for target in ("here", "here/below/deep"):
-        told = refusal(command, target)
+        told = refused(command, target)
         assert told.startswith(target)
         assert "here may not be written by this user; choose another --" in told.replace("here: may", "here may")
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
-    assert "is on a file system that is read only; choose another --" in refusal(command, "here")
+    assert "is on a file system that is read only; choose another --" in refused(command, "here")
     assert not list((tmp_path / "here").iterdir())
 
 
-@pytest.mark.parametrize("command", COMMANDS)
 def test_what_cannot_be_a_folder(command: str, tmp_path: Path) -> None:
     (tmp_path / "here").touch()
     for target in ("here", "here/below"):
-        assert "is a file, a" in refusal(command, target)
+        assert "is a file, a" in refused(command, target)
     for target in ("x" * 300, "here/" + "x" * 300, "none/" + "x" * 300, "/".join(["x" * 200] * 21)):
-        assert any(words in refusal(command, target) for words in ("File name too long", "is a file"))
-    assert "File name too long" in refusal(command, "none/" + "x" * 300)
+        assert any(words in refused(command, target) for words in ("File name too long", "is a file"))
+    assert "File name too long" in refused(command, "none/" + "x" * 300)
     (tmp_path / "here").unlink()
     (tmp_path / "here").symlink_to("gone")
     nowhere = "is a file, a data folder" if command == "data get" else "is a link that leads nowhere"
-    assert nowhere in refusal(command, "here")
+    assert nowhere in refused(command, "here")
     (tmp_path / "here").unlink()
     (tmp_path / "here").symlink_to("here")
-    assert "symbolic links" in refusal(command, "here/below")
+    assert "symbolic links" in refused(command, "here/below")
 
 
-@pytest.mark.parametrize("command", COMMANDS)
 def test_the_current_folder_has_gone(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where another process removes it; the last of the conditions lets paths of the test itself stand."""
     monkeypatch.chdir(tmp_path)
@@ -119,32 +119,27 @@ def test_the_current_folder_has_gone(command: str, tmp_path: Path, monkeypatch: 
 
 def test_names_of_files(tmp_path: Path) -> None:
     """Long enough to be a name, but not for the one beside that is written first; a pipe, a folder in its place."""
-    with pytest.raises(UserError, match="File name too long"):
-        check_can_be_file(tmp_path / ("x" * 250))
+    refusal(lambda: check_can_be_file(tmp_path / ("x" * 250)), "File name too long")
     check_can_be_file(tmp_path / ("x" * 200))
     os.mkfifo(tmp_path / "free")
     for name in ("free", "runs"):
-        with pytest.raises(UserError, match="is no regular file; choose another --copy-to"):
-            check_can_be_file(tmp_path / name, "--copy-to")
+        told = partial(check_can_be_file, tmp_path / name, "--copy-to")
+        refusal(told, "is no regular file; choose another --copy-to")
     check_can_be_folder(tmp_path / "a" / "b" / "c")
 
 
 def test_a_label_that_is_too_long_for_a_folder(tmp_path: Path) -> None:
-    rows = tmp_path / "free"
-    label = "a" * 300
-    rows.write_text(f'[local]\nsteps = 1\nclip_norm = 1.0\n[[compare]]\nlabel = "{label}"\n"scheme.name" = "pfels"\n')
-    with pytest.raises(UserError, match="File name too long"):
-        AIRFL(["compare", "free", "--out", "new"], standalone_mode=False)
+    row = f'[[compare]]\nlabel = "{"a" * 300}"\n"scheme.name" = "pfels"\n'
+    (tmp_path / "free").write_text(f"[local]\nsteps = 1\nclip_norm = 1.0\n{row}")
+    refusal(lambda: AIRFL(["compare", "free", "--out", "new"], standalone_mode=False), "File name too long")
 
 
 def test_what_the_system_refuses_later_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied", "runs/here")
-
+    denied = Mock(side_effect=PermissionError(13, "Permission denied", "runs/here"))
     monkeypatch.setattr(sys, "argv", ["airfl", "configs"])
-    monkeypatch.setattr("airfl.shipped.configurations", refuse)
+    monkeypatch.setattr("airfl.shipped.configurations", denied)
     monkeypatch.setattr("airfl.cli.give_libraries_a_place", lambda environment: None)
     monkeypatch.setattr(airfl.cli, "_hear", lambda handler: None)
     with pytest.raises(SystemExit) as ended:
@@ -163,8 +158,6 @@ def everybody_s() -> Iterator[Path]:
 
 def test_a_user_who_may_not_write_there(everybody_s: Path) -> None:
     """Real permissions, which bind only those who are not root."""
-    if os.getuid() or not shutil.which("setpriv"):
-        pytest.skip("becoming another user takes root, and setpriv")
     for name in ("free", "here", "runs"):
         everybody_s.joinpath(name).mkdir()
         everybody_s.joinpath(name).chmod(0o755)
@@ -177,16 +170,7 @@ def test_a_user_who_may_not_write_there(everybody_s: Path) -> None:
         "    except UserError as error: print(error)\n"
         "    else: sys.exit('written: ' + ' '.join(words))\n"
     )
-    drop = ["setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups"]
-    drop += ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
-    done = subprocess.run(
-        [*drop, sys.executable, "-c", code],
-        cwd=everybody_s,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(everybody_s)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = as_nobody(everybody_s, code, HOME=str(everybody_s))
     assert done.returncode == 0, done.stderr
     told = done.stdout.splitlines()
     assert len(told) == len(COMMANDS)

@@ -27,6 +27,7 @@ from tests.conftest import small_settings
 from tests.processes import script
 from tests.reliability import reads
 from tests.reliability.mutations import flipped, mutations, truncated
+from tests.reliability.refusals import refusal
 from tests.reliability.scale import cases
 
 MEGABYTES = 96
@@ -41,73 +42,50 @@ def right(finished: Path) -> xarray.Dataset:
         return trace.load()
 
 
-def ending(path: Path, right: xarray.Dataset) -> str:
-    """ "refused" in one line, or "right" to the last value; fails on anything else."""
+def ending(path: Path, content: bytes, right: xarray.Dataset) -> str:
+    """Of a trace of that content: "refused" in one line, or "right" to the last value; fails on anything else."""
+    path.write_bytes(content)
     try:
         with open_trace(path) as trace:
-            found = trace.load()
+            assert trace.load().identical(right), "a wrong trace was handed over as a right one"
+            return "right"
     except UserError as error:
         line = str(error)
-    else:
-        line = ""
-    if line:
-        assert str(path) in line
-        assert "\n" not in line
-        return "refused"
-    assert found.identical(right), "a wrong trace was handed over as a right one"
-    return "right"
+    assert str(path) in line
+    assert "\n" not in line
+    return "refused"
 
 
-def test_cut_off_traces_are_refused(
-    finished: Path, right: xarray.Dataset, tmp_path: Path, measured: Callable[[str], None]
+def test_a_trace_that_was_cut_off_or_has_a_flipped_byte_is_refused(
+    finished: Path, unsealed: bytes, right: xarray.Dataset, tmp_path: Path, measured: Callable[[str], None]
 ) -> None:
-    """What is cut off may be the seal alone: then all values are there."""
-    data, path = finished.read_bytes(), tmp_path / "trace.h5"
-    sealed = read_seal(finished)
-    assert sealed is not None
-    ends: Counter[str] = Counter()
-    for name, content in truncated(data, cases(25, 200)):
-        path.write_bytes(content)
-        end = ending(path, right)
-        assert end == "refused" or len(content) >= sealed.length, name
-        ends[end] += 1
-    measured(f"{ends.total()} truncations of a finished trace: {dict(ends)}, none wrong")
+    """What is cut off, or damaged in its last words, may be the seal alone: then all values are there."""
+    data, path, length = finished.read_bytes(), tmp_path / "trace.h5", len(unsealed)
+    damage = {
+        "truncations": truncated(data, cases(25, 200)),
+        "flipped bytes": flipped(np.random.default_rng(1), data, cases(25, 200)),
+    }
+    for kind, several in damage.items():
+        ends: Counter[str] = Counter()
+        for name, content in several:
+            ends[end := ending(path, content, right)] += 1
+            assert end == "refused" or len(content) >= length, name
+        assert ends["refused"] > 0.5 * ends.total()  # the rest lies where nothing is read
+        measured(f"{ends.total()} {kind} of a finished trace: {dict(ends)}, none wrong")
 
 
-def test_a_flipped_byte_is_found(
-    finished: Path, right: xarray.Dataset, tmp_path: Path, measured: Callable[[str], None]
+def test_a_flipped_bit_of_metadata_or_seal_is_found_before_hdf5_sees_it(
+    finished: Path, unsealed: bytes, right: xarray.Dataset, tmp_path: Path
 ) -> None:
-    """Wherever it is; one in the seal's last words is none of the trace's."""
-    data, path = finished.read_bytes(), tmp_path / "trace.h5"
-    ends: Counter[str] = Counter()
-    for _, content in flipped(np.random.default_rng(1), data, cases(25, 200)):
-        path.write_bytes(content)
-        ends[ending(path, right)] += 1
-    assert ends["refused"] > 0.5 * ends.total()  # the rest lies where nothing is read
-    measured(f"{ends.total()} flipped bytes of a finished trace: {dict(ends)}, none wrong")
-
-
-def test_a_flipped_byte_of_every_part_of_the_metadata_is_found_before_hdf5_sees_it(
-    finished: Path, right: xarray.Dataset, tmp_path: Path
-) -> None:
-    """Without the seal such bytes end the process, or make other numbers of the right ones."""
-    data, path = finished.read_bytes(), tmp_path / "trace.h5"
+    """Without the seal such bytes of metadata end the process, or make other numbers of the right ones."""
+    data, path, length = finished.read_bytes(), tmp_path / "trace.h5", len(unsealed)
     rng = np.random.default_rng(2)
     places = [place for place in range(60_000) if data[place] not in (0, 255)]
-    for place in rng.choice(places, cases(30, 400), replace=False):
-        path.write_bytes(data[:place] + bytes([data[place] ^ (1 << int(rng.integers(8)))]) + data[place + 1 :])
-        assert ending(path, right) == "refused", place
-
-
-def test_a_damaged_seal_is_told_or_none(finished: Path, right: xarray.Dataset, tmp_path: Path) -> None:
-    data, path = finished.read_bytes(), tmp_path / "trace.h5"
-    sealed = read_seal(finished)
-    assert sealed is not None
-    for place in {sealed.length, len(data) - 60, len(data) - 68, len(data) - 1}:
-        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
-        assert ending(path, right) == ("right" if place == len(data) - 1 else "refused")
-    path.write_bytes(data[: sealed.length] + data[sealed.length + 1 :])
-    assert ending(path, right) == "refused"
+    several = [(int(place), 1 << int(rng.integers(8))) for place in rng.choice(places, cases(30, 400), replace=False)]
+    for place, bit in (*several, *((place, 1) for place in (length, len(data) - 60, len(data) - 68, len(data) - 1))):
+        end = ending(path, data[:place] + bytes([data[place] ^ bit]) + data[place + 1 :], right)
+        assert end == ("right" if place == len(data) - 1 else "refused"), place
+    assert ending(path, data[:length] + data[length + 1 :], right) == "refused"
 
 
 def test_only_what_is_read_is_checked(tmp_path: Path) -> None:
@@ -115,10 +93,9 @@ def test_only_what_is_read_is_checked(tmp_path: Path) -> None:
     with h5py.File(path, "w") as file:
         file["x"] = np.arange(1_000_000)
     seal(path)
-    sealed = read_seal(path)
+    sealed, data = read_seal(path), bytearray(path.read_bytes())
     assert sealed is not None
     assert len(sealed.sums) == 8 * -(-sealed.length // BLOCK_BYTES)
-    data = bytearray(path.read_bytes())
     data[sealed.length - 8 * 1000] ^= 1
     path.write_bytes(data)
     with open_checked(path) as file:
@@ -140,8 +117,7 @@ def test_a_damaged_value_is_told_by_the_path_that_was_given(
         data = bytearray(finished.read_bytes())
         data[place] ^= 1
         Path("trace.h5").write_bytes(data)
-        with pytest.raises(UserError, match=r"^trace\.h5: damaged: "):
-            trace.energy_j.load()
+        refusal(trace.energy_j.load, r"^trace\.h5: damaged: ")
 
 
 def test_a_seal_goes_with_copies_and_comes_off_when_written_to(finished: Path, tmp_path: Path) -> None:
@@ -201,17 +177,12 @@ def test_mutated_traces_without_a_seal_never_end_in_a_traceback(
 def broken_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A comparison of two seeds, one of which failed, and a run that was killed."""
     folder = tmp_path_factory.mktemp("runs")
-    for seed, status in enumerate(("complete", "failed")):
-        path = run(small_settings("run.rounds=3", f"run.seed={seed}"), folder / "row" / f"seed-{seed}").path
-        set_status(path, status)
-    set_status(run(small_settings("run.rounds=3"), folder / "alone").path, "running")
+    for seed, name, status in ((0, "row/seed-0", "complete"), (1, "row/seed-1", "failed"), (0, "alone", "running")):
+        path = run(small_settings("run.rounds=3", f"run.seed={seed}"), folder / name).path
+        with h5py.File(path, "a") as file:
+            file.attrs["status"] = status
     (folder / "rows.json").write_text(json.dumps([{"label": "both", "folder": "row"}]))
     return folder
-
-
-def set_status(path: Path, status: str) -> None:
-    with h5py.File(path, "a") as file:
-        file.attrs["status"] = status
 
 
 def test_runs_that_are_not_complete_are_marked_wherever_they_are_averaged(broken_off: Path) -> None:
