@@ -155,8 +155,7 @@ def test_nothing_before_something_changes_nothing(name: str, adjacency: Adjacenc
 
 @each
 @pytest.mark.parametrize(
-    "bare",
-    [NonPrivate(), gaussian(0.0, 1.0), poisson(0.0, 0.1), fixed(0.0, 0.1), FixedSizeSampled(1, 9, NonPrivate())],
+    "bare", [NonPrivate(), gaussian(0.0, 1.0), poisson(0.0, 0.1), fixed(0.0, 0.1), FixedSizeSampled(1, 9, NonPrivate())]
 )
 def test_without_noise_nothing_holds_any_more(name: str, adjacency: Adjacency, bare: Event) -> None:
     alone = accountant(name, adjacency)

@@ -36,10 +36,7 @@ REFUSED: dict[str, tuple[tuple[tuple[object, ...], tuple[str, ...]], ...]] = {
         ((DEMO, "--schemes", "pfels,fedavgg"), ("fedavgg", "did you mean fedavg?")),
         ((DEMO, "--seeds", "0"), ("--seeds",)),
     ),
-    "plot": (
-        (("nowhere",), ("nowhere", "no such folder")),
-        ((ROOT / "tests",), ("holds no run",)),
-    ),
+    "plot": ((("nowhere",), ("nowhere", "no such folder")), ((ROOT / "tests",), ("holds no run",))),
     "config": (((), ("--schema",)),),
     "rnu": (((), ("rnu",)),),
     "bench": (

@@ -46,8 +46,7 @@ def test_fed_smp_that_keeps_everything_is_dp_fedavg(scheme: str, link: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("estimator", "gamma"),
-    [("sgd", 0.0), ("gd", 0.3), ("saga", 0.3), ("sgd", 0.7071), ("svrg", 1.0)],
+    ("estimator", "gamma"), [("sgd", 0.0), ("gd", 0.3), ("saga", 0.3), ("sgd", 0.7071), ("svrg", 1.0)]
 )
 def test_soteriafl_that_compresses_nothing_is_descent_for_every_gamma(estimator: str, gamma: float) -> None:
     common = (*EVERYBODY, *NO_NOISE, f"scheme.name=soteriafl-{estimator}", "local.batch_size=7")

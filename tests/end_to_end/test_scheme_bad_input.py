@@ -36,8 +36,7 @@ def test_it_is_refused_in_one_line(overrides: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "override",
-    ["scheme.levels=1", "digital.error_model=magic", "digital.target_error=0.0", "digital.deadline_s=0.0"],
+    "override", ["scheme.levels=1", "digital.error_model=magic", "digital.target_error=0.0", "digital.deadline_s=0.0"]
 )
 def test_values_without_meaning_are_refused(override: str) -> None:
     with pytest.raises(UserError) as refusal:
