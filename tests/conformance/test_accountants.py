@@ -155,8 +155,7 @@ def test_nothing_before_something_changes_nothing(name: str, adjacency: Adjacenc
 
 @each
 @pytest.mark.parametrize(
-    "bare",
-    [NonPrivate(), gaussian(0.0, 1.0), poisson(0.0, 0.1), fixed(0.0, 0.1), FixedSizeSampled(1, 9, NonPrivate())],
+    "bare", [NonPrivate(), gaussian(0.0, 1.0), poisson(0.0, 0.1), fixed(0.0, 0.1), FixedSizeSampled(1, 9, NonPrivate())]
 )
 def test_without_noise_nothing_holds_any_more(name: str, adjacency: Adjacency, bare: Event) -> None:
     alone = accountant(name, adjacency)
@@ -257,36 +256,24 @@ def test_more_rounds_cost_no_less(
 
 @each_accepted
 @few
-@given(noises, st.floats(1.0, 3.0), rates, st.sampled_from([1, 2, 40]))
-def test_more_noise_costs_no_more(
-    name: str, adjacency: Adjacency, kind: Kind, noise: float, more: float, rate: float, rounds: int
-) -> None:
-    rounds = 1 if name == "closed-form" else rounds
-    noisier = figure(name, adjacency, repeated(kind(noise * more, rate), rounds))
-    assert at_most(noisier, figure(name, adjacency, repeated(kind(noise, rate), rounds)))
-
-
-@each_accepted
-@few
-@given(noises, rates, st.floats(1.0, 2.0), st.sampled_from([1, 2, 40]))
-def test_a_larger_sample_costs_no_less(
-    name: str, adjacency: Adjacency, kind: Kind, noise: float, rate: float, more: float, rounds: int
-) -> None:
-    rounds = 1 if name == "closed-form" else rounds
-    smaller = figure(name, adjacency, repeated(kind(noise, rate), rounds))
-    assert at_most(smaller, figure(name, adjacency, repeated(kind(noise, min(rate * more, 0.6)), rounds)))
-
-
-@each_accepted
-@few
-@given(noises, rates, st.sampled_from([1, 2, 40]), st.floats(-9.0, -1.0), st.floats(-9.0, -1.0))
-def test_a_larger_delta_costs_no_more(
-    name: str, adjacency: Adjacency, kind: Kind, noise: float, rate: float, rounds: int, first: float, second: float
+@given(noises, rates, st.sampled_from([1, 2, 40]), st.tuples(*[st.floats(-9.0, -1.0)] * 2), st.floats(1.0, 3.0))
+def test_more_noise_a_smaller_sample_and_a_larger_delta_cost_no_more(
+    name: str,
+    adjacency: Adjacency,
+    kind: Kind,
+    noise: float,
+    rate: float,
+    rounds: int,
+    exponents: tuple[float, float],
+    more: float,
 ) -> None:
     rounds = 1 if name == "closed-form" else rounds
     event = repeated(kind(noise, rate), rounds)
-    larger, smaller = 10 ** max(first, second), 10 ** min(first, second)
-    assert at_most(figure(name, adjacency, event, larger), figure(name, adjacency, event, smaller))
+    plain = figure(name, adjacency, event)
+    assert at_most(figure(name, adjacency, repeated(kind(noise * more, rate), rounds)), plain)
+    assert at_most(plain, figure(name, adjacency, repeated(kind(noise, min(rate * more, 0.6)), rounds)))
+    larger, smaller = (figure(name, adjacency, event, 10**exponent) for exponent in sorted(exponents, reverse=True))
+    assert at_most(larger, smaller)
 
 
 # --- above what is exact ---------------------------------------------------------------------------------------------

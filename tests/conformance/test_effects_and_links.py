@@ -56,24 +56,31 @@ REFUSED = {
 }
 
 
-def price(link: str, effect: tuple[str, ...]) -> tuple[float, float]:
-    """Of some rounds: resource elements, and what is decoded wrongly over the power of the mean, a lost message
-    included. The downlink's is that of the broadcast alone."""
-    settings = small_settings(*BASE, *LINKS[link], *effect)
+@cache
+def figures(*overrides: str) -> Array:
+    """Of some rounds each, what the link uses (elements first), energy, error and protection; with a downlink its bits,
+    elements, ... alone. The error is what is decoded wrongly over the power of the mean, a lost message included."""
+    settings = small_settings(*BASE, f"run.rounds={ROUNDS}", *overrides)
     cell = build_cell(settings, ENTRIES, np.ones(settings.run.devices))
-    elements = error = 0.0
+    found = []
     for t in range(ROUNDS):
         opening = open_round(cell, t, cell.memory)
-        if link == "downlink":
-            assert opening.broadcast is not None
-            elements += opening.broadcast.resource_elements
+        if opening.broadcast is not None:
+            found.append(list(vars(opening.broadcast).values()))
             continue
         messages = messages_of(opening, cell)
         reception = send(opening.link, messages)
-        mean = messages.mean(dim=0)
-        elements += reception.report.use.resource_elements
-        error += float(((reception.mean - mean) ** 2).sum() / (mean**2).sum())
-    return elements, error
+        report, mean = reception.report, messages.mean(dim=0)
+        energy = float(report.devices.energy.sum()) + report.energy_of_others
+        error = float(((reception.mean - mean) ** 2).sum() / (mean**2).sum())
+        found.append([*list(vars(report.use).values()), energy, error, report.protection])
+    return np.array(found, dtype=np.float64)
+
+
+def price(link: str, effect: tuple[str, ...]) -> tuple[float, float]:
+    """Of all rounds: elements, and the error, of which a broadcast has none."""
+    rounds = figures(*LINKS[link], *effect).sum(axis=0)
+    return (rounds[1], 0.0) if link == "downlink" else (rounds[0], rounds[-2])
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -177,27 +184,6 @@ def gains(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@cache
-def figures(link: str, *overrides: str) -> Array:
-    """Of some rounds each: elements, symbols, air time, energy, error, protection; the downlink's of its broadcast."""
-    settings = small_settings(*BASE, f"run.rounds={ROUNDS}", *ALL_LINKS[link], *overrides)
-    cell = build_cell(settings, ENTRIES, np.ones(settings.run.devices))
-    found = []
-    for t in range(ROUNDS):
-        opening = open_round(cell, t, cell.memory)
-        if link == "downlink":
-            assert opening.broadcast is not None
-            found.append(list(vars(opening.broadcast).values()))
-            continue
-        messages = messages_of(opening, cell)
-        reception = send(opening.link, messages)
-        report, mean = reception.report, messages.mean(dim=0)
-        energy = float(report.devices.energy.sum()) + report.energy_of_others
-        error = float(((reception.mean - mean) ** 2).sum() / (mean**2).sum())
-        found.append([*list(vars(report.use).values()), energy, error, report.protection])
-    return np.array(found, dtype=np.float64)
-
-
 def outcome(effect: Effect, link: str, gains: Path) -> str:
     """ "yes", "no effect" where it is reported, "refused", or "silence"."""
     keys, given = tuple(text.format(gains=gains) for text in effect.keys), effect.given
@@ -210,12 +196,11 @@ def outcome(effect: Effect, link: str, gains: Path) -> str:
         of_effect = {name for name in named for one in sentences if re.search(rf"{name}\b[^:]*(chang|not reach)", one)}
         told.append(of_effect == named)
     assert told[0] == told[1]
-    plain, refusal = figures(link, *given), ""
+    plain = figures(*ALL_LINKS[link], *given)
     try:
-        changed = figures(link, *given, *keys)
+        changed = figures(*ALL_LINKS[link], *given, *keys)
     except UserError as error:
         refusal = str(error)
-    if refusal:
         assert "\n" not in refusal
         assert any(name in refusal for name in named)
         return "refused"

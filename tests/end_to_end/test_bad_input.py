@@ -21,7 +21,6 @@ TO_OUT = ("run", "compare", "plot", "sweep", "tune")
 REFUSED: dict[str, tuple[tuple[tuple[object, ...], tuple[str, ...]], ...]] = {
     "run": (
         ((DEMO, "run.devics=3"), ("run.devics", "did you mean devices?")),
-        ((DEMO, "scheme.ratio=2"), ("scheme.ratio",)),
         ((DEMO, "run.selected=1001"), ("run.selected", "1001", "1000")),
         ((DEMO, "--device", "tpu"), ("--device", "tpu", "cpu")),
         ((DEMO, "--device", "cuda"), ("--device", "cuda")),
@@ -36,10 +35,7 @@ REFUSED: dict[str, tuple[tuple[tuple[object, ...], tuple[str, ...]], ...]] = {
         ((DEMO, "--schemes", "pfels,fedavgg"), ("fedavgg", "did you mean fedavg?")),
         ((DEMO, "--seeds", "0"), ("--seeds",)),
     ),
-    "plot": (
-        (("nowhere",), ("nowhere", "no such folder")),
-        ((ROOT / "tests",), ("holds no run",)),
-    ),
+    "plot": ((("nowhere",), ("nowhere", "no such folder")), ((ROOT / "tests",), ("holds no run",))),
     "config": (((), ("--schema",)),),
     "rnu": (((), ("rnu",)),),
     "bench": (

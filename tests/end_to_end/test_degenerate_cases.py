@@ -73,20 +73,6 @@ def test_weighted_mean_is_that_of_the_devices_samples() -> None:
     assert float((done.parameters - expected).norm() / expected.norm()) < 1e-6
 
 
-def test_pfels_at_ratio_one_is_wfl_pdp_exactly() -> None:
-    pfels = finished("scheme.name=pfels", "scheme.ratio=1.0", "trace.signals=true")
-    wfl_pdp = finished("scheme.name=wfl-pdp", "trace.signals=true")
-    assert torch.equal(pfels.parameters, wfl_pdp.parameters)
-    assert_equal(loaded(pfels), loaded(wfl_pdp))
-
-
-def test_wfl_pdp_without_privacy_is_wfl_p_exactly() -> None:
-    wfl_pdp = finished("scheme.name=wfl-pdp", "privacy.epsilon=inf", "trace.signals=true")
-    wfl_p = finished("scheme.name=wfl-p", "trace.signals=true")
-    assert torch.equal(wfl_pdp.parameters, wfl_p.parameters)
-    assert_equal(loaded(wfl_pdp), loaded(wfl_p), but=("epsilon_paper",))
-
-
 @pytest.mark.parametrize("scheme", ["fedavg", "pfels", "wfl-p", "wfl-pdp"])
 def test_the_same_seed_gives_the_same_trace(scheme: str) -> None:
     settings = small_settings(f"scheme.name={scheme}", "trace.signals=[0]", "task.validation_share=0.1")

@@ -26,28 +26,31 @@ def moved(done: Run) -> float:
     return float((done.parameters - start).norm() / start.norm())
 
 
-@pytest.mark.parametrize("scheme", ["fedavg-randk", "fedavg-topk"])
-def test_compression_that_keeps_everything_is_fedavg(scheme: str) -> None:
-    fedavg = finished("scheme.name=fedavg", "scheme.link=digital")
-    compressed = finished(f"scheme.name={scheme}", "scheme.ratio=1.0")
-    assert torch.equal(fedavg.parameters, compressed.parameters)
-    assert_equal(loaded(fedavg), loaded(compressed))
+FED_SMP = "scheme.ratio=1.0 scheme.noise_multiplier=0.7"
+SHIFTED = "scheme.ratio=0.2 scheme.noise_multiplier=1.0"
+# One scheme, another that it must be, and what both are given; noise is addressed by coordinate, so it is the same.
+SAME = (
+    *(("fedavg", f"fedavg-{which}", "scheme.link=digital scheme.ratio=1.0") for which in ("randk", "topk")),
+    *(
+        ("dp-fedavg", f"fed-smp-{which}", f"scheme.link={link} {FED_SMP}")
+        for which in ("randk", "topk")
+        for link in ("digital", "analog")
+    ),
+    ("wfl-pdp", "pfels", "scheme.ratio=1.0 trace.signals=true"),
+    ("wfl-p", "wfl-pdp", "privacy.epsilon=inf trace.signals=true"),
+    ("cdp-sgd", "soteriafl-sgd", f"scheme.gamma=0.0 {SHIFTED}"),
+)
 
 
-@pytest.mark.parametrize("scheme", ["fed-smp-randk", "fed-smp-topk"])
-@pytest.mark.parametrize("link", ["digital", "analog"])
-def test_fed_smp_that_keeps_everything_is_dp_fedavg(scheme: str, link: str) -> None:
-    """Noise is addressed by coordinate, so that it is the same noise."""
-    common = (f"scheme.link={link}", "scheme.noise_multiplier=0.7")
-    dp_fedavg = finished("scheme.name=dp-fedavg", *common)
-    fed_smp = finished(f"scheme.name={scheme}", "scheme.ratio=1.0", *common)
-    assert torch.equal(dp_fedavg.parameters, fed_smp.parameters)
-    assert_equal(loaded(dp_fedavg), loaded(fed_smp))
+@pytest.mark.parametrize(("plain", "degenerate", "given"), SAME)
+def test_what_must_be_the_same_scheme_is_bit_for_bit(plain: str, degenerate: str, given: str) -> None:
+    first, second = (finished(f"scheme.name={name}", *given.split()) for name in (plain, degenerate))
+    assert torch.equal(first.parameters, second.parameters)
+    assert_equal(loaded(first), loaded(second), but=("epsilon_paper",) if degenerate == "wfl-pdp" else ())
 
 
 @pytest.mark.parametrize(
-    ("estimator", "gamma"),
-    [("sgd", 0.0), ("gd", 0.3), ("saga", 0.3), ("sgd", 0.7071), ("svrg", 1.0)],
+    ("estimator", "gamma"), [("sgd", 0.0), ("gd", 0.3), ("saga", 0.3), ("sgd", 0.7071), ("svrg", 1.0)]
 )
 def test_soteriafl_that_compresses_nothing_is_descent_for_every_gamma(estimator: str, gamma: float) -> None:
     common = (*EVERYBODY, *NO_NOISE, f"scheme.name=soteriafl-{estimator}", "local.batch_size=7")
@@ -62,14 +65,6 @@ def test_soteriafl_that_compresses_nothing_is_descent_for_every_gamma(estimator:
         parameters = parameters + shifted.settings.local.learning_rate * estimates.mean(dim=0)
     assert float((shifted.parameters - parameters).norm() / parameters.norm()) < 1e-5
     assert moved(shifted) > 1e-3
-
-
-def test_soteriafl_sgd_without_shift_is_cdp_sgd_exactly() -> None:
-    common = ("scheme.ratio=0.2", "scheme.noise_multiplier=1.0")
-    cdp_sgd = finished("scheme.name=cdp-sgd", *common)
-    unshifted = finished("scheme.name=soteriafl-sgd", "scheme.gamma=0.0", *common)
-    assert torch.equal(cdp_sgd.parameters, unshifted.parameters)
-    assert_equal(loaded(cdp_sgd), loaded(unshifted))
 
 
 def test_variance_reduction_on_full_batches_is_gradient_descent() -> None:

@@ -29,130 +29,72 @@ Trace = dict[str, NDArray[Any]]
 DIMENSION = MODELS["mlp"].parameters  # 25,450 = 50 x 509
 FEW = "scheme.ratio=0.05"  # 1,272 entries
 
-RAYLEIGH, TAPPED, PHYSICAL = "channel.fading=rayleigh", "channel.fading=tapped-line", "channel.units=physical"
-MMSE = ("csi.estimation=mmse", "csi.pilot_snr_db=60.0")
-WAVEFORM = ("grid.waveform=true", "grid.subcarriers=60")
-TRUNCATED = "power.policy=truncated-inversion"
+RAYLEIGH, RICIAN, TAPPED = "channel.fading=rayleigh", "channel.fading=rician", "channel.fading=tapped-line"
+PHYSICAL, TRUNCATED = "channel.units=physical", "power.policy=truncated-inversion"
+MMSE, WAVEFORM = "csi.estimation=mmse csi.pilot_snr_db=60.0", "grid.waveform=true grid.subcarriers=60"
+JAKES = "channel.variation=jakes channel.speed_m_s"
+PLACES = str([[20.0 + x, 30.0] for x in range(100)]).replace(" ", "")
 
-VARIANTS: dict[str, tuple[str, ...]] = {
-    "jakes within a round": (
-        RAYLEIGH,
-        "channel.variation=jakes",
-        "channel.speed_m_s=30.0",
-        "channel.coherence=symbol",
-        "grid.subcarriers=64",
-    ),
-    "rician, constant": ("channel.fading=rician", "channel.rician_k=5.0", "channel.variation=constant"),
-    "nakagami": ("channel.fading=nakagami", "channel.nakagami_m=2.0", "power.policy=cao"),
-    "fixed, cotaf": ("channel.fading=fixed", "power.policy=cotaf", "power.threshold=0.1"),
-    "tdl-a, antennas": ("channel.fading=tdl-a", "channel.speed_m_s=3.0", "antennas.count=2", "grid.subcarriers=64"),
-    "tapped line, moving": (
-        TAPPED,
-        "channel.variation=jakes",
-        "channel.speed_m_s=30.0",
-        "channel.coherence=slot",
-        "grid.subcarriers=24",
-        "grid.packing=iq",
-    ),
-    "disc": (PHYSICAL, RAYLEIGH, "topology.kind=disc", "scheme.name=fedavg"),
+VARIANTS: dict[str, str] = {
+    "jakes within a round": f"{RAYLEIGH} {JAKES}=30.0 channel.coherence=symbol grid.subcarriers=64",
+    "rician, constant": f"{RICIAN} channel.rician_k=5.0 channel.variation=constant",
+    "nakagami": "channel.fading=nakagami channel.nakagami_m=2.0 power.policy=cao",
+    "fixed, cotaf": "channel.fading=fixed power.policy=cotaf power.threshold=0.1",
+    "tdl-a, antennas": "channel.fading=tdl-a channel.speed_m_s=3.0 antennas.count=2 grid.subcarriers=64",
+    "tapped line, moving": f"{TAPPED} {JAKES}=30.0 channel.coherence=slot grid.subcarriers=24 grid.packing=iq",
+    "disc": f"{PHYSICAL} {RAYLEIGH} topology.kind=disc scheme.name=fedavg",
     "annulus, log-distance": (
-        PHYSICAL,
-        RAYLEIGH,
-        "topology.kind=annulus",
-        "topology.min_distance_m=50.0",
-        "topology.path_loss=log-distance",
-        "topology.shadowing_std_db=6.0",
-        "power.tx_power_dbm=[10.0, 23.0]",
-        "grid.downlink=true",
+        f"{PHYSICAL} {RAYLEIGH} topology.kind=annulus topology.min_distance_m=50.0 topology.path_loss=log-distance "
+        "topology.shadowing_std_db=6.0 power.tx_power_dbm=[10.0,23.0] grid.downlink=true"
     ),
-    "coordinates": (
-        PHYSICAL,
-        RAYLEIGH,
-        "topology.kind=coordinates",
-        f"topology.coordinates={[[20.0 + x, 30.0] for x in range(100)]}",
-        "topology.los=nlos",
-    ),
+    "coordinates": f"{PHYSICAL} {RAYLEIGH} topology.kind=coordinates topology.coordinates={PLACES} topology.los=nlos",
     "interference, exact grid, used": (
-        "channel.interference_to_noise_db=3.0",
-        "grid.prefix=normal",
-        "grid.resource_blocks=100",
-        "grid.used=[[0, 99], [200, 299]]",
+        "channel.interference_to_noise_db=3.0 grid.prefix=normal grid.resource_blocks=100 grid.used=[[0,99],[200,299]]"
     ),
-    "mmse, quantile": (RAYLEIGH, *MMSE, "csi.pilots=2", "privacy.csi_error=quantile"),
-    "ls, tapped line": (TAPPED, "csi.estimation=ls", "csi.pilot_snr_db=60.0", "grid.subcarriers=64"),
-    "unbounded": (RAYLEIGH, *MMSE, "privacy.csi_error=unbounded"),
+    "mmse, quantile": f"{RAYLEIGH} {MMSE} csi.pilots=2 privacy.csi_error=quantile",
+    "ls, tapped line": f"{TAPPED} csi.estimation=ls csi.pilot_snr_db=60.0 grid.subcarriers=64",
+    "unbounded": f"{RAYLEIGH} {MMSE} privacy.csi_error=unbounded",
     "ageing, feedback, phase": (
-        RAYLEIGH,
-        "channel.speed_m_s=3.0",
-        "csi.delay_s=0.002",
-        "csi.phase_bits=4",
-        "csi.gain_bits=5",
-        "csi.phase_std_rad=0.2",
+        f"{RAYLEIGH} channel.speed_m_s=3.0 csi.delay_s=0.002 csi.phase_bits=4 csi.gain_bits=5 csi.phase_std_rad=0.2"
     ),
-    "timing and frequency": (
-        TAPPED,
-        "csi.timing_offset_s=1e-5",
-        "csi.frequency_offset_hz=100.0",
-        "grid.subcarriers=64",
-    ),
-    "peak, back off": ("power.peak_db=3.0", "power.strict=true"),
-    "peak, clip": (TAPPED, "power.peak_db=-20.0", "power.peak=clip", "grid.packing=iq"),
-    "truncated, participation": (RAYLEIGH, TRUNCATED, "power.participation=0.7", "power.divide_by=expected"),
+    "timing and frequency": f"{TAPPED} csi.timing_offset_s=1e-5 csi.frequency_offset_hz=100.0 grid.subcarriers=64",
+    "peak, back off": "power.peak_db=3.0 power.strict=true",
+    "peak, clip": f"{TAPPED} power.peak_db=-20.0 power.peak=clip grid.packing=iq",
+    "truncated, participation": f"{RAYLEIGH} {TRUNCATED} power.participation=0.7 power.divide_by=expected",
     "truncated over fades": (
-        RAYLEIGH,
-        TRUNCATED,
-        "power.threshold=0.3",
-        "power.average_over=fading",
-        "power.divide_by=active",
+        f"{RAYLEIGH} {TRUNCATED} power.threshold=0.3 power.average_over=fading power.divide_by=active "
     ),
     "full inversion to a coefficient": (
-        "power.policy=full-inversion",
-        "power.coefficient=1.5",
-        "power.divide_by=active",
-        "power.limit=transmit_power",
+        "power.policy=full-inversion power.coefficient=1.5 power.divide_by=active power.limit=transmit_power "
     ),
-    "per subcarrier, antennas": (TAPPED, "power.policy=per-subcarrier", "grid.subcarriers=24", "antennas.count=4"),
+    "per subcarrier, antennas": f"{TAPPED} power.policy=per-subcarrier grid.subcarriers=24 antennas.count=4",
     "per subcarrier, truncated": (
-        TAPPED,
-        "power.policy=per-subcarrier-truncated",
-        "power.threshold=0.3",
-        "grid.subcarriers=64",
-        "power.divide_by=active",
+        f"{TAPPED} power.policy=per-subcarrier-truncated power.threshold=0.3 grid.subcarriers=64 power.divide_by=active"
     ),
-    "64 antennas": (RAYLEIGH, "antennas.count=64"),
+    "64 antennas": f"{RAYLEIGH} antennas.count=64",
     "antennas, correlated": (
-        "channel.fading=rician",
-        "channel.variation=jakes",
-        "channel.speed_m_s=3.0",
-        "csi.delay_s=1e-3",
-        "antennas.count=4",
-        "antennas.array=circular",
-        "antennas.correlation=local-scattering",
+        f"{RICIAN} {JAKES}=3.0 csi.delay_s=1e-3 antennas.count=4 antennas.array=circular "
+        "antennas.correlation=local-scattering"
     ),
-    "antennas, tdl-d": (
-        "channel.fading=tdl-d",
-        "antennas.count=2",
-        "antennas.correlation=exponential",
-        "grid.subcarriers=64",
-    ),
-    "antennas, sum": (RAYLEIGH, "antennas.count=4", "antennas.combining=sum"),
-    "gain threshold": ("selection.kind=threshold", "selection.min_gain=0.07", "grid.downlink=true"),
-    "nobody above the threshold": ("selection.kind=threshold", "selection.min_gain=0.2", "grid.downlink=true"),
-    "best k": ("selection.kind=best-k", "selection.candidates=50", *MMSE),
-    "proportional fair": ("selection.kind=proportional-fair",),
-    "energy budget": ("selection.kind=energy-budget", "selection.energy_budget=1.2e7"),
-    "waveform": (*WAVEFORM, TAPPED, "grid.clip_db=4.0", "csi.frequency_offset_hz=100.0"),
+    "antennas, tdl-d": "channel.fading=tdl-d antennas.count=2 antennas.correlation=exponential grid.subcarriers=64",
+    "antennas, sum": f"{RAYLEIGH} antennas.count=4 antennas.combining=sum",
+    "gain threshold": "selection.kind=threshold selection.min_gain=0.07 grid.downlink=true",
+    "nobody above the threshold": "selection.kind=threshold selection.min_gain=0.2 grid.downlink=true",
+    "best k": f"selection.kind=best-k selection.candidates=50 {MMSE}",
+    "proportional fair": "selection.kind=proportional-fair",
+    "energy budget": "selection.kind=energy-budget selection.energy_budget=1.2e7",
+    "waveform": f"{WAVEFORM} {TAPPED} grid.clip_db=4.0 csi.frequency_offset_hz=100.0",
     # At the edges of what is valid.
-    "one device of one": ("run.devices=1", "run.selected=1", "privacy.delta=0.1"),
-    "everybody": ("run.devices=8", "run.selected=8"),
-    "one entry, iq": ("scheme.ratio=1e-9", "grid.packing=iq"),
-    "one subcarrier": ("grid.subcarriers=1", TAPPED, "csi.timing_offset_s=1e-6"),
-    "one subcarrier, waveform": ("grid.subcarriers=1", "grid.waveform=true"),
-    "more subcarriers than entries": ("grid.subcarriers=3300", TAPPED, "scheme.ratio=0.01"),
-    "odd entries, iq": ("scheme.ratio=0.05003", "grid.packing=iq", *WAVEFORM[:1], "grid.subcarriers=64"),
-    "odd entries, iq, clip": ("scheme.ratio=0.05003", "grid.packing=iq", "power.peak_db=-20.0", "power.peak=clip"),
-    "weights by samples": ("server.weights=samples", "task.partition=dirichlet", "power.policy=cao"),
-    "no noise": ("channel.noise=false", RAYLEIGH, *MMSE, "privacy.csi_error=unbounded", "grid.packing=iq"),
+    "one device of one": "run.devices=1 run.selected=1 privacy.delta=0.1",
+    "everybody": "run.devices=8 run.selected=8",
+    "one entry, iq": "scheme.ratio=1e-9 grid.packing=iq",
+    "one subcarrier": f"grid.subcarriers=1 {TAPPED} csi.timing_offset_s=1e-6",
+    "one subcarrier, waveform": "grid.subcarriers=1 grid.waveform=true",
+    "more subcarriers than entries": f"grid.subcarriers=3300 {TAPPED} scheme.ratio=0.01",
+    "odd entries, iq": "scheme.ratio=0.05003 grid.packing=iq grid.waveform=true grid.subcarriers=64",
+    "odd entries, iq, clip": "scheme.ratio=0.05003 grid.packing=iq power.peak_db=-20.0 power.peak=clip",
+    "weights by samples": "server.weights=samples task.partition=dirichlet power.policy=cao",
+    "no noise": f"channel.noise=false {RAYLEIGH} {MMSE} privacy.csi_error=unbounded grid.packing=iq",
 }
 SILENT = {
     "truncated-inversion": "power.divide_by=active",
@@ -171,7 +113,8 @@ def _data_once() -> Iterator[None]:
 
 
 def radio_settings(*overrides: str) -> Settings:
-    return small_settings("run.evaluate_every=2", "local.steps=1", FEW, *overrides)
+    """Of small runs; a text may hold several overrides."""
+    return small_settings("run.evaluate_every=2", "local.steps=1", FEW, *" ".join(overrides).split())
 
 
 def recorded(done: Run) -> Trace:
@@ -209,7 +152,7 @@ USE: dict[str, tuple[int, int]] = {
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_run_is_finite_and_its_budget_agrees(variant: str) -> None:
-    settings = radio_settings(*VARIANTS[variant])
+    settings = radio_settings(VARIANTS[variant])
     done = run(settings)
     trace = recorded(done)
     assert bool(done.parameters.isfinite().all())
@@ -252,28 +195,13 @@ def test_a_poisson_round_of_nobody_goes_through_every_policy(policy: str) -> Non
 
 def test_the_trace_opens_in_xarray_with_what_the_radio_adds() -> None:
     settings = radio_settings(
-        PHYSICAL,
-        TAPPED,
-        "topology.kind=disc",
-        "grid.waveform=true",
-        "grid.subcarriers=60",
-        "grid.downlink=true",
-        "csi.estimation=mmse",
-        "trace.signals=true",
+        f"{PHYSICAL} {TAPPED} {WAVEFORM} topology.kind=disc grid.downlink=true csi.estimation=mmse trace.signals=true"
     )
     with run(settings).trace() as opened:
         trace = opened.load()
-    per_round = {
-        "pilot_elements": "1",
-        "downlink_elements": "1",
-        "downlink_latency_s": "s",
-        "downlink_energy_j": "J",
-        "interference_std": "1",
-        "clipped_share": "1",
-        "papr_db": "dB",
-        "waveform_clipped_share": "1",
-        "energy_j": "J",
-    }
+    of_one = ["pilot_elements", "downlink_elements", "interference_std", "clipped_share", "waveform_clipped_share"]
+    per_round = dict.fromkeys(of_one, "1") | {"downlink_latency_s": "s", "papr_db": "dB"}
+    per_round |= dict.fromkeys(("downlink_energy_j", "energy_j"), "J")
     for name, units in per_round.items():
         assert trace[name].dims == ("round",), name
         assert trace[name].attrs["units"] == units, name
@@ -297,19 +225,9 @@ def test_the_trace_opens_in_xarray_with_what_the_radio_adds() -> None:
 
 def full_power(*overrides: str) -> Settings:
     """One device with 20 dBm and a channel of -100 dB, whose updates all reach their bound."""
-    return small_settings(
-        PHYSICAL,
-        "channel.fading=fixed",
-        "channel.mean_gain=1e-5",
-        "power.tx_power_dbm=20.0",
-        "power.policy=full-inversion",
-        "run.devices=1",
-        "run.selected=1",
-        "privacy.delta=0.1",
-        "privacy.epsilon=inf",
-        "local.clip_norm=1e-3",
-        *overrides,
-    )
+    one = "run.devices=1 run.selected=1 privacy.delta=0.1 privacy.epsilon=inf local.clip_norm=1e-3"
+    channel = f"{PHYSICAL} channel.fading=fixed channel.mean_gain=1e-5 power.tx_power_dbm=20.0"
+    return small_settings(*one.split(), *channel.split(), "power.policy=full-inversion", *overrides)
 
 
 @pytest.mark.parametrize(
@@ -364,16 +282,8 @@ def test_a_pilot_is_as_strong_as_the_data_unless_it_is_said() -> None:
 def test_a_broadcast_is_charged_by_hand() -> None:
     """40 dB over sigma_0^2 and a gain of 0.02 are an SNR of 2 over N_0: log2(3) bits an element for model, seed, beta
     and 8 x 7 bits."""
-    budget = link_budget(
-        radio_settings(
-            "grid.downlink=true",
-            "grid.downlink_snr_db=40.0",
-            "channel.fading=fixed",
-            "csi.phase_bits=3",
-            "csi.gain_bits=4",
-            "run.rounds=1",
-        )
-    )
+    broadcast = "grid.downlink=true grid.downlink_snr_db=40.0 csi.phase_bits=3 csi.gain_bits=4"
+    budget = link_budget(radio_settings(broadcast, "channel.fading=fixed", "run.rounds=1"))
     elements = math.ceil((32 * DIMENSION + 64 + 32 + 8 * 7) / math.log2(3))
     assert budget.downlink_elements == elements
     assert budget.downlink_air_time_s == pytest.approx(math.ceil(elements / 3300) * 1e-3 / 14, rel=1e-12)
@@ -454,7 +364,7 @@ def test_one_tap_too_late_and_the_waveform_has_interference_of_its_own() -> None
 
 def test_peaks_and_clipping_of_the_waveform_are_reported() -> None:
     plain, clipped = (
-        recorded(run(radio_settings(*WAVEFORM, *more, "run.rounds=1"))) for more in ((), ("grid.clip_db=3.0",))
+        recorded(run(radio_settings(WAVEFORM, *more, "run.rounds=1"))) for more in ((), ("grid.clip_db=3.0",))
     )
     # 60 equal phases would peak 60 times above their mean.
     assert 3 < plain["papr_db"][0] <= 10 * math.log10(60)

@@ -35,16 +35,6 @@ def test_it_is_refused_in_one_line(overrides: str, message: str) -> None:
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    "override",
-    ["scheme.levels=1", "digital.error_model=magic", "digital.target_error=0.0", "digital.deadline_s=0.0"],
-)
-def test_values_without_meaning_are_refused(override: str) -> None:
-    with pytest.raises(UserError) as refusal:
-        check_recipe(load_settings(DEMO, [override]))
-    assert override.partition("=")[0] in str(refusal.value)
-
-
 def test_a_table_that_does_not_fit_is_refused_with_its_size() -> None:
     """SAGA with a CNN of 1,663,370 parameters and 45 samples on each of 200 devices: 60 GB."""
     settings = small_settings(

@@ -1,4 +1,4 @@
-"""Every default of the settings, one by one: a default that changes, changes what a short configuration means.
+"""Every setting's default and bounds, one by one: a default that changes, changes what a short configuration means.
 
 Whoever changes one on purpose changes tests/unit/defaults.json too, and adds a line to CHANGELOG.md.
 """
@@ -6,28 +6,95 @@ Whoever changes one on purpose changes tests/unit/defaults.json too, and adds a 
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from airfl.config import to_json
 from airfl.config.settings import Settings
+from airfl.errors import UserError
+from tests.conftest import small_settings
+from tests.refusals import one_line
 
 DEFAULTS = json.loads(Path(__file__).with_name("defaults.json").read_text(encoding="utf-8"))
+SCHEMA = Settings.model_json_schema()
+BOUNDS = {
+    "minimum": "greater than or equal to",
+    "exclusiveMinimum": "greater than",
+    "maximum": "less than or equal to",
+    "exclusiveMaximum": "less than",
+}
+# Without a clip or a deadline, and without privacy.
+MAY_BE_INFINITE = {"scheme.coordinate_clip", "scheme.gradient_clip", "digital.deadline_s", "privacy.epsilon"}
+
+
+def schema_of(key: str) -> dict[str, Any]:
+    """Of a setting, or of the first of its alternatives: null, a name or a list comes after the number."""
+    section, name = key.split(".")
+    schema = SCHEMA["$defs"][SCHEMA["properties"][section]["$ref"].rpartition("/")[2]]["properties"][name]
+    first: dict[str, Any] = schema.get("anyOf", [schema])[0]
+    return first
+
+
+def bounds(key: str) -> dict[str, Any]:
+    """Pydantic leaves a bound that infinity may reach under its own name."""
+    schema = {{"gt": "exclusiveMinimum"}.get(word, word): value for word, value in schema_of(key).items()}
+    return {
+        word: schema[word] for word in ("type", *BOUNDS) if schema["type"] in ("integer", "number") and word in schema
+    }
 
 
 def found() -> dict[str, object]:
     """By dotted key, as JSON has them."""
     values = {
-        f"{section}.{name}": key.get_default(call_default_factory=True)
+        (key := f"{section}.{name}"): {"default": field.get_default(call_default_factory=True), **bounds(key)}
         for section, table in Settings.model_fields.items()
         if table.annotation is not None
-        for name, key in table.annotation.model_fields.items()
+        for name, field in table.annotation.model_fields.items()
     }
     plain: dict[str, object] = json.loads(to_json(values))
     return plain
 
 
-def test_every_default_is_the_one_that_is_written_down() -> None:
+def outside(key: str, bound: str) -> float:
+    """The nearest number that the bound keeps out."""
+    limit, sign = DEFAULTS[key][bound], 1 if bound.endswith("aximum") else -1
+    if bound.startswith("exclusive"):
+        return limit
+    return limit + sign if DEFAULTS[key]["type"] == "integer" else math.nextafter(limit, sign * math.inf)
+
+
+def test_every_default_and_bound_is_the_one_that_is_written_down() -> None:
     assert found() == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("key", "bound"), [(key, bound) for key in DEFAULTS for bound in BOUNDS if bound in DEFAULTS[key]]
+)
+def test_what_is_just_outside_a_bound_is_refused_with_it(key: str, bound: str) -> None:
+    value = outside(key, bound)
+    with pytest.raises(UserError, match=one_line(f"{key}: should be {BOUNDS[bound]} ", f"given: {value}")) as refused:
+        small_settings(f"{key}={value}")
+    assert float(str(refused.value).split(BOUNDS[bound])[1].split()[0].rstrip(",")) == DEFAULTS[key][bound]
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_what_is_no_finite_number_is_refused(value: str) -> None:
+    for key in (key for key, entry in DEFAULTS.items() if entry.get("type") == "number"):
+        if value == "inf" and key in MAY_BE_INFINITE:
+            assert small_settings(f"{key}=inf").model_dump()[key.split(".")[0]][key.split(".")[1]] == math.inf
+        else:
+            with pytest.raises(UserError, match=one_line(f"{key}: should be ", f"(given: {value})")):
+                small_settings(f"{key}={value}")
+
+
+def test_a_name_that_there_is_not_is_refused_with_those_there_are() -> None:
+    for key, names in ((key, schema_of(key).get("enum", [0])) for key in DEFAULTS):
+        if isinstance(names[0], str):
+            with pytest.raises(UserError, match=one_line(f"{key}: ", f"'{names[-1]}x'", *names)):
+                small_settings(f"{key}={names[-1]}x")
 
 
 def test_delta_is_one_over_all_devices_unless_given() -> None:
