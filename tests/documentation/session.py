@@ -24,6 +24,7 @@ from airfl.config import Settings, load_settings
 from airfl.config.load import read_tables, validate
 from airfl.errors import UserError
 from airfl.radio import check_radio
+from tests import processes
 from tests.conftest import DEMO, ROOT, SMALL
 from tests.documentation.blocks import Block, commands
 from tests.processes import script
@@ -82,7 +83,10 @@ def run_shell(session: Session, text: str, small: Sequence[str], monkeypatch: py
     del monkeypatch
     for command in commands(text):
         words = shlex.split(command, comments=True)
-        if words[0] == "airfl" and not ELSEWHERE.search(command):
+        if words[0] == "airfl" and "tfrecord" in words:
+            done = processes.airfl(*words[1:], cwd=session.folder)
+            assert done.returncode == 0, f"{command}: {done.stderr}"
+        elif words[0] == "airfl" and not ELSEWHERE.search(command):
             more = small if words[1] in TAKE_SETTINGS else FEW_ROUNDS if is_of_settings(words) else ()
             fewer = FEWER.get(words[1], ()) if small is SMALL else ()
             if "--seeds" in words and small is SMALL:
@@ -127,7 +131,12 @@ def with_our_python() -> str:
 
 
 def run_python(session: Session, text: str, small: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the page's names; `airfl.load_settings` gives small settings."""
+    """In the page's names; `airfl.load_settings` gives small settings. TensorFlow in a process of its own."""
+    if "tensorflow" in text:
+        (session.folder / "block.py").write_text(text)
+        done = script(session.folder / "block.py", cwd=session.folder)
+        assert done.returncode == 0, done.stderr
+        return
 
     def smaller(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
         return load_settings(path, [*overrides, *small])

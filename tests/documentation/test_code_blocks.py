@@ -1,18 +1,36 @@
-"""Every code block of the documentation runs, page by page; see blocks.py for what shortens it."""
+"""Every code block of the documentation runs, page by page; see blocks.py for what shortens it.
+
+In `make test` the pages of FULL, which take most of the time, are only read: their Python is compiled, the settings and
+options of their commands are accepted.
+"""
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import typer
 
-from tests.documentation.blocks import CODE, DOCS, NO_CODE, blocks, pages
-from tests.documentation.session import Session
+from airfl.cli import app
+from airfl.config import load_rows, load_settings
+from tests.conftest import ROOT
+from tests.documentation.blocks import CODE, DOCS, NO_CODE, Block, blocks, commands, pages
+from tests.documentation.session import ELSEWHERE, TAKE_SETTINGS, Session, shorter
 
-PAGES = [page for page in pages() if any(block.language in CODE for block in blocks(page))]
+FULL = (
+    *("figures.md", "experiments.md", "privacy.md", "papers.md", "speed.md"),
+    *("channels/index.md", "schemes/index.md"),
+)
+PAGES = {page.relative_to(DOCS).as_posix(): page for page in pages() if any(b.language in CODE for b in blocks(page))}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.relative_to(DOCS).as_posix() for page in PAGES])
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=name, marks=[pytest.mark.full] if name in FULL else []) for name, page in PAGES.items()],
+)
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -27,6 +45,38 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytes
         elif block.how == "printed":
             for line in block.text.splitlines():
                 assert line.strip() in session.printed, f"{block.place}: {line!r} is not in\n{session.printed}"
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_the_blocks_of_a_page_are_accepted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    for block in blocks(PAGES[name]):
+        if block.language == "python":
+            compile(block.text, block.place, "exec")
+        elif block.language == "sh":
+            for words in map(shlex.split, airfl_commands(block)):
+                accept(words, block.place)
+
+
+def airfl_commands(block: Block) -> list[str]:
+    """Of the form that is run, those of airfl."""
+    written = [] if block.how == "in" else commands(f"{block.what}\n" if block.how == "as" else block.text)
+    return [line.partition("  #")[0] for line in written if line.startswith("airfl ") and not ELSEWHERE.search(line)]
+
+
+def accept(words: Sequence[str], place: str) -> None:
+    """What the command line makes of the words, and the settings that it is given."""
+    _, name, *rest = words
+    group = typer.main.get_command(app)
+    with group.make_context("airfl", [name, *rest], resilient_parsing=True) as above:
+        found = group.get_command(above, name)  # type: ignore[attr-defined]
+        assert found is not None, f"{place}: there is no airfl {name}"
+        with found.make_context(name, list(map(shorter, rest)), parent=above) as context:
+            given = context.params
+    if name in TAKE_SETTINGS and not str(given["config"]).startswith("runs/"):
+        firsts = [text if "=[" in text else re.split("[,:]", text)[0] for text in given["overrides"] or []]
+        read = load_rows if name == "compare" else load_settings
+        assert read(given["config"], firsts), place
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(DOCS).as_posix())

@@ -47,6 +47,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_the_commands_of_a_page_print_what_it_says(extended: Path) -> None:
     """All in one process, which prints the text blocks of the pages in their order."""
     own = [command[1:] for name in EXAMPLES for command in commands_of(name) if command[0] == "airfl"]

@@ -52,7 +52,9 @@ def collapsed(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.full]) for name in PAGES]
+)
 def test_the_command_of_a_page_draws_its_figure_and_prints_what_it_quotes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
