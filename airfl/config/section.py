@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from airfl.config.json_numbers import MaybeInfinite
+from airfl.config.json_numbers import from_plain
 
 LEAST_SCALE, MOST_SCALE = 1e-20, 1e20
 """What single precision carries on."""
@@ -24,8 +24,9 @@ NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Scale = Annotated[Positive, AfterValidator(_carried_by_single_precision)]
 ScaleOrZero = Annotated[NotNegative, AfterValidator(lambda value: value and _carried_by_single_precision(value))]
 ScaleOrInfinite = Annotated[
-    MaybeInfinite,
+    float,
     Field(gt=0),
+    BeforeValidator(from_plain),
     AfterValidator(lambda value: value if math.isinf(value) else _carried_by_single_precision(value)),
 ]
 Decibels = Annotated[float, Field(ge=-200, le=200, allow_inf_nan=False)]

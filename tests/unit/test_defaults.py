@@ -39,8 +39,8 @@ def schema_of(key: str) -> dict[str, Any]:
 
 
 def bounds(key: str) -> dict[str, Any]:
-    """Pydantic leaves a bound that infinity may reach under its own name."""
-    schema = {{"gt": "exclusiveMinimum"}.get(word, word): value for word, value in schema_of(key).items()}
+    """By the words of JSON Schema."""
+    schema = schema_of(key)
     return {
         word: schema[word] for word in ("type", *BOUNDS) if schema["type"] in ("integer", "number") and word in schema
     }
