@@ -79,11 +79,17 @@ def _left() -> list[int]:
 def _nothing_left(_left: list[int]) -> Iterator[None]:
     """What tests leave is returned when it is much, so that no worker grows from file to file."""
     yield
-    with suppress(OSError):  # where there is no such file, or no such library
+    with suppress(OSError):  # where there is no such file
         if _resident() > _left[0] + MUCH_BYTES:
-            gc.collect()
-            ctypes.CDLL("libc.so.6").malloc_trim(0)
+            give_back()
             _left[0] = _resident()
+
+
+def give_back() -> None:
+    """Memory that is free goes back to the system."""
+    gc.collect()
+    with suppress(OSError):  # where there is no such library
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 @pytest.fixture(scope="session")

@@ -22,11 +22,14 @@ from airfl.streams import Streams
 from airfl.tasks.models import MODELS
 from airfl.tasks.partition import Partition
 from airfl.tasks.task import Samples, Task
+from tests.conftest import give_back
 
 STREAMS = Streams(6)
 SIZES = np.array([7, 3, 12, 4, 5])
 HEAVY = ("vgg11", "resnet18", "cnn-svhn", "cnn-cifar10", "cnn-fashion", "lstm")
 """Models that take long: in single precision, a batch of one, two steps, two devices."""
+LARGEST = ("vgg11", "resnet18")
+"""Half a gigabyte for a second device."""
 
 
 @pytest.fixture(autouse=True)
@@ -110,12 +113,21 @@ def test_an_engine_gives_the_updates_of_the_loop(engine: str, name: str, momentu
         torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10 * float(wanted.abs().max()))
 
 
-@pytest.mark.parametrize("name", [*HEAVY, "cnn"])
-def test_in_single_precision_too(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        *((name, 1) for name in LARGEST),
+        *(pytest.param(name, 2, marks=pytest.mark.full) for name in LARGEST),
+        *((name, 2) for name in HEAVY if name not in LARGEST),
+        ("cnn", 5),
+    ],
+)
+def test_in_single_precision_too(name: str, count: int) -> None:
     """The kernels of a run: rounding, and now and then a unit whose input rounds to the other side of 0."""
-    task, count, steps = task_of(name, torch.float32), 2 if name in HEAVY else 5, 2
+    task, steps = task_of(name, torch.float32), 2
     wanted = updates(trainer_of(task, name, "loop", 1, 0.9, steps=steps), task, count)
     for engine in ("layers", "layers-parallel"):
+        give_back()  # half a gigabyte of the largest models
         found = updates(trainer_of(task, name, engine, count, 0.9, steps=steps), task, count)
         assert (found - wanted).norm(dim=1).max() < 1e-3 * wanted.norm(dim=1).min()
 
