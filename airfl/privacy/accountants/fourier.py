@@ -163,13 +163,13 @@ class Composition:
         return math.fsum(times * _weight(pair, self.plan.deviations, self.plan.tilt) for pair, times in parts)
 
     def add(self, parts: Sequence[Counted]) -> None:
-        """Enter releases. They are transformed when a figure is asked for."""
+        """Enter releases, which are transformed when a figure is asked for."""
         self._weight += self._weight_of(parts)
         self.releases += sum(times for _, times in parts)
         self._entered += parts
 
     def _transform(self) -> None:
-        """What has been entered since."""
+        """Transform the releases that were entered since the last figure."""
         for pair, times in self._entered:
             indices, offset, found = _on_grid(pair, self.plan.grid, self.plan.deviations, self.side)
             logs = _logs(found)

@@ -210,7 +210,7 @@ def _bounded(parts: Sequence[Counted], delta: float, side: Side) -> tuple[Compos
 
 @functools.lru_cache(maxsize=256)
 def _known(parts: tuple[Counted, ...], delta: float, side: Side) -> tuple[Plan, float]:
-    """The plan and the bound of a few releases, which runs of other seeds, or of other links, often have as well."""
+    """The plan and the bound for a few releases, kept because runs with other seeds or links often have the same."""
     composed, found = _bounded(parts, delta, side)
     return composed.plan, found
 
