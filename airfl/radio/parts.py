@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ from channels.fading import (
     fade_statistics,
     read_replay,
 )
+from channels.fading.gains import Bounds
 from channels.fading.law import LawParameters
 from channels.grid import OfdmaGrid, default_symbol_duration_s, exact_grid, subcarriers_of, used_from
 from channels.noise import thermal_noise_std
@@ -104,9 +106,20 @@ def fading_law(settings: Settings) -> FadingLaw | None:
         return None
     rician_k = 1.0 if channel.rician_k == "tr38901" else channel.rician_k
     if channel.fading == "rician" and settings.topology.kind != "none" and settings.topology.los == "nlos":
-        return FADING_LAWS["rayleigh"](LawParameters())
+        return _law(FADING_LAWS["rayleigh"], LawParameters())
     with settings_of("channel"):
-        return FADING_LAWS[channel.fading](LawParameters(rician_k, channel.nakagami_m))
+        return _law(FADING_LAWS[channel.fading], LawParameters(rician_k, channel.nakagami_m))
+
+
+# Kept, as a run asks for its law several times, and the moments of a bounded one are integrals.
+@functools.lru_cache(maxsize=64)
+def _law(kind: Callable[[LawParameters], FadingLaw], parameters: LawParameters) -> FadingLaw:
+    return kind(parameters)
+
+
+@functools.lru_cache(maxsize=64)
+def _bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingLaw:
+    return bounded(law, low, high, bounds)
 
 
 def has_own_k(settings: Settings) -> bool:
@@ -189,12 +202,12 @@ def gain_law(settings: Settings) -> FadingLaw | None:
     channel, law = settings.channel, fading_law(settings)
     mean_gain = channel.mean_gain
     if law is None and channel.fading == "tapped-line":  # every subcarrier fades so, and mean_gain is its rms
-        law = FADING_LAWS["rayleigh"](LawParameters())
+        law = _law(FADING_LAWS["rayleigh"], LawParameters())
         mean_gain /= math.sqrt(law.mean_square)
     if law is None or not has_bounds(settings):
         return law
     with settings_of("channel.bounds"):
-        return bounded(law, channel.min_gain / mean_gain, channel.max_gain / mean_gain, channel.bounds)
+        return _bounded(law, channel.min_gain / mean_gain, channel.max_gain / mean_gain, channel.bounds)
 
 
 def has_bounds(settings: Settings) -> bool:
@@ -207,7 +220,7 @@ def has_bounds(settings: Settings) -> bool:
 
 def bounds_factor(settings: Settings) -> float:
     """What the bounds make of the mean power E|h|^2, over what it is without them; 1 where the law is not known."""
-    law, before = gain_law(settings), fading_law(settings) or FADING_LAWS["rayleigh"](LawParameters())
+    law, before = gain_law(settings), fading_law(settings) or _law(FADING_LAWS["rayleigh"], LawParameters())
     return law.mean_square / before.mean_square if law else 1.0
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import h5py
 import numpy as np
-from h5py import h5a, h5d, h5z
-from h5py.h5r import get_name
+from h5py import h5a, h5d, h5o, h5s, h5z
+from h5py.h5r import dereference
 
 from airfl.errors import UserError
 from airfl.trace.schema import SCHEMA
@@ -162,14 +162,20 @@ class TraceFile:
         return dtype.kind in KINDS or h5py.check_string_dtype(dtype) is not None
 
     def _look(self) -> Contents:
-        scales = {name: item for name, item in self._items.items() if item.attrs.get("CLASS") == b"DIMENSION_SCALE"}
+        attributes = {name: _attribute_names(item) for name, item in self._items.items()}
+        scales = {
+            name: item
+            for name, item in self._items.items()
+            if b"CLASS" in attributes[name] and _read(item, b"CLASS") == b"DIMENSION_SCALE"
+        }
         sizes = {name: item.shape[0] for name, item in scales.items() if len(item.shape) == 1}
         unlimited = [name for name in sizes if scales[name].maxshape == (None,)]
+        places = {h5o.get_info(scales[name].id).addr: name for name in sizes}
         dimensions = {}
         for name, item in self._items.items():
             if name not in sizes:
-                dimensions[name] = self._dimensions_of(item, sizes)
-            elif not bytes(item.attrs.get("NAME", b"")).startswith(NO_VARIABLE):
+                dimensions[name] = _dimensions_of(item, places) if b"DIMENSION_LIST" in attributes[name] else ()
+            elif b"NAME" not in attributes[name] or not bytes(_read(item, b"NAME")).startswith(NO_VARIABLE):
                 dimensions[name] = (name,)  # a coordinate
         for name, tied in dimensions.items():  # a kill in mid-flush leaves variables of different lengths
             for axis, one in enumerate(tied):
@@ -189,33 +195,52 @@ class TraceFile:
             variables.append(Described(name, tied, shape, dtype, item.chunks, packed, self._attributes(item, name)))
         return Contents(self._attributes(self._raw), sizes, unlimited, variables)
 
-    def _dimensions_of(self, item: h5py.Dataset, sizes: Mapping[str, int]) -> tuple[str, ...]:
-        """Of a variable; none where it is not tied to one on every axis."""
-        tied = item.attrs.get("DIMENSION_LIST", ())
-        names = []
-        for references in tied if len(tied) == len(item.shape) else ():
-            if len(references) != 1:
-                return ()
-            found: bytes = get_name(references[0], item.file.id) or b""
-            names.append(found.decode(errors="replace").removeprefix("/"))
-        return tuple(names) if set(names) <= set(sizes) else ()
-
     def _attributes(self, item: h5py.Group | h5py.Dataset, of: str = "") -> dict[str, Any]:
         count = h5a.get_num_attrs(item.id)
         if count > MOST_ATTRIBUTES:
             raise UserError(f"{self._path}: damaged: {count:,} attributes of {of or 'the file'}; run it again")
-        return {name: _value(item, name) for name in item.attrs if name not in OF_NETCDF}
+        names = ((name.decode(errors="surrogateescape"), name) for name in _attribute_names(item))
+        return {name: _value(item, raw) for name, raw in names if name not in OF_NETCDF}
 
 
-def _value(item: h5py.Group | h5py.Dataset, name: str) -> Any:
+def _attribute_names(item: h5py.Group | h5py.Dataset) -> list[bytes]:
+    names: list[bytes] = []
+    h5a.iterate(item.id, names.append)  # goes on while nothing is returned
+    return names
+
+
+def _read(item: h5py.Group | h5py.Dataset, name: bytes) -> Any:
+    """An attribute's value: what h5py's `attrs` gives in a third of the time, and texts as bytes."""
+    return _stored(h5a.open(item.id, name))
+
+
+def _stored(attribute: h5a.AttrID) -> Any:
+    values = np.empty(attribute.shape, attribute.dtype)
+    attribute.read(values)
+    return values[()]
+
+
+def _dimensions_of(item: h5py.Dataset, places: Mapping[int, str]) -> tuple[str, ...]:
+    """Names of a variable's dimensions, by where these lie in the file; none unless it is tied to one on every axis."""
+    tied = _read(item, b"DIMENSION_LIST")
+    if len(tied) != len(item.shape) or any(len(references) != 1 for references in tied):
+        return ()
+    found = [places.get(h5o.get_info(dereference(references[0], item.id)).addr) for references in tied]
+    names = tuple(name for name in found if name is not None)
+    return names if len(names) == len(tied) else ()
+
+
+def _value(item: h5py.Group | h5py.Dataset, name: bytes) -> Any:
     """A text or a number, also where it is the only one of an array."""
-    found = h5a.open(item.id, name.encode(errors="surrogateescape"))
+    found = h5a.open(item.id, name)
     shape, kind = found.shape, found.get_type()
     if math.prod(shape) != 1 or len(shape) > 1:
         return Odd("an array" if shape else "nothing")
     if kind.get_size() > MOST_TEXT:
         return Odd("too long")
-    value = item.attrs[name]
+    if found.get_space().get_simple_extent_type() == h5s.NULL:
+        return Odd("nothing")
+    value = _stored(found)
     if isinstance(value, np.ndarray):
         value = value.reshape(-1)[0]
     if isinstance(value, bytes):
