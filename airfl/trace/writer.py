@@ -12,6 +12,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+from h5py import h5a, h5ds, h5s, h5t
 
 from airfl.errors import UserError
 from airfl.interrupt import undisturbed
@@ -29,6 +30,9 @@ CACHED_BYTES = 1 << 13
 """Of a variable's latest chunks. HDF5 would keep a megabyte of each, which a long run fills bit by bit for nothing."""
 LARGE = ("coordinate", "antenna")
 """Last dimensions of signals."""
+TEXT = h5py.string_dtype()
+IN_FILE, ONE = h5t.py_create(TEXT, logical=True), h5s.create(h5s.SCALAR)
+"""Of an attribute that is a text."""
 
 
 class TraceWriter:
@@ -59,6 +63,7 @@ class TraceWriter:
         self._rounds = 0
         self._flushed = time.monotonic()
         self._dimensions = {"round": None, **dimensions}
+        self._scales: dict[str, h5py.Dataset] = {}
         self._close_file: Callable[[], object] = self._sink.close
         try:
             with self._whole():
@@ -88,11 +93,12 @@ class TraceWriter:
                     chunks=_chunks((None,), self._expected),
                 )
                 scale.make_scale(name)  # a variable of its dimension's name is its coordinate
-                scale.attrs.update({"units": ROUND.units, "long_name": ROUND.long_name})
+                _describe(scale, ROUND)
             else:
                 scale = self._file.create_dataset(name, shape=(size,), maxshape=(size,), dtype=">f4")
                 scale.make_scale(NO_VARIABLE % size)
             scale.attrs["_Netcdf4Dimid"] = np.int32(number)
+            self._scales[name] = scale
         for variable in variables:
             self._create(variable)
             other = true_name(variable.name, variable.units)
@@ -195,8 +201,14 @@ class TraceWriter:
             compression_opts=1 if growing and variable.dimensions[-1] in LARGE else None,
         )
         for axis, name in enumerate(variable.dimensions):
-            dataset.dims[axis].attach_scale(self._file[name])
-        dataset.attrs.update({"units": variable.units, "long_name": variable.long_name})
+            h5ds.attach_scale(dataset.id, self._scales[name].id, axis)
+        _describe(dataset, variable)
+
+
+def _describe(dataset: h5py.Dataset, variable: Variable) -> None:
+    """Units and name, as h5py's `attrs` writes a new text, in half the time."""
+    for name, text in ((b"units", variable.units), (b"long_name", variable.long_name)):
+        h5a.create(dataset.id, name, IN_FILE, ONE).write(np.array(text, dtype=TEXT))
 
 
 def _close(file: h5py.File, sink: Sink) -> None:
