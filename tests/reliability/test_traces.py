@@ -107,17 +107,18 @@ def test_only_what_is_read_is_checked(tmp_path: Path) -> None:
 def test_a_damaged_value_is_told_by_the_path_that_was_given(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Values are read when they are asked for, from a path that xarray has made absolute."""
+    """Values are read when they are asked for, from a path that xarray has made absolute. The last of them lie in a
+    block of which opening reads nothing, and what is read is checked once."""
     monkeypatch.chdir(tmp_path)
     Path("trace.h5").write_bytes(finished.read_bytes())
     with h5py.File("trace.h5") as file:
-        place = file["energy_j"].id.get_chunk_info(0).byte_offset
+        place = file["update_norm"].id.get_chunk_info(0).byte_offset
     with open_trace("trace.h5") as trace:
-        assert trace.energy_j.shape
+        assert trace.update_norm.shape
         data = bytearray(finished.read_bytes())
         data[place] ^= 1
         Path("trace.h5").write_bytes(data)
-        refusal(trace.energy_j.load, r"^trace\.h5: damaged: ")
+        refusal(trace.update_norm.load, r"^trace\.h5: damaged: ")
 
 
 def test_a_seal_goes_with_copies_and_comes_off_when_written_to(finished: Path, tmp_path: Path) -> None:
