@@ -116,7 +116,6 @@ def test_an_engine_gives_the_updates_of_the_loop(engine: str, name: str, momentu
 @pytest.mark.parametrize(
     ("name", "count"),
     [
-        *((name, 1) for name in LARGEST),
         *(pytest.param(name, 2, marks=pytest.mark.full) for name in LARGEST),
         *((name, 2) for name in HEAVY if name not in LARGEST),
         ("cnn", 5),

@@ -59,8 +59,9 @@ def test_the_commands_of_a_page_print_what_it_says(extended: Path) -> None:
             printed = printed.partition(line.strip())[2]
 
 
-def test_their_tests_and_the_conformance_suite_pass(extended: Path) -> None:
-    """Each page's `pytest PATHS -k NAME`, as one."""
+@pytest.mark.parametrize("conformance", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_their_tests_and_the_conformance_suite_pass(conformance: bool, extended: Path) -> None:
+    """Each page's `pytest PATHS -k NAME`, as one; in short their own tests alone."""
     paths, names = set(), []
     for *given, option, name in (words[1:] for page in EXAMPLES for words in commands_of(page) if words[0] == "pytest"):
         assert option == "-k"
@@ -68,12 +69,14 @@ def test_their_tests_and_the_conformance_suite_pass(extended: Path) -> None:
         paths |= set(given)
         names.append(name)
     assert len(names) == len(EXAMPLES)
+    if not conformance:
+        paths.remove("tests/conformance")
     report = in_copy(
         extended, "-m", "pytest", "-p", "no:cacheprovider", "-rA", *sorted(paths), "-k", " or ".join(names)
     )
     for name in names:
         passed = [line for line in report.splitlines() if line.startswith("PASSED ") and name in line]
-        assert any("tests/conformance/" in line for line in passed)
+        assert any("tests/conformance/" in line for line in passed) == conformance
         assert any(f"test_{name}.py" in line for line in passed)
 
 

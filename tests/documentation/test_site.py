@@ -63,6 +63,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out / "html"
 
 
+@pytest.mark.full
 def test_every_page_is_on_the_site_and_fetches_nothing_from_elsewhere(site: Path) -> None:
     for page in pages():
         assert (site / page.relative_to(DOCS).with_suffix(".html")).exists(), page
@@ -73,6 +74,7 @@ def test_every_page_is_on_the_site_and_fetches_nothing_from_elsewhere(site: Path
         assert not re.search(r"@import|url\(['\"]?(https?:)?//", file.read_text()), file
 
 
+@pytest.mark.full
 def test_every_link_leads_to_a_page_and_an_anchor_of_it(site: Path) -> None:
     read = {file: Page(file.read_text()) for file in site.rglob("*.html")}
     for file, page in read.items():
@@ -86,6 +88,7 @@ def test_every_link_leads_to_a_page_and_an_anchor_of_it(site: Path) -> None:
                 assert anchor in read[target].anchors, f"{file}: {link}"
 
 
+@pytest.mark.full
 def test_formulas_are_drawn_without_a_script(site: Path) -> None:
     text = (site / "glossary.html").read_text()
     assert text.count("<math") > 20
@@ -94,6 +97,7 @@ def test_formulas_are_drawn_without_a_script(site: Path) -> None:
     assert not re.search(r"<script[^>]*(mathjax|katex)", text, flags=re.IGNORECASE)
 
 
+@pytest.mark.full
 def test_the_reference_has_every_setting_command_and_variable(site: Path) -> None:
     settings = (site / "reference" / "settings.html").read_text()
     for name, section in Settings.model_fields.items():

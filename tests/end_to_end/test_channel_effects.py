@@ -26,6 +26,8 @@ ALL = {"index": INDEX, **PAGES}
 SETTINGS = [(name, text) for name, page in ALL.items() for text in re.findall(r"```toml\n(.*?)```", page, re.DOTALL)]
 QUICK = ("grid", "interference", "noise", "phase", "replay", "variation")
 """Drawn in full, within some three seconds; of the others two rounds a point, whose numbers are others."""
+SHORT = ("grid", "noise", "replay")
+"""Of these, in `make test`."""
 
 
 def draw(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
@@ -53,7 +55,7 @@ def collapsed(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.full]) for name in PAGES]
+    "name", [pytest.param(name, marks=[] if name in SHORT else [pytest.mark.full]) for name in PAGES]
 )
 def test_the_command_of_a_page_draws_its_figure_and_prints_what_it_quotes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

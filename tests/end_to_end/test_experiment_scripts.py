@@ -19,6 +19,7 @@ def test_a_script_is_short_enough_to_be_copied(name: str) -> None:
     assert len((SCRIPTS / f"{name}.py").read_text().splitlines()) < 80
 
 
+@pytest.mark.full
 def test_snr_and_ratio_are_swept_and_tabled(tmp_path: Path) -> None:
     done = script(SCRIPTS / "sweep_snr_ratio.py", *SMALL, "--out", tmp_path / "sweep", "--seeds", 1, "--jobs", 2)
     assert done.returncode == 0, done.stderr

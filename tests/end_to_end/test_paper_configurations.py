@@ -74,7 +74,7 @@ def small_world(settings: Settings, monkeypatch: pytest.MonkeyPatch, samples: in
 
 
 CASES = [
-    pytest.param(CIFAR10, ("run.selected=6",), marks=needs("cifar10"), id="cifar10"),
+    pytest.param(CIFAR10, ("run.selected=6",), marks=[needs("cifar10"), pytest.mark.full], id="cifar10"),
     pytest.param(FEMNIST, ("run.devices=360", "run.selected=4"), marks=needs("femnist"), id="femnist"),
 ]
 

@@ -125,6 +125,7 @@ def test_the_figures_are_those_of_the_run() -> None:
                 assert trace["epsilon"].attrs[name] == without.figures()[name]
 
 
+@pytest.mark.full
 def test_pfels_where_beta_tells_nothing() -> None:
     private = figures(PAPERS / "pfels-cifar10.toml", "privacy.gains=private", "run.rounds=200")
     assert private["epsilon_round"] == pytest.approx(176.67, abs=5e-3)
@@ -211,9 +212,9 @@ def test_a_lower_bound_is_one_whatever_the_accountant() -> None:
 
 def test_curves_end_where_the_figures_are_and_never_fall() -> None:
     for overrides in (("scheme.name=pfels",), ("scheme.name=pfels", "selection.kind=best-k"), ("scheme.name=cpsgd",)):
-        found = privacy_of(small_settings("run.rounds=30", *overrides))
+        found = privacy_of(small_settings("run.rounds=12", *overrides))
         drawn = curves(found)
-        assert drawn.rounds[-1] == 30
+        assert drawn.rounds[-1] == 12
         for name, values in drawn.figures.items():
             assert np.all(np.diff(values) >= -1e-6 * values[1:]), name
             assert values[-1] == pytest.approx(getattr(found, name), rel=0.06), name

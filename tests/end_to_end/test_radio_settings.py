@@ -376,6 +376,7 @@ def test_peaks_and_clipping_of_the_waveform_are_reported() -> None:
     np.testing.assert_allclose(one["papr_db"], 0, atol=1e-9)
 
 
+@pytest.mark.full
 def test_the_command_line_takes_them_all(tmp_path: Path) -> None:
     gains = 0.02 * np.random.default_rng(0).standard_normal((2, 100, 2, 2)).view(complex)[..., 0]
     with h5py.File(tmp_path / "gains.h5", "w") as file:

@@ -75,7 +75,13 @@ def test_the_table_of_budgets_is_what_its_command_prints() -> None:
         assert float(epsilon.split()[0].replace(",", "")) == pytest.approx(float(printed_epsilon), abs=0.5)
 
 
-@pytest.mark.parametrize(("row", "paper", "scheme"), [(0, "pfels-cifar10", "pfels"), (4, "pfels-femnist", "wfl-p")])
+@pytest.mark.parametrize(
+    ("row", "paper", "scheme"),
+    [
+        pytest.param(0, "pfels-cifar10", "pfels", marks=pytest.mark.full),
+        (4, "pfels-femnist", "wfl-p"),
+    ],
+)
 def test_a_seed_is_within_the_table_of_budgets(row: int, paper: str, scheme: str) -> None:
     """Its energy within four standard deviations, and epsilon no larger than that of the worst."""
     name, energy, _, entries, _, epsilon = table_of_budgets()[row]
@@ -89,6 +95,7 @@ def test_a_seed_is_within_the_table_of_budgets(row: int, paper: str, scheme: str
     assert 0.8 * worst < budget.epsilon_round_max < worst * 1.001
 
 
+@pytest.mark.full
 def test_the_demos_effect_and_its_cause() -> None:
     """60 rounds, one seed: PFELS beats WFL-PDP; the control with PFELS' server step does as well, at more energy.
 

@@ -93,6 +93,7 @@ def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
             process.wait(timeout=30)
 
 
+@pytest.mark.full
 def test_a_worker_is_killed_in_mid_sweep_and_every_point_is_there_once(dask: Dask, tmp_path: Path) -> None:
     """8 points: the table and the traces equal those of this machine."""
     seen: list[Status] = []
@@ -226,6 +227,7 @@ def certificates(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="certificates are made with openssl")
+@pytest.mark.full
 def test_with_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sweep of the page; without a certificate, with another authority's, or with none that is there, a line."""
     own, foreign = certificates(tmp_path / "own"), certificates(tmp_path / "foreign")

@@ -33,7 +33,7 @@ def tune(*words: str | Path) -> subprocess.CompletedProcess[str]:
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict]]:
     """Two schemes on a grid of four, two seeds each, and what the command prints."""
     out = tmp_path_factory.mktemp("tune") / "tuning"
-    done = tune(*GRID, "--schemes", "pfels,fedavg", "--seeds", "2", "--jobs", "2", "--out", out, "--json")
+    done = tune(*GRID, "--schemes", "pfels,fedavg", "--seeds", "2", "--out", out, "--json")
     assert done.returncode == 0, done.stderr
     return out, json.loads(done.stdout)
 

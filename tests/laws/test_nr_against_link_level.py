@@ -70,7 +70,12 @@ def link_level(mcs: int, snr: Any, block_bits: int, table: int) -> float:
 
 @pytest.mark.parametrize(
     ("table", "mcs", "block_bits", "snr_db"),
-    [(1, 7, 250, 1.4), (1, 17, 500, 8.9), (2, 10, 500, 8.5), (2, 20, 500, 18.4)],
+    [
+        pytest.param(1, 7, 250, 1.4, marks=pytest.mark.full),
+        (1, 17, 500, 8.9),
+        (2, 10, 500, 8.5),
+        pytest.param(2, 20, 500, 18.4, marks=pytest.mark.full),
+    ],
 )
 def test_block_errors_are_those_of_the_codes_themselves(table: int, mcs: int, block_bits: int, snr_db: float) -> None:
     """n = 300 blocks: between the model's error rates 0.3 dB lower and higher in SNR, which is what is left of tables
@@ -84,7 +89,9 @@ def test_block_errors_are_those_of_the_codes_themselves(table: int, mcs: int, bl
     assert low - 4 * np.sqrt(low * (1 - low) / BLOCKS) < found < high + 4 * np.sqrt(high * (1 - high) / BLOCKS)
 
 
-@pytest.mark.parametrize(("mcs", "block_bits", "snr_db"), [(7, 250, 0.7), (17, 500, 8.2)])
+@pytest.mark.parametrize(
+    ("mcs", "block_bits", "snr_db"), [(7, 250, 0.7), pytest.param(17, 500, 8.2, marks=pytest.mark.full)]
+)
 def test_a_repeated_block_fails_as_the_codes_do(mcs: int, block_bits: int, snr_db: float) -> None:
     """Two transmissions combined over 24 subcarriers that fade as Rayleigh does (quantiles of the exponential law):
     twice the SNR on every subcarrier; n = 300 blocks. The model's error rate at the effective SINR of these is the

@@ -59,7 +59,7 @@ def test_the_list_of_a_sweep(name: str, swept: Path, tmp_path: Path, measured: C
     if name == "failed.json":
         (root / name).write_text(json.dumps({"0123456789abcdef": "disk full"}))
     ends: Counter[str] = Counter()
-    for what, content in damaged(root / name, cases(60, 1000), 1):
+    for what, content in damaged(root / name, cases(30, 1000), 1):
         (root / name).write_bytes(content)
         with case(what):
             found = read_or_refused(lambda: plain_results(read_results(root)), root)
@@ -93,7 +93,7 @@ def test_a_damaged_digest_is_made_anew(swept: Path, tmp_path: Path, measured: Ca
     text = (folder / DIGEST_NAME).read_text()
     changed = text.replace(f'"test_accuracy": {right.summary.test_accuracy!r}', '"test_accuracy": 0.987')
     assert changed != text
-    several = [("a better accuracy", changed.encode()), *damaged(folder / DIGEST_NAME, cases(60, 600), 2)]
+    several = [("a better accuracy", changed.encode()), *damaged(folder / DIGEST_NAME, cases(30, 600), 2)]
     for what, content in several:
         (folder / DIGEST_NAME).write_bytes(content)
         found = digest_of(folder)

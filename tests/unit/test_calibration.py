@@ -128,7 +128,7 @@ def test_where_nothing_of_a_kind_would_do() -> None:
         ("scheme.name=fed-spa", "local.batch_size=3"),
         ("scheme.name=dp-fed", "local.batch_size=3"),
         ("scheme.name=soteriafl-sgd", "local.batch_size=3"),
-        ("scheme.name=soteriafl-svrg", "local.batch_size=3"),
+        pytest.param(("scheme.name=soteriafl-svrg", "local.batch_size=3"), marks=pytest.mark.full),
         ("scheme.name=soteriafl-gd",),
     ],
     ids=" ".join,

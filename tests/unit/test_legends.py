@@ -122,7 +122,13 @@ def test_nine_long_names_are_whole(name: str, runs: Results) -> None:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("name", "count"),
-    [("accuracy-ratio", 11), ("energy", 11), ("utility", 11), ("privacy-accuracy", 11), ("learning-rounds", 23)],
+    [
+        ("accuracy-ratio", 11),
+        ("energy", 11),
+        ("utility", 11),
+        ("privacy-accuracy", 11),
+        pytest.param("learning-rounds", 23, marks=pytest.mark.full),
+    ],
 )
 def test_more_lines_than_ten_are_drawn_in_facets(name: str, count: int, runs: Results) -> None:
     """All of them, once, ten in a facet at most, each told apart in it; on the same axes."""

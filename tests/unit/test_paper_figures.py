@@ -296,18 +296,28 @@ def test_scheme_names() -> None:
     assert [scheme_name(name) for name in names] == written
 
 
-def test_files_are_those_of_the_traces_alone(ratios: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("accuracy-ratio", "energy", "table"),
+        pytest.param(
+            ("accuracy-ratio", "learning-rounds", "learning-elements", "energy", "privacy-accuracy", "table"),
+            marks=pytest.mark.full,
+        ),
+    ],
+    ids=["some", "all"],
+)
+def test_files_are_those_of_the_traces_alone(names: tuple[str, ...], ratios: Path, tmp_path: Path) -> None:
     """Drawn twice; without the digests; by a user with other settings of matplotlib, which stay as they are."""
-    files = draw_figures(read_results(ratios), tmp_path / "a")
+    files = draw_figures(read_results(ratios), tmp_path / "a", names)
     bare = shutil.copytree(ratios, tmp_path / "bare")
     digests = list(bare.glob("*/digest.json"))
     assert len(digests) == 12
     for digest in digests:
         digest.unlink()
     with matplotlib.rc_context({"font.size": 20, "pdf.fonttype": 3, "savefig.dpi": 20, "xtick.color": "red"}):
-        again = draw_figures(read_results(bare), tmp_path / "b")
+        again = draw_figures(read_results(bare), tmp_path / "b", names)
         assert matplotlib.rcParams["font.size"] == 20
-    names = ("accuracy-ratio", "learning-rounds", "learning-elements", "energy", "privacy-accuracy", "table")
     expected = sorted(f"{name}{suffix}" for name in names for suffix in FIGURES[name].suffixes)
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == sorted(file.name for file in files) == expected
     assert [file.name for file in files] == [file.name for file in again]

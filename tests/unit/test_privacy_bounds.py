@@ -298,7 +298,7 @@ def different(kind: str, between: tuple[float, float], count: int = 300) -> Comp
     [
         *((*KINDS[kind], RANGES[between], 80) for kind, between in ((0, 2), (1, 2), (2, 0), (3, 1))),
         ("poisson", "add_remove", "rdp", (0.1159, 10.0), 80),
-        ("fixed", "replace_one", "rdp", (0.8, 1.2), 60),
+        pytest.param("fixed", "replace_one", "rdp", (0.8, 1.2), 60, marks=pytest.mark.full),
         *(
             pytest.param(*which, 300, marks=pytest.mark.full)
             for which in (
@@ -369,6 +369,7 @@ def test_unbounded_sensitivity_and_nothing() -> None:
     assert bounds(NOTHING, "replace_one", DELTA) == Bounds(0.0, 0.0)
 
 
+@pytest.mark.full
 def test_more_rounds_of_different_noise_cost_more() -> None:
     drawn = [float(one) for one in np.random.default_rng(9).uniform(0.3, 6.0, 200)]
     found = [bounds(composed(map(fixed, drawn[:count])), "replace_one", DELTA) for count in (20, 60, 200)]

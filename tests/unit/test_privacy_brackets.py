@@ -97,7 +97,7 @@ def rare_and_loud(mu: float, rate: float, rounds: int, delta: float) -> float:
     [
         (20.0, 1e-3, 10_000, 1e-5, 5e-8, 0.07),
         pytest.param(5.0, 1e-3, 10_000, 1e-6, 5e-7, 0.6, marks=pytest.mark.full),  # as the one before
-        (0.1159, 0.032, 2000, 1e-3, 8e-3, 18_000.0),
+        pytest.param(0.1159, 0.032, 2000, 1e-3, 8e-3, 18_000.0, marks=pytest.mark.full),
         (1.0, 0.032, 2000, 1e-3, 5e-5, 130.0),
     ],
 )
@@ -120,7 +120,7 @@ def test_what_opposites_pay_is_in_a_bracket_by_numpy(
     ("multiplier", "rate", "rounds", "delta", "grid", "largest"),
     [
         (1.0, 0.032, 2000, 1e-3, 2e-5, 30.0),
-        (5.0, 1e-3, 10_000, 1e-6, 2e-7, 0.2),
+        pytest.param(5.0, 1e-3, 10_000, 1e-6, 2e-7, 0.2, marks=pytest.mark.full),
         pytest.param(2.7376, 0.032, 2000, 1e-3, 4e-6, 5, marks=pytest.mark.full),  # as the first
     ],
 )

@@ -194,7 +194,9 @@ def test_mean_rates_of_three_rounds_by_hand(tmp_path: Path) -> None:
         assert opening.memory.spent is None
 
 
-@pytest.mark.parametrize("snr", ["power.max_snr_db=-15", "power.max_snr_db=[-25.0, -5.0]"])
+@pytest.mark.parametrize(
+    "snr", [pytest.param("power.max_snr_db=-15", marks=pytest.mark.full), "power.max_snr_db=[-25.0, -5.0]"]
+)
 def test_in_the_long_run_shares_are_nearly_equal_and_at_ones_own_peaks(snr: str) -> None:
     """8 devices, 2 a round, W = 100, 1,200 rounds after 300. Rates are nearly proportional to |h|^2 at such SNR, so
     that a device competes by |h|^2 over its own mean: shares of 1/4 within 5 binomial standard errors and 10% of it

@@ -46,6 +46,7 @@ def python(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed")
+@pytest.mark.full
 def test_what_tf_data_reads_is_what_the_trace_holds(odd: Path, tmp_path: Path) -> None:
     done = python(ROUND_TRIP, odd, tmp_path)
     assert done.returncode == 0, done.stderr
