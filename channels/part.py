@@ -1,0 +1,348 @@
+"""Parts: frozen, validated classes that hold their own parameters, and registries that find them by name.
+
+A part declares each of its parameters once. Settings files, overrides, the JSON schema, the reference and the one-line
+errors are all made from that declaration:
+
+    class Rician(FadingLaw):
+        name = "rician"
+        k: float = parameter(1.0, ge=0, description="Power of the line of sight over that of all other paths.")
+
+    Rician(k=-1.0)    # ValueError: k must be at least 0, got -1.0
+
+A `Registry` holds the parts of one kind: those of this package, imported when they are asked for, those that
+`Registry.register` has added, and those that installed packages offer as entry points.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import math
+import types
+import typing
+from abc import ABC
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from typing import Any, ClassVar, Generic, Literal, TypeVar, dataclass_transform
+
+LEAST_SCALE, MOST_SCALE = 1e-20, 1e20
+"""Numbers between these are carried by single precision."""
+REQUIRED = dataclasses.MISSING
+"""The default of a parameter that has none."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """What a part says of one of its parameters.
+
+    Attributes:
+        name: As in the class, and as a key in settings files.
+        hint: Its type.
+        default: Its value where none is given, `REQUIRED` where one has to be.
+        description: One sentence.
+        unit: In SI symbols, "" for a number without one.
+        gt, ge, lt, le: Bounds, None where there is none.
+        also: Numbers that are allowed beside that range.
+    """
+
+    name: str
+    hint: Any
+    default: Any
+    description: str
+    unit: str = ""
+    gt: float | None = None
+    ge: float | None = None
+    lt: float | None = None
+    le: float | None = None
+    also: tuple[float, ...] = ()
+
+
+def parameter(
+    default: Any = REQUIRED,
+    *,
+    description: str,
+    unit: str = "",
+    gt: float | None = None,
+    ge: float | None = None,
+    lt: float | None = None,
+    le: float | None = None,
+    also: tuple[float, ...] = (),
+) -> Any:
+    """Declare a parameter of a part.
+
+    Args:
+        default: Its value where none is given; without one it is required.
+        description: One sentence, for the reference and the JSON schema.
+        unit: Its unit in SI symbols, "" for a number without one.
+        gt: It must be greater than this.
+        ge: It must be at least this.
+        lt: It must be less than this.
+        le: It must be at most this.
+        also: Numbers that are allowed beside that range, such as 0 for "off" or inf for "no limit".
+    """
+    facts = {"description": description, "unit": unit, "gt": gt, "ge": ge, "lt": lt, "le": le, "also": also}
+    return dataclasses.field(default=default, metadata=facts)
+
+
+class PartError(ValueError):
+    """A part cannot be made as asked. One line.
+
+    Attributes:
+        key: The parameter that is wrong, None where it is the name of the part.
+    """
+
+    def __init__(self, message: str, key: str | None = None) -> None:
+        super().__init__(message)
+        self.key = key
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(parameter,))
+class Part(ABC):
+    """A frozen class that holds its parameters. A subclass is a dataclass by itself, and its values are checked.
+
+    Attributes:
+        name: What settings files call it.
+    """
+
+    name: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclass(frozen=True, kw_only=True, repr=False)(cls)
+
+    def __post_init__(self) -> None:
+        for one in parameters_of(type(self)):
+            object.__setattr__(self, one.name, checked(one, getattr(self, one.name)))
+        self.check()
+
+    def check(self) -> None:
+        """Raise ValueError for parameters that do not go together."""
+
+    def values(self) -> dict[str, Any]:
+        """Its parameters by name."""
+        return {one.name: getattr(self, one.name) for one in parameters_of(type(self))}
+
+    def changed(self) -> dict[str, Any]:
+        """Its parameters that are not at their defaults."""
+        return {
+            one.name: value for one in parameters_of(type(self)) if (value := getattr(self, one.name)) != one.default
+        }
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in self.changed().items())})"
+
+
+@functools.cache
+def parameters_of(part: type[Part]) -> tuple[Parameter, ...]:
+    """The parameters that a part declares, in order."""
+    try:
+        hints = typing.get_type_hints(part)
+    except NameError:  # of a class inside a function, whose names are not seen from here
+        hints = {}
+    return tuple(
+        Parameter(field.name, hints.get(field.name, Any), field.default, **field.metadata)
+        for field in dataclasses.fields(part)  # type: ignore[arg-type]
+        if field.metadata
+    )
+
+
+def checked(of: Parameter, value: Any) -> Any:
+    """The value in the parameter's type; PartError where it is of another one or out of bounds."""
+    kinds = typing.get_args(of.hint) if isinstance(of.hint, types.UnionType) else (of.hint,)
+    for kind in kinds:
+        fits, found = _as(kind, value)
+        if fits:
+            if isinstance(found, (int, float)) and not isinstance(found, bool):
+                _check_range(of, found)
+            return found
+    raise PartError(f"{of.name} must be {_wanted(kinds)}, got {value!r}", of.name)
+
+
+def _as(kind: Any, value: Any) -> tuple[bool, Any]:
+    """Whether a value is of that type, and the value in it: whole numbers are numbers, and lists become tuples."""
+    if kind is Any:
+        return True, value
+    if kind is None or kind is type(None):
+        return value is None, value
+    if kind is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool), _float(value)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool), value
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is Literal:
+        return any(value == one and type(value) is type(one) for one in arguments), value
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            return False, value
+        each = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
+        parts = [_as(*pair) for pair in zip(each, value, strict=False)]
+        return len(each) == len(value) and all(fits for fits, _ in parts), tuple(found for _, found in parts)
+    return isinstance(value, origin or kind), value
+
+
+def _float(value: Any) -> Any:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return value
+
+
+def _wanted(kinds: tuple[Any, ...]) -> str:
+    named = {float: "a number", int: "a whole number", bool: "true or false", str: "a text", type(None): "none"}
+    told = []
+    for kind in kinds:
+        if typing.get_origin(kind) is Literal:
+            told += [repr(one) for one in typing.get_args(kind)]
+        else:
+            told.append(named.get(kind) or ("a list" if typing.get_origin(kind) is tuple else str(kind)))
+    return ", ".join(told[:-1]) + (" or " if len(told) > 1 else "") + told[-1]
+
+
+def _check_range(of: Parameter, value: float) -> None:
+    if value in of.also:
+        return
+    if not math.isfinite(value):
+        raise PartError(f"{of.name} must be finite, got {value!r}", of.name)
+    if of.gt == 0 and not value > 0:
+        raise PartError(f"{of.name} must be positive, got {value!r}", of.name)
+    for bound, holds, words in (
+        (of.gt, lambda bound: value > bound, "greater than"),
+        (of.ge, lambda bound: value >= bound, "at least"),
+        (of.lt, lambda bound: value < bound, "less than"),
+        (of.le, lambda bound: value <= bound, "at most"),
+    ):
+        if bound is not None and not holds(bound):
+            raise PartError(f"{of.name} must be {words} {bound:g}, got {value!r}", of.name)
+
+
+P = TypeVar("P", bound=Part)
+Q = TypeVar("Q", bound=Part)
+
+
+class Registry(Mapping[str, type[P]], Generic[P]):
+    """The parts of one kind by name.
+
+    Args:
+        kind: What a part of it is called in messages, such as "power policy".
+        base: The class that they all derive from.
+        built_in: Name -> "module:Class" of the parts that come with the package.
+        group: The group of entry points under which installed packages offer more, "" for none.
+    """
+
+    def __init__(self, kind: str, base: type[P] | str, built_in: Mapping[str, str], group: str = "") -> None:
+        self.kind, self.group = kind, group
+        self._base, self._homes = base, dict(built_in)
+        self._registered: dict[str, type[P]] = {}
+
+    @property
+    def base(self) -> type[P]:
+        """The class that all parts of this kind derive from."""
+        if isinstance(self._base, str):
+            self._base = _load(self._base)
+        return self._base
+
+    def register(self, part: type[Q]) -> type[Q]:
+        """A class decorator that adds a part of the user's own, so that settings can name it.
+
+        Raises PartError for a class of another kind, one without a name, and a name that is taken.
+        """
+        if not (isinstance(part, type) and issubclass(part, self.base)):
+            raise PartError(f"{part!r} is no {self.kind}: it must derive from {self.base.__name__}")
+        if not part.name:
+            raise PartError(f"{part.__qualname__} needs a name, such as name = {part.__name__.lower()!r}")
+        before = self._registered.get(part.name)
+        again = before is not None and (before.__module__, before.__qualname__) == (part.__module__, part.__qualname__)
+        if not again and part.name in self:  # a cell of a notebook may be run twice
+            raise PartError(f"there is a {self.kind} {part.name!r} already; give {part.__qualname__} another name")
+        self._registered[part.name] = part
+        return part
+
+    def __getitem__(self, name: str) -> type[P]:
+        if name in self._registered:
+            return self._registered[name]
+        if name in self._homes:
+            return _load(self._homes[name])
+        if name in self._entry_points:
+            part = self._entry_points[name].load()
+            if not (isinstance(part, type) and issubclass(part, self.base)):
+                raise PartError(f"the entry point {name!r} of {self.group} is no {self.kind}: {part!r}")
+            return part
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._homes or name in self._registered or name in self._entry_points
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys([*self._homes, *self._registered, *self._entry_points]))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    @functools.cached_property
+    def _entry_points(self) -> dict[str, metadata.EntryPoint]:
+        found = metadata.entry_points(group=self.group) if self.group else ()
+        return {one.name: one for one in found if one.name not in self._homes}
+
+    def find(self, name: str) -> type[P]:
+        """The part of that name; PartError, with the nearest names, where there is none."""
+        if name not in self:
+            raise PartError(f"there is no {self.kind} {name!r}{nearest(name, self)} (allowed: {', '.join(sorted(self))})")
+        return self[name]
+
+    def build(self, given: P | str | Mapping[str, Any], default: str = "") -> P:
+        """The part that is meant: itself, its name, or a table of its name and its parameters.
+
+        Args:
+            given: What a user gave.
+            default: The name where a table has none.
+
+        Raises PartError for what is none of these, for a parameter that the part does not have (with the nearest one
+        that it has, or else the parts that have it), and for a value that is not allowed.
+        """
+        if isinstance(given, self.base):
+            return given
+        if isinstance(given, str):
+            given = {"name": given}
+        if not isinstance(given, Mapping):
+            raise PartError(f"a {self.kind}, its name, or a table with its name is wanted, got {given!r}")
+        values = dict(given)
+        name = values.pop("name", default)
+        if not isinstance(name, str):
+            raise PartError(f"name must be a text, got {name!r}", "name")
+        try:
+            part = self.find(name)
+        except PartError as error:
+            raise PartError(str(error), "name") from None
+        known = {one.name: one for one in parameters_of(part)}
+        for key in values:
+            if key not in known:
+                raise PartError(self._unknown(part, key, known), key)
+        missing = [one.name for one in known.values() if one.default is REQUIRED and one.name not in values]
+        if missing:
+            raise PartError(f"{self.kind} {name!r} needs {missing[0]}: {known[missing[0]].description}", missing[0])
+        return part(**values)
+
+    def _unknown(self, part: type[P], key: str, known: Iterable[str]) -> str:
+        """One line for a parameter that a part does not have."""
+        have = [name for name in self if any(one.name == key for one in parameters_of(self[name]))]
+        if have:
+            return f"{self.kind} {part.name!r} has no {key}, which is one of {', '.join(have)}; leave it out"
+        return (
+            f"{self.kind} {part.name!r} has no {key}{nearest(key, known)} (allowed: "
+            f"{', '.join(sorted(['name', *known]))})"
+        )
+
+
+def nearest(given: str, allowed: Iterable[str]) -> str:
+    """'; did you mean X?' for the closest allowed name, else nothing."""
+    names = {name.casefold(): name for name in allowed}
+    close = difflib.get_close_matches(given.casefold(), list(names), n=1, cutoff=0.5)
+    return f"; did you mean {names[close[0]]}?" if close else ""
+
+
+def _load(home: str) -> Any:
+    """What stands at "module:name"."""
+    module, _, name = home.partition(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,129 @@
+"""Digests of short traces of every scheme in twelve settings: whether a change of the code has moved a number.
+
+    python experiments/trace_digests.py --write before.json     # at the commit before the change
+    python experiments/trace_digests.py --compare before.json   # after it: names what differs, exit code 1 if any does
+
+A digest is of every variable's type, shape and bytes, so that equal digests mean traces that are equal bit for bit.
+Settings and versions, which a trace holds too, are no numbers of the run and are left out. A scheme that a setting is
+not for is noted as refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import airfl
+from airfl.tasks.datasets import load_dataset
+from airfl.tasks.datasets.raw import RawData
+
+SHORT = (
+    *("run.rounds=3", "run.devices=24", "run.selected=4", "run.evaluate_every=2", "run.threads=1"),
+    *("local.steps=2", "local.epochs=0", "local.batch_size=5", "local.engine=layers", "task.public_samples=50"),
+)
+SETTINGS: dict[str, tuple[str, ...]] = {
+    "as the demo": (),
+    "rician over antennas": ("channel.fading=rician", "channel.rician_k=5.0", "antennas.count=4"),
+    "nakagami, poisson": ("channel.fading=nakagami", "channel.nakagami_m=2.0", "selection.kind=poisson"),
+    "tapped line": ("channel.fading=tapped-line", "channel.delay_spread_s=1e-6", "power.policy=per-subcarrier"),
+    "estimated, aged": (
+        *("csi.estimation=mmse", "csi.pilots=2", "csi.delay_s=0.002", "channel.speed_m_s=3.0"),
+        *("csi.phase_bits=4", "csi.gain_bits=4", "csi.phase_std_rad=0.1"),
+    ),
+    "in a cell": ("channel.units=physical", "topology.kind=disc", "power.tx_power_dbm=10.0", "channel.fading=rayleigh"),
+    "truncated": ("power.policy=truncated-inversion", "power.threshold=0.3", "power.divide_by=active"),
+    "cotaf, best channels": ("power.policy=cotaf", "selection.kind=best-k"),
+    "fading in time": ("channel.variation=jakes", "channel.speed_m_s=2.0", "selection.kind=proportional-fair"),
+    "digital": ("scheme.link=digital", "digital.error_model=nr", "digital.allocation=rate-fair"),
+    "calibrated": ("privacy.bound=accountant", "privacy.epsilon=3.0"),
+    "unequal": ("task.partition=dirichlet", "task.dirichlet_alpha=0.5", "server.weights=samples", "grid.packing=iq"),
+}
+OWN = (("scheme.ratio=0.3",), ("scheme.noise_multiplier=0.5",))
+"""Keys that not every scheme has: taken by those that do."""
+
+
+def settings_of(name: str, overrides: Sequence[str]) -> airfl.Settings:
+    """The demo with a scheme and those of `OWN` that it takes."""
+    asked = [f"scheme.name={name}", *SHORT, *overrides]
+    for own in OWN[:1] if "privacy.bound=accountant" in overrides else OWN:
+        try:
+            airfl.load_settings("demo", [*asked, *own])
+        except airfl.UserError:
+            continue
+        asked += own
+    return airfl.load_settings("demo", asked)
+
+
+def digests(settings: airfl.Settings, data: RawData) -> dict[str, str]:
+    """Of every variable of the trace of a run."""
+    with airfl.run(settings, data=data).trace() as trace:
+        return {
+            str(name): hashlib.sha256(
+                f"{one.dtype} {one.dims} {one.shape}".encode() + one.values.tobytes()
+            ).hexdigest()[:16]
+            for name, one in sorted(trace.load().variables.items())
+        }
+
+
+def all_digests(schemes: Sequence[str]) -> dict[str, dict[str, str]]:
+    """ "scheme, setting" -> digest by variable; {"refused": ...} where the two do not go together."""
+    data = load_dataset("fashion-mnist-sample")
+    found = {}
+    for name in schemes:
+        for title, overrides in SETTINGS.items():
+            try:
+                found[f"{name}, {title}"] = digests(settings_of(name, overrides), data)
+            except airfl.UserError as error:
+                found[f"{name}, {title}"] = {"refused": str(error)}
+    return found
+
+
+def differing(before: dict[str, dict[str, str]], now: dict[str, dict[str, str]]) -> list[str]:
+    """A line for each trace that is another, or missing."""
+    lines = []
+    for what in sorted({*before, *now}):
+        old, new = before.get(what, {}), now.get(what, {})
+        if "refused" in old and "refused" in new:  # the words may change
+            continue
+        names = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+        if names:
+            lines.append(f"{what}: {', '.join(names[:6])}{' ...' if len(names) > 6 else ''} {new.get('refused', '')}")
+    return lines
+
+
+def main() -> int:
+    """Write or compare."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the digests to FILE")
+    parser.add_argument("--compare", type=Path, metavar="FILE", help="compare with those in FILE")
+    parser.add_argument("--schemes", default="", help="some of them, by commas; default all")
+    given = parser.parse_args()
+    if (given.write is None) == (given.compare is None):
+        parser.error("give one of --write and --compare")
+    before = json.loads(given.compare.read_text()) if given.compare else {}
+    known = before.keys() or [f"{name}, " for name in scheme_names()]
+    schemes = given.schemes.split(",") if given.schemes else list(dict.fromkeys(one.split(", ")[0] for one in known))
+    now = all_digests(schemes)
+    refused = sum("refused" in one for one in now.values())
+    print(f"{len(now) - refused} traces of {len(schemes)} schemes, {refused} refused")
+    if given.write:
+        given.write.write_text(json.dumps(now, indent=1) + "\n")
+        return 0
+    lines = differing({what: one for what, one in before.items() if what.split(", ")[0] in schemes}, now)
+    print("\n".join(lines) or "all equal, bit for bit")
+    return 1 if lines else 0
+
+
+def scheme_names() -> list[str]:
+    """All of them."""
+    from airfl.schemes.names import SCHEME_NAMES
+
+    return list(SCHEME_NAMES)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
