@@ -15,8 +15,9 @@ from airfl.opening import open_round
 from airfl.privacy.release import ClientRelease
 from airfl.privacy.statement import Statement, statement_of
 from airfl.radio import build_radio, check_radio, check_size
-from airfl.schemes import fitted, link_of, scheme
-from airfl.schemes.recipe import LinkKind, Problem, Recipe
+from airfl.schemes import fitted
+from airfl.schemes.recipe import Problem, Recipe
+from airfl.schemes.scheme import LinkKind
 from airfl.selection import SELECTIONS
 from airfl.stages import ErrorFeedback, MessageBound, bound_after
 from airfl.streams import Streams
@@ -47,8 +48,8 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
         given = settings.privacy.epsilon
         raise UserError(f"privacy.epsilon: at least {SMALLEST_EPSILON:g} is wanted, not {given:g}; give more")
     streams = Streams(settings.run.seed)
-    link = link_of(settings)
-    recipe = scheme(settings.scheme.name).build(Problem(settings, dimension, link, float(weights.max()), samples))
+    link = settings.scheme.carrier
+    recipe = settings.scheme.recipe(Problem(settings, dimension, link, float(weights.max()), samples))
     bound = bound_after(recipe.stages, dimension)
     _check_recipe(settings, recipe, bound, link)
     _check_offsets(settings, link)

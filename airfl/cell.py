@@ -19,7 +19,8 @@ from airfl.privacy.events import Event
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.statement import BetaTells, Statement
 from airfl.radio import Radio
-from airfl.schemes.recipe import LinkKind, Recipe
+from airfl.schemes.recipe import Recipe
+from airfl.schemes.scheme import LinkKind
 from airfl.selection import SELECTIONS, Memory
 from airfl.stages import MessageBound
 from airfl.streams import Streams

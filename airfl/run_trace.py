@@ -9,7 +9,6 @@ from airfl.cell import Cell, paper_cost_mb
 from airfl.config import Settings, to_json
 from airfl.numerics import numerics
 from airfl.round import World
-from airfl.schemes import scheme
 from airfl.selection import most_selected
 from airfl.trace import TraceWriter
 from airfl.trace.schema import (
@@ -27,7 +26,7 @@ from airfl.version import __version__
 def open_writer(path: Path, world: World, resolved: Settings, created_utc: str | None = None) -> TraceWriter:
     """The trace of a run, with everything in it that is known before the first round. created_utc: now, if None."""
     cell = world.cell
-    settings, entry = cell.settings, scheme(cell.settings.scheme.name)
+    settings, entry = cell.settings, cell.settings.scheme
     dimensions = {"slot": slots_of(cell), "population": settings.run.devices}
     variables = in_units([*PER_ROUND, *PER_SLOT, *PER_DEVICE], "J" if cell.radio.physical else NORMALISED)
     placed = cell.radio.drop

@@ -19,6 +19,7 @@ import dataclasses
 import difflib
 import functools
 import math
+import operator
 import types
 import typing
 from abc import ABC
@@ -99,7 +100,7 @@ class PartError(ValueError):
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(parameter,))
-class Part(ABC):
+class Part(ABC):  # noqa: B024  its kinds say what is abstract
     """A frozen class that holds its parameters. A subclass is a dataclass by itself, and its values are checked.
 
     Attributes:
@@ -117,8 +118,8 @@ class Part(ABC):
             object.__setattr__(self, one.name, checked(one, getattr(self, one.name)))
         self.check()
 
-    def check(self) -> None:
-        """Raise ValueError for parameters that do not go together."""
+    def check(self) -> None:  # noqa: B027
+        """Raise ValueError for parameters that do not go together; nothing by default."""
 
     def values(self) -> dict[str, Any]:
         """Its parameters by name."""
@@ -205,20 +206,20 @@ def _check_range(of: Parameter, value: float) -> None:
         return
     if not math.isfinite(value):
         raise PartError(f"{of.name} must be finite, got {value!r}", of.name)
+    beside = "".join(f"{one:g} or " for one in of.also)
     if of.gt == 0 and not value > 0:
-        raise PartError(f"{of.name} must be positive, got {value!r}", of.name)
+        raise PartError(f"{of.name} must be {beside}positive, got {value!r}", of.name)
     for bound, holds, words in (
-        (of.gt, lambda bound: value > bound, "greater than"),
-        (of.ge, lambda bound: value >= bound, "at least"),
-        (of.lt, lambda bound: value < bound, "less than"),
-        (of.le, lambda bound: value <= bound, "at most"),
+        (of.gt, operator.gt, "greater than"),
+        (of.ge, operator.ge, "at least"),
+        (of.lt, operator.lt, "less than"),
+        (of.le, operator.le, "at most"),
     ):
-        if bound is not None and not holds(bound):
-            raise PartError(f"{of.name} must be {words} {bound:g}, got {value!r}", of.name)
+        if bound is not None and not holds(value, bound):
+            raise PartError(f"{of.name} must be {beside}{words} {bound:g}, got {value!r}", of.name)
 
 
 P = TypeVar("P", bound=Part)
-Q = TypeVar("Q", bound=Part)
 
 
 class Registry(Mapping[str, type[P]], Generic[P]):
@@ -239,11 +240,13 @@ class Registry(Mapping[str, type[P]], Generic[P]):
     @property
     def base(self) -> type[P]:
         """The class that all parts of this kind derive from."""
-        if isinstance(self._base, str):
-            self._base = _load(self._base)
-        return self._base
+        base = self._base
+        if isinstance(base, str):
+            found: type[P] = _load(base)
+            return found
+        return base
 
-    def register(self, part: type[Q]) -> type[Q]:
+    def register(self, part: type[P]) -> type[P]:
         """A class decorator that adds a part of the user's own, so that settings can name it.
 
         Raises PartError for a class of another kind, one without a name, and a name that is taken.
@@ -259,11 +262,18 @@ class Registry(Mapping[str, type[P]], Generic[P]):
         self._registered[part.name] = part
         return part
 
+    @property
+    def classes(self) -> dict[str, str]:
+        """Name of the class -> name of the part, of those that come with the package."""
+        return {home.partition(":")[2]: name for name, home in self._homes.items()}
+
     def __getitem__(self, name: str) -> type[P]:
         if name in self._registered:
             return self._registered[name]
+        part: type[P]
         if name in self._homes:
-            return _load(self._homes[name])
+            part = _load(self._homes[name])
+            return part
         if name in self._entry_points:
             part = self._entry_points[name].load()
             if not (isinstance(part, type) and issubclass(part, self.base)):
@@ -288,11 +298,13 @@ class Registry(Mapping[str, type[P]], Generic[P]):
     def find(self, name: str) -> type[P]:
         """The part of that name; PartError, with the nearest names, where there is none."""
         if name not in self:
-            raise PartError(f"there is no {self.kind} {name!r}{nearest(name, self)} (allowed: {', '.join(sorted(self))})")
+            raise PartError(
+                f"there is no {self.kind} {name!r}{nearest(name, self)} (allowed: {', '.join(sorted(self))})"
+            )
         return self[name]
 
     def build(self, given: P | str | Mapping[str, Any], default: str = "") -> P:
-        """The part that is meant: itself, its name, or a table of its name and its parameters.
+        """The part that is meant: itself, its name, or a table of its name (or its class) and its parameters.
 
         Args:
             given: What a user gave.
@@ -309,26 +321,34 @@ class Registry(Mapping[str, type[P]], Generic[P]):
             raise PartError(f"a {self.kind}, its name, or a table with its name is wanted, got {given!r}")
         values = dict(given)
         name = values.pop("name", default)
-        if not isinstance(name, str):
-            raise PartError(f"name must be a text, got {name!r}", "name")
-        try:
-            part = self.find(name)
-        except PartError as error:
-            raise PartError(str(error), "name") from None
+        part = name if isinstance(name, type) and issubclass(name, self.base) else None
+        if part is None:
+            if not isinstance(name, str):
+                raise PartError(f"name must be a text, got {name!r}", "name")
+            try:
+                part = self.find(name)
+            except PartError as error:
+                raise PartError(str(error), "name") from None
         known = {one.name: one for one in parameters_of(part)}
         for key in values:
             if key not in known:
                 raise PartError(self._unknown(part, key, known), key)
         missing = [one.name for one in known.values() if one.default is REQUIRED and one.name not in values]
         if missing:
-            raise PartError(f"{self.kind} {name!r} needs {missing[0]}: {known[missing[0]].description}", missing[0])
+            raise PartError(
+                f"{self.kind} {part.name!r} needs {missing[0]}: {known[missing[0]].description}", missing[0]
+            )
         return part(**values)
+
+    def having(self, key: str) -> list[str]:
+        """Names of the parts that have a parameter of that name."""
+        return [name for name in self if any(one.name == key for one in parameters_of(self[name]))]
 
     def _unknown(self, part: type[P], key: str, known: Iterable[str]) -> str:
         """One line for a parameter that a part does not have."""
-        have = [name for name in self if any(one.name == key for one in parameters_of(self[name]))]
+        have = self.having(key)
         if have:
-            return f"{self.kind} {part.name!r} has no {key}, which is one of {', '.join(have)}; leave it out"
+            return f"{self.kind} {part.name!r} has no {key}, which belongs to {', '.join(have)}; leave it out"
         return (
             f"{self.kind} {part.name!r} has no {key}{nearest(key, known)} (allowed: "
             f"{', '.join(sorted(['name', *known]))})"

@@ -120,9 +120,9 @@ def main() -> int:
 
 def scheme_names() -> list[str]:
     """All of them."""
-    from airfl.schemes.names import SCHEME_NAMES
+    from airfl.schemes.names import SCHEMES
 
-    return list(SCHEME_NAMES)
+    return list(SCHEMES)
 
 
 if __name__ == "__main__":

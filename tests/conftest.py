@@ -6,7 +6,7 @@ import ctypes
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +30,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 
 from airfl.config import Settings, load_settings  # noqa: E402
+from airfl.schemes.names import SCHEMES  # noqa: E402
+from channels.part import parameters_of  # noqa: E402
 
 pytest_plugins = ("tests.costs", "tests.progress_line")
 
@@ -98,6 +100,17 @@ def demo() -> Path:
     return DEMO
 
 
+def fitting(name: str, overrides: Iterable[str]) -> tuple[str, ...]:
+    """The scheme of that name, and the overrides without the keys that another scheme has and this one does not."""
+    own = {f"scheme.{one.name}" for one in parameters_of(SCHEMES[name])}
+    foreign = {f"scheme.{one.name}" for scheme in SCHEMES.values() for one in parameters_of(scheme)} - own
+    return (f"scheme.name={name}", *(one for one in overrides if one.partition("=")[0] not in foreign))
+
+
 def small_settings(*overrides: str) -> Settings:
-    """The demo's settings, made small, with further overrides."""
+    """The demo's settings, made small, with further overrides; of [scheme] those that the scheme has a use for, so that
+    one list of them serves many schemes."""
+    names = [text.partition("=")[2] for text in overrides if text.startswith("scheme.name=")]
+    if names and names[-1] in SCHEMES:
+        overrides = (*fitting(names[-1], (text for text in overrides if not text.startswith("scheme.name="))),)
     return load_settings(DEMO, [*SMALL, *overrides])

@@ -15,6 +15,7 @@ import torch
 
 from airfl.config import Settings, differences, to_json
 from airfl.config.differences import AUTOMATIC
+from airfl.config.load import recorded
 from airfl.errors import UserError
 from airfl.input import open_regular
 from airfl.numerics import numerics
@@ -106,7 +107,7 @@ def check_same(about: About, folder: Path, settings: Settings, device: torch.dev
     if about.device != device.type:
         raise UserError(f"{folder}: its run was begun on {about.device}, this is {device.type}; {other}")
     try:
-        before = Settings.model_validate(json.loads(about.settings))
+        before = recorded(json.loads(about.settings))
         about.choices(settings)
     except (ValueError, TypeError, RecursionError) as error:
         raise UserError(
@@ -129,7 +130,7 @@ def check_same(about: About, folder: Path, settings: Settings, device: torch.dev
 def check_asked(config: str, folder: Path, settings: Settings) -> None:
     """UserError, with the difference, where a complete run, with that config in its trace, was of other settings."""
     try:
-        before = Settings.model_validate(json.loads(config))
+        before = recorded(json.loads(config))
     except (ValueError, RecursionError):
         return  # of another version, whose trace is complete all the same
     for key, then, given in differences(before, fitted(settings)):

@@ -84,9 +84,9 @@ def some_of(table: Callable[[], Mapping[str, str]]) -> Completer:
 
 def schemes() -> dict[str, str]:
     """The schemes' names."""
-    from airfl.schemes.names import SCHEME_NAMES
+    from airfl.schemes.names import SCHEMES
 
-    return dict.fromkeys(SCHEME_NAMES, "")
+    return dict.fromkeys(SCHEMES, "")
 
 
 def figures() -> dict[str, str]:
@@ -197,13 +197,16 @@ def _schema() -> dict[str, dict[str, dict[str, Any]]]:
     from airfl.config import Settings
 
     schema = Settings.model_json_schema()
-    sections = {name: one.get("$ref", "").rpartition("/")[2] for name, one in schema["properties"].items()}
+    sections = {
+        name: schema["$defs"].get(one.get("$ref", "").rpartition("/")[2], one)
+        for name, one in schema["properties"].items()
+    }
     return {
         name: {
             key: {"about": one.get("description", ""), "values": _values(one)}
-            for key, one in schema["$defs"][home]["properties"].items()
+            for key, one in section["properties"].items()
         }
-        for name, home in sections.items()
+        for name, section in sections.items()
     }
 
 

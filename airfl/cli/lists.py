@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 from airfl.cli.app import AsJson, MaybeConfig, Overrides, print_list
 from airfl.errors import UserError
-from airfl.schemes.names import SCHEME_NAMES
+from airfl.schemes.scheme import Scheme
+from channels.part import parameters_of
 
 
 def schemes(as_json: AsJson = False) -> None:
     """The schemes: name, link, paper."""
-    from airfl.schemes import scheme
+    from airfl.schemes.names import SCHEMES
 
-    entries = [scheme(name) for name in SCHEME_NAMES]
+    entries = list(SCHEMES.values())
     listing = [
         {
             "name": e.name,
             "title": e.title,
             "paper": e.paper,
-            "link": e.link,
+            "link": e.links[0],
             "links": list(e.links),
-            "file": _file_of(e.name),
+            "file": _file_of(e),
+            "parameters": [one.name for one in parameters_of(e) if one.name != "link"],
         }
         for e in entries
     ]
@@ -94,5 +97,7 @@ def config(
     typer.echo(to_json(load_settings(path, overrides or []).model_dump(), indent=2))
 
 
-def _file_of(name: str) -> str:
-    return SCHEME_NAMES[name].replace(".", "/") + ".py"
+def _file_of(scheme: type[Scheme]) -> str:
+    """Where its class stands: below the package for those that come with it, in full for a user's own."""
+    home = scheme.__module__
+    return f"{home.replace('.', '/')}.py" if home.startswith("airfl.") else str(sys.modules[home].__file__)

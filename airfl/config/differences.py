@@ -22,6 +22,7 @@ def differences(before: Settings, now: Settings) -> Iterator[tuple[str, Any, Any
     """(dotted key, value before, value now) of what differs."""
     old, new = before.model_dump(), now.model_dump()
     for section, table in new.items():
-        for key, value in table.items():
-            if old[section][key] != value:
-                yield f"{section}.{key}", old[section][key], value
+        for key in dict.fromkeys([*table, *old[section]]):  # two schemes have different keys
+            then, given = old[section].get(key), table.get(key)
+            if then != given:
+                yield f"{section}.{key}", then, given

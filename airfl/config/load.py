@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from airfl.config.scheme import SCHEME
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
 from airfl.input import SETTINGS_BYTES, read_regular
+from airfl.schemes.names import SCHEMES
 from airfl.shipped import find_configuration
+from channels.part import parameters_of
 
 Tables = dict[str, Any]
+SCHEME_NAME = "scheme.name"
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,12 @@ def load_settings(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
     Raises UserError (one line: file or key, what was found, what is allowed) on anything that cannot be used.
     """
     return validate(override(without_rows(read_tables(path)), overrides), source=str(path))
+
+
+def recorded(tables: Tables) -> Settings:
+    """Settings as a trace, a checkpoint or a sweep has them: an earlier version's may name keys that a scheme has no
+    use for. ValueError for what is no settings."""
+    return Settings.model_validate(without_foreign(tables, scheme_keys(tables)))
 
 
 def settings_file(path: str | Path, overrides: Sequence[str] = ()) -> str:
@@ -56,11 +66,34 @@ def load_rows(path: str | Path, overrides: Sequence[str] = (), schemes: Sequence
         repeated = {name for name in schemes if list(schemes).count(name) > 1}
         if repeated:
             raise UserError(f"--schemes: {sorted(repeated)[0]!r} is given twice")
-        return [Row(name, validate(override(base, [f"scheme.name={name}"]), source=str(path))) for name in schemes]
-    return [
-        Row(label, validate(override_row(base, changes), source=where))
-        for label, changes, where in read_rows(tables, str(path))
-    ]
+        rows = [(name, {SCHEME_NAME: name}, str(path)) for name in schemes]
+    else:
+        rows = read_rows(tables, str(path))
+    wanted = [key for key in keys_of(overrides) if key.startswith("scheme.")]
+    found = []
+    for label, changes, where in rows:
+        shared = [key for key in wanted if key not in changes]
+        found.append(Row(label, validate(without_foreign(override_row(base, changes), shared), source=where)))
+    check_used(wanted, [row.settings for row in found], str(path))
+    return found
+
+
+def check_used(keys: Iterable[str], found: Sequence[Settings], source: str) -> None:
+    """UserError for a key of [scheme] that none of the schemes has."""
+    for key in keys:
+        name = key.partition(".")[2]
+        if not any(name in ("name", *settings.scheme.values()) for settings in found):
+            told = ", ".join(dict.fromkeys(settings.scheme.name for settings in found))
+            raise UserError(f"{source}: {key}: none of the schemes {told} has it; {_holders(name)}")
+
+
+def _holders(name: str) -> str:
+    having = SCHEMES.having(name)
+    return f"it belongs to {', '.join(having)}" if having else f"no scheme has{nearest(name, _all_parameters())}"
+
+
+def _all_parameters() -> list[str]:
+    return [one.name for part in SCHEMES.values() for one in parameters_of(part)]
 
 
 def read_tables(path: str | Path) -> Tables:
@@ -76,15 +109,51 @@ def read_tables(path: str | Path) -> Tables:
         raise UserError(f"{path}: not valid TOML: {error}") from None
 
 
+def tables_of(settings: Settings) -> Tables:
+    """Settings as plain tables, to be changed and validated again. A scheme that no name stands for is named by its
+    class."""
+    tables = settings.model_dump()
+    kind = type(settings.scheme)
+    if kind.name not in SCHEMES or SCHEMES[kind.name] is not kind:
+        tables["scheme"]["name"] = kind
+    return tables
+
+
 def override(tables: Tables, overrides: Sequence[str]) -> Tables:
-    """A copy of the tables with "section.key=value" applied in order."""
+    """A copy of the tables with "section.key=value" applied, the last of a key."""
+    changes = {}
     for text in overrides:
         key, equals, value = text.partition("=")
         section, dot, name = key.strip().partition(".")
         if not (equals and dot and section and name):
             raise UserError(f"override {text!r}: section.key=value is wanted, for instance run.rounds=50")
-        tables = _with(tables, section, name, read_value(value.strip()))
-    return tables
+        changes[f"{section}.{name}"] = read_value(value.strip())
+    return override_row(tables, changes)
+
+
+def keys_of(overrides: Iterable[str]) -> list[str]:
+    """Their dotted keys."""
+    return list(dict.fromkeys(text.partition("=")[0].strip() for text in overrides))
+
+
+def without_foreign(tables: Tables, keys: Collection[str]) -> Tables:
+    """The tables without those of the dotted keys that the scheme has no use for, and another scheme has."""
+    table = tables.get("scheme")
+    if not isinstance(table, dict):
+        return tables
+    name = table.get("name", SCHEME.default)
+    kind = name if isinstance(name, type) else SCHEMES.get(name)
+    if kind is None:
+        return tables
+    own = {"name", *(one.name for one in parameters_of(kind))}
+    foreign = {key for key in table if f"scheme.{key}" in keys and key not in own and SCHEMES.having(key)}
+    return {**tables, "scheme": {key: value for key, value in table.items() if key not in foreign}}
+
+
+def scheme_keys(tables: Tables) -> list[str]:
+    """The dotted keys of [scheme]."""
+    table = tables.get("scheme")
+    return [f"scheme.{key}" for key in table] if isinstance(table, dict) else []
 
 
 def validate(tables: Tables, source: str) -> Settings:
@@ -124,7 +193,12 @@ def read_rows(tables: Tables, source: str) -> list[tuple[str, dict[str, Any], st
 
 
 def override_row(tables: Tables, changes: Mapping[str, Any]) -> Tables:
-    """A copy of the tables with values set by dotted key."""
+    """A copy of the tables with values set by dotted key. Another scheme drops the keys that it does not have."""
+    if SCHEME_NAME in changes:
+        inherited = [key for key in scheme_keys(tables) if key not in changes]
+        before = tables.get("scheme")
+        if isinstance(before, dict) and before.get("name", SCHEME.default) != changes[SCHEME_NAME]:
+            tables = without_foreign(_with(tables, "scheme", "name", changes[SCHEME_NAME]), inherited)
     for key, value in changes.items():
         section, dot, name = key.partition(".")
         if not (dot and section and name):

@@ -9,7 +9,6 @@ from pydantic import AfterValidator, WithJsonSchema
 
 from airfl.errors import nearest
 from airfl.privacy.accountants import ACCOUNTANTS
-from airfl.schemes.names import SCHEME_NAMES
 from airfl.selection import SELECTIONS
 from airfl.tasks.datasets import DATASETS
 from airfl.tasks.models import MODELS
@@ -33,7 +32,6 @@ def _in_table(what: str, table: Collection[str]) -> tuple[Any, Any]:
     return AfterValidator(check), WithJsonSchema({"type": "string", "enum": sorted(table)})
 
 
-SchemeName = Annotated[str, *_in_table("scheme", SCHEME_NAMES)]
 DatasetName = Annotated[str, *_in_table("dataset", DATASETS)]
 ModelName = Annotated[str, *_in_table("model", MODELS)]
 PartitionName = Annotated[str, *_in_table("partition", PARTITIONS)]

@@ -71,7 +71,8 @@ def told(error: PartError, section: str) -> str:
 
 def schema_of(slot: PartOf[Any]) -> dict[str, Any]:
     """JSON schema of a part: all keys, each with the parts that have it, and for each name the keys that it has."""
-    named = {name: {one.name: one for one in parameters_of(slot.registry[name])} for name in slot.registry}
+    parts: Mapping[str, type[Part]] = slot.registry
+    named = {name: {one.name: one for one in parameters_of(part)} for name, part in parts.items()}
     holders: dict[str, list[str]] = {}
     for name, known in named.items():
         for key in known:

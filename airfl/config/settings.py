@@ -23,8 +23,9 @@ from airfl.config.radio import (
     SelectionSettings,
     TopologySettings,
 )
-from airfl.config.scheme import SchemeSettings
+from airfl.config.scheme import SCHEME, SchemePart
 from airfl.config.section import Count, Fraction, NotNegative, Positive, Scale, Schedule, Section
+from channels.part import Part
 
 
 class RunSettings(Section):
@@ -233,7 +234,7 @@ class Settings(Section):
     run: RunSettings = RunSettings()
     task: TaskSettings = TaskSettings()
     local: LocalSettings
-    scheme: SchemeSettings = SchemeSettings()
+    scheme: SchemePart = Field(default_factory=lambda: SCHEME.build({}))
     server: ServerSettings = ServerSettings()
     selection: SelectionSettings = SelectionSettings()
     channel: ChannelSettings = ChannelSettings()
@@ -297,8 +298,13 @@ class Settings(Section):
         return self.delta / 2 if self.privacy.csi_error == "quantile" else 0.0
 
     def resolved(self, **changes: dict[str, Any]) -> Settings:
-        """A copy with some keys replaced: resolved(run={"chunk": 32})."""
-        data = self.model_dump()
+        """A copy with some keys replaced: resolved(run={"chunk": 32}). What is not named stays the object it is."""
+        data = dict(self)
         for section, values in changes.items():
-            data[section] = {**data[section], **values}
+            before = data[section]
+            if isinstance(before, Part):
+                kept = {} if "name" in values else before.values()
+                data[section] = {"name": type(before), **kept, **values}
+            else:
+                data[section] = {**dict(before), **values}
         return Settings.model_validate(data)

@@ -194,6 +194,12 @@ def without_effect(overrides: Sequence[str], rows: Sequence[Settings]) -> Iterat
     channel that is replayed instead, for another link, or for a downlink that it does not reach."""
     given = list(dict.fromkeys(text.partition("=")[0].strip() for text in overrides))
     told = set()
+    for key in (key for key in given if key.startswith("scheme.") and key != "scheme.name"):
+        name = key.partition(".")[2]
+        lacking = dict.fromkeys(settings.scheme.name for settings in rows if name not in settings.scheme.values())
+        if lacking:
+            have = "it has" if len(lacking) == 1 else "they have"
+            yield f"{key} is left out of {', '.join(lacking)}: {have} no {name}"
     for key in given:
         unmet = [_unmet(key, settings) for settings in rows]
         if unmet and unmet[0] and all(unmet):
@@ -230,9 +236,7 @@ def _is_set(key: str, rows: Sequence[Settings]) -> bool:
 
 def _value(settings: Settings, key: str) -> str:
     if key == LINK:
-        from airfl.schemes import link_of
-
-        return link_of(settings)
+        return settings.scheme.carrier
     if key == "topology.path_loss":
         from airfl.radio.parts import path_loss_of
 

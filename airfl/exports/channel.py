@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 
 from airfl.config import Settings
-from airfl.config.load import validate
+from airfl.config.load import scheme_keys, validate, without_foreign
 from airfl.errors import UserError
 from airfl.exports.format import Format, attributes_of
 from airfl.radio import Radio, build_radio
@@ -70,7 +70,8 @@ def write(trace: xarray.Dataset, folder: Path) -> None:
 
 
 def _settings(trace: xarray.Dataset) -> Settings:
-    return validate(json.loads(trace.attrs["config"]), str(trace.encoding["source"]))
+    tables = json.loads(trace.attrs["config"])
+    return validate(without_foreign(tables, scheme_keys(tables)), str(trace.encoding["source"]))
 
 
 def _radio(trace: xarray.Dataset) -> tuple[Radio, Frame]:

@@ -13,6 +13,8 @@ from airfl.config.differences import AUTOMATIC
 from airfl.config.json_numbers import to_json
 from airfl.config.settings import Settings
 from airfl.schemes.keys import has_setting
+from airfl.schemes.names import SCHEMES
+from channels.part import parameters_of
 
 if TYPE_CHECKING:
     from airfl.results.collect import Result
@@ -169,6 +171,10 @@ def _told_apart(runs: Sequence[Result]) -> list[Result]:
 def _default(key: str) -> Any:
     """Of a setting; None for one that has none, or that is none."""
     section, _, name = key.partition(".")
+    if section == "scheme" and name != "name":
+        having = SCHEMES.having(name)
+        of_all = parameters_of(SCHEMES[having[0]]) if having else ()
+        return next((one.default for one in of_all if one.name == name), None)
     field = Settings.model_fields.get(section)
     kind = field.annotation if field is not None else None
     known = getattr(kind, "model_fields", {}).get(name)

@@ -1,43 +1,28 @@
-"""The schemes. One file each, in its paper's order; the table of names is in names.py."""
+"""The schemes. One file each, in its paper's order; the registry of names is in names.py.
+
+    airfl.schemes.Pfels(ratio=0.3)
+
+Its classes are here by name, and imported when they are asked for.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from airfl.errors import UserError
 from airfl.memory import machine_bytes
-from airfl.schemes.names import SCHEME_NAMES
+from airfl.schemes.names import SCHEMES
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from airfl.config.settings import Settings
-    from airfl.schemes.recipe import LinkKind, Scheme
+    from airfl.schemes.scheme import Scheme
 
 # Measured: a cell takes 50 a device of the population, 150 with a topology; twice that, for what else a run holds.
 BYTES_A_DEVICE = 300
 MOST_ROUNDS = 1_000_000
-
-
-def scheme(name: str) -> Scheme:
-    """The scheme of that name; every scheme's file holds it as SCHEME."""
-    found: Scheme = import_module(SCHEME_NAMES[name]).SCHEME
-    return found
-
-
-def link_of(settings: Settings) -> LinkKind:
-    """What carries the messages; UserError for a link that the scheme cannot use."""
-    wanted, entry = settings.scheme.link, scheme(settings.scheme.name)
-    if wanted == "auto":
-        return entry.link
-    if wanted not in entry.links:
-        raise UserError(
-            f"scheme.link: scheme {entry.name!r} cannot use a link that is {wanted!r} (allowed: "
-            f"{', '.join(entry.links)})"
-        )
-    return wanted
 
 
 def fitted(settings: Settings) -> Settings:
@@ -46,8 +31,8 @@ def fitted(settings: Settings) -> Settings:
 
     A policy for flat channels becomes its version per coefficient over a selective one.
     """
-    entry = scheme(settings.scheme.name)
-    if link_of(settings) != "analog":
+    entry = settings.scheme
+    if entry.carrier != "analog":
         settings = _for_bits(settings)
     power = settings.power
     if entry.policy is None:
@@ -115,3 +100,15 @@ def nominal_samples(settings: Settings) -> int:
     total = DATASETS[settings.task.dataset].training_samples
     held = round(settings.task.validation_share * total) + settings.task.public_samples
     return max((total - held) // settings.run.devices, 1)
+
+
+def __getattr__(name: str) -> type[Scheme]:
+    if name == "Scheme":
+        return SCHEMES.base
+    if name in SCHEMES.classes:
+        return SCHEMES[SCHEMES.classes[name]]
+    raise AttributeError(f"module 'airfl.schemes' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *SCHEMES.classes, "Scheme"})

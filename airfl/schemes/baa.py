@@ -1,28 +1,26 @@
 """Broadband analog aggregation with truncated channel inversion (Zhu, Wang, Huang 2020)."""
 
+from __future__ import annotations
+
 from airfl.schemes.keys import LOCAL_SGD
-from airfl.schemes.recipe import Problem, Recipe, Scheme
+from airfl.schemes.recipe import Problem, Recipe
+from airfl.schemes.scheme import Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip
 
 
-def build(problem: Problem) -> Recipe:
+class Baa(Scheme):
     """Clip to C, invert the channel where it is above the threshold, be silent where it is not."""
-    settings = problem.settings
-    return Recipe(
-        stages=(Clip(settings.local.update_bound),),
-        uplink=problem.uplink(),
-        server=Averaging(settings),
-    )
 
+    name = "baa"
+    title = "BAA, truncated inversion"
+    paper = "Zhu, Wang, Huang: Broadband analog aggregation for low-latency federated edge learning (2020)"
+    links = ("analog",)
+    uses = LOCAL_SGD
+    policy = "truncated-inversion"
+    threshold = 0.1
 
-SCHEME = Scheme(
-    name="baa",
-    title="BAA, truncated inversion",
-    paper="Zhu, Wang, Huang: Broadband analog aggregation for low-latency federated edge learning (2020)",
-    links=("analog",),
-    build=build,
-    keys=LOCAL_SGD,
-    policy="truncated-inversion",
-    threshold=0.1,
-)
+    def recipe(self, problem: Problem) -> Recipe:
+        """The whole update, under the policy."""
+        settings = problem.settings
+        return Recipe(stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings))

@@ -1,5 +1,22 @@
 """CDP-SGD: perturbed mini-batch gradients, compressed directly (SoteriaFL algorithm 1)."""
 
-from airfl.schemes.soteriafl_parts import scheme
+from __future__ import annotations
 
-SCHEME = scheme("cdp-sgd", "CDP-SGD", estimator="sgd", compression="direct")
+from airfl.schemes import parameters
+from airfl.schemes.recipe import Problem
+from airfl.schemes.soteriafl_parts import GradientScheme, direct
+from airfl.stages import Stage
+
+
+class CdpSgd(GradientScheme):
+    """Algorithm 1 with mini-batch gradients."""
+
+    name = "cdp-sgd"
+    title = "CDP-SGD"
+    estimator = "sgd"
+
+    ratio: float = parameters.ratio()
+
+    def compressor(self, problem: Problem) -> tuple[Stage, ...]:
+        """Of the gradient itself."""
+        return direct(problem, self.ratio)

@@ -7,43 +7,65 @@ import math
 from airfl.errors import UserError
 from airfl.privacy.binomial import Quantised, cpsgd_epsilon, cpsgd_smallest_trials, rotated_bound
 from airfl.privacy.binomial_release import BinomialRelease
-from airfl.schemes.keys import LOCAL_SGD, of_scheme
-from airfl.schemes.recipe import Claim, Problem, Recipe, Scheme
+from airfl.schemes.keys import LOCAL_SGD
+from airfl.schemes.recipe import Claim, Problem, Recipe
+from airfl.schemes.scheme import Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, Stage
 from airfl.stages.quantise import BinomialNoise, StochasticQuantise
 from airfl.stages.rotation import Rotation
+from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
 
-def build(problem: Problem) -> Recipe:
+class CpSgd(Scheme):
     """Clip to D = C, rotate if asked for, quantise to k levels in [-X, X], add Bin(m, 1/2), add up."""
-    settings = problem.settings
-    scheme, clip_norm = settings.scheme, settings.local.update_bound
-    if settings.server.weights != "equal":
-        raise UserError(
-            f"server.weights: cpsgd adds whole numbers up, each device alike (given: {settings.server.weights!r}); "
-            'take "equal"'
+
+    name = "cpsgd"
+    title = "cpSGD"
+    paper = (
+        "Agarwal, Suresh, Yu, Kumar, McMahan: cpSGD: communication-efficient and differentially-private distributed "
+        "SGD (2018)"
+    )
+    links = ("digital", "ideal")
+    uses = LOCAL_SGD
+
+    levels: int = parameter(256, ge=2, description="k, quantisation levels")
+    trials: int | None = parameter(
+        None, ge=1, description="m, trials of a device's binomial noise; default: the fewest with a guarantee"
+    )
+    rotation: bool = parameter(False, description="random rotation before quantising")
+    quantiser_bound: float | None = parameter(
+        None, ge=LEAST_SCALE, le=MOST_SCALE, description="X_max of the quantiser; default by the theorems"
+    )
+
+    def recipe(self, problem: Problem) -> Recipe:
+        """Quantise, add noise, add up."""
+        settings, clip_norm = problem.settings, problem.settings.local.update_bound
+        if settings.server.weights != "equal":
+            raise UserError(
+                "server.weights: cpsgd adds whole numbers up, each device alike (given: "
+                f'{settings.server.weights!r}); take "equal"'
+            )
+        rotation = Rotation(problem.dimension)
+        entries = rotation.padded if self.rotation else problem.dimension
+        limit = self.quantiser_bound or (
+            rotated_bound(clip_norm, settings.run.selected, entries, settings.delta) if self.rotation else clip_norm
         )
-    rotation = Rotation(problem.dimension)
-    entries = rotation.padded if scheme.rotation else problem.dimension
-    limit = scheme.quantiser_bound or (
-        rotated_bound(clip_norm, settings.run.selected, entries, settings.delta) if scheme.rotation else clip_norm
-    )
-    message = Quantised(scheme.levels, limit, min(clip_norm, limit * math.sqrt(entries)), entries)
-    trials = trials_of_a_device(problem, message)
-    rotated: tuple[Stage, ...] = (rotation,) if scheme.rotation else ()
-    return Recipe(
-        stages=(Clip(clip_norm), *rotated, StochasticQuantise(scheme.levels, limit), BinomialNoise(trials)),
-        uplink=problem.uplink(),
-        server=Averaging(settings),
-        release=BinomialRelease(message, trials),
-        claim=claim(problem, message, trials),
-    )
+        message = Quantised(self.levels, limit, min(clip_norm, limit * math.sqrt(entries)), entries)
+        trials = trials_of_a_device(problem, message, self.trials)
+        rotated: tuple[Stage, ...] = (rotation,) if self.rotation else ()
+        return Recipe(
+            stages=(Clip(clip_norm), *rotated, StochasticQuantise(self.levels, limit), BinomialNoise(trials)),
+            uplink=problem.uplink(),
+            server=Averaging(settings),
+            release=BinomialRelease(message, trials),
+            claim=claim(problem, message, trials),
+        )
 
 
-def trials_of_a_device(problem: Problem, message: Quantised) -> int:
-    """m: given, or the fewest with a guarantee where all r are heard. UserError for fewer than that."""
-    run, given = problem.settings.run, problem.settings.scheme.trials
+def trials_of_a_device(problem: Problem, message: Quantised, given: int | None) -> int:
+    """m: as given, or the fewest with a guarantee where all r are heard. UserError for fewer than that."""
+    run = problem.settings.run
     rate = run.selected / run.devices
     needed = -(-cpsgd_smallest_trials(message, rate, run.rounds, problem.settings.delta) // run.selected)
     if given is not None and given < needed:
@@ -62,14 +84,3 @@ def claim(problem: Problem, message: Quantised, trials: int) -> Claim:
         epsilon=lambda report, rounds: cpsgd_epsilon(message, all_trials, rate, rounds, problem.settings.delta),
         scope="run",
     )
-
-
-SCHEME = Scheme(
-    name="cpsgd",
-    title="cpSGD",
-    paper="Agarwal, Suresh, Yu, Kumar, McMahan: cpSGD: communication-efficient and differentially-private distributed "
-    "SGD (2018)",
-    links=("digital", "ideal"),
-    build=build,
-    keys=LOCAL_SGD | of_scheme("levels", "trials", "rotation", "quantiser_bound"),
-)

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+from airfl.schemes import parameters
 from airfl.schemes.fed_spa_parts import PAPER, perturbed_sgd, record_release, theorem_1_claim
-from airfl.schemes.keys import LOCAL_STEPS, PRIVACY, of_scheme
-from airfl.schemes.recipe import Problem, Recipe, Scheme
+from airfl.schemes.keys import LOCAL_STEPS, PRIVACY
+from airfl.schemes.recipe import Problem, Recipe
+from airfl.schemes.scheme import Scheme
 from airfl.server import Averaging
 
 
-def build(problem: Problem) -> Recipe:
+class DpFed(Scheme):
     """tau steps with noise N(0, sigma^2 I_d), averaged (eq. 3). local.momentum works on the perturbed gradients."""
-    return Recipe(
-        local=perturbed_sgd(problem, problem.dimension),
-        stages=(),
-        uplink=problem.uplink(),
-        server=Averaging(problem.settings),
-        release=record_release(problem),
-        claim=theorem_1_claim(problem),
-    )
 
+    name = "dp-fed"
+    title = "DP-Fed"
+    paper = PAPER
+    links = ("digital", "ideal")
+    uses = LOCAL_STEPS | PRIVACY
 
-SCHEME = Scheme(
-    name="dp-fed",
-    title="DP-Fed",
-    paper=PAPER,
-    links=("digital", "ideal"),
-    build=build,
-    keys=LOCAL_STEPS | PRIVACY | of_scheme("noise_multiplier", "coordinate_clip"),
-)
+    noise_multiplier: float | None = parameters.noise_multiplier()
+    coordinate_clip: float | None = parameters.coordinate_clip()
+
+    def recipe(self, problem: Problem) -> Recipe:
+        """Eq. 3."""
+        return Recipe(
+            local=perturbed_sgd(problem, problem.dimension, self.noise_multiplier, self.coordinate_clip),
+            stages=(),
+            uplink=problem.uplink(),
+            server=Averaging(problem.settings),
+            release=record_release(problem, self.noise_multiplier),
+            claim=theorem_1_claim(problem, self.noise_multiplier),
+        )

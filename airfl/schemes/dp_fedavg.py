@@ -5,35 +5,41 @@ Over an analog link the receiver's noise comes on top of the devices', and the p
 
 from __future__ import annotations
 
+from airfl.schemes import parameters
 from airfl.schemes.fed_smp_parts import noise_std, noise_target, theorem_1_claim
-from airfl.schemes.keys import LOCAL_SGD, PRIVACY, of_scheme
-from airfl.schemes.recipe import Problem, Recipe, Scheme
+from airfl.schemes.keys import LOCAL_SGD, PRIVACY
+from airfl.schemes.recipe import Problem, Recipe
+from airfl.schemes.scheme import Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, GaussianNoise
 
 
-def build(problem: Problem) -> Recipe:
+class DpFedAvg(Scheme):
     """Clip to C, add N(0, C^2 sigma^2 I / r), average."""
-    settings = problem.settings
-    return Recipe(
-        stages=(
-            Clip(settings.local.update_bound),  # line 11
-            GaussianNoise(noise_std(problem), problem.dimension),
-        ),
-        uplink=problem.uplink(),
-        server=Averaging(settings),  # line 13
-        claim=theorem_1_claim(problem),
-        noise_target=noise_target(problem),
-        calibrated=noise_target(problem) is not None,
+
+    name = "dp-fedavg"
+    title = "DP-FedAvg"
+    paper = (
+        "McMahan, Ramage, Talwar, Zhang: Learning differentially private recurrent language models (2018), as in "
+        "algorithm 1 of PFELS and of Fed-SMP"
     )
+    links = ("digital", "ideal", "analog")
+    uses = LOCAL_SGD | PRIVACY
 
+    noise_multiplier: float | None = parameters.noise_multiplier()
 
-SCHEME = Scheme(
-    name="dp-fedavg",
-    title="DP-FedAvg",
-    paper="McMahan, Ramage, Talwar, Zhang: Learning differentially private recurrent language models (2018), as in "
-    "algorithm 1 of PFELS and of Fed-SMP",
-    links=("digital", "ideal", "analog"),
-    build=build,
-    keys=LOCAL_SGD | PRIVACY | of_scheme("noise_multiplier"),
-)
+    def recipe(self, problem: Problem) -> Recipe:
+        """Algorithm 1."""
+        settings = problem.settings
+        target = noise_target(problem, self.noise_multiplier)
+        return Recipe(
+            stages=(
+                Clip(settings.local.update_bound),  # line 11
+                GaussianNoise(noise_std(problem, self.noise_multiplier), problem.dimension),
+            ),
+            uplink=problem.uplink(),
+            server=Averaging(settings),  # line 13
+            claim=theorem_1_claim(problem, self.noise_multiplier),
+            noise_target=target,
+            calibrated=target is not None,
+        )

@@ -15,12 +15,12 @@ PAPER = (
 )
 
 
-def noise_multiplier(problem: Problem) -> float:
-    """sigma: given, or what theorem 1, or the accountant, asks for at privacy.epsilon after all rounds (0 where that is
-    inf)."""
+def noise_multiplier(problem: Problem, given: float | None) -> float:
+    """sigma: as given, or what theorem 1, or the accountant, asks for at privacy.epsilon after all rounds (0 where that
+    is inf)."""
     settings = problem.settings
-    if settings.scheme.noise_multiplier is not None:
-        return settings.scheme.noise_multiplier
+    if given is not None:
+        return given
     epsilon = settings.privacy.epsilon
     if math.isinf(epsilon):
         return 0.0
@@ -35,23 +35,22 @@ def noise_multiplier(problem: Problem) -> float:
     return theorem_1_noise_multiplier(epsilon, run.selected / run.devices, run.rounds, settings.delta)
 
 
-def noise_target(problem: Problem) -> float | None:
+def noise_target(problem: Problem, given: float | None) -> float | None:
     """Of every round, where the accountant sets the noise: the devices then add to the channel's what is missing."""
-    settings = problem.settings
-    if settings.scheme.noise_multiplier is not None or not is_calibrated(settings):
+    if given is not None or not is_calibrated(problem.settings):
         return None
-    return noise_multiplier(problem)
+    return noise_multiplier(problem, given)
 
 
-def noise_std(problem: Problem) -> float:
+def noise_std(problem: Problem, given: float | None) -> float:
     """C sigma / sqrt(r), of one device on an entry: C sigma on the sum (algorithm 1, line 22)."""
     settings = problem.settings
-    return settings.local.update_bound * noise_multiplier(problem) / math.sqrt(settings.run.selected)
+    return settings.local.update_bound * noise_multiplier(problem, given) / math.sqrt(settings.run.selected)
 
 
-def theorem_1_claim(problem: Problem) -> Claim:
+def theorem_1_claim(problem: Problem, given: float | None) -> Claim:
     """Theorem 1, solved for epsilon after so many rounds; the tables have an older accountant's figure."""
-    settings, sigma = problem.settings, noise_multiplier(problem)
+    settings, sigma = problem.settings, noise_multiplier(problem, given)
     rate = settings.run.selected / settings.run.devices
     return Claim(
         epsilon=lambda report, rounds: theorem_1_epsilon(sigma, rate, rounds, settings.delta) if sigma else math.inf,

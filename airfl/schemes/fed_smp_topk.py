@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
+from airfl.schemes import parameters
 from airfl.schemes.fed_smp_parts import PAPER, noise_std, noise_target, theorem_1_claim
-from airfl.schemes.keys import LOCAL_SGD, PRIVACY, of_scheme
-from airfl.schemes.recipe import Problem, Recipe, Scheme
+from airfl.schemes.keys import LOCAL_SGD, PRIVACY
+from airfl.schemes.recipe import Problem, Recipe
+from airfl.schemes.scheme import Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, GaussianNoise, PublicTopK, kept_entries
 
 
-def build(problem: Problem) -> Recipe:
+class FedSmpTopK(Scheme):
     """The same k coordinates for everybody, clipped, perturbed where they are kept."""
-    settings, dimension = problem.settings, problem.dimension
-    kept = kept_entries(settings.scheme.ratio, dimension)
-    return Recipe(
-        stages=(
-            PublicTopK(dimension, kept),  # lines 10, 24 to 33 and 48
-            Clip(settings.local.update_bound),  # line 50
-            GaussianNoise(noise_std(problem), dimension),  # line 51
-        ),
-        uplink=problem.uplink(),
-        server=Averaging(settings),  # line 16
-        claim=theorem_1_claim(problem),
-        noise_target=noise_target(problem),
-        calibrated=noise_target(problem) is not None,
-        public_data=True,
-    )
 
+    name = "fed-smp-topk"
+    title = "Fed-SMP, top-k on public data"
+    paper = PAPER
+    links = ("digital", "ideal", "analog")
+    uses = LOCAL_SGD | PRIVACY
 
-SCHEME = Scheme(
-    name="fed-smp-topk",
-    title="Fed-SMP, top-k on public data",
-    paper=PAPER,
-    links=("digital", "ideal", "analog"),
-    build=build,
-    keys=LOCAL_SGD | PRIVACY | of_scheme("ratio", "noise_multiplier"),
-)
+    ratio: float = parameters.ratio()
+    noise_multiplier: float | None = parameters.noise_multiplier()
+
+    def recipe(self, problem: Problem) -> Recipe:
+        """Algorithm 2 with top-k."""
+        settings, dimension = problem.settings, problem.dimension
+        target = noise_target(problem, self.noise_multiplier)
+        return Recipe(
+            stages=(
+                PublicTopK(dimension, kept_entries(self.ratio, dimension)),  # lines 10, 24 to 33 and 48
+                Clip(settings.local.update_bound),  # line 50
+                GaussianNoise(noise_std(problem, self.noise_multiplier), dimension),  # line 51
+            ),
+            uplink=problem.uplink(),
+            server=Averaging(settings),  # line 16
+            claim=theorem_1_claim(problem, self.noise_multiplier),
+            noise_target=target,
+            calibrated=target is not None,
+            public_data=True,
+        )

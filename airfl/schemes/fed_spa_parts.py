@@ -30,12 +30,12 @@ def participations(problem: Problem, rounds: int) -> float:
     return rounds * run.selected / run.devices
 
 
-def noise_multiplier(problem: Problem) -> float:
-    """sigma B/(c sqrt(k)), c = G/sqrt(d): given, or what theorem 1, or the accountant, asks for at privacy.epsilon
+def noise_multiplier(problem: Problem, given: float | None) -> float:
+    """sigma B/(c sqrt(k)), c = G/sqrt(d): as given, or what theorem 1, or the accountant, asks for at privacy.epsilon
     after all rounds."""
     settings = problem.settings
-    if settings.scheme.noise_multiplier is not None:
-        return settings.scheme.noise_multiplier
+    if given is not None:
+        return given
     if math.isinf(settings.privacy.epsilon):
         return 0.0
     if is_calibrated(settings):
@@ -49,9 +49,10 @@ def noise_multiplier(problem: Problem) -> float:
     )
 
 
-def perturbed_sgd(problem: Problem, kept: int) -> PerturbedSgd:
-    """Local SGD with clipped and perturbed gradients on k coordinates (eq. 5)."""
-    multiplier, clip = noise_multiplier(problem), problem.settings.scheme.coordinate_clip
+def perturbed_sgd(problem: Problem, kept: int, given: float | None, clip: float | None) -> PerturbedSgd:
+    """Local SGD with clipped and perturbed gradients on k coordinates (eq. 5); given: the noise multiplier; clip:
+    c = G/sqrt(d)."""
+    multiplier = noise_multiplier(problem, given)
     if multiplier and clip is not None and math.isinf(clip):
         raise UserError(
             "scheme.coordinate_clip: without a bound on coordinates no noise protects (given: inf); give a number, or "
@@ -65,14 +66,14 @@ def releases(problem: Problem, multiplier: float) -> Batches:
     return mini_batches(multiplier, problem.batch, problem.samples, local_steps(problem))
 
 
-def record_release(problem: Problem) -> RecordRelease:
+def record_release(problem: Problem, given: float | None) -> RecordRelease:
     """What a participation gives away."""
-    return RecordRelease(releases(problem, noise_multiplier(problem)))
+    return RecordRelease(releases(problem, noise_multiplier(problem, given)))
 
 
-def theorem_1_claim(problem: Problem) -> Claim:
+def theorem_1_claim(problem: Problem, given: float | None) -> Claim:
     """Theorem 1 with the mean number of participations so far."""
-    multiplier, rate = noise_multiplier(problem), problem.batch / problem.samples
+    multiplier, rate = noise_multiplier(problem, given), problem.batch / problem.samples
     steps, delta = local_steps(problem), problem.settings.delta
     return Claim(
         epsilon=lambda report, rounds: (

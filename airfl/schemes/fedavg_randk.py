@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from airfl.schemes.error_feedback import with_feedback
+from airfl.schemes import parameters
+from airfl.schemes.error_feedback import check_feedback, with_feedback
 from airfl.schemes.fed_smp_parts import PAPER
-from airfl.schemes.keys import LOCAL_SGD, of_scheme
-from airfl.schemes.recipe import Problem, Recipe, Scheme
+from airfl.schemes.keys import LOCAL_SGD
+from airfl.schemes.recipe import Problem, Recipe
+from airfl.schemes.scheme import Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, RandK, kept_entries
 
 
-def build(problem: Problem) -> Recipe:
-    """Clip to C, keep k of d coordinates; scheme.rescale makes it unbiased, scheme.error_feedback keeps the rest."""
-    settings, dimension = problem.settings, problem.dimension
-    scheme = settings.scheme
-    rand_k = RandK(dimension, kept_entries(scheme.ratio, dimension), rescale=scheme.rescale)
-    return Recipe(
-        stages=(Clip(settings.local.update_bound), *with_feedback(settings, (rand_k,), dimension)),
-        uplink=problem.uplink(),
-        server=Averaging(settings),
-    )
+class FedAvgRandK(Scheme):
+    """Clip to C, keep k of d coordinates; rescale makes it unbiased, error_feedback keeps the rest."""
 
+    name = "fedavg-randk"
+    title = "FedAvg, rand-k"
+    paper = PAPER
+    links = ("digital", "ideal", "analog")
+    uses = LOCAL_SGD
 
-SCHEME = Scheme(
-    name="fedavg-randk",
-    title="FedAvg, rand-k",
-    paper=PAPER,
-    links=("digital", "ideal", "analog"),
-    build=build,
-    keys=LOCAL_SGD | of_scheme("ratio", "rescale", "error_feedback"),
-)
+    ratio: float = parameters.ratio()
+    rescale: bool = parameters.rescale()
+    error_feedback: bool = parameters.error_feedback()
+
+    def check(self) -> None:
+        """Error feedback sends later what rescaling would count now."""
+        check_feedback(self.error_feedback, self.rescale)
+
+    def recipe(self, problem: Problem) -> Recipe:
+        """Clip, mask, average."""
+        settings, dimension = problem.settings, problem.dimension
+        rand_k = RandK(dimension, kept_entries(self.ratio, dimension), rescale=self.rescale)
+        return Recipe(
+            stages=(Clip(settings.local.update_bound), *with_feedback(self.error_feedback, (rand_k,), dimension)),
+            uplink=problem.uplink(),
+            server=Averaging(settings),
+        )

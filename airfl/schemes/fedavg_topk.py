@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+from airfl.schemes import parameters
 from airfl.schemes.error_feedback import with_feedback
 from airfl.schemes.fed_smp_parts import PAPER
-from airfl.schemes.keys import LOCAL_SGD, of_scheme
-from airfl.schemes.recipe import Problem, Recipe, Scheme
+from airfl.schemes.keys import LOCAL_SGD
+from airfl.schemes.recipe import Problem, Recipe
+from airfl.schemes.scheme import Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip, OwnTopK, kept_entries
 
 
-def build(problem: Problem) -> Recipe:
-    """Clip to C, keep the k largest; scheme.error_feedback keeps the rest."""
-    settings, dimension = problem.settings, problem.dimension
-    top_k = OwnTopK(dimension, kept_entries(settings.scheme.ratio, dimension))  # eq. 6
-    return Recipe(
-        stages=(Clip(settings.local.update_bound), *with_feedback(settings, (top_k,), dimension)),
-        uplink=problem.uplink(),
-        server=Averaging(settings),
-    )
+class FedAvgTopK(Scheme):
+    """Clip to C, keep the k largest; error_feedback keeps the rest."""
 
+    name = "fedavg-topk"
+    title = "FedAvg, top-k"
+    paper = PAPER
+    links = ("digital", "ideal")
+    uses = LOCAL_SGD
 
-SCHEME = Scheme(
-    name="fedavg-topk",
-    title="FedAvg, top-k",
-    paper=PAPER,
-    links=("digital", "ideal"),
-    build=build,
-    keys=LOCAL_SGD | of_scheme("ratio", "error_feedback"),
-)
+    ratio: float = parameters.ratio()
+    error_feedback: bool = parameters.error_feedback()
+
+    def recipe(self, problem: Problem) -> Recipe:
+        """Clip, sparsify, average."""
+        settings, dimension = problem.settings, problem.dimension
+        top_k = OwnTopK(dimension, kept_entries(self.ratio, dimension))  # eq. 6
+        return Recipe(
+            stages=(Clip(settings.local.update_bound), *with_feedback(self.error_feedback, (top_k,), dimension)),
+            uplink=problem.uplink(),
+            server=Averaging(settings),
+        )

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airfl.config.scheme import SchemeSettings
 from airfl.config.without_effect import BELONGS_TO, LINK
-from airfl.schemes.names import SCHEME_NAMES
+from airfl.schemes.names import SCHEMES
+from airfl.schemes.scheme import Scheme
+from channels.part import parameters_of
 
 Tables = Mapping[str, Mapping[str, Any]]
 """Settings as plain tables, by section."""
-
-
-def of_scheme(*names: str) -> frozenset[str]:
-    """Keys of the section `scheme`."""
-    return frozenset(f"scheme.{name}" for name in names)
 
 
 STEP = frozenset(f"local.{name}" for name in ("learning_rate", "schedule", "decay", "decay_every"))
@@ -27,10 +23,8 @@ LOCAL_SGD = LOCAL_STEPS | {"local.clip_norm", "local.gradient_bound"}
 PRIVACY = frozenset(("privacy.epsilon", "privacy.bound"))
 """Of schemes that keep to an epsilon."""
 ADAPTIVE = frozenset(("server.beta1", "server.beta2", "server.kappa"))
-OWN = of_scheme(*(name for name in SchemeSettings.model_fields if name not in ("name", "link"))) | (
-    LOCAL_SGD | PRIVACY | ADAPTIVE
-)
-"""The keys that not every scheme has; every other key of the settings is for all of them."""
+SHARED = LOCAL_SGD | PRIVACY | ADAPTIVE
+"""Keys of other sections that not every scheme uses; whatever else is there is for all of them."""
 
 
 def has_setting(settings: Tables, key: str, link: str) -> bool:
@@ -42,12 +36,18 @@ def has_setting(settings: Tables, key: str, link: str) -> bool:
     if not all(needs.met_by(value_of, key) for needs in BELONGS_TO.get(key, ())):
         return False
     name = str(settings.get("scheme", {}).get("name"))
-    if key not in OWN or name not in SCHEME_NAMES:  # what another version can run
+    if name not in SCHEMES:  # what another version, or another user, can run
         return True
-    from airfl.schemes import scheme
+    return uses(SCHEMES[name], key)
 
-    keys = scheme(name).keys
-    return keys is None or key in keys
+
+def uses(scheme: type[Scheme], key: str) -> bool:
+    """Whether a scheme has a use for a dotted key: its own parameters, and of those that not every scheme uses the ones
+    that it names."""
+    section, _, parameter = key.partition(".")
+    if section == "scheme":
+        return parameter in ("name", *(one.name for one in parameters_of(scheme)))
+    return key not in SHARED or scheme.uses is None or key in scheme.uses
 
 
 def _text(settings: Tables, key: str) -> str | None:

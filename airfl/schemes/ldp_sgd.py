@@ -1,5 +1,19 @@
 """LDP-SGD: perturbed mini-batch gradients, not compressed (SoteriaFL appendix A, a baseline)."""
 
-from airfl.schemes.soteriafl_parts import scheme
+from __future__ import annotations
 
-SCHEME = scheme("ldp-sgd", "LDP-SGD", estimator="sgd", compression="none")
+from airfl.schemes.recipe import Problem
+from airfl.schemes.soteriafl_parts import GradientScheme
+from airfl.stages import Stage
+
+
+class LdpSgd(GradientScheme):
+    """Perturbed mini-batch gradients, as they are."""
+
+    name = "ldp-sgd"
+    title = "LDP-SGD"
+    estimator = "sgd"
+
+    def compressor(self, problem: Problem) -> tuple[Stage, ...]:
+        """Nothing is left out."""
+        return ()

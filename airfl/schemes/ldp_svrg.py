@@ -1,5 +1,26 @@
 """LDP-SVRG: perturbed SVRG gradients, not compressed (SoteriaFL appendix A, a baseline)."""
 
-from airfl.schemes.soteriafl_parts import scheme
+from __future__ import annotations
 
-SCHEME = scheme("ldp-svrg", "LDP-SVRG", estimator="svrg", compression="none")
+from airfl.schemes import parameters
+from airfl.schemes.recipe import Problem
+from airfl.schemes.soteriafl_parts import GradientScheme
+from airfl.stages import Stage
+
+
+class LdpSvrg(GradientScheme):
+    """Gradients around a snapshot, perturbed, as they are."""
+
+    name = "ldp-svrg"
+    title = "LDP-SVRG"
+    estimator = "svrg"
+
+    refresh: float | None = parameters.refresh()
+
+    def compressor(self, problem: Problem) -> tuple[Stage, ...]:
+        """Nothing is left out."""
+        return ()
+
+    def snapshot(self, problem: Problem) -> float:
+        """As given, or b/m."""
+        return super().snapshot(problem) if self.refresh is None else self.refresh

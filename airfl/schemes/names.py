@@ -1,38 +1,49 @@
-"""The table of schemes: name -> module. A new scheme is one file beside this one and one line here.
+"""The registry of schemes. A new one is one file beside this one and one line here; a user's own needs no line.
 
-Names only, so that settings are validated without importing what a scheme needs.
+Where they are only, so that settings are read without importing what a scheme needs.
 """
 
-SCHEME_NAMES: dict[str, str] = {
-    name: f"airfl.schemes.{name.replace('-', '_')}"
-    for name in (
-        "fedavg",
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from channels.part import Registry
+
+if TYPE_CHECKING:
+    from airfl.schemes.scheme import Scheme
+
+SCHEMES: Registry[Scheme] = Registry(
+    "scheme",
+    "airfl.schemes.scheme:Scheme",
+    {
+        "fedavg": "airfl.schemes.fedavg:FedAvg",
         # PFELS
-        "pfels",
-        "wfl-p",
-        "wfl-pdp",
-        "dp-fedavg",
+        "pfels": "airfl.schemes.pfels:Pfels",
+        "wfl-p": "airfl.schemes.wfl_p:WflP",
+        "wfl-pdp": "airfl.schemes.wfl_pdp:WflPdp",
+        "dp-fedavg": "airfl.schemes.dp_fedavg:DpFedAvg",
         # Fed-SMP
-        "fedavg-randk",
-        "fedavg-topk",
-        "fed-smp-randk",
-        "fed-smp-topk",
+        "fedavg-randk": "airfl.schemes.fedavg_randk:FedAvgRandK",
+        "fedavg-topk": "airfl.schemes.fedavg_topk:FedAvgTopK",
+        "fed-smp-randk": "airfl.schemes.fed_smp_randk:FedSmpRandK",
+        "fed-smp-topk": "airfl.schemes.fed_smp_topk:FedSmpTopK",
         # Fed-SPA
-        "dp-fed",
-        "fed-spa",
-        "cpsgd",
+        "dp-fed": "airfl.schemes.dp_fed:DpFed",
+        "fed-spa": "airfl.schemes.fed_spa:FedSpa",
+        "cpsgd": "airfl.schemes.cpsgd:CpSgd",
         # SoteriaFL
-        "cdp-sgd",
-        "soteriafl-gd",
-        "soteriafl-sgd",
-        "soteriafl-svrg",
-        "soteriafl-saga",
-        "ldp-sgd",
-        "ldp-svrg",
+        "cdp-sgd": "airfl.schemes.cdp_sgd:CdpSgd",
+        "soteriafl-gd": "airfl.schemes.soteriafl_gd:SoteriaFLGd",
+        "soteriafl-sgd": "airfl.schemes.soteriafl_sgd:SoteriaFLSgd",
+        "soteriafl-svrg": "airfl.schemes.soteriafl_svrg:SoteriaFLSvrg",
+        "soteriafl-saga": "airfl.schemes.soteriafl_saga:SoteriaFLSaga",
+        "ldp-sgd": "airfl.schemes.ldp_sgd:LdpSgd",
+        "ldp-svrg": "airfl.schemes.ldp_svrg:LdpSvrg",
         # From the field, to compare against
-        "cotaf",
-        "baa",
-        "obda",
-        "a-dsgd",
-    )
-}
+        "cotaf": "airfl.schemes.cotaf:Cotaf",
+        "baa": "airfl.schemes.baa:Baa",
+        "obda": "airfl.schemes.obda:Obda",
+        "a-dsgd": "airfl.schemes.a_dsgd:ADsgd",
+    },
+    group="airfl.schemes",
+)

@@ -12,11 +12,10 @@ from airfl.local.work import LocalSgd, LocalWork
 from airfl.privacy.release import ClientRelease, Release
 from airfl.radio.parts import noise_std_of
 from airfl.schemes.links import analog_uplink, digital_uplink, ideal_uplink
+from airfl.schemes.scheme import LinkKind
 from airfl.server import ServerRule
 from airfl.stages.stage import Stage
 from airfl.uplinks.uplink import LinkReport, Uplink
-
-LinkKind = Literal["analog", "digital", "ideal"]
 
 
 @dataclass(frozen=True)
@@ -77,27 +76,3 @@ class Recipe:
     public_data: bool = False
     noise_target: float | None = None
     calibrated: bool = False
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """An entry of the table of schemes.
-
-    links: those that can carry it, the usual one first; policy: of its own for analog power control, where it has one,
-    threshold: the usual one of that policy; keys: of the settings that not every scheme has (`keys.OWN`), those that
-    this one has, None for all of them.
-    """
-
-    name: str
-    title: str
-    paper: str
-    links: tuple[LinkKind, ...]
-    build: Callable[[Problem], Recipe]
-    policy: str | None = None
-    threshold: float = 0.0
-    keys: frozenset[str] | None = None
-
-    @property
-    def link(self) -> LinkKind:
-        """The usual one."""
-        return self.links[0]

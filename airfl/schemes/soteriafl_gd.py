@@ -1,5 +1,23 @@
 """SoteriaFL-GD: full local gradients, shifted compression (SoteriaFL algorithm 3, option I with b = m)."""
 
-from airfl.schemes.soteriafl_parts import scheme
+from __future__ import annotations
 
-SCHEME = scheme("soteriafl-gd", "SoteriaFL-GD", estimator="gd", compression="shifted")
+from airfl.schemes import parameters
+from airfl.schemes.recipe import Problem
+from airfl.schemes.soteriafl_parts import GradientScheme, shifted
+from airfl.stages import Stage
+
+
+class SoteriaFLGd(GradientScheme):
+    """Algorithm 2 with option I, b = m of algorithm 3."""
+
+    name = "soteriafl-gd"
+    title = "SoteriaFL-GD"
+    estimator = "gd"
+
+    ratio: float = parameters.ratio()
+    gamma: float | None = parameters.gamma()
+
+    def compressor(self, problem: Problem) -> tuple[Stage, ...]:
+        """Of the difference to the shift."""
+        return shifted(problem, self.ratio, self.gamma)

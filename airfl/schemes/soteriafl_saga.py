@@ -1,5 +1,23 @@
 """SoteriaFL-SAGA: variance reduced by a table of gradients, shifted compression (SoteriaFL algorithm 3, option III)."""
 
-from airfl.schemes.soteriafl_parts import scheme
+from __future__ import annotations
 
-SCHEME = scheme("soteriafl-saga", "SoteriaFL-SAGA", estimator="saga", compression="shifted")
+from airfl.schemes import parameters
+from airfl.schemes.recipe import Problem
+from airfl.schemes.soteriafl_parts import GradientScheme, shifted
+from airfl.stages import Stage
+
+
+class SoteriaFLSaga(GradientScheme):
+    """Algorithm 2 with option III of algorithm 3."""
+
+    name = "soteriafl-saga"
+    title = "SoteriaFL-SAGA"
+    estimator = "saga"
+
+    ratio: float = parameters.ratio()
+    gamma: float | None = parameters.gamma()
+
+    def compressor(self, problem: Problem) -> tuple[Stage, ...]:
+        """Of the difference to the shift."""
+        return shifted(problem, self.ratio, self.gamma)

@@ -1,5 +1,23 @@
 """SoteriaFL-SGD: mini-batch gradients, shifted compression (SoteriaFL algorithm 3, option I)."""
 
-from airfl.schemes.soteriafl_parts import scheme
+from __future__ import annotations
 
-SCHEME = scheme("soteriafl-sgd", "SoteriaFL-SGD", estimator="sgd", compression="shifted")
+from airfl.schemes import parameters
+from airfl.schemes.recipe import Problem
+from airfl.schemes.soteriafl_parts import GradientScheme, shifted
+from airfl.stages import Stage
+
+
+class SoteriaFLSgd(GradientScheme):
+    """Algorithm 2 with option I of algorithm 3."""
+
+    name = "soteriafl-sgd"
+    title = "SoteriaFL-SGD"
+    estimator = "sgd"
+
+    ratio: float = parameters.ratio()
+    gamma: float | None = parameters.gamma()
+
+    def compressor(self, problem: Problem) -> tuple[Stage, ...]:
+        """Of the difference to the shift."""
+        return shifted(problem, self.ratio, self.gamma)

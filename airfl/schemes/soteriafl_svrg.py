@@ -1,5 +1,28 @@
 """SoteriaFL-SVRG: variance reduced by a snapshot, shifted compression (SoteriaFL algorithm 3, option II)."""
 
-from airfl.schemes.soteriafl_parts import scheme
+from __future__ import annotations
 
-SCHEME = scheme("soteriafl-svrg", "SoteriaFL-SVRG", estimator="svrg", compression="shifted")
+from airfl.schemes import parameters
+from airfl.schemes.recipe import Problem
+from airfl.schemes.soteriafl_parts import GradientScheme, shifted
+from airfl.stages import Stage
+
+
+class SoteriaFLSvrg(GradientScheme):
+    """Algorithm 2 with option II of algorithm 3."""
+
+    name = "soteriafl-svrg"
+    title = "SoteriaFL-SVRG"
+    estimator = "svrg"
+
+    ratio: float = parameters.ratio()
+    gamma: float | None = parameters.gamma()
+    refresh: float | None = parameters.refresh()
+
+    def compressor(self, problem: Problem) -> tuple[Stage, ...]:
+        """Of the difference to the shift."""
+        return shifted(problem, self.ratio, self.gamma)
+
+    def snapshot(self, problem: Problem) -> float:
+        """As given, or b/m."""
+        return super().snapshot(problem) if self.refresh is None else self.refresh

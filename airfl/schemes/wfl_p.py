@@ -1,16 +1,25 @@
 """WFL-P: wireless federated learning without sparsification and without privacy (PFELS section 8.1, eq. 37)."""
 
+from __future__ import annotations
+
 from airfl.schemes.keys import LOCAL_SGD
 from airfl.schemes.pfels_parts import PAPER
-from airfl.schemes.recipe import Problem, Recipe, Scheme
+from airfl.schemes.recipe import Problem, Recipe
+from airfl.schemes.scheme import Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip
 
 
-def build(problem: Problem) -> Recipe:
+class WflP(Scheme):
     """The whole update; beta = min_i |h_i| sqrt(P_i)/C."""
-    settings = problem.settings
-    return Recipe(stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings))
 
+    name = "wfl-p"
+    title = "WFL-P"
+    paper = PAPER
+    links = ("analog",)
+    uses = LOCAL_SGD
 
-SCHEME = Scheme(name="wfl-p", title="WFL-P", paper=PAPER, links=("analog",), build=build, keys=LOCAL_SGD)
+    def recipe(self, problem: Problem) -> Recipe:
+        """Eq. 37."""
+        settings = problem.settings
+        return Recipe(stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings))

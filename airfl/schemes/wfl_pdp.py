@@ -1,24 +1,33 @@
 """WFL-PDP: wireless federated learning without sparsification, with the privacy bound (PFELS section 8.1, eq. 38)."""
 
+from __future__ import annotations
+
 from airfl.schemes.calibrated import is_calibrated
 from airfl.schemes.keys import LOCAL_SGD, PRIVACY
 from airfl.schemes.pfels_parts import PAPER, privacy_bound, theorem_3_claim
-from airfl.schemes.recipe import Problem, Recipe, Scheme
+from airfl.schemes.recipe import Problem, Recipe
+from airfl.schemes.scheme import Scheme
 from airfl.server import Averaging
 from airfl.stages import Clip
 
 
-def build(problem: Problem) -> Recipe:
+class WflPdp(Scheme):
     """The whole update; beta = min( min_i |h_i| sqrt(P_i)/C, epsilon/C_2 )."""
-    settings = problem.settings
-    stages = (Clip(settings.local.update_bound),)
-    return Recipe(
-        stages=stages,
-        uplink=problem.uplink(privacy_bound(problem, stages)),
-        server=Averaging(settings),
-        claim=theorem_3_claim(problem),
-        calibrated=is_calibrated(settings),
-    )
 
+    name = "wfl-pdp"
+    title = "WFL-PDP"
+    paper = PAPER
+    links = ("analog",)
+    uses = LOCAL_SGD | PRIVACY
 
-SCHEME = Scheme(name="wfl-pdp", title="WFL-PDP", paper=PAPER, links=("analog",), build=build, keys=LOCAL_SGD | PRIVACY)
+    def recipe(self, problem: Problem) -> Recipe:
+        """Eq. 38."""
+        settings = problem.settings
+        stages = (Clip(settings.local.update_bound),)
+        return Recipe(
+            stages=stages,
+            uplink=problem.uplink(privacy_bound(problem, stages)),
+            server=Averaging(settings),
+            claim=theorem_3_claim(problem),
+            calibrated=is_calibrated(settings),
+        )

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from airfl.config import Settings, differences, to_json
+from airfl.config.load import recorded
 from airfl.errors import UserError
 from airfl.input import LIST_BYTES, read_regular
 from airfl.lock import locked
@@ -193,7 +194,7 @@ def check_same_sweep(listing: Listing, entry: Entry, settings: Settings) -> None
 def _asked(folder: Path) -> Settings:
     """The settings that a finished point was given; what is newer than it stands at its default."""
     try:
-        return Settings.model_validate(_json(folder / POINT_NAME)["settings"])
+        return recorded(_json(folder / POINT_NAME)["settings"])
     except (TypeError, KeyError, ValueError):
         raise UserError(f"{folder / POINT_NAME}: does not say what was asked; choose another --out") from None
 

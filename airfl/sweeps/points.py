@@ -10,7 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from airfl.config import Settings, to_json
-from airfl.config.load import override, override_row, read_rows, read_tables, validate, without_rows
+from airfl.config.load import (
+    SCHEME_NAME,
+    check_used,
+    keys_of,
+    override,
+    override_row,
+    read_rows,
+    read_tables,
+    scheme_keys,
+    tables_of,
+    validate,
+    without_foreign,
+    without_rows,
+)
 from airfl.errors import UserError
 from airfl.sweeps.folder import DIGITS_OF_A_HASH, Entry
 from airfl.sweeps.values import check_different
@@ -69,7 +82,7 @@ def build_points(config: str | Path | Settings, overrides: Sequence[str], plan: 
     """
     if plan.seeds < 1:
         raise UserError(f"seeds: {plan.seeds} is below 1")
-    tables = config.model_dump() if isinstance(config, Settings) else read_tables(config)
+    tables = tables_of(config) if isinstance(config, Settings) else read_tables(config)
     source = "settings" if isinstance(config, Settings) else str(config)
     base = override(without_rows(tables), overrides)
     rows = read_rows(tables, source) if plan.rows else [("", {}, source)]
@@ -80,19 +93,33 @@ def build_points(config: str | Path | Settings, overrides: Sequence[str], plan: 
     if seeds is not None and plan.seeds > 1:
         raise UserError(f"{SEED} is swept, and several seeds are asked for; give one of the two")
     found: dict[str, Point] = {}
+    asked = [key for key in dict.fromkeys([*keys_of(overrides), *axes, *_listed(plan)]) if key.startswith("scheme.")]
+    several = SCHEME_NAME in asked or any(SCHEME_NAME in changes for _, changes, _ in rows)
     for label, changes, where in rows:
-        for values in _combinations(axes, plan):
-            swept = override_row(override_row(base, changes), values)
+        for given in _combinations(axes, plan):
+            swept = override_row(override_row(base, changes), given)
+            shared = [key for key in asked if key not in changes] if several else []
+            fitted = without_foreign(swept, shared)
+            left_out = {*scheme_keys(swept)} - {*scheme_keys(fitted)}
+            swept, values = fitted, {key: value for key, value in given.items() if key not in left_out}
             settings = validate(swept, source=_where(where, values))
             first = settings.run.seed
             for seed in seeds or range(first, first + plan.seeds):
                 point = Point(label, values, validate(override_row(swept, {SEED: seed}), source=where))
                 twin = found.setdefault(point.folder, point)
+                if twin is not point and left_out:
+                    continue  # of a scheme that does not have what is swept there is one
                 if twin is not point:
                     raise UserError(f"{point.name}: has the very settings of {twin.name}; a point is run once")
                 if len(found) > MOST_POINTS:
                     raise UserError(f"more than {MOST_POINTS:,} points; sweep over fewer values")
+    check_used(asked if several else (), [point.settings for point in found.values()], source)
     return list(found.values())
+
+
+def _listed(plan: Plan) -> list[str]:
+    """The keys of points that are listed one by one."""
+    return list(dict.fromkeys(key for point in plan.points for key in point))
 
 
 def _combinations(axes: Mapping[str, Sequence[Any]], plan: Plan) -> list[dict[str, Any]]:

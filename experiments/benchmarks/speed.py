@@ -179,12 +179,12 @@ def scheme_rounds(name: str, overrides: Sequence[str]) -> Callable[[], None]:
 
 def compare_schemes(turns: int, least_s: float = 0.3) -> str:
     """The table of schemes: times of a round over that of FedAvg with as many local steps, turn by turn."""
-    from airfl.schemes.names import SCHEME_NAMES
+    from airfl.schemes.names import SCHEMES
 
     single = ["local.epochs=0", "local.steps=1"]
     plain_single = f"{PLAIN}, 1 step"
     works = {PLAIN: scheme_rounds(PLAIN, []), plain_single: scheme_rounds(PLAIN, single)}
-    for name in SCHEME_NAMES:
+    for name in SCHEMES:
         if name != PLAIN:
             works[name] = scheme_rounds(name, single if name in ONE_STEP else [])
     times: dict[str, list[float]] = defaultdict(list)

@@ -10,21 +10,21 @@ import xarray
 
 from airfl.config import Settings
 from airfl.round import World
-from airfl.schemes.names import SCHEME_NAMES
+from airfl.schemes.names import SCHEMES
 from airfl.simulation import run, world_of
 from airfl.streams import Streams
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.task import build_task
-from tests.conftest import ROOT, small_settings
+from tests.conftest import ROOT, fitting, small_settings
 
 SHORT = ("run.rounds=4", "scheme.ratio=0.5", "scheme.trials=20000", "scheme.levels=16")
-each_scheme = pytest.mark.parametrize("name", list(SCHEME_NAMES))
+each_scheme = pytest.mark.parametrize("name", list(SCHEMES))
 
 
 def short(name: str, *overrides: str) -> Settings:
     """Four rounds of a scheme, or as the overrides have it."""
-    return small_settings(f"scheme.name={name}", *SHORT, *overrides)
+    return small_settings(*fitting(name, SHORT), *overrides)
 
 
 @cache

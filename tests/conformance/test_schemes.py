@@ -18,9 +18,8 @@ from airfl.errors import UserError
 from airfl.memory import store_bytes
 from airfl.record import record_exchange
 from airfl.round import State, World, exchange, run_round
-from airfl.schemes import scheme
-from airfl.schemes.names import SCHEME_NAMES
-from airfl.schemes.recipe import Problem
+from airfl.schemes.names import SCHEMES
+from airfl.schemes.recipe import Problem, Recipe
 from airfl.simulation import run
 from airfl.stages.stage import Batch, Coder, Round, Stage, open_encoder
 from airfl.tasks import build_model
@@ -30,7 +29,7 @@ from tests.conformance.scheme_runs import each_scheme, finished, sample, short, 
 from tests.small_data import few_samples
 
 
-@pytest.fixture(scope="module", params=list(SCHEME_NAMES))
+@pytest.fixture(scope="module", params=list(SCHEMES))
 def trace(request: pytest.FixtureRequest) -> xarray.Dataset:
     """Of a short run of each scheme."""
     return finished(request.param)
@@ -43,10 +42,10 @@ def first_state(world: World) -> State:
 
 @each_scheme
 def test_its_file_says_what_it_is(name: str) -> None:
-    entry = scheme(name)
+    entry = SCHEMES[name]
     assert entry.name == name
     assert entry.paper
-    assert entry.link == entry.links[0]
+    assert entry().carrier == entry.links[0]
     assert set(entry.links) <= {"analog", "digital", "ideal"}
 
 
@@ -71,7 +70,7 @@ def test_costs_are_positive_whole_and_add_up(trace: xarray.Dataset) -> None:
 
 def test_updates_are_clipped(trace: xarray.Dataset) -> None:
     """To C = 1; gradients are bounded record by record, before noise comes on top."""
-    if scheme(trace.attrs["scheme"]).build(problem_of(trace.attrs["scheme"])).local.clips_update:
+    if recipe_of(trace.attrs["scheme"]).local.clips_update:
         assert (trace["update_norm"] <= 1 + 1e-6).all()
     assert (trace["update_norm"] > 0).all()
     assert (trace["gradient_evaluations"] > 0).all()
@@ -97,13 +96,14 @@ def test_what_a_run_claims_for_itself_never_decreases(trace: xarray.Dataset) -> 
 @each_scheme
 @pytest.mark.parametrize("link", ["analog", "digital", "ideal"])
 def test_it_runs_over_the_links_it_says_and_refuses_the_others(name: str, link: str) -> None:
-    settings = short(name, f"scheme.link={link}", "run.rounds=1")
-    if link not in scheme(name).links:
-        with pytest.raises(UserError, match=r"^scheme\.link: .*allowed: "):
-            link_budget(settings)
+    links = SCHEMES[name].links
+    if link not in links:
+        with pytest.raises(UserError, match=r"scheme\.link: .*allowed: "):
+            short(name, f"scheme.link={link}")
         return
+    settings = short(name, f"scheme.link={link}", "run.rounds=1")
     budget = link_budget(settings)
-    if link == scheme(name).link:  # that is the run of the other tests
+    if link == links[0]:  # that is the run of the other tests
         return
     total = run(settings, data=sample()).summary()
     assert total.resource_elements == budget.resource_elements
@@ -180,9 +180,10 @@ def test_what_devices_keep_is_what_was_said(name: str) -> None:
     assert kept == each * devices
 
 
-def problem_of(name: str) -> Problem:
-    """What the recipe of a scheme is made for here."""
-    return Problem(short(name), 25_450, scheme(name).link, samples=90)
+def recipe_of(name: str) -> Recipe:
+    """Of a scheme as it runs here."""
+    settings = short(name)
+    return settings.scheme.recipe(Problem(settings, 25_450, settings.scheme.carrier, samples=90))
 
 
 def test_what_is_not_protected_is_not_called_private(trace: xarray.Dataset) -> None:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from airfl.config.section import Section
-from airfl.schemes import link_of, scheme
-from airfl.schemes.keys import OWN, has_setting
-from airfl.schemes.names import SCHEME_NAMES
+from airfl.schemes.keys import SHARED, has_setting, uses
+from airfl.schemes.names import SCHEMES
+from airfl.schemes.scheme import Scheme
 from airfl.simulation import run
+from channels.part import parameters_of
 from tests.conformance.scheme_runs import each_scheme, finished, sample, short, trace_of
 from tests.conftest import small_settings
 
@@ -61,19 +62,21 @@ OR_ELSE = {"local.epochs": "local.steps", "local.gradient_bound": "local.clip_no
 
 
 def test_every_key_that_not_all_have_is_tried() -> None:
-    assert {*OWN} - {*OTHER} == {*OR_ELSE}
-    for entry in map(scheme, SCHEME_NAMES):
-        assert entry.keys is not None
-        assert entry.keys <= OWN, entry.name
-        assert all((key in entry.keys) == (other in entry.keys) for key, other in OR_ELSE.items()), entry.name
+    own = {f"scheme.{one.name}" for entry in SCHEMES.values() for one in parameters_of(entry)} - {"scheme.link"}
+    assert own | {*SHARED} - {*OTHER} >= {*OR_ELSE}
+    assert own <= {*OTHER}
+    for entry in SCHEMES.values():
+        assert entry.uses is not None
+        assert entry.uses <= SHARED, entry.name
+        assert all(uses(entry, key) == uses(entry, other) for key, other in OR_ELSE.items()), entry.name
 
 
 @each_scheme
 def test_what_a_scheme_does_not_have_changes_no_number(name: str) -> None:
     """Nor does anything but the seed: this is a second run of the same, bit for bit."""
     given = short(name)
-    tables, link = given.model_dump(), link_of(given)
-    without = [key for key in OTHER if not has_setting(tables, key, link)]
+    tables, link = given.model_dump(), given.scheme.carrier
+    without = [key for key in OTHER if not key.startswith("scheme.") and not has_setting(tables, key, link)]
     assert without
     changed: dict[str, dict[str, Any]] = {}
     for key in without:
@@ -87,7 +90,8 @@ def test_what_a_scheme_does_not_have_changes_no_number(name: str) -> None:
 @each_scheme
 def test_what_a_scheme_has_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     read: set[str] = set()
-    plain = Section.__getattribute__
+    plain, of_scheme = Section.__getattribute__, Scheme.__getattribute__
+    own = {f"scheme.{one.name}" for one in parameters_of(SCHEMES[name])} - {"scheme.link"}
 
     def reading(self: Section, attribute: str) -> Any:
         if attribute in type(self).model_fields:
@@ -95,11 +99,18 @@ def test_what_a_scheme_has_is_read(name: str, monkeypatch: pytest.MonkeyPatch) -
             read.add(f"{section}.{attribute}")
         return plain(self, attribute)
 
+    def reading_scheme(self: Scheme, attribute: str) -> Any:
+        read.add(f"scheme.{attribute}")
+        return of_scheme(self, attribute)
+
     monkeypatch.setattr(Section, "__getattribute__", reading)
     fewer = ("run.rounds=2", "run.evaluate_every=2")
-    run(short(name, *fewer, "local.schedule=exponential", "server.schedule=exponential"), data=sample())
-    keys = scheme(name).keys or frozenset()
-    assert keys - {"scheme.rescale"} <= read, "which error feedback alone may read"
+    settings = short(name, *fewer, "local.schedule=exponential", "server.schedule=exponential")
+    monkeypatch.setattr(Scheme, "__getattribute__", reading_scheme)
+    monkeypatch.setattr(Scheme, "values", lambda self: {})  # that it is dumped is no use of it
+    monkeypatch.setattr("airfl.run_trace.to_json", lambda value: "{}")
+    run(settings, data=sample())
+    assert own | (SCHEMES[name].uses or frozenset()) <= read
 
 
 def test_a_link_and_another_setting_may_leave_a_key_without_use() -> None:

@@ -9,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from airfl.config import load_settings
-from airfl.schemes import link_of, scheme
-from airfl.schemes.names import SCHEME_NAMES
+from airfl.schemes.names import SCHEMES
 from airfl.schemes.recipe import Problem
-from tests.conftest import ROOT
+from tests.conftest import ROOT, fitting
 from tests.documentation.blocks import DOCS, Block, blocks, commands
 
 FOLDER = DOCS / "schemes"
 FORMULA = re.compile(r"^\$\$\n(?P<formula>[^$]+)\n\$\$$", flags=re.MULTILINE)
-EVERY = pytest.mark.parametrize("name", list(SCHEME_NAMES))
+EVERY = pytest.mark.parametrize("name", list(SCHEMES))
 
 
 def sections(page: Path) -> dict[str, str]:
@@ -48,7 +47,7 @@ def shell_blocks(page: Path, section: str) -> list[Block]:
 @EVERY
 def test_a_scheme_has_one_section_with_its_file_and_an_equation(name: str) -> None:
     ((page, section),) = places(name)
-    file = f"{SCHEME_NAMES[name].replace('.', '/')}.py"
+    file = f"{SCHEMES[name].__module__.replace('.', '/')}.py"
     assert f"[{file}](../../{file})" in section, page.name
     assert (ROOT / file).is_file()
     assert FORMULA.search(section), f"{page.name}: no formula on lines of its own under {name}"
@@ -65,7 +64,6 @@ def test_a_command_of_its_section_runs_that_very_scheme(name: str) -> None:
             assert words[:3] == ["airfl", "run", "demo"]
             assert words[-2] == "--out"
             settings = load_settings(words[2], words[3:-2])
-            link_of(settings)  # a UserError for a link that cannot carry it
             found.append(settings.scheme.name)
     assert found
     assert set(found) == {name}
@@ -74,7 +72,7 @@ def test_a_command_of_its_section_runs_that_very_scheme(name: str) -> None:
 @EVERY
 def test_the_table_has_its_title_paper_links_and_page(name: str) -> None:
     ((page, _),) = places(name)
-    entry = scheme(name)
+    entry = SCHEMES[name]
     rows = [line for line in (FOLDER / "index.md").read_text().splitlines() if line.startswith(f"| `{name}` |")]
     (cells,) = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     _, title, paper, links, protects, where = cells
@@ -88,10 +86,10 @@ def test_the_table_has_its_title_paper_links_and_page(name: str) -> None:
 
 def test_the_table_says_whose_data_a_release_is_about() -> None:
     text = (FOLDER / "index.md").read_text()
-    for name in SCHEME_NAMES:
+    for name in SCHEMES:
         (row,) = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
-        settings = load_settings("demo", [f"scheme.name={name}", "scheme.noise_multiplier=1.0"])
-        recipe = scheme(name).build(Problem(settings, 25_450, scheme(name).link, samples=9))
+        settings = load_settings("demo", fitting(name, ["scheme.noise_multiplier=1.0"]))
+        recipe = settings.scheme.recipe(Problem(settings, 25_450, settings.scheme.carrier, samples=9))
         level = {"client": "a device's data", "record": "a record"}[recipe.release.level]
         assert f"| {level if recipe.claim else 'nothing'} |" in row, name
 

@@ -46,19 +46,18 @@ def test_sionna_is_behind_one_bridge() -> None:
 
 
 def test_the_round_names_no_scheme() -> None:
-    from airfl.schemes.names import SCHEME_NAMES
+    from airfl.schemes.names import SCHEMES
 
     source = (ROOT / "airfl" / "round.py").read_text()
-    assert not [name for name in SCHEME_NAMES if name in source]
+    assert not [name for name in SCHEMES if name in source]
     assert "scheme ==" not in source
 
 
 WITHOUT_TORCH = """
 import airfl, airfl.cli, airfl.schemes
-from airfl.schemes.names import SCHEME_NAMES
+from airfl.schemes.names import SCHEMES
 airfl.load_settings("experiments/configs/demo.toml")
-for name in SCHEME_NAMES:
-    airfl.schemes.scheme(name)
+dict(SCHEMES)
 import sys
 print(*{"torch", "sionna", "dp_accounting", "matplotlib"} & set(sys.modules))
 """

@@ -19,8 +19,7 @@ from airfl.config import load_settings
 from airfl.local.work import GradientEstimate, LocalSgd, PerturbedSgd
 from airfl.opening import open_round
 from airfl.profile import STAGES
-from airfl.schemes import link_of, scheme
-from airfl.schemes.names import SCHEME_NAMES
+from airfl.schemes.names import SCHEMES
 from airfl.schemes.recipe import Problem
 from airfl.tasks.models import MODELS
 from tests.conftest import DEMO, ROOT
@@ -164,9 +163,9 @@ def test_a_peer_that_fails_says_why(load: Any, monkeypatch: pytest.MonkeyPatch, 
 
 def test_the_schemes_are_sorted_by_what_their_devices_compute(load: Any) -> None:
     speed, kinds = load("speed"), {}
-    for name in SCHEME_NAMES:
+    for name in SCHEMES:
         settings = load_settings(DEMO, [f"scheme.name={name}"])
-        kinds[name] = type(scheme(name).build(Problem(settings, 25_450, link_of(settings), samples=9)).local)
+        kinds[name] = type(settings.scheme.recipe(Problem(settings, 25_450, settings.scheme.carrier, samples=9)).local)
     assert {name for name, kind in kinds.items() if kind is GradientEstimate} == speed.ONE_STEP
     assert {name for name, kind in kinds.items() if kind is PerturbedSgd} == speed.PER_SAMPLE - speed.ONE_STEP
     assert kinds[speed.PLAIN] is LocalSgd

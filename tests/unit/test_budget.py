@@ -18,8 +18,7 @@ from airfl.budget import Budget, link_budget
 from airfl.config import Settings, load_settings
 from airfl.errors import UserError
 from airfl.report.budget import budget_table, draw_budget, plot_budget
-from airfl.schemes import scheme
-from airfl.schemes.names import SCHEME_NAMES
+from airfl.schemes.names import SCHEMES
 from airfl.simulation import run
 from airfl.stages.top_k import subset_bits
 from channels.fading import FADING_LAWS
@@ -63,7 +62,7 @@ def in_short(name: str, variant: str) -> bool:
 
 PAIRS = [
     pytest.param(name, variant, marks=() if in_short(name, variant) else pytest.mark.full)
-    for name in SCHEME_NAMES
+    for name in SCHEMES
     for variant in VARIANTS
     if (name, variant) not in REFUSED
 ]
@@ -95,7 +94,7 @@ def test_it_is_what_a_run_does(name: str, variant: str) -> None:
     assert budget.epsilon_round_max == float(trace["epsilon_round"].max())
     np.testing.assert_array_equal(budget.epsilon_paper, float(trace["epsilon_paper"].max()))
     assert budget.uplink_bits == int(trace["bits_on_air"].clip(min=0).sum())  # -1 fills a row
-    if scheme(name).link != "analog":
+    if SCHEMES[name].links[0] != "analog":
         np.testing.assert_allclose(budget.round_energy, trace["energy_j"], rtol=1e-14)
 
 

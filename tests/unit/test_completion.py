@@ -13,7 +13,7 @@ import pytest
 from airfl.cli import completion
 from airfl.exports import FORMATS
 from airfl.report.paper.figures import FIGURES
-from airfl.schemes.names import SCHEME_NAMES
+from airfl.schemes.names import SCHEMES
 from tests.conftest import ROOT
 from tests.processes import script
 
@@ -48,7 +48,7 @@ def test_a_setting_is_completed_step_by_step() -> None:
     assert words(completion.settings("ch")) == words(completion.settings("channel."))
     assert "channel.fading=" in words(completion.settings("channel."))
     assert words(completion.settings("channel.fading=ric")) == ["channel.fading=rician"]
-    assert words(completion.settings("scheme.name=")) == [f"scheme.name={name}" for name in sorted(SCHEME_NAMES)]
+    assert words(completion.settings("scheme.name=")) == [f"scheme.name={name}" for name in sorted(SCHEMES)]
     assert words(completion.settings("power.strict=")) == ["power.strict=true", "power.strict=false"]
     assert words(completion.settings("local.eng")) == words(completion.settings("local.engine="))
     for wrong in ("nonsense", "run.nonsense", "run.nonsense=", "=", ".", "scheme.name=pfels=x"):

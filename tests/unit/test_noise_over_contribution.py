@@ -17,7 +17,7 @@ from airfl.schemes.calibrated import largest_alignment
 from airfl.schemes.fed_smp_parts import noise_std
 from airfl.schemes.pfels_parts import privacy_factor
 from airfl.schemes.recipe import LinkKind, Problem
-from airfl.schemes.soteriafl_parts import largest_share, releases
+from airfl.schemes.soteriafl_parts import GradientScheme, largest_share, releases
 from airfl.stages import Clip, MessageBound
 from airfl.uplinks import DeviceUse, LinkReport
 from channels.grid import GridUse
@@ -67,8 +67,8 @@ def test_a_calibrated_beta_protects_the_heaviest_device() -> None:
 
 def test_the_devices_of_fed_smp_share_their_noise() -> None:
     """C sigma/sqrt(r) each, C sigma on the sum."""
-    settings = small_settings("local.clip_norm=0.5", "scheme.noise_multiplier=3.0", "run.selected=4")
-    assert noise_std(a_problem(settings, "digital")) == pytest.approx(0.5 * 3 / 2)
+    settings = small_settings("local.clip_norm=0.5", "run.selected=4")
+    assert noise_std(a_problem(settings, "digital"), 3.0) == pytest.approx(0.5 * 3 / 2)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +86,15 @@ def test_the_devices_of_fed_smp_share_their_noise() -> None:
     ],
 )
 def test_what_one_record_can_move(clip: str, estimator: str, expected: Event) -> None:
-    settings = small_settings("scheme.gradient_clip=2.0", "local.batch_size=10", f"scheme.clip={clip}")
-    assert releases(a_problem(settings, "digital", samples=100), estimator, 0.5) == ((expected, 1),)
+    settings = small_settings(
+        f"scheme.name=soteriafl-{estimator}", "scheme.gradient_clip=2.0", "local.batch_size=10", f"scheme.clip={clip}"
+    )
+    assert isinstance(settings.scheme, GradientScheme)
+    assert releases(settings.scheme, a_problem(settings, "digital", samples=100), 0.5) == ((expected, 1),)
 
 
 @pytest.mark.parametrize(("estimator", "share"), [("sgd", 2 / 10), ("svrg", 2 / 10), ("gd", 2 / 100)])
 def test_a_record_s_share_of_a_mean_gradient(estimator: str, share: float) -> None:
-    settings = small_settings("scheme.gradient_clip=2.0", "local.batch_size=10")
-    assert largest_share(a_problem(settings, "digital", samples=100), estimator) == pytest.approx(share)
+    settings = small_settings(f"scheme.name=soteriafl-{estimator}", "scheme.gradient_clip=2.0", "local.batch_size=10")
+    assert isinstance(settings.scheme, GradientScheme)
+    assert largest_share(settings.scheme, a_problem(settings, "digital", samples=100)) == pytest.approx(share)

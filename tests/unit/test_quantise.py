@@ -11,7 +11,6 @@ from scipy.linalg import hadamard
 from torch import Tensor
 
 from airfl.privacy.binomial_release import BinomialRelease
-from airfl.schemes.cpsgd import build
 from airfl.schemes.recipe import Problem
 from airfl.stages.clip import Clip
 from airfl.stages.quantise import MOST_BITS, BinomialNoise, StochasticQuantise, fair_binomial
@@ -241,7 +240,7 @@ def test_a_message_is_no_longer_than_its_quantisers_box(clip_norm: float, wanted
     settings = small_settings(
         "scheme.name=cpsgd", "scheme.quantiser_bound=0.01", "scheme.levels=16", f"local.clip_norm={clip_norm}"
     )
-    release = build(Problem(settings, 25450, "digital")).release
+    release = settings.scheme.recipe(Problem(settings, 25450, "digital")).release
     assert isinstance(release, BinomialRelease)
     assert release.message.clip_norm == pytest.approx(wanted)
 
