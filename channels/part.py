@@ -349,10 +349,10 @@ class Registry(Mapping[str, type[P]], Generic[P]):
         have = self.having(key)
         if have:
             return f"{self.kind} {part.name!r} has no {key}, which belongs to {', '.join(have)}; leave it out"
-        return (
-            f"{self.kind} {part.name!r} has no {key}{nearest(key, known)} (allowed: "
-            f"{', '.join(sorted(['name', *known]))})"
+        close = nearest(key, known) or nearest(
+            key, [one.name for other in self.values() for one in parameters_of(other)]
         )
+        return f"{self.kind} {part.name!r} has no {key}{close} (allowed: {', '.join(sorted(['name', *known]))})"
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:

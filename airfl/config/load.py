@@ -36,7 +36,15 @@ def load_settings(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
 
     Raises UserError (one line: file or key, what was found, what is allowed) on anything that cannot be used.
     """
-    return validate(override(without_rows(read_tables(path)), overrides), source=str(path))
+    tables = read_tables(path)
+    given = override(without_rows(tables), overrides)
+    return validate(without_foreign(given, for_rows(tables, keys_of(overrides))), source=str(path))
+
+
+def for_rows(tables: Tables, but: Collection[str]) -> list[str]:
+    """The keys of a file's [scheme], but those, if it has [[compare]] rows, whose schemes share them: each takes those
+    that it has a use for."""
+    return [key for key in scheme_keys(tables) if key not in but] if "compare" in tables else []
 
 
 def recorded(tables: Tables) -> Settings:
@@ -69,7 +77,7 @@ def load_rows(path: str | Path, overrides: Sequence[str] = (), schemes: Sequence
         rows = [(name, {SCHEME_NAME: name}, str(path)) for name in schemes]
     else:
         rows = read_rows(tables, str(path))
-    wanted = [key for key in keys_of(overrides) if key.startswith("scheme.")]
+    wanted = [key for key in dict.fromkeys([*scheme_keys(tables), *keys_of(overrides)]) if key.startswith("scheme.")]
     found = []
     for label, changes, where in rows:
         shared = [key for key in wanted if key not in changes]

@@ -13,6 +13,7 @@ from airfl.config import Settings, to_json
 from airfl.config.load import (
     SCHEME_NAME,
     check_used,
+    for_rows,
     keys_of,
     override,
     override_row,
@@ -93,12 +94,14 @@ def build_points(config: str | Path | Settings, overrides: Sequence[str], plan: 
     if seeds is not None and plan.seeds > 1:
         raise UserError(f"{SEED} is swept, and several seeds are asked for; give one of the two")
     found: dict[str, Point] = {}
-    asked = [key for key in dict.fromkeys([*keys_of(overrides), *axes, *_listed(plan)]) if key.startswith("scheme.")]
+    of_all = [*for_rows(tables, ()), *keys_of(overrides), *axes, *_listed(plan)]
+    asked = [key for key in dict.fromkeys(of_all) if key.startswith("scheme.")]
     several = SCHEME_NAME in asked or any(SCHEME_NAME in changes for _, changes, _ in rows)
     for label, changes, where in rows:
         for given in _combinations(axes, plan):
             swept = override_row(override_row(base, changes), given)
-            shared = [key for key in asked if key not in changes] if several else []
+            shared = asked if several else for_rows(tables, [*keys_of(overrides), *given])
+            shared = [key for key in shared if key not in changes]
             fitted = without_foreign(swept, shared)
             left_out = {*scheme_keys(swept)} - {*scheme_keys(fitted)}
             swept, values = fitted, {key: value for key, value in given.items() if key not in left_out}
