@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from airfl.config import Settings, load_settings
     from airfl.errors import UserError
     from airfl.exports import export
+    from airfl.plugins import register
     from airfl.results import Results, read_results
     from airfl.simulation import Run, run
     from airfl.sweeps.sweep import sweep
@@ -34,6 +35,7 @@ _HOMES = {
     "Results": "airfl.results",
     "read_results": "airfl.results",
     "Run": "airfl.simulation",
+    "register": "airfl.plugins",
     "run": "airfl.simulation",
     "sweep": "airfl.sweeps.sweep",
     "open_trace": "airfl.trace",
@@ -51,6 +53,7 @@ __all__ = [
     "load_settings",
     "open_trace",
     "read_results",
+    "register",
     "run",
     "sweep",
 ]

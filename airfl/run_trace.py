@@ -7,6 +7,7 @@ from pathlib import Path
 
 from airfl.cell import Cell, paper_cost_mb
 from airfl.config import Settings, to_json
+from airfl.fingerprint import fingerprint, own_parts
 from airfl.numerics import numerics
 from airfl.round import World
 from airfl.selection import most_selected
@@ -21,6 +22,13 @@ from airfl.trace.schema import (
     signal_variables,
 )
 from airfl.version import __version__
+
+
+def _own_parts(settings: Settings) -> dict[str, str]:
+    """What parts of the user's own there were, where there were any."""
+    own = own_parts(settings)
+    told = {key: {"part": repr(part), "fingerprint": fingerprint(part)} for key, part in own.items()}
+    return {"own_parts": to_json(told)} if told else {}
 
 
 def open_writer(path: Path, world: World, resolved: Settings, created_utc: str | None = None) -> TraceWriter:
@@ -50,6 +58,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
             "device": str(world.device),
             "numerics": to_json(numerics(world.device, resolved.local.engine)),
             "paper_cost_mb": paper_cost_mb(cell),
+            **_own_parts(resolved),
         },
         dimensions=dimensions,
         variables=variables,

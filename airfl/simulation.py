@@ -180,7 +180,7 @@ def is_complete(folder: Path, settings: Settings) -> bool:
     if not attributes:
         return False
     if attributes["status"] == "complete" and not (has_begun(folder) and read_seal(folder / TRACE_NAME) is None):
-        check_asked(str(attributes["config"]), folder, settings)
+        check_asked(str(attributes["config"]), str(attributes.get("own_parts", "{}")), folder, settings)
         discard(folder)
         return True
     failure = failure_of(folder)

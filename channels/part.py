@@ -18,8 +18,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import inspect
 import math
 import operator
+import sys
 import types
 import typing
 from abc import ABC
@@ -108,10 +110,12 @@ class Part(ABC):  # noqa: B024  its kinds say what is abstract
     """
 
     name: ClassVar[str] = ""
+    _parameters: ClassVar[tuple[Parameter, ...]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         dataclass(frozen=True, kw_only=True, repr=False)(cls)
+        cls._parameters = _declared(cls)
 
     def __post_init__(self) -> None:
         for one in parameters_of(type(self)):
@@ -135,18 +139,34 @@ class Part(ABC):  # noqa: B024  its kinds say what is abstract
         return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in self.changed().items())})"
 
 
-@functools.cache
 def parameters_of(part: type[Part]) -> tuple[Parameter, ...]:
-    """The parameters that a part declares, in order."""
-    try:
-        hints = typing.get_type_hints(part)
-    except NameError:  # of a class inside a function, whose names are not seen from here
-        hints = {}
+    """The parameters that a part declares, those of the classes that it derives from first."""
+    return part._parameters
+
+
+def _declared(part: type[Part]) -> tuple[Parameter, ...]:
+    # Read when the class is made, while the names of its annotations are there, and kept on it: another process may get
+    # the class without the module that they stand in.
+    inherited = {one.name: one for base in reversed(part.__mro__[1:]) for one in getattr(base, "_parameters", ())}
+    own = inspect.get_annotations(part)
     return tuple(
-        Parameter(field.name, hints.get(field.name, Any), field.default, **field.metadata)
+        Parameter(field.name, _hint(part, own[field.name]), field.default, **field.metadata)
+        if field.name in own
+        else inherited[field.name]
         for field in dataclasses.fields(part)  # type: ignore[arg-type]
         if field.metadata
     )
+
+
+def _hint(part: type[Part], annotation: Any) -> Any:
+    """The type that an annotation means; any, where its names are those of a function."""
+    if not isinstance(annotation, str):
+        return annotation
+    names = {**vars(typing), **vars(sys.modules.get(part.__module__, typing))}
+    try:
+        return eval(annotation, names)
+    except NameError:
+        return Any
 
 
 def checked(of: Parameter, value: Any) -> Any:

@@ -17,6 +17,7 @@ from airfl.config import Settings, differences, to_json
 from airfl.config.differences import AUTOMATIC
 from airfl.config.load import recorded
 from airfl.errors import UserError
+from airfl.fingerprint import fingerprint, own_parts
 from airfl.input import open_regular
 from airfl.numerics import numerics
 from airfl.output import CHECKPOINT_NAME
@@ -37,7 +38,8 @@ LONGEST_TIME = 64
 @dataclass(frozen=True)
 class About:
     """settings: as given, JSON; versions: by package; device: cpu or cuda; chosen: what automatic settings became, by
-    section; data: checksum of the data set; created_utc: when the run began; numerics: what else numbers depend on."""
+    section; data: checksum of the data set; created_utc: when the run began; numerics: what else numbers depend on;
+    parts: fingerprints of the user's own parts, by dotted key."""
 
     settings: str
     versions: Mapping[str, str]
@@ -46,6 +48,7 @@ class About:
     data: int
     created_utc: str
     numerics: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
@@ -53,7 +56,7 @@ class About:
 
     def is_one(self) -> bool:
         """Whether every field is of its kind, as far as that can be said without the run."""
-        listed = (one for table in (self.versions, self.numerics) for one in _texts(table))
+        listed = (one for table in (self.versions, self.numerics, self.parts) for one in _texts(table))
         texts = [self.settings, self.device, self.created_utc, *listed]
         tables = isinstance(self.chosen, Mapping) and all(isinstance(one, Mapping) for one in self.chosen.values())
         whole = isinstance(self.data, int) and not isinstance(self.data, bool)
@@ -89,6 +92,7 @@ def about_run(given: Settings, resolved: Settings, device: torch.device, raw: Ra
         data=checksum(given, raw),
         created_utc=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         numerics=numerics(device, resolved.local.engine),
+        parts={key: fingerprint(part) for key, part in own_parts(given).items()},
     )
 
 
@@ -107,7 +111,7 @@ def check_same(about: About, folder: Path, settings: Settings, device: torch.dev
     if about.device != device.type:
         raise UserError(f"{folder}: its run was begun on {about.device}, this is {device.type}; {other}")
     try:
-        before = recorded(json.loads(about.settings))
+        before = recorded(json.loads(about.settings), settings)
         about.choices(settings)
     except (ValueError, TypeError, RecursionError) as error:
         raise UserError(
@@ -117,6 +121,7 @@ def check_same(about: About, folder: Path, settings: Settings, device: torch.dev
     for key, then, given in differences(before, settings):
         if key not in OF_NO_EFFECT:
             raise UserError(f"{folder}: its run was begun with {key} = {then!r}, here it is {given!r}; {other}")
+    check_parts(about.parts, settings, f"{folder}: its run was begun", other)
     here = numerics(device, str(about.chosen.get("local", {}).get("engine", "")))
     for name in dict.fromkeys([*about.numerics, *here]):
         was, is_ = about.numerics.get(name, "not recorded"), here.get(name, "not there")
@@ -127,10 +132,20 @@ def check_same(about: About, folder: Path, settings: Settings, device: torch.dev
             )
 
 
-def check_asked(config: str, folder: Path, settings: Settings) -> None:
-    """UserError, with the difference, where a complete run, with that config in its trace, was of other settings."""
+def check_parts(before: Mapping[str, str], settings: Settings, what: str, mend: str) -> None:
+    """UserError where a part of the user's own has other code than the one of a run; before: by dotted key."""
+    own = own_parts(settings)
+    for key in dict.fromkeys([*before, *own]):
+        if key not in own or before.get(key) != fingerprint(own[key]):
+            part = f"this code of {own[key]!r}" if key in own else "a part that comes with airfl"
+            raise UserError(f"{what} with another {key} than {part}; {mend}")
+
+
+def check_asked(config: str, parts: str, folder: Path, settings: Settings) -> None:
+    """UserError, with the difference, where a complete run, with that config and those parts of the user's own in its
+    trace, was of other settings."""
     try:
-        before = recorded(json.loads(config))
+        before = recorded(json.loads(config), settings)
     except (ValueError, RecursionError):
         return  # of another version, whose trace is complete all the same
     for key, then, given in differences(before, fitted(settings)):
@@ -138,6 +153,11 @@ def check_asked(config: str, folder: Path, settings: Settings) -> None:
             raise UserError(
                 f"{folder}: holds a complete run with {key} = {then!r}, here it is {given!r}; choose another --out"
             )
+    try:
+        own = {key: str(one["fingerprint"]) for key, one in json.loads(parts).items()}
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
+        own = {}
+    check_parts(own, settings, f"{folder}: holds a complete run", "choose another --out")
 
 
 def check_data(about: About, folder: Path, settings: Settings, raw: RawData) -> None:

@@ -15,6 +15,7 @@ import typer
 from airfl.cli import completion
 from airfl.cli.help import Commands
 from airfl.device import KINDS
+from airfl.plugins import allow_plugins
 from airfl.shown import sayable, sayable_table, tell
 from airfl.version import __version__
 
@@ -72,6 +73,19 @@ Schemes = Annotated[
         metavar="NAME,NAME",
         help="these schemes instead of the file's [[compare]] rows",
         autocompletion=completion.some_of(completion.schemes),
+    ),
+]
+
+
+def _allow(wanted: bool) -> None:
+    if wanted:
+        allow_plugins()
+
+
+Plugins = Annotated[
+    bool,
+    typer.Option(
+        "--plugins", callback=_allow, is_eager=True, help="run the plugin files, which are code, that CONFIG names"
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON value on standard output")]

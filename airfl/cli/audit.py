@@ -9,7 +9,7 @@ import typer
 
 from airfl.audit.options import AGAINST, ATTACKS, OTHERS, Options, check_audit, check_options
 from airfl.cli import completion
-from airfl.cli.app import AsJson, Config, DataDir, Device, Overrides, print_table, say
+from airfl.cli.app import AsJson, Config, DataDir, Device, Overrides, Plugins, print_table, say
 from airfl.device import check_kind
 
 
@@ -49,6 +49,7 @@ def audit(
     as_json: AsJson = False,
     device: Device = "cpu",
     data_dir: DataDir = None,
+    plugins: Plugins = False,
 ) -> None:
     """Lower bounds on epsilon, by attacks on runs of a scheme."""
     from airfl.config import load_settings, to_json

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from airfl.cli.app import AsJson, DataDir, Device, NeededConfig, Overrides, print_table, show
+from airfl.cli.app import AsJson, DataDir, Device, NeededConfig, Overrides, Plugins, print_table, show
 from airfl.device import check_kind
 from airfl.errors import UserError
 
@@ -25,6 +25,7 @@ def bench(
     as_json: AsJson = False,
     device: Device = "cpu",
     data_dir: DataDir = None,
+    plugins: Plugins = False,
 ) -> None:
     """Rounds a second, and where their time goes."""
     from airfl.config import load_settings, to_json

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from airfl.cli.app import AsJson, MaybeConfig, Overrides, print_list
+from airfl.cli.app import AsJson, MaybeConfig, Overrides, Plugins, print_list
 from airfl.errors import UserError
 from airfl.schemes.scheme import Scheme
 from channels.part import parameters_of
@@ -81,6 +81,7 @@ def config(
     *,
     as_toml: Annotated[bool, typer.Option("--toml", help="as a settings file to be edited, its rows included")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="the JSON schema of all settings")] = False,
+    plugins: Plugins = False,
 ) -> None:
     """Check settings and print them with defaults, or their schema."""
     from airfl.config import Settings, load_settings, to_json

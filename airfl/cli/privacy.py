@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 import typer
 
 from airfl.cli import completion
-from airfl.cli.app import AsJson, DataDir, MaybeConfig, Overrides, print_table, say
+from airfl.cli.app import AsJson, DataDir, MaybeConfig, Overrides, Plugins, print_table, say
 from airfl.errors import UserError
 
 Sampling = Literal["poisson", "without_replacement", "none"]
@@ -50,6 +50,7 @@ def privacy(
     as_json: AsJson = False,
     plot: Annotated[Path | None, typer.Option(metavar="DIR", help="folder for privacy.png and privacy.pdf")] = None,
     data_dir: DataDir = None,
+    plugins: Plugins = False,
 ) -> None:
     """Claimed and true epsilon of a run, or of bare numbers."""
     from airfl.config import to_json

@@ -15,6 +15,7 @@ from airfl.cli.app import (
     Folders,
     Out,
     Overrides,
+    Plugins,
     Schemes,
     print_table,
     say,
@@ -37,6 +38,7 @@ def run(
     data_dir: DataDir = None,
     resume: Resume = False,
     tensorboard: Tensorboard = False,
+    plugins: Plugins = False,
 ) -> None:
     """Run one scheme; the trace goes to OUT/trace.h5."""
     from airfl.config import load_settings
@@ -94,6 +96,7 @@ def compare(
     ] = None,
     resume: Resume = False,
     tensorboard: Tensorboard = False,
+    plugins: Plugins = False,
 ) -> None:
     """Run several on the same devices and fades; table, figures."""
     from airfl.config import load_rows
@@ -157,6 +160,7 @@ def budget(
     as_json: AsJson = False,
     plot: Annotated[Path | None, typer.Option(metavar="DIR", help="folder for budget.png and budget.pdf")] = None,
     data_dir: DataDir = None,
+    plugins: Plugins = False,
 ) -> None:
     """Energy, resources and privacy of a whole run."""
     from airfl.config import load_settings, to_json

@@ -15,6 +15,7 @@ from airfl.cli.app import (
     DataDir,
     Device,
     Folders,
+    Plugins,
     print_table,
     say,
     say_without_effect,
@@ -59,6 +60,7 @@ def sweep(
     rows: Annotated[bool, typer.Option("--rows", help="each of the file's [[compare]] rows at each point")] = False,
     device: Device = "cpu",
     data_dir: DataDir = None,
+    plugins: Plugins = False,
 ) -> None:
     """Run a grid of points; what is finished is kept."""
     from airfl.results.tidy import check_files, write

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from airfl.cli import completion
-from airfl.cli.app import AsJson, Config, DataDir, Device, Schemes, print_table, say, say_without_effect
+from airfl.cli.app import AsJson, Config, DataDir, Device, Plugins, Schemes, print_table, say, say_without_effect
 from airfl.cli.sweeps import Cluster, Jobs, Seeds
 from airfl.errors import UserError
 
@@ -41,6 +41,7 @@ def tune(
     device: Device = "cpu",
     data_dir: DataDir = None,
     as_json: AsJson = False,
+    plugins: Plugins = False,
 ) -> None:
     """Choose values for each scheme on held-out data."""
     from airfl.config import load_settings, to_json

@@ -14,6 +14,7 @@ from airfl.config.scheme import SCHEME
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
 from airfl.input import SETTINGS_BYTES, read_regular
+from airfl.plugins import load_plugins
 from airfl.schemes.names import SCHEMES
 from airfl.shipped import find_configuration
 from channels.part import parameters_of
@@ -30,13 +31,13 @@ class Row:
     settings: Settings
 
 
-def load_settings(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
+def load_settings(path: str | Path, overrides: Sequence[str] = (), *, plugins: bool = False) -> Settings:
     """Validated settings from a TOML file, or a shipped one by name ("demo", see `airfl configs`); overrides are
-    "section.key=value", the last one wins.
+    "section.key=value", the last one wins. plugins: whether the plugin files that it names, which are code, may run.
 
     Raises UserError (one line: file or key, what was found, what is allowed) on anything that cannot be used.
     """
-    tables = read_tables(path)
+    tables = read_tables(path, plugins)
     given = override(without_rows(tables), overrides)
     return validate(without_foreign(given, for_rows(tables, keys_of(overrides))), source=str(path))
 
@@ -47,9 +48,13 @@ def for_rows(tables: Tables, but: Collection[str]) -> list[str]:
     return [key for key in scheme_keys(tables) if key not in but] if "compare" in tables else []
 
 
-def recorded(tables: Tables) -> Settings:
+def recorded(tables: Tables, like: Settings | None = None) -> Settings:
     """Settings as a trace, a checkpoint or a sweep has them: an earlier version's may name keys that a scheme has no
-    use for. ValueError for what is no settings."""
+    use for. like: settings whose scheme may be one that no name stands for, and is meant by it. ValueError for what is
+    no settings."""
+    scheme = tables.get("scheme")
+    if like is not None and isinstance(scheme, dict) and scheme.get("name") == like.scheme.name:
+        tables = {**tables, "scheme": {**scheme, "name": type(like.scheme)}}
     return Settings.model_validate(without_foreign(tables, scheme_keys(tables)))
 
 
@@ -59,16 +64,19 @@ def settings_file(path: str | Path, overrides: Sequence[str] = ()) -> str:
 
     dumped = load_settings(path, overrides).model_dump()
     tables = {name: {key: value for key, value in table.items() if value is not None} for name, table in dumped.items()}
-    rows = read_tables(path).get("compare", [])
-    return tomli_w.dumps({**tables, "compare": rows} if rows else tables)
+    beside = {key: value for key, value in read_tables(path).items() if key in ("compare", "plugins")}
+    head = {"plugins": beside.pop("plugins")} if "plugins" in beside else {}
+    return tomli_w.dumps({**head, **tables, **beside})
 
 
-def load_rows(path: str | Path, overrides: Sequence[str] = (), schemes: Sequence[str] = ()) -> list[Row]:
+def load_rows(
+    path: str | Path, overrides: Sequence[str] = (), schemes: Sequence[str] = (), *, plugins: bool = False
+) -> list[Row]:
     """The rows of `airfl compare`: one for each of `schemes`, else one for each [[compare]] of the file.
 
     Overrides hold for every row; what a row itself sets comes after them.
     """
-    tables = read_tables(path)
+    tables = read_tables(path, plugins)
     base = override(without_rows(tables), overrides)
     if schemes:
         repeated = {name for name in schemes if list(schemes).count(name) > 1}
@@ -104,17 +112,21 @@ def _all_parameters() -> list[str]:
     return [one.name for part in SCHEMES.values() for one in parameters_of(part)]
 
 
-def read_tables(path: str | Path) -> Tables:
-    """The TOML file, or shipped configuration of that name, as plain tables."""
+def read_tables(path: str | Path, plugins: bool = False) -> Tables:
+    """The TOML file, or shipped configuration of that name, as plain tables; the plugins that it names are run first,
+    where the caller allows them."""
     try:
-        text = read_regular(find_configuration(path), SETTINGS_BYTES).decode()
-        return tomllib.loads(text)
+        file = find_configuration(path)
+        tables = tomllib.loads(read_regular(file, SETTINGS_BYTES).decode())
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except RecursionError:
         raise UserError(f"{path}: not valid TOML: brackets within brackets, too deep") from None
     except ValueError as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise UserError(f"{path}: not valid TOML: {error}") from None
+    if "plugins" in tables:
+        load_plugins(tables["plugins"], file, plugins)
+    return tables
 
 
 def tables_of(settings: Settings) -> Tables:
@@ -174,7 +186,7 @@ def validate(tables: Tables, source: str) -> Settings:
 
 def without_rows(tables: Tables) -> Tables:
     """The tables of the settings alone."""
-    return {name: table for name, table in tables.items() if name != "compare"}
+    return {name: table for name, table in tables.items() if name not in ("compare", "plugins")}
 
 
 def _with(tables: Tables, section: str, name: str, value: Any) -> Tables:

@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 
 from airfl.config import Settings
-from airfl.config.load import scheme_keys, validate, without_foreign
+from airfl.config.load import validate
 from airfl.errors import UserError
 from airfl.exports.format import Format, attributes_of
 from airfl.radio import Radio, build_radio
@@ -70,8 +70,9 @@ def write(trace: xarray.Dataset, folder: Path) -> None:
 
 
 def _settings(trace: xarray.Dataset) -> Settings:
-    tables = json.loads(trace.attrs["config"])
-    return validate(without_foreign(tables, scheme_keys(tables)), str(trace.encoding["source"]))
+    """Those of the radio: whose messages went over it, which may be a scheme of the user's own, makes no channel."""
+    tables = {name: table for name, table in json.loads(trace.attrs["config"]).items() if name != "scheme"}
+    return validate(tables, str(trace.encoding["source"]))
 
 
 def _radio(trace: xarray.Dataset) -> tuple[Radio, Frame]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
+import pickle
 import tempfile
 import threading
 import time
@@ -22,7 +23,7 @@ from airfl.own import not_own, open_own
 from airfl.results.digest import DIGEST_NAME
 from airfl.run_folder import remove_run
 from airfl.sweeps.folder import check_running, is_point
-from airfl.sweeps.task import Job, Outcome, cause_of
+from airfl.sweeps.task import Job, Outcome, cause_of, packed_job
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
 
@@ -84,7 +85,7 @@ class Cluster:
         sent = {name: client.scatter(raw, broadcast=True, hash=False) for name, raw in data.items()}
         futures = {
             client.submit(
-                _run, job, sent[job.settings.task.dataset], pure=False, key=f"airfl-{job.name}-{id(sent)}"
+                _run, packed_job(job), sent[job.settings.task.dataset], pure=False, key=f"airfl-{job.name}-{id(sent)}"
             ): job
             for job in jobs
         }
@@ -175,11 +176,12 @@ def _version() -> str:
     return __version__
 
 
-def _run(job: Job, data: RawData) -> Outcome:
+def _run(packed: bytes, data: RawData) -> Outcome:
     """On a worker: the run in a folder of its own, its files as bytes."""
     from airfl.results.digest import keep
     from airfl.simulation import run
 
+    job: Job = pickle.loads(packed)
     with _one_at_a_time, tempfile.TemporaryDirectory(prefix="airfl-") as parent:
         folder, begun = Path(parent) / job.name, time.monotonic()
         try:

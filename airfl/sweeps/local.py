@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from airfl.errors import UserError
-from airfl.sweeps.task import Job, Outcome, cause_of
+from airfl.sweeps.task import Job, Outcome, cause_of, packed_job
 
 SECONDS_TO_END = 10
 UNGUARDED = 86
@@ -99,7 +100,7 @@ class _Worker:
         self.job, self.given = job, time.monotonic()
         # A process that has died meanwhile is found by its silence.
         try:
-            self.pipe.send(job)
+            self.pipe.send_bytes(packed_job(job))
         except OSError:
             self.process.join()
 
@@ -157,11 +158,12 @@ def _serve(pipe: Any, running: Path) -> None:
     pipe.send(True)
     while True:
         try:
-            job: Job = pipe.recv()
+            sent = pipe.recv_bytes()
         except EOFError:
             return
         cause = None
         try:
+            job: Job = pickle.loads(sent)
             attempt(job, running / job.name)
         except Exception as error:
             cause = cause_of(error)

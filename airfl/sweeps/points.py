@@ -26,6 +26,7 @@ from airfl.config.load import (
     without_rows,
 )
 from airfl.errors import UserError
+from airfl.fingerprint import fingerprint, own_parts
 from airfl.sweeps.folder import DIGITS_OF_A_HASH, Entry
 from airfl.sweeps.values import check_different
 
@@ -45,7 +46,9 @@ class Point:
     def folder(self) -> str:
         """The name of its run folder: a hash of what its settings give beside the defaults, so that a later version's
         new settings leave the names of earlier points as they are."""
-        text = to_json(self.settings.model_dump(exclude_defaults=True))
+        own = {key: fingerprint(part) for key, part in own_parts(self.settings).items()}
+        tables = self.settings.model_dump(exclude_defaults=True)
+        text = to_json({**tables, "own": own} if own else tables)
         return hashlib.sha256(text.encode()).hexdigest()[:DIGITS_OF_A_HASH]
 
     @property
@@ -75,15 +78,17 @@ class Plan:
     seeds: int = 1
 
 
-def build_points(config: str | Path | Settings, overrides: Sequence[str], plan: Plan) -> list[Point]:
+def build_points(
+    config: str | Path | Settings, overrides: Sequence[str], plan: Plan, *, plugins: bool = False
+) -> list[Point]:
     """Every point, seeds of one point together. UserError (one line) for anything that cannot be used, before any runs.
 
-    config: a settings file, or settings; overrides: "section.key=value" for all points. What a row sets comes after
-    overrides, swept values after rows.
+    config: a settings file, or settings; overrides: "section.key=value" for all points; plugins: as in
+    `load_settings`. What a row sets comes after overrides, swept values after rows.
     """
     if plan.seeds < 1:
         raise UserError(f"seeds: {plan.seeds} is below 1")
-    tables = tables_of(config) if isinstance(config, Settings) else read_tables(config)
+    tables = tables_of(config) if isinstance(config, Settings) else read_tables(config, plugins)
     source = "settings" if isinstance(config, Settings) else str(config)
     base = override(without_rows(tables), overrides)
     rows = read_rows(tables, source) if plan.rows else [("", {}, source)]

@@ -71,19 +71,20 @@ def sweep(
     device: str = "cpu",
     data_dir: str | Path | None = None,
     report: Report | None = None,
+    plugins: bool = False,
 ) -> Results:
     """Run every point that is not finished in `out`, return the results of all that are there.
 
     config: a settings file or settings; axes: dotted key -> values, each with each; zipped: groups of those keys that
     go together; points: settings by dotted key, listed one by one; rows: the file's [[compare]] rows, each with each
-    point; seeds: runs a point, counted up from run.seed; overrides: "section.key=value" for all. Points run in `jobs`
-    processes of this machine, or on the Dask cluster whose scheduler is at `cluster`; which of these makes no
-    difference to the results. A point that fails stops no other: see `Results.failed`. UserError for what cannot be
-    used, before any point runs. A script that calls this needs `if __name__ == "__main__":`, for its processes.
+    point; seeds: runs a point, counted up from run.seed; overrides: "section.key=value" for all; plugins: as in
+    `load_settings`. Points run in `jobs` processes of this machine, or on the Dask cluster whose scheduler is at
+    `cluster`; which of these makes no difference to the results. A point that fails stops no other: see
+    `Results.failed`. UserError for what cannot be used, before any point runs. A script that calls this needs `if __name__ == "__main__":`, for its processes.
     """
     plan = Plan(axes or {}, zipped, points if points is not None else ({},), rows, seeds)
     where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)
-    return run_points(build_points(config, overrides, plan), Path(out), where, report)
+    return run_points(build_points(config, overrides, plan, plugins=plugins), Path(out), where, report)
 
 
 def run_points(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from airfl.config import Settings
 from airfl.errors import MachineError, UserError
+from airfl.fingerprint import own_parts
+from airfl.plugins import packed
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,11 @@ class Outcome:
     cause: str | None = None
     files: dict[str, bytes] | None = None
     seconds: float = math.nan
+
+
+def packed_job(job: Job) -> bytes:
+    """The job for a worker, with the code of what only this process knows."""
+    return packed(job, [type(part) for part in own_parts(job.settings).values()])
 
 
 def settings_of_a_point(settings: Settings) -> Settings:

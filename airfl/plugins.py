@@ -1,0 +1,148 @@
+"""Parts of the user's own: registered by a decorator, or defined in the plugin files that a settings file names.
+
+    @airfl.register
+    class Signed(airfl.schemes.Scheme):
+        name = "signed"
+        ...
+
+A plugin file is code. A settings file that names one, `plugins = ["my_parts.py"]`, runs it only where the user says so:
+`--plugins` on the command line, `load_settings(..., plugins=True)` in Python.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+import pickle
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+from airfl.errors import UserError
+from airfl.input import SETTINGS_BYTES, read_regular
+from airfl.schemes.names import SCHEMES
+from channels.part import Part, PartError, Registry
+
+REGISTRIES: tuple[Registry[Any], ...] = (SCHEMES,)
+"""Of all kinds of parts that settings name."""
+PREFIX = "airfl_plugin_"
+"""What the modules of plugin files are called, with a digest of their path and contents behind it."""
+
+P = TypeVar("P", bound=type[Part])
+_allowed = False
+
+
+def register(part: P) -> P:
+    """A class decorator that adds a part of the user's own, so that settings can name it.
+
+    Raises UserError for a class that is no part of any kind, has no name, or has a name that is taken.
+    """
+    for registry in REGISTRIES:
+        if isinstance(part, type) and issubclass(part, registry.base):
+            try:
+                registry.register(part)
+            except PartError as error:
+                raise UserError(f"register: {error}") from None
+            return part
+    bases = ", ".join(f"{one.base.__module__}.{one.base.__name__}" for one in REGISTRIES)
+    raise UserError(f"register: {part!r} is no part; derive it from one of {bases}")
+
+
+def allow_plugins() -> None:
+    """Settings files may run the plugins that they name, in this process."""
+    global _allowed
+    _allowed = True
+
+
+def load_plugins(listed: object, source: Path, allowed: bool) -> None:
+    """Run the plugin files that a settings file names and register what they define.
+
+    Args:
+        listed: What stands at `plugins`: paths, relative to the settings file.
+        source: The settings file.
+        allowed: Whether the caller has said that they may run.
+
+    Raises UserError where they may not, and for a file that cannot be read or ends in an error.
+    """
+    if not (isinstance(listed, list) and all(isinstance(one, str) for one in listed)):
+        raise UserError(f'{source}: plugins must be a list of files, such as ["my_parts.py"], got {listed!r}')
+    if listed and not (allowed or _allowed):
+        raise UserError(
+            f"{source}: names plugins ({', '.join(listed)}), which are code that would run; allow it by --plugins, or "
+            "by plugins=True in Python"
+        )
+    for one in listed:
+        load_plugin(source.parent / one)
+
+
+def load_plugin(file: Path) -> ModuleType:
+    """The module of a plugin file, run once, with every named part that it defines registered; UserError."""
+    file = file.resolve()
+    try:
+        content = read_regular(file, SETTINGS_BYTES)
+    except OSError as error:
+        raise UserError(f"{file}: the plugin cannot be read ({error.strerror})") from None
+    name = PREFIX + hashlib.sha256(str(file).encode() + b"\0" + content).hexdigest()[:16]
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise UserError(f"{file}: a plugin is a Python file, NAME.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses and pickle look for it
+    try:
+        spec.loader.exec_module(module)
+        for part in defined_parts(module):
+            if not any(registry.get(part.name) is part for registry in REGISTRIES):
+                register(part)
+    except Exception as error:
+        del sys.modules[name]
+        told = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}{_line(error, file)}"
+        raise UserError(f"{file}: the plugin cannot be loaded ({told})") from None
+    return module
+
+
+def defined_parts(module: ModuleType) -> list[type[Part]]:
+    """The named, final parts that a module defines itself, in order."""
+    return [
+        one
+        for one in vars(module).values()
+        if isinstance(one, type) and issubclass(one, Part) and one.__module__ == module.__name__
+        if "name" in vars(one) and not inspect.isabstract(one)
+    ]
+
+
+def _line(error: Exception, file: Path) -> str:
+    """', line N' of the plugin, where the error came up in it."""
+    trace, line = error.__traceback__, None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(file):
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return "" if line is None else f", line {line}"
+
+
+def packed(value: Any, classes: Sequence[type] = ()) -> bytes:
+    """A value for another process. What that process could not import, such as a class of a notebook or of a plugin
+    file, goes with it as code.
+
+    Args:
+        value: What is sent.
+        classes: Classes of the objects in it that may be the user's own.
+    """
+    import cloudpickle
+
+    modules = [sys.modules[one.__module__] for one in classes if one.__module__.startswith(PREFIX)]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        found: bytes = cloudpickle.dumps(value)
+        return found
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise UserError(f"what was given cannot be sent to another process: {error}") from None
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
