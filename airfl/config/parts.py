@@ -27,11 +27,13 @@ class PartOf(Generic[P]):
         registry: Where names are looked up.
         section: What it is called in settings files, for messages.
         default: The name where none is given.
+        about: One line for the reference.
     """
 
     registry: Registry[P]
     section: str
     default: str
+    about: str
 
     def build(self, given: object) -> P:
         """The part; ValueError, with the dotted key, for what is none."""
@@ -78,7 +80,12 @@ def schema_of(slot: PartOf[Any]) -> dict[str, Any]:
         for key in known:
             holders.setdefault(key, []).append(name)
     properties: dict[str, Any] = {
-        "name": {"type": "string", "enum": sorted(named), "default": slot.default, "description": slot.registry.kind}
+        "name": {
+            "type": "string",
+            "enum": sorted(named),
+            "default": slot.default,
+            "description": f"which {slot.registry.kind}",
+        }
     }
     for key, having in holders.items():
         of_all = len(having) == len(named)
@@ -87,7 +94,7 @@ def schema_of(slot: PartOf[Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "title": slot.registry.base.__name__,
-        "description": (slot.registry.base.__doc__ or "").split("\n")[0],
+        "description": slot.about,
         "properties": properties,
         "additionalProperties": False,
         "allOf": [

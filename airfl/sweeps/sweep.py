@@ -80,7 +80,8 @@ def sweep(
     point; seeds: runs a point, counted up from run.seed; overrides: "section.key=value" for all; plugins: as in
     `load_settings`. Points run in `jobs` processes of this machine, or on the Dask cluster whose scheduler is at
     `cluster`; which of these makes no difference to the results. A point that fails stops no other: see
-    `Results.failed`. UserError for what cannot be used, before any point runs. A script that calls this needs `if __name__ == "__main__":`, for its processes.
+    `Results.failed`. UserError for what cannot be used, before any point runs. A script that calls this needs
+    `if __name__ == "__main__":`, for its processes.
     """
     plan = Plan(axes or {}, zipped, points if points is not None else ({},), rows, seeds)
     where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)

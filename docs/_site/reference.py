@@ -50,9 +50,7 @@ def settings_page() -> str:
         "",
     ]
     for name, entry in described["properties"].items():
-        section = described["$defs"].get(entry.get("$ref", "").split("/")[-1])
-        if section is None:
-            continue
+        section = described["$defs"].get(entry.get("$ref", "").split("/")[-1], entry)
         lines += [f"## {name}", "", section.get("description", ""), "", "| key | values | default | |"]
         lines.append("| :--- | :--- | :--- | :--- |")
         needed = section.get("required", [])

@@ -373,7 +373,7 @@ def test_no_file_of_a_comparison_replaces_another(name: str, elsewhere: Path, tm
 def test_own_files_of_a_comparison_are_replaced(tmp_path: Path) -> None:
     out, links = tmp_path / "out", tmp_path / "links"
     for resume in (False, True):
-        files = write_report(compared(out, resume, "scheme.noise_multiplier=0.5"), out)
+        files = write_report(compared(out, resume, "scheme.ratio=0.5"), out)
         copies = copy_report(files, tmp_path / "docs")
     assert {file.name for file in copies} == {"comparison.md", "learning.png"}
     assert [file.read_bytes() for file in copies] == [(out / file.name).read_bytes() for file in copies]
