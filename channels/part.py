@@ -369,7 +369,7 @@ class Registry(Mapping[str, type[P]], Generic[P]):
         have = self.having(key)
         if have:
             return f"{self.kind} {part.name!r} has no {key}, which belongs to {', '.join(have)}; leave it out"
-        close = nearest(key, known) or nearest(
+        close = nearest(key, ["name", *known]) or nearest(
             key, [one.name for other in self.values() for one in parameters_of(other)]
         )
         return f"{self.kind} {part.name!r} has no {key}{close} (allowed: {', '.join(sorted(['name', *known]))})"

@@ -195,18 +195,15 @@ def _settings(incomplete: str, several: bool) -> Candidates:
 def _schema() -> dict[str, dict[str, dict[str, Any]]]:
     """Section -> key -> about: its description; values: those allowed, else the default where it is plain."""
     from airfl.config import Settings
+    from airfl.config.parts import section_of
 
     schema = Settings.model_json_schema()
-    sections = {
-        name: schema["$defs"].get(one.get("$ref", "").rpartition("/")[2], one)
-        for name, one in schema["properties"].items()
-    }
     return {
         name: {
             key: {"about": one.get("description", ""), "values": _values(one)}
-            for key, one in section["properties"].items()
+            for key, one in section_of(schema, name)["properties"].items()
         }
-        for name, section in sections.items()
+        for name in schema["properties"]
     }
 
 

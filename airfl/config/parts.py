@@ -112,6 +112,13 @@ def schema_of(slot: PartOf[Any]) -> dict[str, Any]:
     }
 
 
+def section_of(schema: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """The JSON schema of a section, whether it stands there or is referred to."""
+    entry: dict[str, Any] = schema["properties"][section]
+    found: dict[str, Any] = schema["$defs"][entry["$ref"].rpartition("/")[2]] if "$ref" in entry else entry
+    return found
+
+
 def property_of(one: Parameter, of_whom: str = "") -> dict[str, Any]:
     """JSON schema of a parameter; of_whom: put behind its description."""
     kinds = typing.get_args(one.hint) if isinstance(one.hint, types.UnionType) else (one.hint,)

@@ -17,6 +17,7 @@ from sphinx.application import Sphinx
 import airfl
 from airfl.cli import app
 from airfl.config import Settings
+from airfl.config.parts import section_of
 from airfl.trace import schema
 
 WIDTH = 100
@@ -49,8 +50,8 @@ def settings_page() -> str:
         "that this page is made from.",
         "",
     ]
-    for name, entry in described["properties"].items():
-        section = described["$defs"].get(entry.get("$ref", "").split("/")[-1], entry)
+    for name in described["properties"]:
+        section = section_of(described, name)
         lines += [f"## {name}", "", section.get("description", ""), "", "| key | values | default | |"]
         lines.append("| :--- | :--- | :--- | :--- |")
         needed = section.get("required", [])

@@ -12,6 +12,8 @@ import tomli_w
 from hypothesis import strategies as st
 
 from airfl.config import Settings
+from airfl.config.load import scheme_keys, without_foreign
+from airfl.config.parts import section_of
 from tests.conftest import DEMO, ROOT
 from tests.reliability.settings_values import BUNDLES, SMALL, USUAL, Key, Tables, put
 
@@ -20,15 +22,12 @@ SCHEMA = Settings.model_json_schema()
 
 
 def _property(section: str, key: str) -> dict[str, Any]:
-    reference = SCHEMA["properties"][section]["$ref"].rpartition("/")[2]
-    found: dict[str, Any] = SCHEMA["$defs"][reference]["properties"][key]
+    found: dict[str, Any] = section_of(SCHEMA, section)["properties"][key]
     return found
 
 
 KEYS: tuple[Key, ...] = tuple(
-    (section, key)
-    for section, field in Settings.model_fields.items()
-    for key in field.annotation.model_fields  # type: ignore[union-attr]
+    (section, key) for section in SCHEMA["properties"] for key in section_of(SCHEMA, section)["properties"]
 )
 
 
@@ -80,7 +79,8 @@ def valid_tables(draw: st.DrawFn) -> Tables:
         value = draw(usual(section, key))
         tables = put(tables, {section: {key: value}})
     tables = put(tables, {"scheme": {"name": draw(usual("scheme", "name"))}})
-    return tables
+    # Half of them have only what their scheme has; of the others most are refused for what it has not.
+    return without_foreign(tables, scheme_keys(tables)) if draw(st.booleans()) else tables
 
 
 @st.composite

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from airfl.config import to_json
+from airfl.config.parts import section_of
 from airfl.config.settings import Settings
 from airfl.errors import UserError
+from airfl.schemes.names import SCHEMES
 from tests.conftest import small_settings
 from tests.refusals import one_line
 
@@ -33,7 +35,7 @@ MAY_BE_INFINITE = {"scheme.coordinate_clip", "scheme.gradient_clip", "digital.de
 def schema_of(key: str) -> dict[str, Any]:
     """Of a setting, or of the first of its alternatives: null, a name or a list comes after the number."""
     section, name = key.split(".")
-    schema = SCHEMA["$defs"][SCHEMA["properties"][section]["$ref"].rpartition("/")[2]]["properties"][name]
+    schema = section_of(SCHEMA, section)["properties"][name]
     first: dict[str, Any] = schema.get("anyOf", [schema])[0]
     return first
 
@@ -46,13 +48,18 @@ def bounds(key: str) -> dict[str, Any]:
     }
 
 
+def chosen(key: str) -> tuple[str, ...]:
+    """A scheme that has the key, where it is one of a scheme's own."""
+    section, _, name = key.partition(".")
+    return (f"scheme.name={SCHEMES.having(name)[0]}",) if section == "scheme" and name != "name" else ()
+
+
 def found() -> dict[str, object]:
     """By dotted key, as JSON has them."""
     values = {
-        (key := f"{section}.{name}"): {"default": field.get_default(call_default_factory=True), **bounds(key)}
-        for section, table in Settings.model_fields.items()
-        if table.annotation is not None
-        for name, field in table.annotation.model_fields.items()
+        (key := f"{section}.{name}"): {"default": one.get("default"), **bounds(key)}
+        for section in SCHEMA["properties"]
+        for name, one in section_of(SCHEMA, section)["properties"].items()
     }
     plain: dict[str, object] = json.loads(to_json(values))
     return plain
@@ -75,6 +82,10 @@ def test_every_default_and_bound_is_the_one_that_is_written_down() -> None:
 )
 def test_what_is_just_outside_a_bound_is_refused_with_it(key: str, bound: str) -> None:
     value = outside(key, bound)
+    if key.startswith("scheme."):
+        with pytest.raises(UserError, match=one_line(f"{key} must be ", f"got {value}")):
+            small_settings(*chosen(key), f"{key}={value}")
+        return
     with pytest.raises(UserError, match=one_line(f"{key}: should be {BOUNDS[bound]} ", f"given: {value}")) as refused:
         small_settings(f"{key}={value}")
     assert float(str(refused.value).split(BOUNDS[bound])[1].split()[0].rstrip(",")) == DEFAULTS[key][bound]
@@ -84,17 +95,19 @@ def test_what_is_just_outside_a_bound_is_refused_with_it(key: str, bound: str) -
 def test_what_is_no_finite_number_is_refused(value: str) -> None:
     for key in (key for key, entry in DEFAULTS.items() if entry.get("type") == "number"):
         if value == "inf" and key in MAY_BE_INFINITE:
-            assert small_settings(f"{key}=inf").model_dump()[key.split(".")[0]][key.split(".")[1]] == math.inf
+            dumped = small_settings(*chosen(key), f"{key}=inf").model_dump()
+            assert dumped[key.split(".")[0]][key.split(".")[1]] == math.inf
         else:
-            with pytest.raises(UserError, match=one_line(f"{key}: should be ", f"(given: {value})")):
-                small_settings(f"{key}={value}")
+            said = (f"{key} must be ", f"got {value}") if chosen(key) else (f"{key}: should be ", f"(given: {value})")
+            with pytest.raises(UserError, match=one_line(*said)):
+                small_settings(*chosen(key), f"{key}={value}")
 
 
 def test_a_name_that_there_is_not_is_refused_with_those_there_are() -> None:
     for key, names in ((key, schema_of(key).get("enum", [0])) for key in DEFAULTS):
         if isinstance(names[0], str):
-            with pytest.raises(UserError, match=one_line(f"{key}: ", f"'{names[-1]}x'", *names)):
-                small_settings(f"{key}={names[-1]}x")
+            with pytest.raises(UserError, match=one_line(key, f"'{names[-1]}x'", *names)):
+                small_settings(*chosen(key), f"{key}={names[-1]}x")
 
 
 def test_delta_is_one_over_all_devices_unless_given() -> None:
