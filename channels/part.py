@@ -169,9 +169,14 @@ def _hint(part: type[Part], annotation: Any) -> Any:
         return Any
 
 
+def kinds_of(hint: Any) -> tuple[Any, ...]:
+    """The alternatives of a type: those of a union, or itself."""
+    return typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
+
+
 def checked(of: Parameter, value: Any) -> Any:
     """The value in the parameter's type; PartError where it is of another one or out of bounds."""
-    kinds = typing.get_args(of.hint) if isinstance(of.hint, types.UnionType) else (of.hint,)
+    kinds = kinds_of(of.hint)
     for kind in kinds:
         fits, found = _as(kind, value)
         if fits:
@@ -188,7 +193,12 @@ def _as(kind: Any, value: Any) -> tuple[bool, Any]:
     if kind is None or kind is type(None):
         return value is None, value
     if kind is float:
-        return isinstance(value, (int, float)) and not isinstance(value, bool), _float(value)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return False, value
+        try:
+            return True, float(value)
+        except OverflowError:
+            return False, value
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool), value
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
@@ -201,13 +211,6 @@ def _as(kind: Any, value: Any) -> tuple[bool, Any]:
         parts = [_as(*pair) for pair in zip(each, value, strict=False)]
         return len(each) == len(value) and all(fits for fits, _ in parts), tuple(found for _, found in parts)
     return isinstance(value, origin or kind), value
-
-
-def _float(value: Any) -> Any:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return value
 
 
 def _wanted(kinds: tuple[Any, ...]) -> str:
@@ -369,9 +372,8 @@ class Registry(Mapping[str, type[P]], Generic[P]):
         have = self.having(key)
         if have:
             return f"{self.kind} {part.name!r} has no {key}, which belongs to {', '.join(have)}; leave it out"
-        close = nearest(key, ["name", *known]) or nearest(
-            key, [one.name for other in self.values() for one in parameters_of(other)]
-        )
+        others = [one.name for other in self.values() for one in parameters_of(other)]
+        close = nearest(key, ["name", *known, *others])
         return f"{self.kind} {part.name!r} has no {key}{close} (allowed: {', '.join(sorted(['name', *known]))})"
 
 

@@ -1,0 +1,189 @@
+"""Parts: what a class says of its parameters is what is allowed; registries find them, and say what is wrong."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import Any, ClassVar, Literal
+
+import pytest
+
+from airfl.config.parts import PartOf, schema_of
+from airfl.fingerprint import fingerprint
+from channels.part import REQUIRED, Part, PartError, Registry, parameter, parameters_of
+
+
+class Shape(Part):
+    """Something with sides."""
+
+    sides: ClassVar[int] = 0
+
+
+class Square(Shape):
+    """Four of them."""
+
+    name = "square"
+    sides = 4
+
+    length_m: float = parameter(1.0, gt=0, le=9, also=(math.inf,), unit="m", description="of a side")
+    turned: bool = parameter(False, description="by an eighth")
+    corner: Literal["round", "sharp"] | None = parameter(None, description="what they look like")
+    weights: tuple[float, ...] = parameter((1.0, 2.0), description="of its sides")
+
+    def check(self) -> None:
+        """A round one is not turned."""
+        if self.turned and self.corner == "round":
+            raise PartError("a round one has nothing to turn", "turned")
+
+
+class Polygon(Shape):
+    """Any number."""
+
+    name = "polygon"
+
+    count: int = parameter(ge=3, description="of sides")
+
+
+def shapes() -> Registry[Shape]:
+    return Registry("shape", Shape, {"square": f"{__name__}:Square", "polygon": f"{__name__}:Polygon"})
+
+
+def test_a_part_is_what_was_given_and_defaults() -> None:
+    square = Square(length_m=2, weights=[3, 4])  # type: ignore[arg-type]
+    assert (square.length_m, type(square.length_m), square.weights) == (2.0, float, (3.0, 4.0))
+    assert square == Square(length_m=2.0, weights=(3.0, 4.0))
+    assert hash(square) == hash(Square(length_m=2.0, weights=(3.0, 4.0)))
+    assert repr(square) == "Square(length_m=2.0, weights=(3.0, 4.0))"
+    assert pickle.loads(pickle.dumps(square)) == square
+    assert Square(length_m=math.inf).length_m == math.inf
+    assert [one.name for one in parameters_of(Square)] == ["length_m", "turned", "corner", "weights"]
+    assert parameters_of(Polygon)[0].default is REQUIRED
+    with pytest.raises(AttributeError):
+        square.turned = True  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"length_m": 0.0}, "length_m must be inf or positive, got 0.0"),
+        ({"length_m": 9.5}, "length_m must be inf or at most 9, got 9.5"),
+        ({"length_m": math.nan}, "length_m must be finite, got nan"),
+        ({"length_m": "long"}, "length_m must be a number, got 'long'"),
+        ({"length_m": True}, "length_m must be a number, got True"),
+        ({"length_m": 10**400}, "length_m must be a number, got 1000"),
+        ({"turned": 1}, "turned must be true or false, got 1"),
+        ({"corner": "soft"}, "corner must be 'round', 'sharp' or none, got 'soft'"),
+        ({"weights": (1.0, "a")}, r"weights must be a list, got \(1.0, 'a'\)"),
+        ({"turned": True, "corner": "round"}, "a round one has nothing to turn"),
+    ],
+)
+def test_what_a_part_does_not_allow_is_told(values: dict[str, Any], said: str) -> None:
+    with pytest.raises(PartError, match=f"^{said}") as refused:
+        Square(**values)
+    assert refused.value.key == next(iter(values))
+
+
+@pytest.mark.parametrize(
+    ("given", "said", "key"),
+    [
+        ("sqare", r"there is no shape 'sqare'; did you mean square\? \(allowed: polygon, square\)", "name"),
+        ({"name": 3}, "name must be a text, got 3", "name"),
+        ({"name": "polygon"}, "shape 'polygon' needs count: of sides", "count"),
+        ({"name": "polygon", "count": 2}, "count must be at least 3, got 2", "count"),
+        (
+            {"name": "polygon", "length_m": 2},
+            "shape 'polygon' has no length_m, which belongs to square; leave",
+            "length_m",
+        ),
+        ({"name": "polygon", "cuont": 2}, r"shape 'polygon' has no cuont; did you mean count\?", "cuont"),
+        ({"name": "polygon", "corne": 2}, r"shape 'polygon' has no corne; did you mean corner\?", "corne"),
+        (3, "a shape, its name, or a table with its name is wanted, got 3", None),
+    ],
+)
+def test_what_a_registry_cannot_build_is_told(given: Any, said: str, key: str | None) -> None:
+    with pytest.raises(PartError, match=f"^{said}") as refused:
+        shapes().build(given)
+    assert refused.value.key == key
+
+
+def test_a_registry_builds_from_a_name_a_table_a_class_and_an_object() -> None:
+    found = shapes()
+    assert found.build("square") == found.build({"name": Square}) == found.build({}, "square") == Square()
+    assert found.build({"name": "polygon", "count": 5}) == found.build(Polygon(count=5)) == Polygon(count=5)
+    assert list(found) == ["square", "polygon"]
+    assert len(found) == 2
+    assert found.having("length_m") == ["square"]
+
+
+def test_registered_parts_are_found_and_a_name_is_not_taken_twice() -> None:
+    class Triangle(Shape):
+        name = "triangle"
+        side_m: float = parameter(1.0, description="all three")
+
+    found = shapes()
+    assert found.register(Triangle) is Triangle
+    assert found.register(Triangle) is Triangle  # a cell of a notebook that is run again
+    assert found.build({"name": "triangle", "side_m": 2}) == Triangle(side_m=2.0)
+
+    class Circle(Shape):
+        name = "square"
+
+    class Nameless(Shape):
+        pass
+
+    for part, said in (
+        (Circle, "there is a shape 'square' already"),
+        (Nameless, "needs a name"),
+        (str, "is no shape"),
+    ):
+        with pytest.raises(PartError, match=said):
+            found.register(part)  # type: ignore[type-var]
+
+
+def test_the_schema_says_of_each_name_what_it_has() -> None:
+    schema = schema_of(PartOf(shapes(), "shape", "square", "Which shape."))
+    assert schema["properties"]["length_m"] == {
+        "type": "number", "exclusiveMinimum": 0, "default": 1.0, "description": "of a side [m] (square)",
+    }  # fmt: skip
+    assert schema["properties"]["corner"]["anyOf"] == [{"type": "string", "enum": ["round", "sharp"]}, {"type": "null"}]
+    rules = {names["then"]["propertyNames"]["enum"][1]: names["if"]["anyOf"] for names in schema["allOf"]}
+    assert {"not": {"required": ["name"]}} in rules["length_m"]
+    assert {"not": {"required": ["name"]}} not in rules["count"]
+
+
+def test_a_slot_reads_infinity_as_json_has_it_and_writes_what_it_reads() -> None:
+    slot = PartOf(shapes(), "shape", "square", "Which shape.")
+    assert slot.build({"length_m": "inf"}) == Square(length_m=math.inf)
+    square = Square(length_m=3.0)
+    assert slot.build(slot.table(square)) == square
+    assert slot.table(square, changed=True) == {"length_m": 3.0}
+    assert slot.table(Polygon(count=4), changed=True) == {"name": "polygon", "count": 4}
+    with pytest.raises(ValueError, match=r"^shape\.length_m must be inf or positive"):
+        slot.build({"length_m": -1})
+    with pytest.raises(ValueError, match=r"^shape\.turned: a round one"):
+        slot.build({"turned": True, "corner": "round"})
+
+
+def test_a_fingerprint_is_of_code_and_parameters() -> None:
+    def made(factor: int, bound: float = 1.0) -> Shape:
+        class Own(Shape):
+            name = "own"
+            limit = bound
+            size: float = parameter(1.0, description="of it")
+
+            def area(self) -> float:
+                """Of it."""
+                return self.size * 2 if factor == 2 else self.size * 3
+
+        return Own()
+
+    class Own(Shape):
+        name = "own"
+        size: float = parameter(1.0, description="of it")
+
+        def area(self) -> float:
+            """Of it."""
+            return self.size * 4
+
+    assert fingerprint(made(2)) == fingerprint(made(2))
+    assert len({fingerprint(one) for one in (made(2), made(2, 3.0), Own(), Own(size=2.0))}) == 4
