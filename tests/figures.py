@@ -14,15 +14,20 @@ from airfl.report.paper.figures import find_figure
 from airfl.results import Results
 from airfl.results.digest import keep
 from airfl.sweeps.folder import Entry, Listing, write_listing
-from tests.conftest import small_settings
+from tests.conftest import fitting, small_settings
 from tests.small_data import run
 
 
 def sweep(root: Path, points: Sequence[Mapping[str, Any]], seeds: Sequence[int], *others: str) -> Path:
-    """A sweep's folder; a point's label, if it has one, stands at "label"."""
-    entries = []
+    """A sweep's folder; a point's label, if it has one, stands at "label". What a point's scheme does not have is left
+    out of it, and a point that is then there already is left out too."""
+    entries, there = [], []
     for place, point in enumerate(points):
-        values = {key: value for key, value in point.items() if key != "label"}
+        own = fitting(point.get("scheme.name", "pfels"), [f"{key}=" for key in point if key != "label"])
+        values = {key: value for key, value in point.items() if f"{key}=" in own or key == "scheme.name"}
+        if (point.get("label"), values) in there:
+            continue
+        there.append((point.get("label"), values))
         for seed in seeds:
             name, texts = f"point-{place}-{seed}", [f"{key}={value}" for key, value in values.items()]
             run(small_settings(*others, *texts, f"run.seed={seed}"), root / name)

@@ -85,10 +85,10 @@ def load_rows(
         rows = [(name, {SCHEME_NAME: name}, str(path)) for name in schemes]
     else:
         rows = read_rows(tables, str(path))
-    wanted = [key for key in dict.fromkeys([*scheme_keys(tables), *keys_of(overrides)]) if key.startswith("scheme.")]
+    wanted = [key for key in keys_of(overrides) if key.startswith("scheme.")]
     found = []
     for label, changes, where in rows:
-        shared = [key for key in wanted if key not in changes]
+        shared = [key for key in (*scheme_keys(tables), *wanted) if key not in changes]
         found.append(Row(label, validate(without_foreign(override_row(base, changes), shared), source=where)))
     check_used(wanted, [row.settings for row in found], str(path))
     return found

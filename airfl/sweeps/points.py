@@ -99,13 +99,12 @@ def build_points(
     if seeds is not None and plan.seeds > 1:
         raise UserError(f"{SEED} is swept, and several seeds are asked for; give one of the two")
     found: dict[str, Point] = {}
-    of_all = [*for_rows(tables, ()), *keys_of(overrides), *axes, *_listed(plan)]
-    asked = [key for key in dict.fromkeys(of_all) if key.startswith("scheme.")]
+    asked = [key for key in (*keys_of(overrides), *axes, *_listed(plan)) if key.startswith("scheme.")]
     several = SCHEME_NAME in asked or any(SCHEME_NAME in changes for _, changes, _ in rows)
     for label, changes, where in rows:
         for given in _combinations(axes, plan):
             swept = override_row(override_row(base, changes), given)
-            shared = asked if several else for_rows(tables, [*keys_of(overrides), *given])
+            shared = [*for_rows(tables, [*keys_of(overrides), *given]), *(asked if several else ())]
             shared = [key for key in shared if key not in changes]
             fitted = without_foreign(swept, shared)
             left_out = {*scheme_keys(swept)} - {*scheme_keys(fitted)}

@@ -60,7 +60,7 @@ def test_the_blocks_of_a_page_are_accepted(name: str, monkeypatch: pytest.Monkey
 
 def airfl_commands(block: Block) -> list[str]:
     """Of the form that is run, those of airfl."""
-    written = [] if block.how == "in" else commands(f"{block.what}\n" if block.how == "as" else block.text)
+    written = [] if block.how in ("in", "refused") else commands(f"{block.what}\n" if block.how == "as" else block.text)
     return [line.partition("  #")[0] for line in written if line.startswith("airfl ") and not ELSEWHERE.search(line)]
 
 

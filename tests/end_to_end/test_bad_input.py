@@ -45,7 +45,7 @@ REFUSED: dict[str, tuple[tuple[tuple[object, ...], tuple[str, ...]], ...]] = {
         ((DEMO, "--device", "gpu"), ("--device: there is no 'gpu'",)),
     ),
     "sweep": (
-        ((DEMO, "scheme.ration=0.1,0.2"), ("scheme.ration: unknown key; did you mean ratio",)),
+        ((DEMO, "scheme.ration=0.1,0.2"), ("scheme.ration: scheme 'pfels' has no ration; did you mean ratio",)),
         ((DEMO, "scheme.ratio=1:0:0.5"), ("the range 1:0:0.5 is empty",)),
         ((DEMO, "scheme.ratio=0.1,2"), ("scheme.ratio",)),
         ((DEMO, "scheme.ratio=0.1,0.2", "--jobs", 2, "--cluster", "tcp://127.0.0.1:1"), ("give one of the two",)),

@@ -20,7 +20,7 @@ def settings(view: View) -> Html:
         [name_of(view, group), *(setting(one[key]) if key in one else Cell("-", "") for key in apart)]
         for group, one in zip(view.groups, flat, strict=True)
     ]
-    shared = [f"{key} = {plain(flat[0][key])}" for key in keys if key not in apart]
+    shared = [f"{key} = {plain(next(one[key] for one in flat if key in one))}" for key in keys if key not in apart]
     return join(
         sortable("settings-table", "settings that differ", ["group", *apart], lines)
         if apart
