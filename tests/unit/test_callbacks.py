@@ -27,7 +27,14 @@ from tests.conftest import small_settings
 from tests.processes import airfl as command
 from tests.resuming import assert_same_trace, interrupted
 
-FIVE = ("run.rounds=5", "run.evaluate_every=2", "scheme.ratio=0.02", "run.checkpoint_every=1")
+SMALL = (
+    "task.dataset=a9a-sample",
+    "task.model=logistic",
+    "local.engine=loop",
+    "run.devices=20",
+    "run.checkpoint_every=1",
+)
+FIVE = (*SMALL, "run.rounds=5", "run.evaluate_every=2")
 
 
 class Told(Callback):
@@ -127,8 +134,7 @@ def test_a_stop_at_the_last_round_is_none(tmp_path: Path) -> None:
     assert (done.summary().rounds, done.summary().stopped_early) == (5, "")
 
 
-@pytest.mark.parametrize("at", ["round 2", "evaluate 3"])
-@pytest.mark.parametrize("after", [1, 2, 3])
+@pytest.mark.parametrize(("at", "after"), [("round 2", 1), ("round 2", 3), ("evaluate 3", 3)])
 def test_a_resumed_run_stops_where_it_would_have(at: str, after: int, tmp_path: Path) -> None:
     """Wherever it was cut off: in the round of the stop too, before the callback was told."""
     settings = small_settings(*FIVE)
@@ -145,7 +151,7 @@ def test_a_resumed_run_stops_where_it_would_have(at: str, after: int, tmp_path: 
 
 
 def test_early_stopping_goes_on_as_if_it_had_never_been_cut_off(tmp_path: Path) -> None:
-    settings = small_settings("run.rounds=8", "run.checkpoint_every=1", "scheme.ratio=0.02")
+    settings = small_settings(*SMALL, "run.rounds=8")
     # An accuracy never improves by 1: the second evaluation without an improvement is the third one.
     stopping = [EarlyStopping("test_accuracy", patience=4, min_delta=1.0)]
     whole = airfl.run(settings, tmp_path / "whole", callbacks=stopping)
@@ -159,9 +165,7 @@ def test_early_stopping_goes_on_as_if_it_had_never_been_cut_off(tmp_path: Path) 
     )
 
 
-@pytest.mark.parametrize(
-    ("at", "rounds"), [("round 0", 1), ("round 2", 3), ("evaluate 3", 4), ("round 4", 5), ("evaluate 4", 5)]
-)
+@pytest.mark.parametrize(("at", "rounds"), [("round 0", 1), ("evaluate 3", 4), ("round 4", 5)])
 def test_a_callback_that_raises_fails_the_run_which_can_go_on(at: str, rounds: int, tmp_path: Path) -> None:
     settings, method = small_settings(*FIVE), f"Told.on_{at.split()[0]}"
     cause, other = ValueError("no such thing\nat all"), Told()
@@ -192,7 +196,7 @@ def test_what_raises_before_or_after_the_rounds(tmp_path: Path) -> None:
         CallbackError, match=r"^callbacks: Told.on_begin raised OSError: full; mend it, or leave it out$"
     ):
         airfl.run(small_settings(), tmp_path / "a", callbacks=[other, Told("begin", OSError("full"))])
-    with pytest.raises(UserError, match="^what it says$"):
+    with pytest.raises(UserError, match="what it says"):
         airfl.run(small_settings(), tmp_path / "a", callbacks=[Told("begin", UserError("what it says"))])
     assert not list((tmp_path / "a").rglob("*"))
     assert other.calls == ["begin", "end"]
@@ -318,15 +322,13 @@ def test_seeds_that_end_at_different_rounds_are_listed_and_drawn(tmp_path: Path)
     write_page([tmp_path / "out"], page)
     assert "Runs were stopped early, after 2 to 4 rounds" in page.read_text()
     folder = found[0].folders[1]
-    assert keep(folder).summary == digest_of(folder).summary == found[0].summaries[1]
+    assert str(keep(folder).summary) == str(digest_of(folder).summary) == str(found[0].summaries[1])  # nan is not nan
     assert digest_of(folder).course["rounds"].tolist() == [2.0, 4.0]
-    assert [row.summaries for row in compare(rows, 2, tmp_path / "out", resume=True)] == [
-        one.summaries for one in found
-    ]
+    assert str(compare(rows, 2, tmp_path / "out", resume=True)) == str(found)
 
 
 def test_the_command_says_how_many_rounds_there_were(tmp_path: Path) -> None:
-    words = ["scheme.name=fedavg", "run.rounds=4", "local.steps=1", "run.devices=20", "run.selected=2"]
+    words = ["scheme.name=fedavg", "run.rounds=4", "run.devices=20", "run.selected=2"]
     airfl.run(airfl.load_settings("demo", words), tmp_path, callbacks=[Told("round 2", Stop("enough"))])
     done = command("run", "demo", *words, "--out", tmp_path, "--resume")
     assert done.returncode == 0, done.stderr
@@ -335,6 +337,8 @@ def test_the_command_says_how_many_rounds_there_were(tmp_path: Path) -> None:
 
 
 def test_callbacks_are_there_without_torch() -> None:
-    code = "import sys, airfl; airfl.callbacks.EarlyStopping('test_loss', 1); print({'torch', 'mlflow'} & set(sys.modules))"
+    code = (
+        "import sys, airfl; airfl.callbacks.EarlyStopping('test_loss', 1); print({'torch', 'wandb'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
