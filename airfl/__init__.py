@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airfl.version import __version__
 
 if TYPE_CHECKING:
+    from airfl import callbacks
     from airfl.budget import Budget, link_budget
     from airfl.config import Settings, load_settings
     from airfl.errors import UserError
@@ -41,6 +42,9 @@ _HOMES = {
     "open_trace": "airfl.trace",
 }
 
+_ROOMS = ("callbacks",)
+"""Modules that are there without an import of their own."""
+
 __all__ = [
     "Budget",
     "Results",
@@ -48,6 +52,7 @@ __all__ = [
     "Settings",
     "UserError",
     "__version__",
+    "callbacks",
     "export",
     "link_budget",
     "load_settings",
@@ -60,8 +65,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'airfl' has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _ROOMS:
+        return import_module(f"airfl.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'airfl' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from airfl.callbacks.callback import Callback
+from airfl.callbacks.telling import check_callbacks
 from airfl.config import Row, Settings
 from airfl.device import find_device
 from airfl.errors import DivergedError
@@ -59,12 +61,15 @@ def compare(
     *,
     resume: bool = False,
     finish_rounds: bool = False,
+    callbacks: Sequence[Callback] = (),
 ) -> list[RowResult]:
     """Run every row with `seeds` seeds, counted up from the row's own; the runs go to out/ROW/seed-S.
 
     progress(what, rounds done, rounds, record) after every round; data_dir, finish_rounds as in `run`; resume: go on
-    with the comparison in `out`. A run that diverges stops no other. UserError if `out` holds something else already.
+    with the comparison in `out`; callbacks: of every run, a fresh copy each (`Callback.for_run`). A run that diverges
+    stops no other, a callback that raises stops the comparison. UserError if `out` holds something else already.
     """
+    check_callbacks(callbacks)
     labels = [row.label for row in rows]
     folders = row_folders(labels)
     check_comparison(out, labels, resume)
@@ -89,6 +94,7 @@ def compare(
                             data_dir,
                             resume=resume,
                             finish_rounds=finish_rounds,
+                            callbacks=[one.for_run(what) for one in callbacks],
                         )
                     except DivergedError as error:
                         failure = str(error)

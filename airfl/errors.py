@@ -47,6 +47,10 @@ class DivergedError(UserError):
     """Numbers of a run are no numbers any more. One line: round, device where it is one's, what may help."""
 
 
+class CallbackError(UserError):
+    """A callback has raised, which the cause says. One line: which callback, where, what; how to go on."""
+
+
 class RunInterruptedError(Exception):
     """Somebody asked a run to stop, and it did after a round. One line: where it stands, how to go on."""
 

@@ -121,13 +121,21 @@ def record_downlink(broadcast: Broadcast | None) -> Record:
 
 def record_privacy(cell: Cell, report: LinkReport, privacy: PrivacyFigures, multiplier: float, rounds: int) -> Record:
     """Claimed and tight figures side by side, after that many rounds."""
-    claim, composed = cell.recipe.claim, not math.isnan(privacy.epsilon)
+    claim = cell.recipe.claim
     return {
         "noise_multiplier": multiplier,
         "epsilon_paper": claim.epsilon(report, rounds) if claim else float("nan"),
-        "epsilon_paper_tables": claim.in_tables(rounds) if claim and claim.in_tables and composed else float("nan"),
         "epsilon_round": privacy.epsilon_round,
-        "epsilon": privacy.epsilon,
-        "epsilon_as_poisson": privacy.epsilon_as_poisson,
-        "epsilon_at_least": privacy.epsilon_at_least,
+        **record_composed(cell, privacy.epsilon, privacy.epsilon_as_poisson, privacy.epsilon_at_least, rounds),
+    }
+
+
+def record_composed(cell: Cell, epsilon: float, as_poisson: float, at_least: float, rounds: int) -> Record:
+    """Figures of so many rounds together, nan where they are not composed."""
+    claim, composed = cell.recipe.claim, not math.isnan(epsilon)
+    return {
+        "epsilon_paper_tables": claim.in_tables(rounds) if claim and claim.in_tables and composed else float("nan"),
+        "epsilon": epsilon,
+        "epsilon_as_poisson": as_poisson,
+        "epsilon_at_least": at_least,
     }

@@ -22,7 +22,7 @@ from airfl.local.flat import FlatModel
 from airfl.local.work import Trainer
 from airfl.opening import Opening, disclosure_again, open_round
 from airfl.privacy.ledger import PrivacyLedger
-from airfl.record import Record, record_evaluation, record_exchange, record_privacy
+from airfl.record import Record, record_composed, record_evaluation, record_exchange, record_privacy
 from airfl.selection import Memory
 from airfl.stages import Batch, Coder, Round, open_encoder
 from airfl.stages.clip import clip_factor
@@ -113,6 +113,18 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
         **computation.record(),
     }
     return State(t + 1, parameters, exchanged.opening.memory, state.store), record
+
+
+def as_last(world: World, state: State, record: Record) -> Record:
+    """The record of the round that led to this state, the latest of the ledger, as that of a run which ends with it:
+    evaluated, with the figures of all rounds so far."""
+    settings, rounds = world.cell.settings, state.round_index
+    last = {**record, **record_composed(world.cell, *world.ledger.end(), rounds)}
+    if not is_evaluated(settings, rounds):
+        evaluation = evaluate(world.model, state.parameters, world.task, settings.trace.gradient_norm)
+        check_losses(evaluation, rounds - 1)
+        last |= record_evaluation(evaluation)
+    return last
 
 
 def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange:

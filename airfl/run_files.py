@@ -23,7 +23,7 @@ from airfl.checkpoint import (
 )
 from airfl.checkpoint.state import to_arrays
 from airfl.config import Settings
-from airfl.errors import MachineError, RunInterruptedError, UserError
+from airfl.errors import CallbackError, MachineError, RunInterruptedError, UserError
 from airfl.lock import locked
 from airfl.output import CHECKPOINT_NAME, OF_A_SWEEP, OF_ROWS, TRACE_NAME, check_no_run, check_nothing_of
 from airfl.output import LOCK_NAME as LOCK_OF_A_SWEEP
@@ -85,6 +85,7 @@ class RunFiles:
     def __init__(self, folder: Path, trace: TraceWriter, keeper: Keeper, rounds: int) -> None:
         self._folder, self._trace, self._keeper, self._rounds = folder, trace, keeper, rounds
         self._looked = time.monotonic()
+        self.stopped_early: str | None = None
 
     def append(self, record: Record, state: State) -> None:
         """A finished round, and the state after it, which is saved if it is time."""
@@ -96,10 +97,20 @@ class RunFiles:
             if state.round_index < self._rounds:
                 self._keeper.save_if_due(lambda: to_arrays(state))
 
-    def interrupt(self, state: State) -> NoReturn:
-        """Save the run as it stands, and say so: RunInterruptedError."""
+    def end_early(self, last: Record, why: str) -> None:
+        """The run ends with the round that was appended last, which has more figures as its last one."""
+        with writing(self._folder):
+            self._trace.amend(last)
+        self.stopped_early = why
+
+    def save(self, state: State) -> None:
+        """Save the run as it stands, after the round that was appended last."""
         with writing(self._folder):
             self._keeper.save(lambda: to_arrays(state))
+
+    def interrupt(self, state: State) -> NoReturn:
+        """Save the run as it stands, and say so: RunInterruptedError."""
+        self.save(state)
         done = f"{self._folder}: interrupted after round {state.round_index} of {self._rounds}"
         if self._keeper.keeps:
             raise RunInterruptedError(f"{done}, saved; the same command with --resume goes on from there")
@@ -133,9 +144,13 @@ def written(
                 if progress:
                     progress(rounds, run.rounds, KeptRecord(record))
             trace.move_to(target)
-            yield RunFiles(folder, trace, keeper, run.rounds)
+            files = RunFiles(folder, trace, keeper, run.rounds)
+            yield files
         except (KeyboardInterrupt, RunInterruptedError):
             trace.close("running")
+            raise
+        except CallbackError as error:  # which is no fault of the run: it can be gone on with
+            trace.close("failed", str(error))
             raise
         except UserError as error:
             trace.close("failed", str(error))
@@ -148,7 +163,7 @@ def written(
         except BaseException as error:
             trace.close("failed", f"{type(error).__name__}: {error}".splitlines()[0])
             raise
-        trace.close("complete")
+        trace.close("complete", stopped_early=files.stopped_early)
         check_there(folder)
         sync_path(target)
         sync_path(folder)

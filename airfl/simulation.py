@@ -15,6 +15,8 @@ import torch
 
 from airfl.allocation import keep_freed_memory
 from airfl.building import build_cell
+from airfl.callbacks.callback import Callback, RunInfo
+from airfl.callbacks.telling import Callbacks
 from airfl.cell import build_ledger
 from airfl.checkpoint import (
     Saved,
@@ -25,20 +27,22 @@ from airfl.checkpoint import (
     check_same,
     discard,
     has_begun,
+    kept_records,
     read_saved,
 )
 from airfl.checkpoint.state import from_arrays
 from airfl.config import Settings
 from airfl.device import find_device
-from airfl.errors import UserError
+from airfl.errors import CallbackError, UserError
 from airfl.interrupt import asked_to_stop
 from airfl.local.flat import FlatModel
 from airfl.local.public import public_update
 from airfl.memory import check_store
 from airfl.output import TRACE_NAME, check_no_run
 from airfl.precision import precision
+from airfl.record import Record
 from airfl.report.summary import Summary, summarise
-from airfl.round import State, World, run_round
+from airfl.round import State, World, as_last, run_round
 from airfl.run_files import Progress, written, written_alone
 from airfl.server import mean_weights
 from airfl.streams import Streams
@@ -88,17 +92,20 @@ def run(
     *,
     resume: bool = False,
     finish_rounds: bool = False,
+    callbacks: Sequence[Callback] = (),
 ) -> Run:
     """Run the settings; the trace goes to out/trace.h5, or to a temporary folder that lives as long as the result.
 
     progress(rounds done, rounds, record) is called after every round; data_dir is looked in for data sets before
     AIRFL_DATA and ./data; data: the data set, where it is loaded already. resume: go on with the run in `out`, from its
     start where nothing was saved yet; progress is told again of the rounds that are done. finish_rounds: Ctrl-C and
-    SIGTERM let the round finish and save the run; RunInterruptedError then. Raises UserError for what the user can
-    mend, MachineError where the run cannot be written.
+    SIGTERM let the round finish and save the run; RunInterruptedError then. callbacks: told of the run in their order,
+    after `progress`; they may end it early (`airfl.callbacks`), and one that raises ends it as a failed one, saved:
+    CallbackError. Raises UserError for what the user can mend, MachineError where the run cannot be written.
     """
+    told = Callbacks(callbacks)
     if out is None:
-        return _run_in_temporary_folder(settings, device, progress, data_dir, data)
+        return _run_in_temporary_folder(settings, device, progress, data_dir, data, callbacks)
     folder = Path(out)
     if not resume:
         check_no_run(folder)
@@ -127,24 +134,53 @@ def run(
             with nullcontext() if begun else alone:
                 if not begun and has_begun(folder):
                     check_no_run(folder)  # another process was quicker
-                return _run(folder, world, resolved, saved, progress, finish_rounds)
+                with told.over(RunInfo(folder, resolved, resolved.run.rounds, resumed=begun)) as finished:
+                    state = _run(folder, world, resolved, saved, progress, finish_rounds, told)
+                    done = Run(resolved, folder / TRACE_NAME, state.parameters)
+                    finished(done)
+                return done
     finally:
         torch.set_num_threads(threads)
 
 
 def _run(
-    folder: Path, world: World, resolved: Settings, saved: Saved, progress: Progress | None, finish_rounds: bool
-) -> Run:
+    folder: Path,
+    world: World,
+    resolved: Settings,
+    saved: Saved,
+    progress: Progress | None,
+    finish_rounds: bool,
+    callbacks: Callbacks,
+) -> State:
+    """The rounds that are left, or as many as the callbacks want."""
     state, rounds = first_state(world, saved), resolved.run.rounds
     with written(folder, world, resolved, saved, progress) as files, asked_to_stop(finish_rounds) as asked:
-        while state.round_index < rounds:
-            state, record = run_round(world, state)
-            files.append(record, state)
-            if progress:
-                progress(state.round_index, rounds, record)
-            if asked() and state.round_index < rounds:
-                files.interrupt(state)
-    return Run(resolved, folder / TRACE_NAME, state.parameters)
+        try:
+            stop, record = _tell_again(callbacks, folder, saved)
+            while state.round_index < rounds and not stop:
+                state, record = run_round(world, state)
+                files.append(record, state)
+                if progress:
+                    progress(state.round_index, rounds, record)
+                stop = callbacks.tell(state.round_index, record)
+                if asked() and state.round_index < rounds and not stop:
+                    files.interrupt(state)
+            if stop and state.round_index < rounds:
+                last = as_last(world, state, record)
+                callbacks.tell_last(last, stop)
+                files.end_early(last, stop)
+        except CallbackError:
+            files.save(state)
+            raise
+    return state
+
+
+def _tell_again(callbacks: Callbacks, folder: Path, saved: Saved) -> tuple[str | None, Record]:
+    """The callbacks of the rounds that are done; why the run shall end with the last of them, and its record."""
+    asked, record = [], Record()
+    for rounds, record in enumerate(kept_records(folder, saved) if callbacks.any else (), 1):
+        asked.append(callbacks.tell(rounds, record))
+    return next(filter(None, asked), None), record
 
 
 def _as_begun(saved: Saved, folder: Path, settings: Settings, device: torch.device) -> Settings:
@@ -154,11 +190,16 @@ def _as_begun(saved: Saved, folder: Path, settings: Settings, device: torch.devi
 
 
 def _run_in_temporary_folder(
-    settings: Settings, device: str, progress: Progress | None, data_dir: str | Path | None, data: RawData | None
+    settings: Settings,
+    device: str,
+    progress: Progress | None,
+    data_dir: str | Path | None,
+    data: RawData | None,
+    callbacks: Sequence[Callback],
 ) -> Run:
     folder = tempfile.mkdtemp(prefix="airfl-")
     try:
-        finished = run(settings, folder, device, progress, data_dir, data)
+        finished = run(settings, folder, device, progress, data_dir, data, callbacks=callbacks)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

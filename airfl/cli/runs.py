@@ -41,8 +41,8 @@ def run(
     plugins: Plugins = False,
 ) -> None:
     """Run one scheme; the trace goes to OUT/trace.h5."""
+    from airfl.callbacks.tensorboard import TensorBoard, check_live
     from airfl.config import load_settings
-    from airfl.live import check_live, live
     from airfl.output import check_can_be_folder, check_no_run
     from airfl.schemes import check_recipe
     from airfl.tasks import check_fit
@@ -67,15 +67,15 @@ def run(
     from airfl.time_left import Rounds
 
     if resume and is_complete(out, settings):
-        say(f"{out}: complete already, {settings.run.rounds} rounds; nothing is left to do")
-        print_table(terminal_table([TableRow(settings.scheme.name, [summary_of(out)])], f"{out}"))
+        found = summary_of(out)
+        say(f"{out}: complete already, {found.rounds} rounds; nothing is left to do")
+        print_table(terminal_table([TableRow(settings.scheme.name, [found])], f"{out}"))
         return
     name = settings.scheme.name
-    with (
-        round_progress([Planned(name, name, Rounds(settings.run.rounds, settings.run.evaluate_every))]) as progress,
-        live(out if tensorboard else None, progress.reporter(name)) as report,
-    ):
-        done = simulate(settings, out, device, report, data_dir, resume=resume, finish_rounds=True)
+    callbacks = [TensorBoard()] if tensorboard else []
+    with round_progress([Planned(name, name, Rounds(settings.run.rounds, settings.run.evaluate_every))]) as progress:
+        report = progress.reporter(name)
+        done = simulate(settings, out, device, report, data_dir, resume=resume, finish_rounds=True, callbacks=callbacks)
     summary = done.summary()
     print_table(terminal_table([TableRow(settings.scheme.name, [summary])], f"{done.path}"))
     say(summary.broken_claim())
@@ -99,8 +99,8 @@ def compare(
     plugins: Plugins = False,
 ) -> None:
     """Run several on the same devices and fades; table, figures."""
+    from airfl.callbacks.tensorboard import FOLDER, TensorBoard, check_live
     from airfl.config import load_rows
-    from airfl.live import check_live, live_rows
     from airfl.report.comparison import check_copies, check_report
     from airfl.rows import check_comparison
     from airfl.schemes import check_recipe
@@ -134,11 +134,12 @@ def compare(
         for row in rows
         for one in runs_of(row, seeds)
     ]
-    with (
-        round_progress(plan) as progress,
-        live_rows(out if tensorboard else None, progress.labelled_reporter()) as report,
-    ):
-        results = compare_rows(rows, seeds, out, device, report, data_dir, resume=resume, finish_rounds=True)
+    callbacks = [TensorBoard(out / FOLDER)] if tensorboard else []
+    with round_progress(plan) as progress:
+        report = progress.labelled_reporter()
+        results = compare_rows(
+            rows, seeds, out, device, report, data_dir, resume=resume, finish_rounds=True, callbacks=callbacks
+        )
     with shown_whatever(terminal_table([TableRow(result.label, result.summaries) for result in results], str(out))):
         files = write_report(results, out)
         if copy_to:

@@ -39,8 +39,13 @@ SLOW = {"sionna-no-rt": "sionna.phy"}
 # Extra -> distributions, any of which will do -> what is imported, what it serves.
 EXTRAS: dict[str, dict[tuple[str, ...], tuple[str, str]]] = {
     "cluster": {("distributed",): ("distributed", "airfl sweep, airfl tune: --cluster")},
+    "mlflow": {
+        ("mlflow-skinny",): ("mlflow", "airfl.callbacks.MLflow"),
+        ("sqlalchemy",): ("sqlalchemy", "airfl.callbacks.MLflow, its file in the run's folder"),
+        ("alembic",): ("alembic", "airfl.callbacks.MLflow, its file in the run's folder"),
+    },
     "optuna": {("optuna",): ("optuna", "airfl tune --trials")},
-    "tensorboard": {("tensorboard",): ("torch.utils.tensorboard", "airfl run, airfl compare: --tensorboard")},
+    "tensorboard": {("tensorboard",): ("torch.utils.tensorboard", "--tensorboard; airfl.callbacks.TensorBoard")},
     "tensorflow": {("tensorflow", "tensorflow-cpu"): ("tensorflow", "airfl export --to tfrecord")},
     "test": {
         ("pytest",): ("pytest", "pytest tests/conformance, for what you add"),
@@ -50,6 +55,7 @@ EXTRAS: dict[str, dict[tuple[str, ...], tuple[str, str]]] = {
         ("ruff",): ("ruff", "its style"),
         ("mypy",): ("mypy", "its types"),
     },
+    "wandb": {("wandb",): ("wandb", "airfl.callbacks.WandB")},
     "rt": {("sionna-rt",): ("sionna.rt", "ray-traced gains for channel.fading=replay")},
     "bench": {("pfl",): ("pfl", "make bench, beside pfl"), ("flwr",): ("flwr", "make bench, beside Flower")},
 }

@@ -121,6 +121,11 @@ class PrivacyLedger:
         one = self.of_one_round(event, disclosure)
         return PrivacyFigures(one, own, poisson, self._at_least(own) if last else math.nan)
 
+    def end(self) -> tuple[float, float, float]:
+        """Of a run that ends with the rounds entered so far: epsilon, epsilon as Poisson, at least so much."""
+        own, poisson = self._composed() if self._pending else self._figures()
+        return own, poisson, self._at_least(own)
+
     def enter(
         self,
         event: Event,
@@ -142,11 +147,16 @@ class PrivacyLedger:
         seen = self._view.more()
         self._entered.add(seen)
         self._own.compose(self._rounded(seen))
+        if not self._binomial:
+            # By the convention a device is hidden even from somebody who knows who took part.
+            conventional = rounds if statement.level == "client" else [seen]
+            self._poisson.compose(self._rounded(composed(map(statement.of_round_as_poisson, conventional))))
+        return self._figures()
+
+    def _figures(self) -> tuple[float, float]:
+        """Of what is composed."""
         if self._binomial:
             return self._own.epsilon(self._delta), math.nan
-        # By the convention a device is hidden even from somebody who knows who took part.
-        conventional = rounds if statement.level == "client" else [seen]
-        self._poisson.compose(self._rounded(composed(map(statement.of_round_as_poisson, conventional))))
         return self._own.epsilon(self._delta), self._poisson.epsilon(self._delta)
 
     def _rounded(self, event: Event) -> Event:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,23 +74,25 @@ def read_rounds(folder: Path) -> Rounds:
 
 @np.errstate(all="ignore")  # of sums that are too large
 def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
-    """The curves of runs that differ in their seed only; UserError if they were evaluated in different rounds."""
+    """The curves of runs that differ in their seed only, at the evaluated rounds that all of them have; UserError
+    where there is none."""
     known: list[tuple[np.ndarray, dict[str, np.ndarray]]] = []
     for run in runs:
         found = {name: run.trace[name].values for name in ("test_accuracy", "test_loss")}
         spent = {name: run.trace[name].values.astype(np.float64).cumsum() for name in ("energy_j", "resource_elements")}
         evaluated = np.flatnonzero(~np.isnan(found["test_accuracy"]))
-        if known and not np.array_equal(evaluated, known[0][0]):
-            raise UserError(f"{run.folder}: evaluated in other rounds than {runs[0].folder}; plot them by themselves")
-        known.append((evaluated, {name: values[evaluated] for name, values in {**found, **spent}.items()}))
+        known.append((evaluated, {**found, **spent}))
+    shared = reduce(np.intersect1d, [evaluated for evaluated, _ in known])
     if not known[0][0].size:
         raise UserError(f"{runs[0].folder}: no round of this run was evaluated")
-    stacked = {name: np.stack([values[name] for _, values in known]) for name in known[0][1]}
+    if not shared.size:
+        raise UserError(f"{runs[0].folder}: evaluated in other rounds than the other seeds; plot them by themselves")
+    stacked = {name: np.stack([values[name][shared] for _, values in known]) for name in known[0][1]}
     return Curves(
         label=f"{label}{mark_of([str(run.trace.attrs.get('status')) for run in runs])}",
         link=str(runs[0].trace.attrs.get("link")),
         energy_units=str(runs[0].trace["energy_j"].attrs["units"]),
-        rounds=known[0][0] + 1,
+        rounds=shared + 1,
         accuracy=100 * stacked["test_accuracy"],
         loss=stacked["test_loss"],
         energy=stacked["energy_j"],

@@ -26,7 +26,8 @@ class Summary:
     single samples, all devices; adjacency, sampling, observer, accountant, csi_error, beta_tells: as at the trace's
     `epsilon`; tuned: as the settings say; silent_share: of the selected devices, those not heard; waits_for_ever:
     whether the link is the ideal one without a deadline, on which a device in a deep fade sends for as long as its
-    message takes, so that the costs are no system's."""
+    message takes, so that the costs are no system's; stopped_early: why the run is complete with fewer rounds than its
+    settings say, "" where it has them all."""
 
     scheme: str
     seed: int
@@ -59,6 +60,7 @@ class Summary:
     tuned: bool = False
     silent_share: float = 0.0
     waits_for_ever: bool = False
+    stopped_early: str = ""
 
     @property
     def claim_holds(self) -> bool:
@@ -120,6 +122,7 @@ def summarise(dataset: xarray.Dataset) -> Summary:
         tuned=bool(settings_of(dataset).get("run", {}).get("tuned", False)),
         silent_share=_silent_share(dataset),
         waits_for_ever=dataset.attrs.get("link") == "ideal" and not _has_deadline(dataset),
+        stopped_early=str(dataset.attrs.get("stopped_early", "")),
     )
 
 

@@ -247,7 +247,7 @@ def notes(rows: Sequence[TableRow]) -> str:
     scope = " or ".join(_of_rows(rows, lambda run: SCOPES[run.claim_scope]))
     return (
         f"{averaged}energy: {energy} {ENERGY_NOTE}{left_out(rows)}. "
-        f"ε: {meanings.format(scope=scope)}. {statement(rows)}.{untuned(rows)}{broken_off(rows)}"
+        f"ε: {meanings.format(scope=scope)}. {statement(rows)}.{untuned(rows)}{broken_off(rows)}{stopped_early(rows)}"
     )
 
 
@@ -267,6 +267,18 @@ def broken_off(rows: Sequence[TableRow]) -> str:
     if not named:
         return ""
     return f" Not complete, and taken as far as they went: {'; '.join(named)}."
+
+
+def stopped_early(rows: Sequence[TableRow]) -> str:
+    """A sentence where runs were ended early: their costs and epsilons are those of fewer rounds."""
+    said = []
+    for row in rows:
+        runs = [run for run in row.runs if run.stopped_early]
+        if runs:
+            rounds = " and ".join(f"{number:,}" for number in sorted({run.rounds for run in runs}))
+            why = f" ({runs[0].stopped_early})" if len(row.runs) == 1 else f" ({len(runs)} of {len(row.runs)} runs)"
+            said.append(f"{row.label} after {rounds} rounds{why}")
+    return f" Stopped early: {'; '.join(said)}." if said else ""
 
 
 def untuned(rows: Sequence[TableRow]) -> str:

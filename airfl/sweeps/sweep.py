@@ -82,6 +82,7 @@ def sweep(
     `cluster`; which of these makes no difference to the results. A point that fails stops no other: see
     `Results.failed`. UserError for what cannot be used, before any point runs. A script that calls this needs
     `if __name__ == "__main__":`, for its processes.
+    A sweep takes no callbacks, which could not be shared by its processes.
     """
     plan = Plan(axes or {}, zipped, points if points is not None else ({},), rows, seeds)
     where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)

@@ -123,6 +123,16 @@ class TraceWriter:
         if "tx_symbols" in record or time.monotonic() - self._flushed > SECONDS_BETWEEN_FLUSHES:
             self.flush()
 
+    def amend(self, record: Mapping[str, Any]) -> None:
+        """The round that was appended last has these values: as a run's last one it has more than it had."""
+        kept = self.kept(record)
+        if self._buffer:
+            self._buffer[-1] = kept
+            return
+        with self._whole():
+            for name, value in kept.items():
+                self._growing[name][_place(self._rounds - 1, np.asarray(value))] = value
+
     def kept(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """What of a record is a variable of this trace."""
         return {name: value for name, value in record.items() if name in self._variables}
@@ -141,14 +151,16 @@ class TraceWriter:
             self._file.flush()
         self._flushed = time.monotonic()
 
-    def close(self, status: str, failure: str | None = None) -> None:
-        """Flush, say how the run ended, and in one line why where it failed, close; seal what has ended."""
+    def close(self, status: str, failure: str | None = None, stopped_early: str | None = None) -> None:
+        """Flush, say how the run ended, and in one line why where it failed or was complete before all of its rounds,
+        close; seal what has ended."""
         try:
             self.flush()
             with self._whole():
                 self._file.attrs["status"] = status
-                if failure is not None:
-                    self._file.attrs["failure"] = failure
+                for name, why in (("failure", failure), ("stopped_early", stopped_early)):
+                    if why is not None:
+                        self._file.attrs[name] = why
                 self._file.close()
         finally:
             self.abandon()

@@ -149,13 +149,24 @@ def trace_page() -> str:
 
 
 def python_page() -> str:
-    """What `import airfl` gives."""
+    """What `import airfl` gives, and `airfl.callbacks`."""
     lines = ["# Python", "", "What `import airfl` gives.", "", "```{eval-rst}", ".. currentmodule:: airfl", ""]
     for name in airfl.__all__:
-        if name == "__version__":
+        if name in ("__version__", "callbacks"):
             continue
         kind = "autofunction" if inspect.isfunction(getattr(airfl, name)) else "autoclass"
         lines += [f".. {kind}:: {name}", ""]
+    lines += [
+        "```",
+        "",
+        "## Callbacks",
+        "",
+        "What is told of a run while it goes on: [callbacks](../callbacks.md).",
+        "",
+    ]
+    lines += ["```{eval-rst}", ".. currentmodule:: airfl.callbacks", ""]
+    for name in airfl.callbacks.__all__:
+        lines += [f".. autoclass:: {name}", *(["   :members:"] if name == "Callback" else []), ""]
     return "\n".join([*lines, "```", ""])
 
 

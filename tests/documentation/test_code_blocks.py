@@ -21,7 +21,7 @@ from tests.documentation.blocks import CODE, DOCS, NO_CODE, Block, blocks, comma
 from tests.documentation.session import ELSEWHERE, TAKE_SETTINGS, Session, shorter
 
 FULL = (
-    *("figures.md", "experiments.md", "privacy.md", "papers.md", "speed.md", "getting-started.md", "exports.md"),
+    *("figures.md", "experiments.md", "privacy.md", "papers.md", "speed.md", "exports.md"),
     *("channels/index.md", "schemes/index.md"),
 )
 PAGES = {page.relative_to(DOCS).as_posix(): page for page in pages() if any(b.language in CODE for b in blocks(page))}

@@ -69,6 +69,27 @@ def scalars(there: Environment, folder: Path) -> None:
     assert int(there.run(folder, "-c", READ_SCALARS)) > 2
 
 
+TRACKED = """
+import sys, airfl
+
+settings = airfl.load_settings("demo", sys.argv[2:])
+run = airfl.run(settings, "run", callbacks=[getattr(airfl.callbacks, sys.argv[1])()])
+print(run.summary().rounds)
+"""
+
+
+def in_mlflow(there: Environment, folder: Path) -> None:
+    """A run, in the store that MLflow keeps beside its trace."""
+    assert int(there.run(folder, "-c", TRACKED, "MLflow", *TINY).split()[-1]) == 2
+    assert (folder / "run" / "mlflow.db").is_file()
+
+
+def in_wandb(there: Environment, folder: Path) -> None:
+    """A run, in the folder of W&B beside its trace."""
+    assert int(there.run(folder, "-c", TRACKED, "WandB", *TINY).split()[-1]) == 2
+    assert list((folder / "run" / "wandb").glob("offline-run-*/*.wandb"))
+
+
 def trials(there: Environment, folder: Path) -> None:
     """Two trials of Optuna."""
     held_out = ("task.validation_share=0.1", "local.learning_rate=0.01:0.1:log", "--schemes", "pfels")
@@ -123,6 +144,8 @@ EXTRAS = {
     "cluster": Extra(sweep, ("distributed",)),
     "tensorflow": Extra(records, ("tensorflow-cpu", "h5py", "protobuf")),
     "tensorboard": Extra(scalars, ("tensorboard",)),
+    "mlflow": Extra(in_mlflow, ("mlflow-skinny", "sqlalchemy")),
+    "wandb": Extra(in_wandb, ("wandb",)),
     "optuna": Extra(trials, ("optuna",)),
     "bench": Extra(peers, ("flwr", "pfl", "dp-accounting", "protobuf", "typer"), "constraints-bench.txt"),
     "rt": Extra(traced, ("sionna-rt", "sionna-no-rt", "mitsuba", "drjit")),

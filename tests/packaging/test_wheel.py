@@ -54,7 +54,7 @@ def test_its_metadata_name_version_licences_and_extras(built: Built) -> None:
     assert found["Version"] == __version__
     assert found["License-Expression"] == "Apache-2.0"
     assert set(found.get_all("License-File")) == {"LICENSE", *(f"data/{name}/LICENSE" for name in SAMPLES)}
-    extras = {"cluster", "tensorboard", "optuna", "tensorflow", "bench", "rt", "dev"}
+    extras = {"cluster", "tensorboard", "mlflow", "wandb", "optuna", "tensorflow", "bench", "rt", "dev"}
     assert extras <= set(found.get_all("Provides-Extra"))
 
 

@@ -16,12 +16,12 @@ from unittest.mock import Mock
 import pytest
 
 import airfl
+from airfl.callbacks.tensorboard import check_live
 from airfl.checkpoint import check_own
 from airfl.compare import RowResult, compare
 from airfl.config import Row
 from airfl.errors import UserError
 from airfl.exports import export
-from airfl.live import check_live
 from airfl.local.engines import kept
 from airfl.lock import MARKER, locked
 from airfl.output import replace_text, replacing

@@ -9,6 +9,7 @@ import pytest
 
 from airfl.config import load_settings
 from airfl.errors import UserError
+from airfl.schemes import Pfels, WflP
 from airfl.sweeps.points import Plan, build_points
 from airfl.sweeps.task import settings_of_a_point
 from airfl.sweeps.values import split_axes
@@ -76,7 +77,11 @@ def test_zipped_keys_go_together(demo: Path) -> None:
 def test_points_listed_one_by_one(demo: Path) -> None:
     listed = [{"scheme.name": "pfels", "scheme.ratio": 0.1}, {"scheme.name": "wfl-p"}]
     points = build_points(demo, ["run.rounds=3"], Plan(points=listed))
-    assert [(p.settings.scheme.name, p.settings.scheme.ratio) for p in points] == [("pfels", 0.1), ("wfl-p", 0.3)]
+    assert [p.settings.scheme for p in points] == [Pfels(ratio=0.1), WflP()]
+    crossed = Plan({"scheme.name": ["pfels", "wfl-p"], "scheme.ratio": [0.1, 0.3]})
+    three = build_points(demo, [], crossed)  # of a scheme that has no ratio there is one point
+    assert [p.settings.scheme for p in three] == [Pfels(ratio=0.1), Pfels(ratio=0.3), WflP()]
+    assert three[2].values == {"scheme.name": "wfl-p"}
     assert {p.settings.run.rounds for p in points} == {3}
 
 
@@ -111,7 +116,7 @@ def test_a_folder_is_named_by_the_settings_and_nothing_else(demo: Path) -> None:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (Plan({"scheme.ration": [0.1, 0.2]}), "scheme.ration: unknown key; did you mean ratio"),
+        (Plan({"scheme.ration": [0.1, 0.2]}), "scheme.ration: scheme 'pfels' has no ration; did you mean ratio"),
         (Plan({"ratio": [0.1, 0.2]}), "ratio: a dotted key section.key is wanted"),
         (Plan({"scheme.ratio": [0.1, 3.0]}), "at scheme.ratio = 3.0: scheme.ratio"),
         (Plan({"scheme.ratio": []}), "scheme.ratio: no value"),

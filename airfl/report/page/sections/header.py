@@ -51,6 +51,9 @@ def _warnings(view: View) -> list[str]:
     for status, count in states.items():
         if status != "complete":
             said.append(f"{_counted(count, 'run')} with the status {status}: taken as far as the trace goes.")
+    stopped = sorted({run.digest.summary.rounds for run in view.results.runs if run.digest.summary.stopped_early})
+    if stopped:
+        said.append(f"Runs were stopped early, after {_span(stopped)} rounds: their costs and ε are of those rounds.")
     return said
 
 

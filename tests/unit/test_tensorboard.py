@@ -5,17 +5,22 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
 import airfl
+from airfl.callbacks import Callback, RunInfo, Stop, TensorBoard
+from airfl.callbacks.scalars import SCALARS, SUMMED
+from airfl.callbacks.tensorboard import check_live
 from airfl.compare import compare
 from airfl.config import Row
 from airfl.errors import UserError
-from airfl.live import SCALARS, SUMMED, check_live, live, live_rows
 from airfl.trace.schema import PER_ROUND
 from tests.conftest import small_settings
 
@@ -36,11 +41,8 @@ def scalars(folder: Path) -> dict[str, tuple[list[int], np.ndarray]]:
 
 
 def test_the_scalars_are_the_traces(tmp_path: Path) -> None:
-    seen: list[int] = []
-    with live(tmp_path, lambda done, rounds, record: seen.append(done)) as report:
-        done = airfl.run(small_settings(*SHORT, "channel.noise=false"), tmp_path, progress=report)
+    done = airfl.run(small_settings(*SHORT, "channel.noise=false"), tmp_path, callbacks=[TensorBoard()])
     found = scalars(tmp_path / "tensorboard")
-    assert seen == [1, 2, 3, 4]
     with done.trace() as trace:
         for section, names in SCALARS.items():
             for name in names:
@@ -60,31 +62,44 @@ def test_the_scalars_are_the_traces(tmp_path: Path) -> None:
 def test_every_row_and_seed_of_a_comparison_has_its_own(tmp_path: Path) -> None:
     schemes = (("A b", "pfels"), ("c", "wfl-p"))
     rows = [Row(label, small_settings(*SHORT, f"scheme.name={name}")) for label, name in schemes]
-    with live_rows(tmp_path / "out") as report:
-        results = compare(rows, 2, tmp_path / "out", progress=report)
     board = tmp_path / "out" / "tensorboard"
+    results = compare(rows, 2, tmp_path / "out", callbacks=[TensorBoard(board)])
     assert sorted(folder.name for folder in board.iterdir()) == ["a-b-seed-0", "a-b-seed-1", "c-seed-0", "c-seed-1"]
     _, accuracy = scalars(board / "c-seed-1")["learning/test_accuracy"]
     assert accuracy[-1] == pytest.approx(results[1].summaries[1].test_accuracy, rel=1e-6)
 
 
-def broken_off(folder: Path) -> None:
-    with live(folder) as report:
-        report(1, 3, {"energy_j": 2.0, "test_loss": float("nan")})
-        report(2, 3, {"energy_j": 3.0, "test_loss": 0.5})
-        raise RuntimeError("stop")
+class After(Callback):
+    """Ends the run with a round, or breaks it off there."""
+
+    def __init__(self, rounds: int, raises: bool) -> None:
+        self.rounds, self.raises = rounds, raises
+
+    def on_round(self, record: Mapping[str, Any]) -> Stop | None:
+        if record["round"] + 1 < self.rounds:
+            return None
+        if self.raises:
+            raise RuntimeError("stop")
+        return Stop("enough")
 
 
-def test_a_run_that_breaks_off_leaves_what_it_did(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="stop"):
-        broken_off(tmp_path)
-    found = {tag: (steps, values.tolist()) for tag, (steps, values) in scalars(tmp_path / "tensorboard").items()}
-    assert found == {"cost/energy_j": ([1, 2], [2.0, 5.0]), "learning/test_loss": ([2], [0.5])}
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_run_that_ends_early_leaves_what_it_did(raises: bool, tmp_path: Path) -> None:
+    """And, where it was asked to end, the figures that its last round has as the last one."""
+    with suppress(UserError):
+        airfl.run(small_settings(*SHORT), tmp_path, callbacks=[TensorBoard(), After(3, raises)])
+    found = scalars(tmp_path / "tensorboard")
+    assert found["cost/energy_j"][0] == [1, 2, 3]
+    assert found["learning/test_accuracy"][0] == found["privacy/epsilon"][0] == ([2] if raises else [2, 3])
+    with airfl.open_trace(tmp_path) as trace:
+        energy, accuracy = trace["energy_j"].values, trace["test_accuracy"].values
+    np.testing.assert_allclose(found["cost/energy_j"][1], energy.cumsum(), rtol=1e-6)
+    if not raises:
+        assert found["learning/test_accuracy"][1][-1] == pytest.approx(accuracy[-1], rel=1e-6)
 
 
-def test_nothing_is_made_before_the_first_round_or_where_nobody_asked(tmp_path: Path) -> None:
-    with live(tmp_path / "a"), live(None) as report:
-        report(1, 1, {"energy_j": 1.0})
+def test_nothing_is_made_before_the_first_round(tmp_path: Path) -> None:
+    TensorBoard().on_begin(RunInfo(tmp_path, small_settings(), 2))
     assert not list(tmp_path.iterdir())
 
 
@@ -110,8 +125,9 @@ def test_all_that_is_shown_is_in_the_trace() -> None:
 def test_writing_imports_no_tensorflow(tmp_path: Path) -> None:
     """Which takes seconds, and threads that the run wants."""
     code = (
-        "import sys; from airfl.live import live\n"
-        f"with live(__import__('pathlib').Path({str(tmp_path)!r})) as report: report(1, 1, {{'energy_j': 1.0}})\n"
+        "import sys, pathlib; from airfl.callbacks import Ending, RunInfo, TensorBoard\n"
+        f"board = TensorBoard(); board.on_begin(RunInfo(pathlib.Path({str(tmp_path)!r}), None, 1))\n"
+        "board.on_round({'round': 0, 'energy_j': 1.0}); board.on_end(Ending('failed', 1))\n"
         "print('tensorflow' in sys.modules, 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

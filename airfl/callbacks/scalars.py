@@ -1,0 +1,71 @@
+"""The figures of a round that trackers show: which of the trace's variables, in which section."""
+
+from __future__ import annotations
+
+import math
+
+from airfl.callbacks.callback import Told
+
+SCALARS = {
+    "learning": (
+        "test_accuracy",
+        "test_loss",
+        "train_loss",
+        "validation_accuracy",
+        "validation_loss",
+        "aggregation_error",
+    ),
+    "radio": (
+        "alignment_coefficient",
+        "noise_std",
+        "receive_snr_db",
+        "heard",
+        "power_bound_binding",
+        "privacy_bound_binding",
+    ),
+    "cost": ("energy_j", "resource_elements", "uplink_bits", "latency_s"),
+    "privacy": (
+        "noise_multiplier",
+        "epsilon_paper",
+        "epsilon_round",
+        "epsilon",
+        "epsilon_as_poisson",
+        "epsilon_at_least",
+    ),
+}
+"""Variables of the trace that are shown, by the section they are shown in."""
+SUMMED = "cost"
+"""The section whose scalars are sums up to the round."""
+
+
+class Scalars:
+    """The scalars of a run's rounds, in order, by "section/name": finite ones alone."""
+
+    def __init__(self) -> None:
+        self._sums = dict.fromkeys(SCALARS[SUMMED], 0.0)
+        self._told: set[str] = set()
+
+    def of(self, record: Told) -> dict[str, float]:
+        """Of the next round."""
+        for name in self._sums:
+            self._sums[name] += float(record.get(name, math.nan))
+        found = self._finite(record)
+        self._told = set(found)
+        return found
+
+    def more(self, record: Told) -> dict[str, float]:
+        """Those that the round told last has besides, if it was the last one of the run."""
+        return {tag: value for tag, value in self._finite(record).items() if tag not in self._told}
+
+    def _finite(self, record: Told) -> dict[str, float]:
+        values = {
+            f"{section}/{name}": float(self._sums[name] if section == SUMMED else record.get(name, math.nan))
+            for section, names in SCALARS.items()
+            for name in names
+        }
+        return {tag: value for tag, value in values.items() if math.isfinite(value)}
+
+
+def rounds_of(record: Told) -> int:
+    """How many rounds are done after this one: where trackers draw its scalars."""
+    return int(record["round"]) + 1

@@ -1,0 +1,54 @@
+"""Every scheme, stopped early by a callback, leaves what it had done by then: cut off and resumed, too."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import airfl
+from airfl.callbacks import Callback, Stop
+from tests.conformance.scheme_runs import each_scheme
+from tests.conformance.test_resume import SMALL, sample
+from tests.conftest import small_settings
+from tests.resuming import assert_same_trace, interrupted
+
+ROUNDS = 3
+COMPOSED = ("test_accuracy", "test_loss", "train_loss", "epsilon", "epsilon_as_poisson", "epsilon_paper_tables")
+
+
+class After(Callback):
+    """Ends a run after some rounds, the last of which would not be evaluated."""
+
+    def on_begin(self, info: object) -> None:
+        self.rounds = 0
+
+    def on_round(self, record: Mapping[str, Any]) -> Stop | None:
+        self.rounds += 1
+        return Stop("enough") if self.rounds == ROUNDS else None
+
+
+@each_scheme
+def test_a_stopped_run_is_the_beginning_of_the_run(name: str, tmp_path: Path) -> None:
+    settings = small_settings(*SMALL, f"scheme.name={name}", "run.checkpoint_every=1")
+    whole = airfl.run(settings.resolved(run={"evaluate_every": 1}), tmp_path / "whole", data=sample())
+    stopped = airfl.run(settings, tmp_path / "stopped", data=sample(), callbacks=[After()])
+    with pytest.raises(KeyboardInterrupt):
+        airfl.run(settings, tmp_path / "pieces", data=sample(), callbacks=[After()], progress=interrupted(2))
+    pieces = airfl.run(settings, tmp_path / "pieces", data=sample(), callbacks=[After()], resume=True)
+    assert_same_trace(stopped.path, pieces.path)
+    with whole.trace() as every, stopped.trace() as some:
+        assert some.sizes["round"] == ROUNDS
+        for variable in every.data_vars:
+            if "round" not in every[variable].dims:
+                continue
+            expected, found = every[variable].values[:ROUNDS], some[variable].values
+            if variable in COMPOSED:
+                # Upper bounds, whose grids follow from how many rounds are composed at a time.
+                np.testing.assert_allclose(found[-1], expected[-1], rtol=1e-5, err_msg=str(variable))
+            elif variable != "epsilon_at_least":  # which the whole run has of its own last round alone
+                np.testing.assert_array_equal(found, expected, err_msg=str(variable))
+        least, epsilon = some["epsilon_at_least"].values[-1], some["epsilon"].values[-1]
+        assert np.isnan(least) == np.isnan(every["epsilon_at_least"].values[-1])
+        assert np.isnan(least) or least <= epsilon
