@@ -29,7 +29,7 @@ from channels.part import Part, PartError, Registry
 REGISTRIES: tuple[Registry[Any], ...] = (SCHEMES,)
 """Of all kinds of parts that settings name."""
 PREFIX = "airfl_plugin_"
-"""What the modules of plugin files are called, with a digest of their path and contents behind it."""
+"""What the modules of plugin files are called, with digests of their path and contents behind it."""
 
 P = TypeVar("P", bound=type[Part])
 _allowed = False
@@ -85,7 +85,8 @@ def load_plugin(file: Path) -> ModuleType:
         content = read_regular(file, SETTINGS_BYTES)
     except OSError as error:
         raise UserError(f"{file}: the plugin cannot be read ({error.strerror})") from None
-    name = PREFIX + hashlib.sha256(str(file).encode() + b"\0" + content).hexdigest()[:16]
+    place = PREFIX + hashlib.sha256(str(file).encode()).hexdigest()[:16]
+    name = f"{place}_{hashlib.sha256(content).hexdigest()[:16]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, file)
@@ -93,6 +94,8 @@ def load_plugin(file: Path) -> ModuleType:
         raise UserError(f"{file}: a plugin is a Python file, NAME.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # where dataclasses and pickle look for it
+    for registry in REGISTRIES:
+        registry.forget(place)  # the file has been edited since
     try:
         spec.loader.exec_module(module)
         for part in defined_parts(module):

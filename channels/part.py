@@ -285,6 +285,12 @@ class Registry(Mapping[str, type[P]], Generic[P]):
         self._registered[part.name] = part
         return part
 
+    def forget(self, modules: str) -> None:
+        """Take out what was registered from modules whose name begins so."""
+        self._registered = {
+            name: part for name, part in self._registered.items() if not part.__module__.startswith(modules)
+        }
+
     @property
     def classes(self) -> dict[str, str]:
         """Name of the class -> name of the part, of those that come with the package."""

@@ -211,6 +211,5 @@ def test_a_sweep_of_a_class_in_a_script_and_of_a_plugin(mine: Path) -> None:
     assert not found.failed
     shutil.rmtree(folder / "swept")
     (folder / "mine.py").write_text(PLUGIN.replace("self.ratio / 2", "self.ratio / 3"))
-    SCHEMES._registered.clear()
     airfl.sweep(mine, {"scheme.ratio": [0.2]}, out=folder / "sweep", plugins=True)
     assert len(read_results(folder / "sweep").runs) == 3
