@@ -24,6 +24,8 @@ import pytest
 
 import airfl
 from airfl.errors import UserError
+from airfl.plugins import load_plugin
+from airfl.schemes.names import SCHEMES
 from airfl.sweeps import cluster
 from airfl.sweeps.cluster import _security
 from airfl.sweeps.points import Plan, build_points
@@ -130,6 +132,20 @@ def test_data_goes_to_the_workers_and_a_point_alone_is_small(dask: Dask, tmp_pat
     assert not (dask.folder / "worker-2" / "cache").exists()
     point = build_points(settings, [], Plan())[0]
     assert len(pickle.dumps(Job(point.folder, settings_of_a_point(settings)))) < 10_000
+
+
+def test_a_scheme_of_one_s_own_goes_to_the_workers(dask: Dask, tmp_path: Path) -> None:
+    """As code: no worker has the file."""
+    (tmp_path / "own.py").write_text(
+        "from airfl.schemes import WflP\n\n\nclass Own(WflP):\n    name = 'own'\n    title = 'Own'\n"
+    )
+    settings = small_settings().resolved(scheme={"name": load_plugin(tmp_path / "own.py").Own})
+    found = airfl.sweep(settings, {"run.seed": [3]}, out=tmp_path / "sweep", cluster=dask.address)
+    assert not found.failed
+    SCHEMES.forget("airfl_plugin_")
+    theirs = airfl.run(settings_of_a_point(small_settings("scheme.name=wfl-p", "run.seed=3"))).summary()
+    mine = found.runs[0].digest.summary
+    assert (mine.scheme, mine.energy, mine.test_loss) == ("own", theirs.energy, theirs.test_loss)
 
 
 def test_a_cluster_that_does_not_answer_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
