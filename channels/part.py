@@ -45,6 +45,7 @@ class Parameter:
         unit: In SI symbols, "" for a number without one.
         gt, ge, lt, le: Bounds, None where there is none.
         also: Numbers that are allowed beside that range.
+        key: What a section that holds the parameters of several parts calls it, "" where none does.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Parameter:
     lt: float | None = None
     le: float | None = None
     also: tuple[float, ...] = ()
+    key: str = ""
 
 
 def parameter(
@@ -69,6 +71,7 @@ def parameter(
     lt: float | None = None,
     le: float | None = None,
     also: tuple[float, ...] = (),
+    key: str = "",
 ) -> Any:
     """Declare a parameter of a part.
 
@@ -81,8 +84,9 @@ def parameter(
         lt: It must be less than this.
         le: It must be at most this.
         also: Numbers that are allowed beside that range, such as 0 for "off" or inf for "no limit".
+        key: What a section that holds the parameters of several parts calls it, such as "rician_k" in [channel].
     """
-    facts = {"description": description, "unit": unit, "gt": gt, "ge": ge, "lt": lt, "le": le, "also": also}
+    facts = {"description": description, "unit": unit, "gt": gt, "ge": ge, "lt": lt, "le": le, "also": also, "key": key}
     return dataclasses.field(default=default, metadata=facts)
 
 
@@ -150,7 +154,7 @@ def parameters_of(part: type[Part]) -> tuple[Parameter, ...]:
 
 def checked(of: Parameter, value: Any) -> Any:
     """The value in the parameter's type; PartError where it is of another one or out of bounds."""
-    kinds = typing.get_args(of.hint) if isinstance(of.hint, types.UnionType) else (of.hint,)
+    kinds = alternatives(of.hint)
     for kind in kinds:
         fits, found = _as(kind, value)
         if fits:
@@ -158,6 +162,11 @@ def checked(of: Parameter, value: Any) -> Any:
                 _check_range(of, found)
             return found
     raise PartError(f"{of.name} must be {_wanted(kinds)}, got {value!r}", of.name)
+
+
+def alternatives(hint: Any) -> tuple[Any, ...]:
+    """The types that a type stands for: those of a union, else itself."""
+    return typing.get_args(hint) if typing.get_origin(hint) in (types.UnionType, typing.Union) else (hint,)
 
 
 def _as(kind: Any, value: Any) -> tuple[bool, Any]:
@@ -259,6 +268,11 @@ class Registry(Mapping[str, type[P]], Generic[P]):
         self._registered[part.name] = part
         return part
 
+    @property
+    def classes(self) -> dict[str, str]:
+        """Name of the class -> name of the part, of those that come with the package."""
+        return {home.partition(":")[2]: name for name, home in self._homes.items()}
+
     def __getitem__(self, name: str) -> type[P]:
         if name in self._registered:
             return self._registered[name]
@@ -288,7 +302,9 @@ class Registry(Mapping[str, type[P]], Generic[P]):
     def find(self, name: str) -> type[P]:
         """The part of that name; PartError, with the nearest names, where there is none."""
         if name not in self:
-            raise PartError(f"there is no {self.kind} {name!r}{nearest(name, self)} (allowed: {', '.join(sorted(self))})")
+            raise PartError(
+                f"there is no {self.kind} {name!r}{nearest(name, self)} (allowed: {', '.join(sorted(self))})"
+            )
         return self[name]
 
     def build(self, given: P | str | Mapping[str, Any], default: str = "") -> P:

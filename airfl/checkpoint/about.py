@@ -15,6 +15,7 @@ import torch
 
 from airfl.config import Settings, differences, to_json
 from airfl.config.differences import AUTOMATIC
+from airfl.config.part_keys import with_parts_of
 from airfl.errors import UserError
 from airfl.input import open_regular
 from airfl.numerics import numerics
@@ -22,6 +23,7 @@ from airfl.output import CHECKPOINT_NAME
 from airfl.schemes import fitted
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
+from channels.fading import Recorded
 
 OF_NO_EFFECT = ("run.checkpoint_s", "run.checkpoint_every")
 """Settings that a continuation may have otherwise."""
@@ -106,7 +108,7 @@ def check_same(about: About, folder: Path, settings: Settings, device: torch.dev
     if about.device != device.type:
         raise UserError(f"{folder}: its run was begun on {about.device}, this is {device.type}; {other}")
     try:
-        before = Settings.model_validate(json.loads(about.settings))
+        before = Settings.model_validate(with_parts_of(settings, json.loads(about.settings)))
         about.choices(settings)
     except (ValueError, TypeError, RecursionError) as error:
         raise UserError(
@@ -129,7 +131,7 @@ def check_same(about: About, folder: Path, settings: Settings, device: torch.dev
 def check_asked(config: str, folder: Path, settings: Settings) -> None:
     """UserError, with the difference, where a complete run, with that config in its trace, was of other settings."""
     try:
-        before = Settings.model_validate(json.loads(config))
+        before = Settings.model_validate(with_parts_of(settings, json.loads(config)))
     except (ValueError, RecursionError):
         return  # of another version, whose trace is complete all the same
     for key, then, given in differences(before, fitted(settings)):
@@ -154,8 +156,8 @@ def checksum(settings: Settings, raw: RawData) -> int:
     for array in vars(raw).values():
         if isinstance(array, np.ndarray):
             found = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, found)
-    if settings.channel.replay_file:
-        with open_regular(settings.channel.replay_file) as file:
+    if isinstance(settings.channel.fading_model, Recorded):
+        with open_regular(settings.channel.fading_model.file) as file:
             while block := file.read(BLOCK_BYTES):  # it may be larger than memory: only a part of it is replayed
                 found = zlib.crc32(block, found)
     return found

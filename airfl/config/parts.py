@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from airfl.config.json_numbers import from_plain
-from channels.part import REQUIRED, Parameter, Part, PartError, Registry, parameters_of
+from channels.part import REQUIRED, Parameter, Part, PartError, Registry, alternatives, parameters_of
 
 P = TypeVar("P", bound=Part)
 KINDS = {float: "number", int: "integer", bool: "boolean", str: "string", type(None): "null"}
@@ -106,8 +105,7 @@ def schema_of(slot: PartOf[Any]) -> dict[str, Any]:
 
 def property_of(one: Parameter, of_whom: str = "") -> dict[str, Any]:
     """JSON schema of a parameter; of_whom: put behind its description."""
-    kinds = typing.get_args(one.hint) if isinstance(one.hint, types.UnionType) else (one.hint,)
-    found = [_kind(one, kind) for kind in kinds]
+    found = [_kind(one, kind) for kind in alternatives(one.hint)]
     schema = found[0] if len(found) == 1 else {"anyOf": found}
     unit = f" [{one.unit}]" if one.unit else ""
     default = {} if one.default is REQUIRED else {"default": one.default}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from channels.fading import FADING_LAWS
+from channels.fading import FlatFading
 
 if TYPE_CHECKING:
     from airfl.config.settings import Settings
@@ -20,7 +20,8 @@ ALIGNED = ("pfels", "full-inversion", "per-subcarrier")
 def beta_tells(settings: Settings) -> bool:
     """Whether beta follows from who was selected, and not from a schedule or from everybody."""
     power, channel, csi = settings.power, settings.channel, settings.csi
-    flat = channel.fading in FADING_LAWS and not (channel.speed_m_s or csi.timing_offset_s or csi.frequency_offset_hz)
+    steady = not (channel.speed_m_s or csi.timing_offset_s or csi.frequency_offset_hz)
+    flat = isinstance(channel.fading_model, FlatFading) and steady
     lowered = (power.strict and not flat) or (power.peak_db is not None and power.peak == "back-off")
     of_the_sample = power.alignment in ("auto", "sample") and power.coefficient is None
     return power.divide_by == "active" or lowered or of_the_sample
