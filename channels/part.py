@@ -138,6 +138,11 @@ class Part(ABC):
         return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in self.changed().items())})"
 
 
+def is_built_in(part: Part) -> bool:
+    """Whether a part of this package, whose tests hold it to what it promises; a user's own is held to it in a run."""
+    return type(part).__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
 @functools.cache
 def parameters_of(part: type[Part]) -> tuple[Parameter, ...]:
     """The parameters that a part declares, in order."""

@@ -17,7 +17,6 @@ from airfl.tasks.partition import PARTITIONS
 from channels.antennas import ARRAYS, COMBINERS, CORRELATIONS
 from channels.digital import ALLOCATIONS, ERROR_MODELS
 from channels.fading.variation import VARIATIONS
-from channels.power import POLICIES
 from channels.topology import PATH_LOSS, PLACEMENTS
 
 
@@ -42,7 +41,6 @@ PathLossName = Annotated[str, *_in_table("path loss", PATH_LOSS)]
 ArrayName = Annotated[str, *_in_table("array", ARRAYS)]
 CorrelationName = Annotated[str, *_in_table("spatial correlation", CORRELATIONS)]
 CombinerName = Annotated[str, *_in_table("combiner", COMBINERS)]
-PolicyName = Annotated[str, *_in_table("power policy", POLICIES)]
 AllocationName = Annotated[str, *_in_table("allocation", ALLOCATIONS)]
 ErrorModelName = Annotated[str, *_in_table("error model", ERROR_MODELS)]
 AccountantName = Annotated[

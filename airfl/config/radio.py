@@ -12,7 +12,6 @@ from airfl.config.names import (
     CorrelationName,
     PathLossName,
     PlacementName,
-    PolicyName,
     SelectionName,
     VariationName,
 )
@@ -20,6 +19,7 @@ from airfl.config.part_keys import NamedPart, keys_of, with_keys
 from airfl.config.section import Count, Decibels, Scale, ScaleOrZero, Section
 from channels.fading import FADINGS, Fading, fading_of
 from channels.fading.registry import SELECTIVE_MODELS
+from channels.power import POLICIES, Policy
 
 Spread = Annotated[float, Field(ge=0, le=200, allow_inf_nan=False)]  # in dB
 Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
@@ -217,7 +217,10 @@ class AntennaSettings(Section):
     )
 
 
-class PowerSettings(Section):
+POLICY = NamedPart(POLICIES, "power.policy", "pfels")
+
+
+class _Power(Section):
     """What a device may spend, and how it spends it."""
 
     max_snr_db: Decibels | list[Decibels] = Field(
@@ -237,15 +240,11 @@ class PowerSettings(Section):
         description="P_i bounds a round's energy whatever is sent, or the power of each entry (as in physical units)",
     )
     strict: bool = Field(False, description="clip the masked update to sqrt(p) C, so that no single round exceeds P_i")
-    policy: PolicyName = Field("pfels", description="how power follows the channel, in analog schemes")
-    threshold: ScaleOrZero = Field(
-        0.0, description="|h|^2 over its mean below which a truncating policy (and cotaf) does not send"
+    policy: Annotated[str | Policy, POLICY] = Field(
+        "pfels", description="how power follows the channel, in analog schemes"
     )
     participation: Annotated[float, Field(gt=0, le=1)] | None = Field(
         None, description="share of fades in which a device is to send; instead of threshold"
-    )
-    coefficient: Scale | None = Field(
-        None, description="beta that inversion aims at; who cannot reach it is silent. Default: what all can reach"
     )
     alignment: Literal["auto", "sample", "population", "schedule"] = Field(
         "auto",
@@ -254,9 +253,6 @@ class PowerSettings(Section):
         "send pilots; schedule = power.coefficient, or else the privacy bound, in every round, and a device that "
         "cannot reach it is silent; auto = sample, but under privacy.bound = accountant whichever of them delivers the "
         "most signal over noise",
-    )
-    average_over: Literal["round", "fading"] = Field(
-        "round", description="the limit holds in every round, or on the mean over fades (truncated-inversion)"
     )
     divide_by: Literal["selected", "expected", "active"] = Field(
         "selected", description="the sum is divided by the selected, the expected senders, or those that send"
@@ -269,6 +265,11 @@ class PowerSettings(Section):
         "back-off", description="keep to the peak limit by a smaller beta, or clip elements (and record how many)"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, data: Any) -> Any:
+        return POLICY.flattened(data, cls.model_fields)
+
     @field_validator("max_snr_db", "tx_power_dbm")
     @classmethod
     def _pair(cls, value: float | list[float]) -> float | list[float]:
@@ -277,12 +278,37 @@ class PowerSettings(Section):
         return value
 
     @model_validator(mode="after")
-    def _one_threshold(self) -> PowerSettings:
-        if self.threshold and self.participation is not None:
+    def _one_threshold(self) -> Self:
+        threshold = getattr(self, "threshold", 0.0) or self.power_policy.least_power
+        if threshold and self.participation is not None:
             raise ValueError(
-                f"power.participation: give it or power.threshold, not both ({self.participation} and {self.threshold})"
+                f"power.participation: give it or power.threshold, not both ({self.participation} and {threshold})"
             )
         return self
+
+    @property
+    def power_policy(self) -> Policy:
+        """The policy itself, with its parameters."""
+        return POLICY.of(self)
+
+
+if TYPE_CHECKING:
+
+    class PowerSettings(_Power):
+        """With the keys of all policies, which the part of the one that is chosen has: `power_policy`."""
+
+        threshold: float = 0.0
+        coefficient: float | None = None
+        average_over: Literal["round", "fading"] = "round"
+
+else:
+    PowerSettings = with_keys(
+        _Power,
+        "PowerSettings",
+        POLICIES,
+        after="policy",
+        places={"coefficient": "participation", "average_over": "alignment"},
+    )
 
 
 class GridSettings(Section):

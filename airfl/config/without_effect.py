@@ -10,6 +10,7 @@ from airfl.config.part_keys import keys_of, name_of
 from airfl.config.settings import Settings
 from channels.fading import FADINGS, Fading, FlatFading, SelectiveFading
 from channels.part import Part
+from channels.power import POLICIES
 
 LINK = "scheme.link"
 """An owner whose value is the link that a scheme has, where it is auto."""
@@ -165,11 +166,9 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
             "power.spread",
             "power.strict",
             "power.policy",
-            "power.threshold",
             "power.participation",
-            "power.coefficient",
             "power.alignment",
-            "power.average_over",
+            *(f"power.{key}" for key in keys_of(POLICIES)),
             "power.peak_db",
             "power.peak",
             "privacy.gains",

@@ -6,6 +6,7 @@ import numpy as np
 
 from airfl.config import Settings
 from airfl.config.part_keys import name_of
+from airfl.config.radio import POLICY
 from airfl.errors import AlignmentError, UserError
 from airfl.memory import machine_bytes
 from airfl.radio.parts import (
@@ -19,7 +20,7 @@ from airfl.radio.parts import (
     no_law,
     noise_std_of,
     path_loss_of,
-    policy_parameters,
+    power_policy,
     settings_of,
     spatial_correlation,
     statistics_of,
@@ -32,7 +33,8 @@ from channels.csi import check_csi
 from channels.fading import FlatFading, OwnChannel, Recorded, SelectiveFading, flat_parts
 from channels.fading.registry import FADING_LAWS, FADINGS
 from channels.fading.rician import Rician
-from channels.power import POLICIES, check_policy
+from channels.part import parameters_of
+from channels.power import POLICIES, Policy
 from channels.selective import check
 from channels.selective.tapped_line import TappedLine, tap_spacing_s
 from channels.topology import PATH_LOSS, check_topology
@@ -242,8 +244,8 @@ def _check_ageing(settings: Settings, model: SelectiveFading) -> None:
         cure = 'topology.los = "nlos"' if model.needs_positions else "channel.fading = rician"
         raise UserError(
             f"csi.delay_s: ageing cannot be computed for channel.fading = {name_of(channel.fading)!r}, whose response "
-            f"does not tell its line of sight from diffuse paths (given: {csi.delay_s:g} s at {channel.speed_m_s:g} m/s); "
-            f"take 0, or {cure}"
+            f"does not tell its line of sight from diffuse paths (given: {csi.delay_s:g} s at {channel.speed_m_s:g} "
+            f"m/s); take 0, or {cure}"
         )
 
 
@@ -274,20 +276,26 @@ def _check_power(settings: Settings) -> None:
             'power.spread: "message" needs channel.units = "physical", where power is in dBm (given: '
             f'{settings.channel.units!r}); take "band"'
         )
-    if power.participation is not None and "threshold" not in POLICIES[power.policy].reads:
-        readers = ", ".join(name for name, entry in POLICIES.items() if "threshold" in entry.reads)
+    name, given = name_of(power.policy), power.power_policy
+    if power.participation is not None and "threshold" not in given.values():
         raise UserError(
-            f"power.participation: power policy {power.policy!r} has no threshold to set by it (given: "
-            f"{power.participation}); leave it out, or choose one of {readers}"
+            f"power.participation: power policy {name!r} has no threshold to set by it (given: "
+            f"{power.participation}); leave it out, or choose one of {_readers('threshold')}"
         )
-    parameters = policy_parameters(settings)
-    if power.average_over == "fading" and fades is None:
+    policy = power_policy(settings)
+    if policy.over_fading and fades is None:
         raise UserError(f'power.average_over: {no_law(settings)}; take "round"')
-    with settings_of("power"):
-        check_policy(power.policy, parameters, fades.inverse_power if fades else None)
+    for key, readers in POLICY.foreign(power):
+        if not (key == "coefficient" and power.alignment == "schedule"):
+            raise UserError(
+                f"power: power policy {name!r} takes no {key}: leave it out, or choose one of {', '.join(readers)}"
+            )
+    if fades is not None:
+        with settings_of("power"):
+            policy.check_fades(fades.inverse_power)
     one_gain = settings.antennas.count == 1 or settings.antennas.combining == "first"
     for key, asked, remedy in (
-        ("average_over", power.average_over == "fading", 'take "round"'),
+        ("average_over", policy.over_fading, 'take "round"'),
         ("divide_by", power.divide_by == "expected", 'take "active"'),
         ("participation", power.participation is not None, "give power.threshold"),
     ):
@@ -296,35 +304,40 @@ def _check_power(settings: Settings) -> None:
                 f"power.{key}: how combined antennas fade is not known (given: antennas.count = "
                 f"{settings.antennas.count}); {remedy}, or one antenna"
             )
-    _check_alignment(settings, one_gain)
+    _check_alignment(settings, policy, one_gain)
     if power.divide_by == "active" and SELECTIONS[settings.selection.kind].sampling == "poisson":
         raise UserError(
             'power.divide_by: "active" tells how many a Poisson sample has, which no privacy figure allows for; take '
             '"selected" or "expected", or another selection.kind'
         )
-    if power.divide_by == "expected" and fades is None and POLICIES[power.policy].truncates:
+    if power.divide_by == "expected" and fades is None and policy.truncates:
         raise UserError(f'power.divide_by: {no_law(settings)}; take "selected" or "active"')
-    if power.divide_by == "expected" and not POLICIES[power.policy].truncates:
+    if power.divide_by == "expected" and not policy.truncates:
         raise UserError(
-            f'power.divide_by: "expected" needs a policy with a threshold (given: {power.policy!r}); take "selected" '
+            f'power.divide_by: "expected" needs a policy with a threshold (given: {name!r}); take "selected" '
             'or "active"'
         )
 
 
-def _check_alignment(settings: Settings, one_gain: bool) -> None:
+def _readers(parameter: str) -> str:
+    """Names of the policies that have a parameter of that name."""
+    return ", ".join(name for name, one in POLICIES.items() if parameter in (own.name for own in parameters_of(one)))
+
+
+def _check_alignment(settings: Settings, policy: Policy, one_gain: bool) -> None:
     power = settings.power
     if power.alignment in ("auto", "sample"):
         return
-    if not POLICIES[power.policy].announces:
-        able = ", ".join(name for name, entry in POLICIES.items() if entry.announces)
+    if not (policy.announces and policy.one_by_one):
+        able = ", ".join(name for name, one in POLICIES.items() if one.announces and one.one_by_one)
         raise AlignmentError(
-            f"power.alignment: policy {power.policy!r} takes beta from the devices that send (given: "
+            f"power.alignment: policy {name_of(power.policy)!r} takes beta from the devices that send (given: "
             f"{power.alignment!r}); take sample, or power.policy = {able}"
         )
-    if power.alignment == "population" and power.coefficient is not None:
+    if power.alignment == "population" and policy.target is not None:
         raise AlignmentError(
             f"power.coefficient: power.alignment = 'population' takes beta from the channels (given: "
-            f"{power.coefficient:g}); take schedule, or leave the coefficient out"
+            f"{policy.target:g}); take schedule, or leave the coefficient out"
         )
     if power.alignment == "population" and not one_gain:
         raise AlignmentError(

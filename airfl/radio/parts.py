@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,8 +39,8 @@ from channels.fading.rayleigh import Rayleigh
 from channels.fading.rician import Rician
 from channels.grid import OfdmaGrid, default_symbol_duration_s, exact_grid, subcarriers_of, used_from
 from channels.noise import thermal_noise_std
-from channels.part import Part
-from channels.power import PolicyParameters
+from channels.part import is_built_in
+from channels.power import Policy
 from channels.selective.scenario import Scenario
 from channels.topology import PATH_LOSS, Drop, TopologyParameters
 
@@ -124,11 +125,6 @@ def _law(fading: FlatFading) -> FadingLaw:
     return law
 
 
-def is_built_in(part: Part) -> bool:
-    """Whether a part comes with the package, whose tests hold it to what it promises."""
-    return type(part).__module__.partition(".")[0] == "channels"
-
-
 @functools.lru_cache(maxsize=64)
 def _bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingLaw:
     return bounded(law, low, high, bounds)
@@ -178,17 +174,23 @@ def replay_of(settings: Settings) -> Replay | None:
             raise UserError(f"channel.replay_variable: {error}") from None
 
 
-def policy_parameters(settings: Settings) -> PolicyParameters:
-    """Of the power policy; a wanted participation becomes the threshold that gives it."""
-    power, threshold = settings.power, settings.power.threshold
+def power_policy(settings: Settings) -> Policy:
+    """The power policy; a wanted participation becomes the threshold that gives it."""
+    power, policy = settings.power, settings.power.power_policy
+    changes: dict[str, float | None] = {}
     if power.participation is not None:
         fades = statistics_of(settings)
         if fades is None:
             raise UserError(f"power.participation: {no_law(settings)}; give power.threshold")
-        threshold = _threshold_for(power.participation, fades)
-    # The coefficient of a schedule is announced, and no aim of the policy's own.
-    aim = None if power.alignment == "schedule" else power.coefficient
-    return PolicyParameters(threshold, power.average_over, aim)
+        changes["threshold"] = _threshold_for(power.participation, fades)
+    if power.alignment == "schedule":  # its coefficient is announced, and no aim of the policy's own
+        changes["coefficient"] = None
+    with settings_of("power"):
+        return replace(policy, **{name: value for name, value in changes.items() if name in policy.values()})
+
+
+policy_parameters = power_policy
+"""By its earlier name."""
 
 
 def _threshold_for(share: float, fades: FadeStatistics) -> float:

@@ -21,7 +21,6 @@ from airfl.radio.parts import (
     fading_law,
     grid_of,
     impairment_draws,
-    is_built_in,
     k_factors,
     noise_std_of,
     prefix_s,
@@ -66,6 +65,7 @@ from channels.fading import (
 )
 from channels.frame import Frame
 from channels.grid import OfdmaGrid
+from channels.part import is_built_in
 from channels.power import draw_max_snr, power_limits
 from channels.selective import SelectiveRequest
 from channels.selective.cdl import Cdl

@@ -85,7 +85,7 @@ def test_where_all_have_one_state_the_law_is_known(overrides: tuple[str, ...], l
     settings = small_settings(*RICIAN, "channel.rician_k=4.0", *overrides, *whole)
     checks.check_radio(settings)
     statistics = parts.statistics_of(settings)
-    share = statistics.exceedance(parts.policy_parameters(settings).threshold)
+    share = statistics.exceedance(parts.power_policy(settings).least_power)
     assert share == pytest.approx(0.8, abs=1e-6)
     own = FADING_LAWS[law[0]](**({"k": law[1]} if law[0] == "rician" else {})).law()
     found = parts.fading_law(settings)

@@ -13,14 +13,13 @@ import pytest
 import airfl
 from airfl.config import Settings
 from airfl.radio import build_radio
-from airfl.radio.parts import is_built_in
 from airfl.streams import Streams
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
 from channels import fading
 from channels.fading import ChannelRequest, Fading, FadingLaw, FlatFading, OwnChannel, SelectiveFading
 from channels.fading.registry import FADINGS
-from channels.part import PartError, parameter
+from channels.part import PartError, is_built_in, parameter
 from channels.selective import SelectiveRequest, SelectiveResponse
 from tests.conftest import small_settings
 from tests.refusals import one_line
