@@ -61,8 +61,11 @@ class PartTable(Mapping[str, Any]):
 
 
 def table_of(part: Part) -> dict[str, Any]:
-    """The name and parameters of a part as files and traces have them; a function by where it stands."""
-    return {"name": name_of(part), **{key: _written(value) for key, value in part.values().items()}}
+    """The name and parameters of a part as files and traces have them: a function by where it stands, and without those
+    that are none by default, which TOML cannot say."""
+    told = {one.name: getattr(part, one.name) for one in parameters_of(type(part))}
+    none = [one.name for one in parameters_of(type(part)) if one.default is None and told[one.name] is None]
+    return {"name": name_of(part), **{key: _written(value) for key, value in told.items() if key not in none}}
 
 
 def name_of(part: Part | str) -> str:
@@ -221,7 +224,7 @@ def with_keys(base: type[S], name: str, registry: Registry[Any], after: str, pla
     """A section with the keys of the parts of a registry.
 
     Args:
-        base: The section without them.
+        base: The section without them; one that defers its building is built once, here.
         name: Of the class.
         registry: Of the parts.
         after: The key that theirs follow.
@@ -238,6 +241,7 @@ def with_keys(base: type[S], name: str, registry: Registry[Any], after: str, pla
     ordered = {key: section.model_fields[key] for key in order}
     section.model_fields.clear()
     section.model_fields.update(ordered)
+    section.model_config["defer_build"] = False
     section.model_rebuild(force=True)  # keys are written and listed in this order
     found: type[S] = section
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from airfl.config.names import (
     ArrayName,
@@ -56,6 +56,8 @@ FADING = NamedPart(FADINGS, "channel.fading", "exponential", fading_of)
 
 class _Channel(Section):
     """Fading and receiver noise."""
+
+    model_config = ConfigDict(defer_build=True)
 
     fading: Annotated[str | Fading, FADING] = Field(
         "exponential", description="law of |h|, or a frequency-selective model"
@@ -222,6 +224,8 @@ POLICY = NamedPart(POLICIES, "power.policy", "pfels")
 
 class _Power(Section):
     """What a device may spend, and how it spends it."""
+
+    model_config = ConfigDict(defer_build=True)
 
     max_snr_db: Decibels | list[Decibels] = Field(
         [2.0, 15.0], description="P_i/(d sigma0^2) in dB: a number, or [low, high]; in normalised units"
