@@ -15,7 +15,7 @@ import torch
 
 from airfl.config import Settings, differences, to_json
 from airfl.config.differences import AUTOMATIC
-from airfl.config.part_keys import with_parts_of
+from airfl.config.part_keys import other_parts, with_parts_of
 from airfl.errors import UserError
 from airfl.input import open_regular
 from airfl.numerics import numerics
@@ -108,14 +108,16 @@ def check_same(about: About, folder: Path, settings: Settings, device: torch.dev
     if about.device != device.type:
         raise UserError(f"{folder}: its run was begun on {about.device}, this is {device.type}; {other}")
     try:
-        before = Settings.model_validate(with_parts_of(settings, json.loads(about.settings)))
+        recorded = json.loads(about.settings)
+        others = list(other_parts(settings, recorded))
+        before = Settings.model_validate(with_parts_of(settings, recorded))
         about.choices(settings)
     except (ValueError, TypeError, RecursionError) as error:
         raise UserError(
             f"{folder / CHECKPOINT_NAME}: does not say how its run was begun ({str(error).splitlines()[0][:100]}); "
             "choose another --out and begin anew"
         ) from None
-    for key, then, given in differences(before, settings):
+    for key, then, given in [*others, *differences(before, settings)]:
         if key not in OF_NO_EFFECT:
             raise UserError(f"{folder}: its run was begun with {key} = {then!r}, here it is {given!r}; {other}")
     here = numerics(device, str(about.chosen.get("local", {}).get("engine", "")))
@@ -131,10 +133,12 @@ def check_same(about: About, folder: Path, settings: Settings, device: torch.dev
 def check_asked(config: str, folder: Path, settings: Settings) -> None:
     """UserError, with the difference, where a complete run, with that config in its trace, was of other settings."""
     try:
-        before = Settings.model_validate(with_parts_of(settings, json.loads(config)))
+        recorded = json.loads(config)
+        others = list(other_parts(settings, recorded))
+        before = Settings.model_validate(with_parts_of(settings, recorded))
     except (ValueError, RecursionError):
         return  # of another version, whose trace is complete all the same
-    for key, then, given in differences(before, fitted(settings)):
+    for key, then, given in [*others, *differences(before, fitted(settings))]:
         if key not in OF_NO_EFFECT and AUTOMATIC.get(key, then) != given:
             raise UserError(
                 f"{folder}: holds a complete run with {key} = {then!r}, here it is {given!r}; choose another --out"

@@ -272,16 +272,32 @@ def _kind_of(one: Parameter, kind: Any) -> Any:
     raise TypeError(f"{one.key}: no key is made of a parameter of type {kind} with those bounds; leave its key out")
 
 
+def other_parts(settings: Any, tables: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+    """(dotted key, recorded, given) wherever recorded settings have another part of the user's own than `settings`."""
+    for section, key, recorded, given in _own_parts(settings, tables):
+        now = table_of(given) if isinstance(given, Part) else given
+        then = dict(recorded) if isinstance(recorded, Mapping) else recorded
+        if then != now:
+            yield f"{section}.{key}", then, now
+
+
 def with_parts_of(settings: Any, tables: Mapping[str, Any]) -> dict[str, Any]:
-    """Recorded settings as tables, in which parts of a class that no name stands for, and `settings` have as well, are
-    made of that class with the recorded parameters."""
+    """Recorded settings as tables, with the parts of the user's own that `settings` have: nothing recorded is made into
+    one. What is no table is left as it is."""
+    if not isinstance(tables, Mapping):
+        return tables
     made = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tables.items()}
-    for section, table in made.items():
-        for key, given in getattr(settings, section, ()):
-            recorded = table.get(key) if isinstance(table, dict) else None
-            if not (isinstance(given, Part) and isinstance(recorded, Mapping)):
-                continue
-            same = table_of(given) == dict(recorded)
-            values = {name: from_plain(value) for name, value in recorded.items() if name != "name"}
-            table[key] = given if same else type(given)(**values)
+    for section, key, _, given in _own_parts(settings, tables):
+        made[section][key] = given
     return made
+
+
+def _own_parts(settings: Any, tables: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
+    """(section, key, recorded, given) of what is a part of the user's own on either side."""
+    for section, table in tables.items() if isinstance(tables, Mapping) else ():
+        if not isinstance(table, Mapping) or not isinstance(getattr(settings, section, None), Section):
+            continue
+        for key, given in getattr(settings, section):
+            recorded = table.get(key)
+            if isinstance(given, Part) or isinstance(recorded, Mapping):
+                yield section, key, recorded, given

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import cache
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import numpy as np
@@ -280,9 +281,46 @@ def test_a_run_goes_on_with_the_same_object_alone(tmp_path: Any, data: RawData) 
     for other, said in (
         (Shares(share=0.25), "holds a complete run; "),
         (Shares(share=0.5), "holds a complete run with channel.fading = {'name': 'shares', 'share': 0.25, "),
+        (demos_channel, "holds a complete run with channel.fading = {'name': 'shares', "),
+        ("exponential", "here it is 'exponential'"),
     ):
         with pytest.raises(airfl.UserError, match=one_line(said)):
             airfl.run(settings.resolved(channel={"fading": other}), tmp_path / "run", data=data, resume=True)
+
+
+def test_a_run_that_was_cut_off_goes_on_with_the_same_object_alone(tmp_path: Any, data: RawData) -> None:
+    settings = small_settings("run.checkpoint_every=1", "run.rounds=3").resolved(channel={"fading": Shares(share=0.25)})
+
+    def stop(done: int, rounds: int, record: Any) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        airfl.run(settings, tmp_path / "run", data=data, progress=stop)
+    for other in (Shares(share=0.5), demos_channel, "exponential"):
+        with pytest.raises(
+            airfl.UserError, match=one_line("its run was begun with channel.fading = {'name': 'shares'")
+        ):
+            airfl.run(settings.resolved(channel={"fading": other}), tmp_path / "run", data=data, resume=True)
+    with airfl.run(settings, tmp_path / "run", data=data, resume=True).trace() as trace:
+        found = {str(name): one.values.tobytes() for name, one in trace.load().variables.items()}
+    assert found == run(settings, data)[0]
+
+
+def test_an_installed_package_offers_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = EntryPoint(name="shares", value=f"{__name__}:Shares", group="airfl.fading")
+    monkeypatch.setattr(
+        "channels.part.metadata.entry_points", lambda group: [offered] if group == offered.group else []
+    )
+    monkeypatch.setitem(FADINGS.__dict__, "_entry_points", {})
+    monkeypatch.delitem(FADINGS.__dict__, "_entry_points")
+    try:
+        assert small_settings("channel.fading={ name = 'shares', share = 0.3 }").channel.fading_model == Shares(
+            share=0.3
+        )
+        assert "shares" in list(FADINGS)
+    finally:
+        FADINGS.__dict__.pop("_entry_points", None)
 
 
 def test_what_is_no_fading_is_refused_when_it_is_registered() -> None:
