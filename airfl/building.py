@@ -21,7 +21,6 @@ from airfl.schemes.scheme import LinkKind
 from airfl.selection import SELECTIONS
 from airfl.stages import ErrorFeedback, MessageBound, bound_after
 from airfl.streams import Streams
-from channels.selective import SELECTIVE_MODELS
 
 Array = NDArray[np.float64]
 
@@ -175,4 +174,4 @@ def _own_noise_is_bounded(settings: Settings) -> bool:
     """Whether less of the devices' own noise may be counted than arrives over an analog link: over coefficients that
     differ the least counts, and against the server often only a device's own."""
     # At the antennas, or under phases that are not known, the others' noise is not counted.
-    return settings.channel.fading in SELECTIVE_MODELS or settings.privacy.observer == "server"
+    return settings.channel.fading_model.selective or settings.privacy.observer == "server"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.finite import check_channel
-from airfl.radio import policy_parameters
+from airfl.radio import power_policy
 from airfl.radio.parts import link_noise_std_of
 from airfl.selection import SELECTIONS, Candidates, Ids, Limits, Memory, select
 from airfl.streams import Purpose
@@ -93,11 +93,11 @@ def round_costs(cell: Cell) -> Array:
 def _worst_fade(cell: Cell) -> float:
     """How far a round may exceed a limit that holds on the mean over fades: inversion at the threshold t takes
     1/(t E[P/|h|^2; |h|^2 >= t P]) times that mean, with the smallest |h|^2/P in place of a t below it."""
-    settings, fades = cell.settings, cell.radio.fades
-    if settings.power.average_over == "round":
+    fades, policy = cell.radio.fades, power_policy(cell.settings)
+    if not policy.over_fading:
         return 1.0
     assert fades is not None
-    threshold = policy_parameters(settings).threshold
+    threshold = policy.least_power
     least = max(threshold, fades.least_power)
     return 1 / (least * fades.inverse_power(threshold)) if least else np.inf
 

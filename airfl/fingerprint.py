@@ -19,13 +19,23 @@ DIGITS = 16
 
 
 def is_own(part: Part) -> bool:
-    """Whether a part is the user's, not one that comes with the package."""
-    return not type(part).__module__.startswith(OURS)
+    """Whether a part is the user's, or holds a function of the user's, and is not one that comes with the package."""
+    return not type(part).__module__.startswith(OURS) or bool(functions_of(part))
+
+
+def functions_of(part: Part) -> list[Any]:
+    """The functions, and other things to be called, among its parameters."""
+    return [value for value in part.values().values() if callable(value)]
 
 
 def fingerprint(part: Part) -> str:
     """Of the code of its class and of its parameters; equal in every process that runs the same Python."""
-    found = hashlib.sha256(repr(part).encode())
+    plain = {key: value for key, value in part.values().items() if not callable(value)}
+    found = hashlib.sha256(f"{type(part).__qualname__}({plain!r})".encode())
+    for one in functions_of(part):
+        code = getattr(one, "__code__", None) or getattr(type(one).__call__, "__code__", None)
+        for text in _instructions(code) if code else (repr(type(one)),):
+            found.update(text.encode() + b"\0")
     for one in type(part).__mro__:
         if not one.__module__.startswith((*OURS, "builtins", "abc", "typing")):
             for text in _code_of(one):

@@ -24,9 +24,11 @@ from typing import Any, TypeVar
 from airfl.errors import UserError
 from airfl.input import SETTINGS_BYTES, read_regular
 from airfl.schemes.names import SCHEMES
+from channels.fading.registry import FADINGS
 from channels.part import Part, PartError, Registry
+from channels.power.registry import POLICIES
 
-REGISTRIES: tuple[Registry[Any], ...] = (SCHEMES,)
+REGISTRIES: tuple[Registry[Any], ...] = (SCHEMES, FADINGS, POLICIES)
 """Of all kinds of parts that settings name."""
 PREFIX = "airfl_plugin_"
 """What the modules of plugin files are called, with digests of their path and contents behind it."""
@@ -128,17 +130,18 @@ def _line(error: Exception, file: Path) -> str:
     return "" if line is None else f", line {line}"
 
 
-def packed(value: Any, classes: Sequence[type] = ()) -> bytes:
+def packed(value: Any, code: Sequence[Any] = ()) -> bytes:
     """A value for another process. What that process could not import, such as a class of a notebook or of a plugin
     file, goes with it as code.
 
     Args:
         value: What is sent.
-        classes: Classes of the objects in it that may be the user's own.
+        code: Classes and functions in it that may be the user's own.
     """
     import cloudpickle
 
-    modules = [sys.modules[one.__module__] for one in classes if one.__module__.startswith(PREFIX)]
+    names = {str(getattr(one, "__module__", "")) for one in code}
+    modules = [sys.modules[name] for name in sorted(names) if name.startswith(PREFIX)]
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:

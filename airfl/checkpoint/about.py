@@ -16,6 +16,7 @@ import torch
 from airfl.config import Settings, differences, to_json
 from airfl.config.differences import AUTOMATIC
 from airfl.config.load import recorded
+from airfl.config.part_keys import other_parts, with_parts_of
 from airfl.errors import UserError
 from airfl.fingerprint import fingerprint, own_parts
 from airfl.input import open_regular
@@ -24,6 +25,7 @@ from airfl.output import CHECKPOINT_NAME
 from airfl.schemes import fitted
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
+from channels.fading import Recorded
 
 OF_NO_EFFECT = ("run.checkpoint_s", "run.checkpoint_every")
 """Settings that a continuation may have otherwise."""
@@ -111,14 +113,16 @@ def check_same(about: About, folder: Path, settings: Settings, device: torch.dev
     if about.device != device.type:
         raise UserError(f"{folder}: its run was begun on {about.device}, this is {device.type}; {other}")
     try:
-        before = recorded(json.loads(about.settings), settings)
+        tables = json.loads(about.settings)
+        others = list(other_parts(settings, tables))
+        before = recorded(with_parts_of(settings, tables), settings)
         about.choices(settings)
     except (ValueError, TypeError, RecursionError) as error:
         raise UserError(
             f"{folder / CHECKPOINT_NAME}: does not say how its run was begun ({str(error).splitlines()[0][:100]}); "
             "choose another --out and begin anew"
         ) from None
-    for key, then, given in differences(before, settings):
+    for key, then, given in [*others, *differences(before, settings)]:
         if key not in OF_NO_EFFECT:
             raise UserError(f"{folder}: its run was begun with {key} = {then!r}, here it is {given!r}; {other}")
     check_parts(about.parts, settings, f"{folder}: its run was begun", other)
@@ -145,10 +149,12 @@ def check_asked(config: str, parts: str, folder: Path, settings: Settings) -> No
     """UserError, with the difference, where a complete run, with that config and those parts of the user's own in its
     trace, was of other settings."""
     try:
-        before = recorded(json.loads(config), settings)
+        tables = json.loads(config)
+        others = list(other_parts(settings, tables))
+        before = recorded(with_parts_of(settings, tables), settings)
     except (ValueError, RecursionError):
         return  # of another version, whose trace is complete all the same
-    for key, then, given in differences(before, fitted(settings)):
+    for key, then, given in [*others, *differences(before, fitted(settings))]:
         if key not in OF_NO_EFFECT and AUTOMATIC.get(key, then) != given:
             raise UserError(
                 f"{folder}: holds a complete run with {key} = {then!r}, here it is {given!r}; choose another --out"
@@ -175,8 +181,8 @@ def checksum(settings: Settings, raw: RawData) -> int:
     for array in vars(raw).values():
         if isinstance(array, np.ndarray):
             found = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, found)
-    if settings.channel.replay_file:
-        with open_regular(settings.channel.replay_file) as file:
+    if isinstance(settings.channel.fading_model, Recorded):
+        with open_regular(settings.channel.fading_model.file) as file:
             while block := file.read(BLOCK_BYTES):  # it may be larger than memory: only a part of it is replayed
                 found = zlib.crc32(block, found)
     return found

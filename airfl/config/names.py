@@ -15,10 +15,7 @@ from airfl.tasks.models import MODELS
 from airfl.tasks.partition import PARTITIONS
 from channels.antennas import ARRAYS, COMBINERS, CORRELATIONS
 from channels.digital import ALLOCATIONS, ERROR_MODELS
-from channels.fading import FADING_LAWS
 from channels.fading.variation import VARIATIONS
-from channels.power import POLICIES
-from channels.selective import SELECTIVE_MODELS
 from channels.topology import PATH_LOSS, PLACEMENTS
 
 
@@ -36,14 +33,12 @@ DatasetName = Annotated[str, *_in_table("dataset", DATASETS)]
 ModelName = Annotated[str, *_in_table("model", MODELS)]
 PartitionName = Annotated[str, *_in_table("partition", PARTITIONS)]
 SelectionName = Annotated[str, *_in_table("selection", SELECTIONS)]
-FadingName = Annotated[str, *_in_table("fading law", [*FADING_LAWS, "replay", *SELECTIVE_MODELS])]
 VariationName = Annotated[str, *_in_table("variation", VARIATIONS)]
 PlacementName = Annotated[str, *_in_table("topology", ["none", *PLACEMENTS])]
 PathLossName = Annotated[str, *_in_table("path loss", PATH_LOSS)]
 ArrayName = Annotated[str, *_in_table("array", ARRAYS)]
 CorrelationName = Annotated[str, *_in_table("spatial correlation", CORRELATIONS)]
 CombinerName = Annotated[str, *_in_table("combiner", COMBINERS)]
-PolicyName = Annotated[str, *_in_table("power policy", POLICIES)]
 AllocationName = Annotated[str, *_in_table("allocation", ALLOCATIONS)]
 ErrorModelName = Annotated[str, *_in_table("error model", ERROR_MODELS)]
 AccountantName = Annotated[

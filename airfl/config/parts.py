@@ -32,7 +32,7 @@ class PartOf(Generic[P]):
     registry: Registry[P]
     section: str
     default: str
-    about: str
+    about: str = ""
 
     def build(self, given: object) -> P:
         """The part; ValueError, with the dotted key, for what is none."""

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from airfl.config.names import (
     ArrayName,
     CombinerName,
     CorrelationName,
-    FadingName,
     PathLossName,
     PlacementName,
-    PolicyName,
     SelectionName,
     VariationName,
 )
+from airfl.config.part_keys import NamedPart, keys_of, with_keys
 from airfl.config.section import Count, Decibels, Scale, ScaleOrZero, Section
+from channels.fading import FADINGS, Fading, fading_of
+from channels.fading.registry import SELECTIVE_MODELS
+from channels.power import POLICIES, Policy
 
 Spread = Annotated[float, Field(ge=0, le=200, allow_inf_nan=False)]  # in dB
 Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
@@ -49,39 +51,29 @@ class SelectionSettings(Section):
         return self
 
 
-class ChannelSettings(Section):
+FADING = NamedPart(FADINGS, "channel.fading", "exponential", fading_of)
+
+
+class _Channel(Section):
     """Fading and receiver noise."""
 
-    fading: FadingName = Field("exponential", description="law of |h|, or a frequency-selective model")
+    model_config = ConfigDict(defer_build=True)
+
+    fading: Annotated[str | Fading, FADING] = Field(
+        "exponential", description="law of |h|, or a frequency-selective model"
+    )
     mean_gain: Scale = Field(
         0.02, description="mean of |h| before the bounds (selective models: its rms); a topology takes its place"
     )
     min_gain: Scale = Field(1e-4, description="smallest |h|, in normalised units")
     max_gain: Scale = Field(0.1, description="largest |h|, in normalised units")
     bounds: Literal["clip", "redraw"] = Field("clip", description="how |h| is kept within min_gain and max_gain")
-    rician_k: ScaleOrZero | Literal["tr38901"] = Field(
-        1.0,
-        description="K, power of the line of sight over the rest, for fading = rician: a number, or drawn for each "
-        "device of a topology by TR 38.901; without line of sight a device of a topology has K = 0",
-    )
-    nakagami_m: Annotated[float, Field(ge=0.5, allow_inf_nan=False)] = Field(
-        1.0, description="m, for fading = nakagami"
-    )
-    replay_file: str | None = Field(None, description="HDF5, .mat, .npy or .npz file of gains, for fading = replay")
-    replay_variable: str | None = Field(
-        None, description="array in it: [rounds, devices] or [rounds, devices, antennas]"
-    )
     variation: VariationName = Field(
         "independent", description="from round to round: independent, constant, or jakes (J0(2 pi f_D t))"
     )
     speed_m_s: ScaleOrZero = Field(0.0, description="of the devices: f_D = speed x carrier / c")
     carrier_hz: Scale = Field(3.5e9, description="carrier frequency")
     round_s: Scale = Field(1.0, description="time from one round's transmission to the next")
-    delay_spread_s: ScaleOrZero = Field(1e-7, description="rms, of selective models (umi, uma, rma bring their own)")
-    taps: int = Field(0, ge=0, description="of fading = tapped-line; 0 = enough for the bandwidth")
-    tr38901_version: Literal["v16.1", "v19.2"] = Field(
-        "v19.2", description="version of 3GPP TR 38.901 whose tables tdl, cdl, umi, uma and rma use, by Sionna"
-    )
     coherence: Literal["round", "slot", "symbol"] = Field(
         "round",
         description="time over which a moving device's channel is held constant within a round: a selective "
@@ -99,18 +91,47 @@ class ChannelSettings(Section):
         description="inter-cell interference over sigma0^2; it stays without noise, and never counts as privacy noise",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, data: Any) -> Any:
+        return FADING.flattened(data, cls.model_fields)
+
     @model_validator(mode="after")
-    def _consistent(self) -> ChannelSettings:
+    def _consistent(self) -> Self:
         if self.min_gain > self.max_gain:
             raise ValueError(f"channel.min_gain ({self.min_gain}) is above channel.max_gain ({self.max_gain})")
-        if (self.fading == "replay") != (self.replay_file is not None):
+        file = getattr(self, "replay_file", None)
+        if (self.fading == "replay") != (file is not None):
             raise ValueError(
                 f'channel.replay_file: goes with channel.fading = "replay", and only with it (fading: {self.fading!r}, '
-                f"replay_file: {self.replay_file!r})"
+                f"replay_file: {file!r})"
             )
         if self.variation == "jakes" and not self.speed_m_s:
             raise ValueError('channel.speed_m_s: channel.variation = "jakes" needs a speed above 0')
+        FADING.of(self)
         return self
+
+    @property
+    def fading_model(self) -> Fading:
+        """The fading itself, with its parameters."""
+        return FADING.of(self)
+
+
+if TYPE_CHECKING:
+
+    class ChannelSettings(_Channel):
+        """With the keys of all fadings, which the part of the one that is chosen has: `fading_model`."""
+
+else:
+    ChannelSettings = with_keys(
+        _Channel,
+        "ChannelSettings",
+        FADINGS,
+        after="bounds",
+        places={
+            key: "round_s" for key, (_, names) in keys_of(FADINGS).items() if SELECTIVE_MODELS.keys() >= set(names)
+        },
+    )
 
 
 class TopologySettings(Section):
@@ -198,8 +219,13 @@ class AntennaSettings(Section):
     )
 
 
-class PowerSettings(Section):
+POLICY = NamedPart(POLICIES, "power.policy", "pfels")
+
+
+class _Power(Section):
     """What a device may spend, and how it spends it."""
+
+    model_config = ConfigDict(defer_build=True)
 
     max_snr_db: Decibels | list[Decibels] = Field(
         [2.0, 15.0], description="P_i/(d sigma0^2) in dB: a number, or [low, high]; in normalised units"
@@ -218,15 +244,11 @@ class PowerSettings(Section):
         description="P_i bounds a round's energy whatever is sent, or the power of each entry (as in physical units)",
     )
     strict: bool = Field(False, description="clip the masked update to sqrt(p) C, so that no single round exceeds P_i")
-    policy: PolicyName = Field("pfels", description="how power follows the channel, in analog schemes")
-    threshold: ScaleOrZero = Field(
-        0.0, description="|h|^2 over its mean below which a truncating policy (and cotaf) does not send"
+    policy: Annotated[str | Policy, POLICY] = Field(
+        "pfels", description="how power follows the channel, in analog schemes"
     )
     participation: Annotated[float, Field(gt=0, le=1)] | None = Field(
         None, description="share of fades in which a device is to send; instead of threshold"
-    )
-    coefficient: Scale | None = Field(
-        None, description="beta that inversion aims at; who cannot reach it is silent. Default: what all can reach"
     )
     alignment: Literal["auto", "sample", "population", "schedule"] = Field(
         "auto",
@@ -235,9 +257,6 @@ class PowerSettings(Section):
         "send pilots; schedule = power.coefficient, or else the privacy bound, in every round, and a device that "
         "cannot reach it is silent; auto = sample, but under privacy.bound = accountant whichever of them delivers the "
         "most signal over noise",
-    )
-    average_over: Literal["round", "fading"] = Field(
-        "round", description="the limit holds in every round, or on the mean over fades (truncated-inversion)"
     )
     divide_by: Literal["selected", "expected", "active"] = Field(
         "selected", description="the sum is divided by the selected, the expected senders, or those that send"
@@ -250,6 +269,11 @@ class PowerSettings(Section):
         "back-off", description="keep to the peak limit by a smaller beta, or clip elements (and record how many)"
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, data: Any) -> Any:
+        return POLICY.flattened(data, cls.model_fields)
+
     @field_validator("max_snr_db", "tx_power_dbm")
     @classmethod
     def _pair(cls, value: float | list[float]) -> float | list[float]:
@@ -258,12 +282,37 @@ class PowerSettings(Section):
         return value
 
     @model_validator(mode="after")
-    def _one_threshold(self) -> PowerSettings:
-        if self.threshold and self.participation is not None:
+    def _one_threshold(self) -> Self:
+        threshold = getattr(self, "threshold", 0.0) or self.power_policy.least_power
+        if threshold and self.participation is not None:
             raise ValueError(
-                f"power.participation: give it or power.threshold, not both ({self.participation} and {self.threshold})"
+                f"power.participation: give it or power.threshold, not both ({self.participation} and {threshold})"
             )
         return self
+
+    @property
+    def power_policy(self) -> Policy:
+        """The policy itself, with its parameters."""
+        return POLICY.of(self)
+
+
+if TYPE_CHECKING:
+
+    class PowerSettings(_Power):
+        """With the keys of all policies, which the part of the one that is chosen has: `power_policy`."""
+
+        threshold: float = 0.0
+        coefficient: float | None = None
+        average_over: Literal["round", "fading"] = "round"
+
+else:
+    PowerSettings = with_keys(
+        _Power,
+        "PowerSettings",
+        POLICIES,
+        after="policy",
+        places={"coefficient": "participation", "average_over": "alignment"},
+    )
 
 
 class GridSettings(Section):

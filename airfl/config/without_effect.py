@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from airfl.config.digital import DigitalSettings
+from airfl.config.part_keys import keys_of, name_of
 from airfl.config.settings import Settings
-from channels.selective import SELECTIVE_MODELS
+from channels.fading import FADINGS, Fading, FlatFading, SelectiveFading
+from channels.part import Part
+from channels.power import POLICIES
 
 LINK = "scheme.link"
 """An owner whose value is the link that a scheme has, where it is auto."""
@@ -17,13 +20,15 @@ LINK = "scheme.link"
 class Needs:
     """What a key needs to count: a setting, and the values of that with which it counts; or, in `idle`, those with
     which it does not, unless `or_else` is met. values: the need is there only where the key has one of these
-    values; empty for any."""
+    values; empty for any. own: whether the key may count for a part of the user's own, of which nothing is known
+    here."""
 
     owner: str
     counts: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     or_else: Needs | None = None
     values: tuple[str, ...] = ()
+    own: bool = True
 
     def met(self, settings: Settings, key: str) -> bool:
         """Whether the key counts in these settings."""
@@ -37,6 +42,8 @@ class Needs:
         if self.or_else is not None and self.or_else.met_by(value_of, key):
             return True
         value = value_of(self.owner)
+        if self.owner in NAMES and value is not None and value not in NAMES[self.owner]:
+            return self.own
         return value is None or (value in self.counts if self.counts else value not in self.idle)
 
     def sentence(self, keys: Sequence[str], rows: Sequence[Settings]) -> str:
@@ -55,11 +62,26 @@ class Needs:
 NORMALISED, PHYSICAL = Needs("channel.units", ("normalised",)), Needs("channel.units", ("physical",))
 PLACED, NOT_PLACED = Needs("topology.kind", ("disc", "annulus", "coordinates")), Needs("topology.kind", ("none",))
 ESTIMATED = Needs("csi.estimation", ("ls", "mmse"))
-DRAWN = Needs("channel.fading", idle=("replay",))
+NAMES: dict[str, frozenset[str]] = {"channel.fading": frozenset(FADINGS.classes.values())}
+"""Of parts that come with the package, by the key that names them."""
+
+
+def _has_angles(fading: type[Fading]) -> bool:
+    return issubclass(fading, SelectiveFading) and fading.own_angles
+
+
+def fadings(fits: Callable[[type[Fading]], bool]) -> tuple[str, ...]:
+    """Names of the fadings that come with the package of which that is so."""
+    return tuple(name for name in FADINGS.classes.values() if fits(FADINGS[name]))
+
+
+RECORDED = fadings(lambda one: not one.drawn)
+SELECTIVE = fadings(lambda one: issubclass(one, SelectiveFading))
+DRAWN = Needs("channel.fading", idle=RECORDED)
 """Of recorded gains nothing is drawn, scaled, or bounded."""
 AGED, MOVED = Needs("csi.delay_s", idle=("0", "0.0")), Needs("channel.speed_m_s", idle=("0", "0.0"))
-DRAWN_OR_AGED = Needs("channel.fading", idle=("replay",), or_else=AGED)
-IN_SIGHT = Needs("channel.fading", ("rician", "fixed"))
+DRAWN_OR_AGED = Needs("channel.fading", idle=RECORDED, or_else=AGED)
+IN_SIGHT = Needs("channel.fading", fadings(lambda one: one.line_of_sight and issubclass(one, FlatFading)))
 SEEN = Needs("topology.los", idle=("nlos",), or_else=NOT_PLACED)
 IN_AREA = Needs("topology.kind", ("disc", "annulus"))
 SHADOWED = Needs("topology.shadowing_std_db", idle=("0.0",))
@@ -73,7 +95,7 @@ SUPERPOSED_OR_CHARGED = Needs(LINK, ("analog",), or_else=CHARGED)
 AMPLITUDE_OR_RATE = Needs(LINK, ("analog", "digital"), or_else=CHARGED)
 """What is known of a gain sets an amplitude, or a rate that the true one may not carry."""
 ANALOG_OR_ENERGY_BUDGET = Needs(LINK, ("analog",), or_else=Needs("selection.kind", ("energy-budget",)))
-WAVEFORM_MATTERS = Needs(LINK, ("analog",), or_else=Needs("channel.fading", tuple(SELECTIVE_MODELS)))
+WAVEFORM_MATTERS = Needs(LINK, ("analog",), or_else=Needs("channel.fading", SELECTIVE))
 """Of a waveform other links have the taps of a selective channel."""
 NOT_ALL_HEARD = Needs(LINK, ("analog", "digital"), or_else=Needs("digital.deadline_s", idle=("inf",)))
 """The ideal link loses who is not through by a deadline, and nobody else."""
@@ -94,14 +116,15 @@ OF_LINKS = (
 SEVERAL = Needs("antennas.count", idle=("1",))
 DIFFUSE, CORRELATED = Needs("channel.fading", idle=("fixed",)), Needs("antennas.correlation", idle=("independent",))
 ARRAY_MATTERS = Needs(
-    "channel.fading",
-    idle=("exponential", "rayleigh", "nakagami", "tapped-line", "tdl-a", "tdl-b", "tdl-c", "replay"),
-    or_else=CORRELATED,
+    "channel.fading", idle=fadings(lambda one: not (one.line_of_sight or _has_angles(one))), or_else=CORRELATED
 )
 """Without a line of sight, independent antennas are all alike wherever they are."""
 FROM_DEVICES = Needs("antennas.angle", ("device",))
 EXPONENTIAL = Needs("antennas.correlation", ("exponential",))
 LOCAL_SCATTERING = Needs("antennas.correlation", ("local-scattering",))
+
+ALSO_NEEDED = {"rician_k": (SEEN,)}
+"""What a parameter of a fading needs beside it."""
 
 BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.mean_gain": (DRAWN, NOT_PLACED),
@@ -113,14 +136,11 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "channel.coherence": (DRAWN,),
     "channel.speed_m_s": (DRAWN_OR_AGED,),
     "channel.carrier_hz": (DRAWN_OR_AGED,),
-    "channel.rician_k": (Needs("channel.fading", ("rician",)), SEEN),
-    "channel.nakagami_m": (Needs("channel.fading", ("nakagami",)),),
-    "channel.replay_variable": (Needs("channel.fading", ("replay",)),),
-    "channel.delay_spread_s": (Needs("channel.fading", tuple(SELECTIVE_MODELS)),),
-    "channel.taps": (Needs("channel.fading", ("tapped-line",)),),
-    "channel.tr38901_version": (
-        Needs("channel.fading", tuple(name for name, model in SELECTIVE_MODELS.items() if model.needs_sionna)),
-    ),
+    **{
+        f"channel.{key}": (Needs("channel.fading", tuple(names), own=False), *ALSO_NEEDED.get(key, ()))
+        for key, (_, names) in keys_of(FADINGS).items()
+        if key != "replay_file"  # refused without the fading that it is for
+    },
     "channel.noise_std": (NORMALISED,),
     "channel.noise_figure_db": (PHYSICAL,),
     "channel.temperature_k": (PHYSICAL,),
@@ -146,11 +166,9 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
             "power.spread",
             "power.strict",
             "power.policy",
-            "power.threshold",
             "power.participation",
-            "power.coefficient",
             "power.alignment",
-            "power.average_over",
+            *(f"power.{key}" for key in keys_of(POLICIES)),
             "power.peak_db",
             "power.peak",
             "privacy.gains",
@@ -242,4 +260,5 @@ def _value(settings: Settings, key: str) -> str:
 
         return path_loss_of(settings)
     section, _, name = key.partition(".")
-    return str(getattr(getattr(settings, section), name))
+    value = getattr(getattr(settings, section), name)
+    return name_of(value) if isinstance(value, Part) else str(value)

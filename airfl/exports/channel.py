@@ -15,6 +15,7 @@ import numpy as np
 
 from airfl.config import Settings
 from airfl.config.load import validate
+from airfl.config.part_keys import name_of
 from airfl.errors import UserError
 from airfl.exports.format import Format, attributes_of
 from airfl.radio import Radio, build_radio
@@ -22,7 +23,6 @@ from airfl.streams import Streams
 from airfl.trace.writer import NO_VARIABLE
 from channels.fading.replay import MEAN_POWER
 from channels.frame import Frame
-from channels.selective import SELECTIVE_MODELS
 
 if TYPE_CHECKING:
     import xarray
@@ -34,10 +34,10 @@ GAINS = "gains"
 def check(trace: xarray.Dataset) -> None:
     """UserError for a channel that is not one gain a round, device and antenna."""
     source, channel = trace.encoding["source"], _settings(trace).channel
-    if channel.fading in SELECTIVE_MODELS:
+    if channel.fading_model.selective:
         raise UserError(
-            f"{source}: channel.fading = {channel.fading!r} is another channel on every subcarrier, and a replay has "
-            "one gain a device; export runs of a flat law"
+            f"{source}: channel.fading = {name_of(channel.fading)!r} is another channel on every subcarrier, and a "
+            "replay has one gain a device; export runs of a flat law"
         )
     radio, frame = _radio(trace)
     if radio.response_shape(frame)[0] > 1:
@@ -114,7 +114,7 @@ def _describe(file: h5py.File, trace: xarray.Dataset, radio: Radio) -> None:
             "created_from": f"{Path(trace.encoding['source']).name} of {about['created_utc']}",
             "airfl_version": about["airfl_version"],
             "seed": settings.run.seed,
-            "fading": settings.channel.fading,
+            "fading": name_of(settings.channel.fading),
             "channel_units": settings.channel.units,
             "topology": settings.topology.kind,
             "config": about["config"],

@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from channels.fading import FADING_LAWS
+from channels.fading import FlatFading
 
 if TYPE_CHECKING:
     from airfl.config.settings import Settings
-
-ALIGNED = ("pfels", "full-inversion", "per-subcarrier")
-"""Policies under which every device that can sends so that it arrives like all others."""
 
 
 def beta_tells(settings: Settings) -> bool:
     """Whether beta follows from who was selected, and not from a schedule or from everybody."""
     power, channel, csi = settings.power, settings.channel, settings.csi
-    flat = channel.fading in FADING_LAWS and not (channel.speed_m_s or csi.timing_offset_s or csi.frequency_offset_hz)
+    steady = not (channel.speed_m_s or csi.timing_offset_s or csi.frequency_offset_hz)
+    flat = isinstance(channel.fading_model, FlatFading) and steady
     lowered = (power.strict and not flat) or (power.peak_db is not None and power.peak == "back-off")
-    of_the_sample = power.alignment in ("auto", "sample") and power.coefficient is None
+    of_the_sample = power.alignment in ("auto", "sample") and power.power_policy.target is None
     return power.divide_by == "active" or lowered or of_the_sample
 
 
@@ -41,8 +39,9 @@ def alike(settings: Settings, link: str) -> bool:
         return False
     if link == "analog":
         power = settings.power
-        silent = power.threshold > 0 or power.participation is not None or power.coefficient is not None
-        return power.policy in ALIGNED and power.alignment != "schedule" and not silent and not imperfect_csi(settings)
+        policy = power.power_policy
+        silent = policy.least_power > 0 or power.participation is not None or policy.target is not None
+        return policy.aligned and power.alignment != "schedule" and not silent and not imperfect_csi(settings)
     return not may_be_lost(settings, link)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from airfl.config import Settings
+from airfl.config.part_keys import name_of
+from airfl.config.radio import POLICY
 from airfl.errors import AlignmentError, UserError
 from airfl.memory import machine_bytes
 from airfl.radio.parts import (
@@ -18,7 +20,7 @@ from airfl.radio.parts import (
     no_law,
     noise_std_of,
     path_loss_of,
-    policy_parameters,
+    power_policy,
     settings_of,
     spatial_correlation,
     statistics_of,
@@ -28,10 +30,13 @@ from airfl.radio.parts import (
 from airfl.selection import SELECTIONS
 from channels.antennas import check_array, check_correlation
 from channels.csi import check_csi
-from channels.fading import FADING_LAWS, flat_parts
-from channels.power import POLICIES, check_policy
-from channels.selective import SELECTIVE_MODELS, WITH_LINE_OF_SIGHT, check
-from channels.selective.tapped_line import least_taps, tap_spacing_s
+from channels.fading import FlatFading, OwnChannel, Recorded, SelectiveFading, flat_parts
+from channels.fading.registry import FADING_LAWS, FADINGS
+from channels.fading.rician import Rician
+from channels.part import parameters_of
+from channels.power import POLICIES, Policy
+from channels.selective import check
+from channels.selective.tapped_line import TappedLine, tap_spacing_s
 from channels.topology import PATH_LOSS, check_topology
 
 MEMORY_SHARE = 0.5
@@ -55,16 +60,17 @@ def check_radio(settings: Settings) -> None:
     _check_power(settings)
     if settings.grid.waveform:
         _check_waveform(settings)
-    if settings.privacy.csi_error == "quantile" and settings.channel.fading not in ("rayleigh", "tapped-line"):
+    if settings.privacy.csi_error == "quantile" and not settings.channel.fading_model.gaussian:
+        gaussian = " or ".join(name for name in FADINGS.classes.values() if FADINGS[name].gaussian)
         raise UserError(
-            'privacy.csi_error: "quantile" is for Gaussian channels, channel.fading = rayleigh or tapped-line (given: '
-            f'{settings.channel.fading!r}); choose "realised" or "unbounded"'
+            f'privacy.csi_error: "quantile" is for Gaussian channels, channel.fading = {gaussian} (given: '
+            f'{name_of(settings.channel.fading)!r}); choose "realised" or "unbounded"'
         )
 
 
 def check_size(settings: Settings, entries: int, rows: int, blocks: int) -> None:
     """UserError if a round's channel responses would not fit. rows: devices whose channel is needed at once."""
-    flat = settings.channel.fading not in SELECTIVE_MODELS and not settings.csi.timing_offset_s
+    flat = not settings.channel.fading_model.selective and not settings.csi.timing_offset_s
     subcarriers = 1 if flat else min(grid_of(settings).used_subcarriers, entries)
     each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * settings.antennas.count
     size = rows * blocks * subcarriers * each
@@ -89,8 +95,10 @@ def _check_topology(settings: Settings) -> None:
             f'topology.kind: {topology.kind!r} gives path losses, which need channel.units = "physical" (given: '
             f"{channel.units!r})"
         )
-    if channel.fading == "replay":
-        raise UserError('topology.kind: replayed gains have their path loss in them; take topology.kind = "none"')
+    fading = channel.fading_model
+    if not fading.drawn:
+        what = "replayed gains have" if isinstance(fading, Recorded) else f"the gains of {name_of(fading)!r} have"
+        raise UserError(f'topology.kind: {what} their path loss in them; take topology.kind = "none"')
     if in_scenario(settings):
         _check_scenario(settings)
     with settings_of("topology"):
@@ -99,7 +107,7 @@ def _check_topology(settings: Settings) -> None:
 
 def _check_scenario(settings: Settings) -> None:
     """A cell of TR 38.901 has one set of tables: its lines of sight, path losses and base station are its own."""
-    topology, fading = settings.topology, settings.channel.fading
+    topology, fading = settings.topology, settings.channel.fading_model.name
     if path_loss_of(settings) != fading:
         raise UserError(
             f"topology.path_loss: channel.fading = {fading!r} has the path loss and the lines of sight of its own cell "
@@ -115,7 +123,8 @@ def _check_scenario(settings: Settings) -> None:
 
 
 def _check_k_factor(settings: Settings) -> None:
-    if settings.channel.fading != "rician" or settings.channel.rician_k != "tr38901":
+    fading = settings.channel.fading_model
+    if not (isinstance(fading, Rician) and fading.k == "tr38901"):
         return
     kind = settings.topology.kind
     if kind == "none" or PATH_LOSS[path_loss_of(settings)].k_factor_db is None:
@@ -129,15 +138,16 @@ def _check_k_factor(settings: Settings) -> None:
 
 def _check_fading(settings: Settings) -> None:
     channel = settings.channel
-    model = SELECTIVE_MODELS.get(channel.fading)
-    if model is None:
-        _check_redraw(settings)
+    model, name = channel.fading_model, name_of(channel.fading)
+    if not isinstance(model, SelectiveFading):
+        if isinstance(model, FlatFading):
+            _check_redraw(settings)
         _check_mean_gain(settings)
         return
     _check_mean_gain(settings)
     if model.needs_positions and settings.topology.kind == "none":
         raise UserError(
-            f"topology.kind: channel.fading = {channel.fading!r} asks where the devices are; take disc, annulus or "
+            f"topology.kind: channel.fading = {name!r} asks where the devices are; take disc, annulus or "
             "coordinates (given: 'none')"
         )
     with settings_of("channel"):
@@ -145,17 +155,15 @@ def _check_fading(settings: Settings) -> None:
             model,
             subcarriers=grid_of(settings).used_subcarriers,
             antennas=settings.antennas.count,
-            delay_spread_s=channel.delay_spread_s,
             carrier_hz=channel.carrier_hz,
             speed_m_s=channel.speed_m_s,
-            taps=max(channel.taps, 1),
             variation=channel.variation,
             positions=settings.topology.kind != "none",
             base_height_m=base_height_m(settings),
         )
-    if not model.needs_positions:
-        _check_delays(settings)
-    _check_ageing(settings)
+    if model.spread_s is not None:
+        _check_delays(settings, model, model.spread_s)
+    _check_ageing(settings, model)
     if channel.bounds == "redraw":
         raise UserError(f'channel.bounds: "redraw" is for flat laws ({", ".join(FADING_LAWS)}); take "clip"')
 
@@ -178,9 +186,9 @@ def _check_antennas(settings: Settings) -> None:
 
 def _check_own_angles(settings: Settings) -> None:
     """What does not reach a model whose paths have angles of their own."""
-    antennas, fading = settings.antennas, settings.channel.fading
-    model = SELECTIVE_MODELS.get(fading)
-    if model is None or not model.own_angles:
+    antennas, fading = settings.antennas, name_of(settings.channel.fading)
+    model = settings.channel.fading_model
+    if not (isinstance(model, SelectiveFading) and model.own_angles):
         return
     if antennas.correlation != "independent":
         raise UserError(
@@ -227,33 +235,31 @@ def _check_mean_gain(settings: Settings) -> None:
         )
 
 
-def _check_ageing(settings: Settings) -> None:
+def _check_ageing(settings: Settings, model: SelectiveFading) -> None:
     """What ages is diffuse: of a response that holds a line of sight as well, nothing says which part is which."""
     channel, csi = settings.channel, settings.csi
     if not (csi.delay_s and channel.speed_m_s):
         return
-    needs_positions = SELECTIVE_MODELS[channel.fading].needs_positions
-    if channel.fading in WITH_LINE_OF_SIGHT or (needs_positions and settings.topology.los != "nlos"):
-        cure = 'topology.los = "nlos"' if needs_positions else "channel.fading = rician"
+    if model.line_of_sight and not (model.needs_positions and settings.topology.los == "nlos"):
+        cure = 'topology.los = "nlos"' if model.needs_positions else "channel.fading = rician"
         raise UserError(
-            f"csi.delay_s: ageing cannot be computed for channel.fading = {channel.fading!r}, whose response does not "
-            f"tell its line of sight from diffuse paths (given: {csi.delay_s:g} s at {channel.speed_m_s:g} m/s); take "
-            f"0, or {cure}"
+            f"csi.delay_s: ageing cannot be computed for channel.fading = {name_of(channel.fading)!r}, whose response "
+            f"does not tell its line of sight from diffuse paths (given: {csi.delay_s:g} s at {channel.speed_m_s:g} "
+            f"m/s); take 0, or {cure}"
         )
 
 
-def _check_delays(settings: Settings) -> None:
+def _check_delays(settings: Settings, model: SelectiveFading, spread_s: float) -> None:
     """What no symbol holds: a spread beyond it, a path that a waveform of that symbol has no place for."""
-    channel, grid = settings.channel, grid_of(settings)
-    useful_s, latest_s, taps = 1 / grid.spacing_hz, channel.delay_spread_s, 0
-    if channel.fading == "tapped-line" and latest_s < useful_s:
-        bandwidth_hz = grid.used_subcarriers * grid.spacing_hz
-        taps = channel.taps or least_taps(bandwidth_hz, channel.delay_spread_s)
+    grid = grid_of(settings)
+    useful_s, latest_s, taps = 1 / grid.spacing_hz, spread_s, 0
+    if isinstance(model, TappedLine) and latest_s < useful_s:
+        taps = model.taps_over(grid.used_subcarriers * grid.spacing_hz)
         if settings.grid.waveform:
-            latest_s = tap_spacing_s(channel.delay_spread_s, taps) * (taps - 1)
+            latest_s = tap_spacing_s(spread_s, taps) * (taps - 1)
     if latest_s >= useful_s:
         raise UserError(
-            f"channel.delay_spread_s: {channel.delay_spread_s:g} s has delays of {latest_s:.3g} s; they must lie below "
+            f"channel.delay_spread_s: {spread_s:g} s has delays of {latest_s:.3g} s; they must lie below "
             f"the useful symbol, {useful_s:.6g} s"
         )
     if taps > MOST_TAPS:
@@ -270,20 +276,26 @@ def _check_power(settings: Settings) -> None:
             'power.spread: "message" needs channel.units = "physical", where power is in dBm (given: '
             f'{settings.channel.units!r}); take "band"'
         )
-    if power.participation is not None and "threshold" not in POLICIES[power.policy].reads:
-        readers = ", ".join(name for name, entry in POLICIES.items() if "threshold" in entry.reads)
+    name, given = name_of(power.policy), power.power_policy
+    if power.participation is not None and "threshold" not in given.values():
         raise UserError(
-            f"power.participation: power policy {power.policy!r} has no threshold to set by it (given: "
-            f"{power.participation}); leave it out, or choose one of {readers}"
+            f"power.participation: power policy {name!r} has no threshold to set by it (given: "
+            f"{power.participation}); leave it out, or choose one of {_readers('threshold')}"
         )
-    parameters = policy_parameters(settings)
-    if power.average_over == "fading" and fades is None:
+    policy = power_policy(settings)
+    if policy.over_fading and fades is None:
         raise UserError(f'power.average_over: {no_law(settings)}; take "round"')
-    with settings_of("power"):
-        check_policy(power.policy, parameters, fades.inverse_power if fades else None)
+    for key, readers in POLICY.foreign(power):
+        if not (key == "coefficient" and power.alignment == "schedule"):
+            raise UserError(
+                f"power: power policy {name!r} takes no {key}: leave it out, or choose one of {', '.join(readers)}"
+            )
+    if fades is not None:
+        with settings_of("power"):
+            policy.check_fades(fades.inverse_power)
     one_gain = settings.antennas.count == 1 or settings.antennas.combining == "first"
     for key, asked, remedy in (
-        ("average_over", power.average_over == "fading", 'take "round"'),
+        ("average_over", policy.over_fading, 'take "round"'),
         ("divide_by", power.divide_by == "expected", 'take "active"'),
         ("participation", power.participation is not None, "give power.threshold"),
     ):
@@ -292,35 +304,40 @@ def _check_power(settings: Settings) -> None:
                 f"power.{key}: how combined antennas fade is not known (given: antennas.count = "
                 f"{settings.antennas.count}); {remedy}, or one antenna"
             )
-    _check_alignment(settings, one_gain)
+    _check_alignment(settings, policy, one_gain)
     if power.divide_by == "active" and SELECTIONS[settings.selection.kind].sampling == "poisson":
         raise UserError(
             'power.divide_by: "active" tells how many a Poisson sample has, which no privacy figure allows for; take '
             '"selected" or "expected", or another selection.kind'
         )
-    if power.divide_by == "expected" and fades is None and POLICIES[power.policy].truncates:
+    if power.divide_by == "expected" and fades is None and policy.truncates:
         raise UserError(f'power.divide_by: {no_law(settings)}; take "selected" or "active"')
-    if power.divide_by == "expected" and not POLICIES[power.policy].truncates:
+    if power.divide_by == "expected" and not policy.truncates:
         raise UserError(
-            f'power.divide_by: "expected" needs a policy with a threshold (given: {power.policy!r}); take "selected" '
+            f'power.divide_by: "expected" needs a policy with a threshold (given: {name!r}); take "selected" '
             'or "active"'
         )
 
 
-def _check_alignment(settings: Settings, one_gain: bool) -> None:
+def _readers(parameter: str) -> str:
+    """Names of the policies that have a parameter of that name."""
+    return ", ".join(name for name, one in POLICIES.items() if parameter in (own.name for own in parameters_of(one)))
+
+
+def _check_alignment(settings: Settings, policy: Policy, one_gain: bool) -> None:
     power = settings.power
     if power.alignment in ("auto", "sample"):
         return
-    if not POLICIES[power.policy].announces:
-        able = ", ".join(name for name, entry in POLICIES.items() if entry.announces)
+    if not (policy.announces and policy.one_by_one):
+        able = ", ".join(name for name, one in POLICIES.items() if one.announces and one.one_by_one)
         raise AlignmentError(
-            f"power.alignment: policy {power.policy!r} takes beta from the devices that send (given: "
+            f"power.alignment: policy {name_of(power.policy)!r} takes beta from the devices that send (given: "
             f"{power.alignment!r}); take sample, or power.policy = {able}"
         )
-    if power.alignment == "population" and power.coefficient is not None:
+    if power.alignment == "population" and policy.target is not None:
         raise AlignmentError(
             f"power.coefficient: power.alignment = 'population' takes beta from the channels (given: "
-            f"{power.coefficient:g}); take schedule, or leave the coefficient out"
+            f"{policy.target:g}); take schedule, or leave the coefficient out"
         )
     if power.alignment == "population" and not one_gain:
         raise AlignmentError(
@@ -331,12 +348,15 @@ def _check_alignment(settings: Settings, one_gain: bool) -> None:
 
 def _check_waveform(settings: Settings) -> None:
     channel = settings.channel
-    allowed = [*FADING_LAWS, "replay", "tapped-line"]
-    if channel.fading not in allowed:
+    fading = channel.fading_model
+    if fading.selective and not isinstance(fading, TappedLine):
+        allowed = [*FADING_LAWS, "replay", "tapped-line"]
         raise UserError(
             f"grid.waveform: taps on the sample grid are wanted, channel.fading = {', '.join(allowed)} (given: "
-            f"{channel.fading!r})"
+            f"{name_of(channel.fading)!r})"
         )
+    if isinstance(fading, OwnChannel) and fading.moves:
+        raise UserError(f"grid.waveform: a channel that stands still is wanted, not channel.fading = {fading!r}")
     if settings.antennas.count > 1:
         raise UserError(f"grid.waveform: one receive antenna is wanted, not antennas.count = {settings.antennas.count}")
     if channel.coherence != "round":

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airfl.config import Settings
+from airfl.config.part_keys import name_of
 from airfl.config.section import LEAST_SCALE, MOST_SCALE
 from airfl.errors import UserError
 from airfl.selection import Ids
@@ -20,22 +22,26 @@ from channels.antennas import AntennaArray, Directions, SpatialCorrelation
 from channels.csi import IMPAIRMENTS, CsiParameters
 from channels.draws import Draw
 from channels.fading import (
-    FADING_LAWS,
     FadeStatistics,
     FadingLaw,
+    FlatFading,
+    Recorded,
     Replay,
+    SelectiveFading,
     VariableError,
     bounded,
+    check_law,
     doppler_hz,
     fade_statistics,
-    read_replay,
 )
 from channels.fading.gains import Bounds
-from channels.fading.law import LawParameters
+from channels.fading.rayleigh import Rayleigh
+from channels.fading.rician import Rician
 from channels.grid import OfdmaGrid, default_symbol_duration_s, exact_grid, subcarriers_of, used_from
 from channels.noise import thermal_noise_std
-from channels.power import PolicyParameters
-from channels.selective import SELECTIVE_MODELS
+from channels.part import is_built_in
+from channels.power import Policy
+from channels.selective.scenario import Scenario
 from channels.topology import PATH_LOSS, Drop, TopologyParameters
 
 if TYPE_CHECKING:
@@ -101,20 +107,22 @@ def link_noise_std_of(settings: Settings) -> float:
 
 def fading_law(settings: Settings) -> FadingLaw | None:
     """The flat law of all devices; None where the channel is replayed or selective, or they have laws of their own."""
-    channel = settings.channel
-    if channel.fading not in FADING_LAWS or has_own_k(settings):
+    fading = settings.channel.fading_model
+    if not isinstance(fading, FlatFading) or has_own_k(settings):
         return None
-    rician_k = 1.0 if channel.rician_k == "tr38901" else channel.rician_k
-    if channel.fading == "rician" and settings.topology.kind != "none" and settings.topology.los == "nlos":
-        return _law(FADING_LAWS["rayleigh"], LawParameters())
+    if isinstance(fading, Rician) and settings.topology.kind != "none" and settings.topology.los == "nlos":
+        return _law(Rayleigh())
     with settings_of("channel"):
-        return _law(FADING_LAWS[channel.fading], LawParameters(rician_k, channel.nakagami_m))
+        return _law(fading)
 
 
 # Kept, as a run asks for its law several times, and the moments of a bounded one are integrals.
 @functools.lru_cache(maxsize=64)
-def _law(kind: Callable[[LawParameters], FadingLaw], parameters: LawParameters) -> FadingLaw:
-    return kind(parameters)
+def _law(fading: FlatFading) -> FadingLaw:
+    law = fading.law()
+    if not is_built_in(fading):
+        check_law(law, repr(fading))
+    return law
 
 
 @functools.lru_cache(maxsize=64)
@@ -124,21 +132,24 @@ def _bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingL
 
 def has_own_k(settings: Settings) -> bool:
     """Whether a device's Rician law depends on where it is: on its line of sight, or on a K that is its own."""
-    channel, topology = settings.channel, settings.topology
-    if channel.fading != "rician" or topology.kind == "none" or topology.los == "nlos":
+    fading, topology = settings.channel.fading_model, settings.topology
+    if not isinstance(fading, Rician):
         return False
-    if channel.rician_k == "tr38901":
-        return True
-    return channel.rician_k > 0 and topology.los == "probability" and path_loss_of(settings) != "log-distance"
+    if fading.k == "tr38901":
+        return topology.los != "nlos"
+    if topology.kind == "none" or topology.los == "nlos":
+        return False
+    return fading.k > 0 and topology.los == "probability" and path_loss_of(settings) != "log-distance"
 
 
 def k_factors(settings: Settings, placed: Drop) -> Array | None:
     """K of every device's Rician law, [N]: 0 without line of sight; None where all have one law."""
-    if not has_own_k(settings):
+    fading = settings.channel.fading_model
+    if not (isinstance(fading, Rician) and has_own_k(settings)):
         return None
-    if settings.channel.rician_k == "tr38901":
+    if fading.k == "tr38901":
         return placed.k_factor
-    return np.where(placed.line_of_sight, settings.channel.rician_k, 0.0)
+    return np.where(placed.line_of_sight, fading.k, 0.0)
 
 
 def no_law(settings: Settings) -> str:
@@ -148,38 +159,37 @@ def no_law(settings: Settings) -> str:
             "devices of the cell have different K, by line of sight or drawn (for one law of all set topology.los to "
             "los or nlos, and channel.rician_k to a number)"
         )
-    return f"the law of fading {settings.channel.fading!r} is not known"
+    return f"the law of fading {name_of(settings.channel.fading)!r} is not known"
 
 
 def replay_of(settings: Settings) -> Replay | None:
     """The recorded gains; None where the channel is not replayed."""
-    channel, run = settings.channel, settings.run
-    if channel.replay_file is None:
+    fading, run = settings.channel.fading_model, settings.run
+    if not isinstance(fading, Recorded):
         return None
     with settings_of("channel.replay_file"):
         try:
-            return read_replay(
-                channel.replay_file,
-                channel.replay_variable,
-                rounds=run.rounds,
-                devices=run.devices,
-                antennas=settings.antennas.count,
-            )
+            return fading.read(rounds=run.rounds, devices=run.devices, antennas=settings.antennas.count)
         except VariableError as error:
             raise UserError(f"channel.replay_variable: {error}") from None
 
 
-def policy_parameters(settings: Settings) -> PolicyParameters:
-    """Of the power policy; a wanted participation becomes the threshold that gives it."""
-    power, threshold = settings.power, settings.power.threshold
+def power_policy(settings: Settings) -> Policy:
+    """The power policy; a wanted participation becomes the threshold that gives it."""
+    power, policy = settings.power, settings.power.power_policy
+    changes: dict[str, float | None] = {}
     if power.participation is not None:
         fades = statistics_of(settings)
         if fades is None:
             raise UserError(f"power.participation: {no_law(settings)}; give power.threshold")
-        threshold = _threshold_for(power.participation, fades)
-    # The coefficient of a schedule is announced, and no aim of the policy's own.
-    aim = None if power.alignment == "schedule" else power.coefficient
-    return PolicyParameters(threshold, power.average_over, aim)
+        changes["threshold"] = _threshold_for(power.participation, fades)
+    if power.alignment == "schedule":  # its coefficient is announced, and no aim of the policy's own
+        changes["coefficient"] = None
+    with settings_of("power"):
+        return replace(policy, **{name: value for name, value in changes.items() if name in policy.values()})
+
+
+"""By its earlier name."""
 
 
 def _threshold_for(share: float, fades: FadeStatistics) -> float:
@@ -200,9 +210,9 @@ def gain_law(settings: Settings) -> FadingLaw | None:
     """The law of one coefficient's |h| as bounded, over its mean before bounds; None where it is not known (replayed
     gains, Sionna's models) or devices have laws of their own."""
     channel, law = settings.channel, fading_law(settings)
-    mean_gain = channel.mean_gain
-    if law is None and channel.fading == "tapped-line":  # every subcarrier fades so, and mean_gain is its rms
-        law = _law(FADING_LAWS["rayleigh"], LawParameters())
+    mean_gain, fading = channel.mean_gain, channel.fading_model
+    if isinstance(fading, SelectiveFading) and fading.gaussian:  # every subcarrier fades so, and mean_gain is its rms
+        law = _law(Rayleigh())
         mean_gain /= math.sqrt(law.mean_square)
     if law is None or not has_bounds(settings):
         return law
@@ -214,13 +224,14 @@ def has_bounds(settings: Settings) -> bool:
     """Whether gains are kept within channel.min_gain and channel.max_gain: not in physical units, not as recorded, and
     not on the taps that a waveform goes through."""
     channel = settings.channel
-    through_taps = settings.grid.waveform and channel.fading not in FADING_LAWS
-    return channel.units == "normalised" and channel.fading != "replay" and not through_taps
+    fading = channel.fading_model
+    through_taps = settings.grid.waveform and not isinstance(fading, FlatFading)
+    return channel.units == "normalised" and fading.drawn and not through_taps
 
 
 def bounds_factor(settings: Settings) -> float:
     """What the bounds make of the mean power E|h|^2, over what it is without them; 1 where the law is not known."""
-    law, before = gain_law(settings), fading_law(settings) or _law(FADING_LAWS["rayleigh"], LawParameters())
+    law, before = gain_law(settings), fading_law(settings) or _law(Rayleigh())
     return law.mean_square / before.mean_square if law else 1.0
 
 
@@ -304,14 +315,12 @@ def topology_parameters(settings: Settings) -> TopologyParameters:
 
 def path_loss_of(settings: Settings) -> str:
     """The path loss model: given, or the fading's own scenario, or UMi."""
-    given, fading = settings.topology.path_loss, settings.channel.fading
-    return given or (fading if in_scenario(settings) else "umi")
+    return settings.topology.path_loss or (settings.channel.fading_model.name if in_scenario(settings) else "umi")
 
 
 def in_scenario(settings: Settings) -> bool:
     """Whether the fading is that of a cell of TR 38.901, which has a path loss of its name."""
-    model = SELECTIVE_MODELS.get(settings.channel.fading)
-    return model is not None and model.needs_positions
+    return isinstance(settings.channel.fading_model, Scenario)
 
 
 def base_height_m(settings: Settings) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.config import Settings
+from airfl.radio.own import check_shape, own_mean_power, own_response
 from airfl.radio.parts import (
     antenna_array,
     base_height_m,
@@ -47,10 +48,14 @@ from channels.csi import (
 from channels.draws import Complex, Draw, correlate
 from channels.fading import (
     VARIATIONS,
+    ChannelRequest,
     FadeStatistics,
+    Fading,
     FadingLaw,
     FlatParts,
+    OwnChannel,
     Replay,
+    SelectiveFading,
     flat_parts,
     keep_within,
     line_of_sight_cosines,
@@ -60,11 +65,15 @@ from channels.fading import (
 )
 from channels.frame import Frame
 from channels.grid import OfdmaGrid
+from channels.part import is_built_in
 from channels.power import draw_max_snr, power_limits
-from channels.selective import SELECTIVE_MODELS, SelectiveRequest
+from channels.selective import SelectiveRequest
+from channels.selective.cdl import Cdl
 from channels.selective.late import late_paths, take_late
+from channels.selective.scenario import Scenario
 from channels.selective.sionna_bridge import check_version
-from channels.selective.tapped_line import least_taps, tap_coefficients
+from channels.selective.tapped_line import TappedLine
+from channels.selective.tdl import Tdl
 from channels.topology import Drop, drop
 from channels.units import db_to_linear, linear_to_db, subcarrier_power_w
 from channels.waveform_channel import Multipath
@@ -112,15 +121,22 @@ class Radio:
         return self.grid.mean_symbol_s if self.physical else 1.0
 
     @property
+    def fading(self) -> Fading:
+        """How the channel fades."""
+        return self.settings.channel.fading_model
+
+    @property
     def selective(self) -> bool:
         """Whether the channel differs between subcarriers, before offsets."""
-        return self.settings.channel.fading in SELECTIVE_MODELS
+        return self.fading.selective
 
     @property
     def changes_within_a_round(self) -> bool:
         """Whether devices move while they send; of flat channels only Jakes' model follows them, a replayed one has a
         gain a round."""
         channel = self.settings.channel
+        if isinstance(self.fading, OwnChannel):
+            return self.fading.moves
         if self.replay is not None:
             return False
         follows = channel.variation != "constant" if self.selective else channel.variation == "jakes"
@@ -169,6 +185,9 @@ class Radio:
         """The same, and what of it comes by the line of sight, axes of the response, where that is known of it."""
         if self.replay is not None:
             return ChannelState(self.replay.at(round_index, devices)[:, :, None, None]), None
+        if isinstance(self.fading, OwnChannel):
+            request = self._own_request(round_index, devices, frame)
+            return ChannelState(own_response(self.fading, request)), None
         if self.selective:
             return self._selective(round_index, devices, frame), None
         found, sight = self._flat(round_index, devices, frame)
@@ -240,8 +259,8 @@ class Radio:
     def _taps(
         self, round_index: int, devices: Ids, frame: Frame, rate_hz: float
     ) -> tuple[NDArray[np.complex128], NDArray[np.int64]]:
-        if self.selective:
-            taps, delays_s = tap_coefficients(self._request(round_index, devices, frame))
+        if isinstance(self.fading, TappedLine):
+            taps, delays_s = self.fading.coefficients(self._request(round_index, devices, frame))
             return self.scale[devices, None] * taps[:, 0, 0], np.round(delays_s * rate_hz).astype(np.int64)
         state = self.channel(round_index, devices, frame)
         return np.asarray(state.response[:, 0, 0, :], dtype=np.complex128), np.zeros(1, dtype=np.int64)
@@ -319,7 +338,11 @@ class Radio:
             request = replace(request, prefix_s=self.waveform.prefix_samples / rate_hz)
             late = (late_paths(row[None, None], delays / rate_hz, request) for row in taps)
             return ChannelState(found, take_late(found, late))
-        small = SELECTIVE_MODELS[channel.fading].respond(request)
+        assert isinstance(self.fading, SelectiveFading)
+        small = self.fading.respond(request)
+        if not is_built_in(self.fading):
+            wanted = (len(devices), request.antennas, request.blocks, frame.subcarriers)
+            check_shape(self.fading, round_index, small.response, wanted)
         scale = self.scale[devices, None, None].astype(np.float32)
         faded, spilled = small.response, small.spilled
         faded *= scale[..., None]
@@ -330,21 +353,18 @@ class Radio:
     def _request(self, round_index: int, devices: Ids, frame: Frame) -> SelectiveRequest:
         channel = self.settings.channel
         fresh, lasting = self._draws(round_index, devices)
-        bandwidth_hz = self.grid.used_subcarriers * self.grid.spacing_hz
         request = SelectiveRequest(
             frame=frame,
             antennas=self.settings.antennas.count,
-            delay_spread_s=channel.delay_spread_s,
             carrier_hz=channel.carrier_hz,
             speed_m_s=channel.speed_m_s,
-            taps=channel.taps or least_taps(bandwidth_hz, channel.delay_spread_s),
             variation=cast("Variation", channel.variation),
             start_s=round_index * channel.round_s,
             fresh=fresh,
             lasting=lasting,
             prefix_s=prefix_s(self.grid),
             spacing_hz=self.grid.spacing_hz,
-            tr38901_version=channel.tr38901_version,
+            bandwidth_hz=self.grid.used_subcarriers * self.grid.spacing_hz,
             array=antenna_array(self.settings),
             directions=None if self.directions is None else self.directions.take(devices),
             broadside_rad=math.radians(self.settings.antennas.broadside_deg),
@@ -358,6 +378,12 @@ class Radio:
             base_height_m=base_height_m(self.settings),
             line_of_sight=self.drop.line_of_sight[devices],
         )
+
+    def _own_request(self, round_index: int, devices: Ids, frame: Frame) -> ChannelRequest:
+        fresh, lasting = self._draws(round_index, devices)
+        start_s = round_index * self.settings.channel.round_s
+        antennas = self.settings.antennas.count
+        return ChannelRequest(round_index, devices, antennas, frame, start_s, fresh, lasting)
 
     def _draws(self, round_index: int, devices: Ids) -> tuple[Draw, Draw]:
         """Streams of this round, and of the run."""
@@ -373,9 +399,10 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
     law, placed, replay = fading_law(settings), None, replay_of(settings)
     own_k: Array | None = None
     mean_square: float | Array = law.mean_square if law else 1.0
-    if channel.fading in SELECTIVE_MODELS and SELECTIVE_MODELS[channel.fading].needs_sionna:
+    fading = channel.fading_model
+    if isinstance(fading, (Tdl, Cdl, Scenario)):
         with settings_of("channel.tr38901_version"):
-            check_version(channel.tr38901_version)
+            check_version(fading.tr38901_version)
     scale = np.full(devices, channel.mean_gain)
     if settings.topology.kind != "none":
         with settings_of("topology"):
@@ -387,7 +414,7 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
     mean_power = scale**2 * mean_square * bounds_factor(settings)
     if replay is not None:
         mean_power = replay.mean_power
-    return Radio(
+    radio = Radio(
         settings=settings,
         streams=streams,
         grid=grid_of(settings),
@@ -400,4 +427,13 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
         scale=scale,
         mean_power=mean_power,
         directions=directions_of(settings, streams, placed) if settings.antennas.count > 1 else None,
+    )
+    if not isinstance(fading, OwnChannel):
+        return radio
+    band = radio.frame(2 * radio.grid.used_subcarriers)
+    return replace(
+        radio,
+        mean_power=own_mean_power(
+            fading, devices, settings.run.rounds, lambda index, ids: radio.channel(index, ids, band).response
+        ),
     )

@@ -37,13 +37,10 @@ def fitted(settings: Settings) -> Settings:
     power = settings.power
     if entry.policy is None:
         return settings
-    from channels.selective import SELECTIVE_MODELS
-
     own = [entry.policy]
     if entry.policy == "truncated-inversion":
         own.append("per-subcarrier-truncated")
-    selective = settings.channel.fading in SELECTIVE_MODELS
-    wanted = own[-1 if selective else 0] if power.policy == "pfels" else power.policy
+    wanted = own[-1 if settings.channel.fading_model.selective else 0] if power.policy == "pfels" else power.policy
     if wanted not in own:
         raise UserError(
             f"power.policy: scheme {entry.name!r} has its own, {' or '.join(own)} (given: {power.policy!r}); leave it "

@@ -31,9 +31,12 @@ class ADsgd(Scheme):
 
     ratio: float = parameters.ratio()
     sparsity: float | None = parameter(
-        None, gt=0, le=1, description="share of coordinates that is kept before projecting; default a quarter of ratio"
+        default=None,
+        gt=0,
+        le=1,
+        description="share of coordinates that is kept before projecting; default a quarter of ratio",
     )
-    iterations: int = parameter(25, ge=1, description="of the decoder")
+    iterations: int = parameter(default=25, ge=1, description="of the decoder")
 
     def recipe(self, problem: Problem) -> Recipe:
         """Sparsify, project, superpose, recover."""

@@ -29,13 +29,13 @@ class CpSgd(Scheme):
     links = ("digital", "ideal")
     uses = LOCAL_SGD
 
-    levels: int = parameter(256, ge=2, description="k, quantisation levels")
+    levels: int = parameter(default=256, ge=2, description="k, quantisation levels")
     trials: int | None = parameter(
-        None, ge=1, description="m, trials of a device's binomial noise; default: the fewest with a guarantee"
+        default=None, ge=1, description="m, trials of a device's binomial noise; default: the fewest with a guarantee"
     )
-    rotation: bool = parameter(False, description="random rotation before quantising")
+    rotation: bool = parameter(default=False, description="random rotation before quantising")
     quantiser_bound: float | None = parameter(
-        None, ge=LEAST_SCALE, le=MOST_SCALE, description="X_max of the quantiser; default by the theorems"
+        default=None, ge=LEAST_SCALE, le=MOST_SCALE, description="X_max of the quantiser; default by the theorems"
     )
 
     def recipe(self, problem: Problem) -> Recipe:

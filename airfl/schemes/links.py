@@ -6,7 +6,7 @@ import math
 
 from airfl.config.settings import Settings
 from airfl.errors import AlignmentError
-from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of, policy_parameters, settings_of, waveform_of
+from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of, power_policy, settings_of, waveform_of
 from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink
 from airfl.uplinks.control import PowerControl
 from channels.digital import DigitalParameters, check_digital
@@ -24,8 +24,7 @@ def analog_uplink(settings: Settings, privacy_bound: float = math.inf) -> Analog
             "privacy bound; give power.coefficient, or take sample or population"
         )
     control = PowerControl(
-        policy=power.policy,
-        parameters=policy_parameters(settings),
+        policy=power_policy(settings),
         limit=settings.power_limit,
         noise_std=noise_std,
         privacy_bound=privacy_bound,

@@ -29,7 +29,7 @@ class Obda(Scheme):
     threshold = 0.1
 
     sign_step: float = parameter(
-        1e-3, ge=LEAST_SCALE, le=MOST_SCALE, description="what a majority vote moves a parameter by"
+        default=1e-3, ge=LEAST_SCALE, le=MOST_SCALE, description="what a majority vote moves a parameter by"
     )
 
     def recipe(self, problem: Problem) -> Recipe:

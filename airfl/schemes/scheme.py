@@ -35,7 +35,8 @@ class Scheme(Part):
     uses: ClassVar[frozenset[str] | None] = None
 
     link: Literal["auto", "analog", "digital", "ideal"] = parameter(
-        "auto", description="what carries the messages; auto = the first of the links that `airfl schemes` gives"
+        default="auto",
+        description="what carries the messages; auto = the first of the links that `airfl schemes` gives",
     )
 
     def __post_init__(self) -> None:

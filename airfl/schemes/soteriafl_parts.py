@@ -43,19 +43,19 @@ class GradientScheme(Scheme):
 
     noise_multiplier: float | None = parameters.noise_multiplier()
     gradient_clip: float = parameter(
-        1.0,
+        default=1.0,
         ge=LEAST_SCALE,
         le=MOST_SCALE,
         also=(math.inf,),
         description="G, bound on the l2 norm of a gradient; inf = no clipping",
     )
     clip: Literal["sample", "batch"] = parameter(
-        "sample",
+        default="sample",
         description="what gradient_clip bounds: every record's gradient, or the mini-batch's mean as SoteriaFL's "
         "public code does, which costs a sensitivity of 2G instead of 2G/b",
     )
     noise_constant: float = parameter(
-        48.0, ge=LEAST_SCALE, le=MOST_SCALE, description="c of SoteriaFL's eq. 4; its public code amounts to 48"
+        default=48.0, ge=LEAST_SCALE, le=MOST_SCALE, description="c of SoteriaFL's eq. 4; its public code amounts to 48"
     )
 
     @abstractmethod

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from airfl.config import Settings
 from airfl.errors import MachineError, UserError
-from airfl.fingerprint import own_parts
+from airfl.fingerprint import functions_of, own_parts
 from airfl.plugins import packed
 
 
@@ -35,7 +35,8 @@ class Outcome:
 
 def packed_job(job: Job) -> bytes:
     """The job for a worker, with the code of what only this process knows."""
-    return packed(job, [type(part) for part in own_parts(job.settings).values()])
+    own = own_parts(job.settings).values()
+    return packed(job, [*map(type, own), *(one for part in own for one in functions_of(part))])
 
 
 def settings_of_a_point(settings: Settings) -> Settings:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from airfl.errors import UserError
 from airfl.uplinks.disclosure import Disclosure, disclosed, everybody_named
 from airfl.uplinks.uplink import Array, Terms
 from channels.antennas import COMBINERS, combine
 from channels.csi import Response
+from channels.part import is_built_in
 from channels.power import (
     POLICIES,
     LimitReading,
-    PolicyParameters,
+    Policy,
     PowerPlan,
     PowerTask,
     back_off,
+    check_plan,
     round_energy_limits,
 )
 from channels.units import db_to_linear
@@ -46,14 +50,16 @@ class Control:
 
 @dataclass(frozen=True)
 class PowerControl:
-    """The rules. policy: a name of `POLICIES`, parameters: its own; limit: what P_i bounds; noise_std: sigma_0;
+    """The rules.
+
+    policy: how power follows the channel, or a name of `POLICIES`; limit: what P_i bounds; noise_std: sigma_0;
     privacy_bound: the largest beta that privacy allows, inf where it does not matter; divide_by: selected, expected or
     active devices; combining: a name of `COMBINERS`; strict: keep to the limit in every round; peak_db: largest energy
     of a resource element over its mean at the limit, None for no peak limit; peak: how it is kept to; alignment: see
-    `Alignment`; scheduled: the beta of a schedule, within the privacy bound."""
+    `Alignment`; scheduled: the beta of a schedule, within the privacy bound.
+    """
 
-    policy: str
-    parameters: PolicyParameters
+    policy: str | Policy
     limit: LimitReading
     noise_std: float
     privacy_bound: float = float("inf")
@@ -65,25 +71,30 @@ class PowerControl:
     alignment: Alignment = "sample"
     scheduled: float = float("inf")
 
+    @cached_property
+    def rule(self) -> Policy:
+        """The policy itself."""
+        return POLICIES.build(self.policy)
+
     def sample_sets_beta(self, flat: bool) -> bool:
         """Whether beta, or what else is broadcast beside the sum, follows from who was selected. flat: whether all
         entries meet one coefficient."""
         if self.divide_by == "active" or self._lowers(flat):
             return True
-        return self.alignment == "sample" and self.parameters.coefficient is None
+        return self.alignment == "sample" and self.rule.target is None
 
     def one_by_one(self, antennas: int, flat: bool) -> bool:
         """Whether beta is the least of what the devices reach one by one, so that what it tells can be worked out."""
         alone = antennas == 1 or self.combining == "first"
-        together = self.divide_by == "active" or self._lowers(flat) or POLICIES[self.policy].reaches is None
-        shows = self.parameters.threshold > 0 and not flat  # which coefficients nobody uses
+        together = self.divide_by == "active" or self._lowers(flat) or not self.rule.one_by_one
+        shows = self.rule.least_power > 0 and not flat  # which coefficients nobody uses
         return alone and not together and not shows
 
     @property
     def settled(self) -> bool:
         """Whether beta, or a bound on it, is there whoever was selected: what is received is then decoded in every
         round, as whether anybody was heard would tell of the sample."""
-        announced = self.alignment != "sample" or self.parameters.coefficient is not None
+        announced = self.alignment != "sample" or self.rule.target is not None
         return announced or bool(np.isfinite(self.privacy_bound))
 
     def _lowers(self, flat: bool) -> bool:
@@ -93,14 +104,13 @@ class PowerControl:
     def disclosure(self, terms: Terms, poisson: bool) -> Disclosure:
         """What beta tells an observer who knows everybody's gains and limits of who was selected; poisson: the kind of
         sample. All who were selected are granted where nothing better is proven, or `terms` do not know everybody."""
-        everyone, reaches_of = terms.population, POLICIES[self.policy].reaches
+        everyone = terms.population
         if everyone is None:
             return everybody_named(terms.ids)
         _, antennas, *coefficients = everyone.knowledge.estimate.response.shape
         if not self.one_by_one(antennas, flat=coefficients == [1, 1]):
             return everybody_named(terms.ids)
-        assert reaches_of is not None
-        return disclosed(terms.ids, reaches_of(self._task(everyone)[0], self.parameters), self.privacy_bound, poisson)
+        return disclosed(terms.ids, self.rule.reaches(self._task(everyone)[0]), self.privacy_bound, poisson)
 
     def _announced(self, terms: Terms) -> float | None:
         """beta as it is announced before the selected devices' channels are looked at; None where it is not."""
@@ -108,10 +118,8 @@ class PowerControl:
             return None
         if self.alignment == "schedule":
             return self.scheduled
-        reaches_of = POLICIES[self.policy].reaches
-        assert reaches_of is not None
         assert terms.population is not None
-        reaches = reaches_of(self._task(terms.population)[0], self.parameters)
+        reaches = self.rule.reaches(self._task(terms.population)[0])
         return float(np.min(reaches, where=reaches > 0, initial=np.inf))
 
     def _task(self, terms: Terms) -> tuple[PowerTask, NDArray[np.complex128], Response]:
@@ -137,7 +145,7 @@ class PowerControl:
         task, combiner, known = self._task(terms)
         limits, weights = task.energy_limits, task.weights
         announced = self._announced(terms)
-        plan = POLICIES[self.policy].policy(replace(task, announced=announced), self.parameters)
+        plan = self._plan(replace(task, announced=announced))
         if self.alignment == "population" and announced is not None and np.isfinite(announced):
             plan = replace(plan, power_bound_binding=announced <= self.privacy_bound)
         if self.strict and plan.amplitudes.shape[1:] != (1, 1):
@@ -159,6 +167,16 @@ class PowerControl:
             clip_energy=peaks,
         )
 
+    def _plan(self, task: PowerTask) -> PowerPlan:
+        """The policy's; UserError where one of the user's own breaks what it promises."""
+        plan = self.rule.plan(task)
+        if not is_built_in(self.rule):
+            try:
+                check_plan(self.rule, task, plan)
+            except ValueError as error:
+                raise UserError(f"power.policy: {error}") from None
+        return plan
+
     def _decoder(self, plan: PowerPlan, terms: Terms) -> Array:
         """1/(divisor beta); 0 for a coefficient that nobody sends on."""
         shape = np.broadcast_shapes(plan.coefficient.shape, plan.amplitudes.shape[1:])
@@ -167,7 +185,7 @@ class PowerControl:
             divisor: NDArray[np.float64] = np.full(shape, terms.divisor)
         elif self.divide_by == "expected":
             assert terms.fades is not None
-            divisor = np.full(shape, terms.divisor * terms.fades.exceedance(self.parameters.threshold))
+            divisor = np.full(shape, terms.divisor * terms.fades.exceedance(self.rule.least_power))
         else:
             divisor = np.broadcast_to((plan.amplitudes > 0).sum(axis=0), shape).astype(np.float64)
         # Where beta itself says that nobody sends, noise alone is left out. Otherwise, and where a random sample came

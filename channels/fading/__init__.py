@@ -1,58 +1,77 @@
-"""Flat fading: laws of the gain, how it varies from round to round, recorded gains.
+"""Fading: flat laws of the gain, selective models, recorded gains and a user's own, and how gains vary over rounds.
 
-A new law is one file beside this one and one line in the table.
+    Rician(k=5.0)
+
+The classes are here by name, and imported when they are asked for. A new law is one file beside this one and one line
+in registry.py; a user's own derives from `FlatFading`, `SelectiveFading` or `OwnChannel`, and needs no line.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from typing import Any
 
 from channels.fading.bounded import bounded
-from channels.fading.exponential import exponential
-from channels.fading.fixed import fixed
 from channels.fading.gains import FlatParts, flat_parts, keep_within, rician_parts
+from channels.fading.kinds import ChannelRequest, Fading, FlatFading, OwnChannel, SelectiveFading
 from channels.fading.law import (
     FadeStatistics,
     FadingLaw,
-    LawParameters,
     exceedance,
     fade_statistics,
     inverse_power,
     threshold_for,
 )
-from channels.fading.nakagami import nakagami
-from channels.fading.rayleigh import rayleigh
-from channels.fading.replay import Replay, VariableError, read_replay
-from channels.fading.rician import rician, rician_mean_square
+from channels.fading.own import FunctionChannel, check_law, check_response, fading_of
+from channels.fading.registry import FADING_LAWS, FADINGS
+from channels.fading.replay import Recorded, Replay, VariableError, read_replay
+from channels.fading.rician import rician_mean_square
 from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_cosines, line_of_sight_turns
 
-FADING_LAWS: dict[str, Callable[[LawParameters], FadingLaw]] = {
-    "exponential": exponential,
-    "rayleigh": rayleigh,
-    "rician": rician,
-    "nakagami": nakagami,
-    "fixed": fixed,
-}
+register = FADINGS.register
+"""A class decorator that adds a fading of the user's own, so that settings can name it."""
 
 __all__ = [
+    "FADINGS",
     "FADING_LAWS",
     "VARIATIONS",
+    "ChannelRequest",
     "FadeStatistics",
+    "Fading",
     "FadingLaw",
+    "FlatFading",
     "FlatParts",
-    "LawParameters",
+    "FunctionChannel",
+    "OwnChannel",
+    "Recorded",
     "Replay",
+    "SelectiveFading",
     "VariableError",
     "Variation",
     "bounded",
+    "check_law",
+    "check_response",
     "doppler_hz",
     "exceedance",
     "fade_statistics",
+    "fading_of",
     "flat_parts",
     "inverse_power",
     "keep_within",
     "line_of_sight_cosines",
     "line_of_sight_turns",
     "read_replay",
+    "register",
     "rician_mean_square",
     "rician_parts",
     "threshold_for",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in FADINGS.classes:
+        return FADINGS[FADINGS.classes[name]]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *FADINGS.classes})

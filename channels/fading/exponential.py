@@ -4,18 +4,25 @@ import numpy as np
 from scipy.special import expn
 
 from channels.draws import Array
-from channels.fading.law import FadingLaw, LawParameters
+from channels.fading.kinds import FlatFading
+from channels.fading.law import FadingLaw
 
 
-def exponential(parameters: LawParameters) -> FadingLaw:
+class Exponential(FlatFading):
     """|h| ~ Exp(1), E|h|^2 = 2."""
-    return FadingLaw(
-        cdf=_cdf,
-        quantile=_quantile,
-        mean_square=2.0,
-        source="PFELS, section 8.1",
-        closed_inverse_power=_inverse_power,
-    )
+
+    name = "exponential"
+    source = "PFELS, section 8.1"
+
+    def law(self) -> FadingLaw:
+        """Of |h|."""
+        return FadingLaw(
+            cdf=_cdf,
+            quantile=_quantile,
+            mean_square=2.0,
+            source=self.source,
+            closed_inverse_power=_inverse_power,
+        )
 
 
 def _cdf(gain: Array) -> Array:

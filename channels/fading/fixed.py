@@ -3,19 +3,27 @@
 import numpy as np
 
 from channels.draws import Array
-from channels.fading.law import FadingLaw, LawParameters
+from channels.fading.kinds import FlatFading
+from channels.fading.law import FadingLaw
 
 
-def fixed(parameters: LawParameters) -> FadingLaw:
+class Fixed(FlatFading):
     """h = 1."""
-    return FadingLaw(
-        cdf=_cdf,
-        quantile=_quantile,
-        mean_square=1.0,
-        source="additive noise alone",
-        constant=True,
-        closed_inverse_power=lambda threshold: float(threshold <= 1),
-    )
+
+    name = "fixed"
+    source = "additive noise alone"
+    line_of_sight = True
+
+    def law(self) -> FadingLaw:
+        """Of |h|."""
+        return FadingLaw(
+            cdf=_cdf,
+            quantile=_quantile,
+            mean_square=1.0,
+            source=self.source,
+            constant=True,
+            closed_inverse_power=lambda threshold: float(threshold <= 1),
+        )
 
 
 def _cdf(gain: Array) -> Array:

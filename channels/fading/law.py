@@ -21,17 +21,6 @@ BESIDE_AN_ATOM = 1 - 1e-6
 
 
 @dataclass(frozen=True)
-class LawParameters:
-    """rician_k: K, power of the line of sight over that of the diffuse part; nakagami_m: m, the shape, at least 0.5.
-
-    A law looks at its own parameter alone.
-    """
-
-    rician_k: float = 1.0
-    nakagami_m: float = 1.0
-
-
-@dataclass(frozen=True)
 class FadingLaw:
     """Distribution of |h| with unit mean, before any bounds on the gain (`bounded` puts them on).
 

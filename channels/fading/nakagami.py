@@ -6,35 +6,36 @@ import numpy as np
 from scipy.special import exp1, gammainc, gammaincc, gammaincinv, poch
 
 from channels.draws import Array
-from channels.fading.law import FadingLaw, LawParameters
+from channels.fading.kinds import FlatFading
+from channels.fading.law import FadingLaw
+from channels.part import parameter
 
 
-def nakagami(parameters: LawParameters) -> FadingLaw:
-    """Shape m, scaled to mean gain 1: E|h|^2 = m (Gamma(m) / Gamma(m + 1/2))^2.
+class Nakagami(FlatFading):
+    """Shape m, scaled to mean gain 1: E|h|^2 = m (Gamma(m) / Gamma(m + 1/2))^2. A channel without fading is `Fixed`."""
 
-    Raises ValueError unless m is finite and at least 0.5.
-    """
-    m = parameters.nakagami_m
-    if not (np.isfinite(m) and m >= 0.5):
-        raise ValueError(
-            f"Nakagami m = {m:g} is not a law of fading: give a finite number of at least 0.5 "
-            "(1 is Rayleigh; a channel without fading is the law 'fixed')"
+    name = "nakagami"
+    source = "Nakagami, The m-distribution (1960)"
+
+    m: float = parameter(default=1.0, ge=0.5, key="nakagami_m", description="m, for fading = nakagami")
+
+    def law(self) -> FadingLaw:
+        """Of |h|."""
+        m, mean_square = self.m, float(self.m / poch(self.m, 0.5) ** 2)
+
+        def cdf(gain: Array) -> Array:
+            return np.asarray(gammainc(m, m * gain**2 / mean_square))
+
+        def quantile(probability: Array) -> Array:
+            return np.asarray(np.sqrt(gammaincinv(m, probability) * mean_square / m))
+
+        return FadingLaw(
+            cdf=cdf,
+            quantile=quantile,
+            mean_square=mean_square,
+            source=self.source,
+            closed_inverse_power=_inverse_power(m),
         )
-    mean_square = float(m / poch(m, 0.5) ** 2)
-
-    def cdf(gain: Array) -> Array:
-        return np.asarray(gammainc(m, m * gain**2 / mean_square))
-
-    def quantile(probability: Array) -> Array:
-        return np.asarray(np.sqrt(gammaincinv(m, probability) * mean_square / m))
-
-    return FadingLaw(
-        cdf=cdf,
-        quantile=quantile,
-        mean_square=mean_square,
-        source="Nakagami, The m-distribution (1960)",
-        closed_inverse_power=_inverse_power(m),
-    )
 
 
 def _inverse_power(m: float) -> Callable[[float], float] | None:

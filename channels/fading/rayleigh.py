@@ -4,18 +4,26 @@ import numpy as np
 from scipy.special import exp1
 
 from channels.draws import Array
-from channels.fading.law import FadingLaw, LawParameters
+from channels.fading.kinds import FlatFading
+from channels.fading.law import FadingLaw
 
 
-def rayleigh(parameters: LawParameters) -> FadingLaw:
+class Rayleigh(FlatFading):
     """h ~ CN(0, 4/pi)."""
-    return FadingLaw(
-        cdf=_cdf,
-        quantile=_quantile,
-        mean_square=4 / np.pi,
-        source="rich scattering without line of sight",
-        closed_inverse_power=_inverse_power,
-    )
+
+    name = "rayleigh"
+    source = "rich scattering without line of sight"
+    gaussian = True
+
+    def law(self) -> FadingLaw:
+        """Of |h|."""
+        return FadingLaw(
+            cdf=_cdf,
+            quantile=_quantile,
+            mean_square=4 / np.pi,
+            source=self.source,
+            closed_inverse_power=_inverse_power,
+        )
 
 
 def _cdf(gain: Array) -> Array:

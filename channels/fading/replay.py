@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.draws import Array, Complex
+from channels.fading.kinds import Fading
 from channels.isolated.arrays import array, arrays, is_numpy
 from channels.isolated.child import IsolatedError
 from channels.isolated.hdf5 import probe
 from channels.isolated.mat import mat_array, mat_variables
+from channels.part import parameter
 
 AXES = "[rounds, devices] or [rounds, devices, antennas]"
 MEAN_POWER = "mean_power"
@@ -39,6 +41,23 @@ class Replay:
     def at(self, round_index: int, device_ids: Sequence[int] | NDArray[np.int64]) -> Complex:
         """The gains of these devices in this round, both counted from 0, [len(device_ids), antennas]."""
         return np.asarray(self.gains[round_index, np.asarray(device_ids, dtype=np.int64)])
+
+
+class Recorded(Fading):
+    """Gains that were measured or exported, one a round, device and antenna, taken as they are."""
+
+    name = "replay"
+    source = "a file of gains"
+    drawn = False
+
+    file: str = parameter(key="replay_file", description="HDF5, .mat, .npy or .npz file of gains, for fading = replay")
+    variable: str | None = parameter(
+        default=None, key="replay_variable", description="array in it: [rounds, devices] or [rounds, devices, antennas]"
+    )
+
+    def read(self, *, rounds: int, devices: int, antennas: int = 1) -> Replay:
+        """The gains of the first rounds, devices and antennas; ValueError as `read_replay` has it."""
+        return read_replay(self.file, self.variable, rounds=rounds, devices=devices, antennas=antennas)
 
 
 def read_replay(

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.power.limits import Alignment
-from channels.power.plan import Array, PolicyParameters, PowerPlan, PowerTask
+from channels.power.plan import Array, Policy, PowerPlan, PowerTask
 
 Mask = NDArray[np.bool_]
 
 
-def pfels(task: PowerTask, parameters: PolicyParameters) -> PowerPlan:
+class Pfels(Policy):
     """The largest beta that every device reaches within its limit and the privacy bound (PFELS theorem 5, eq. 36).
 
     Over a selective channel all coefficients share beta, and a device's limit is on beta^2 rms_i^2 sum_w w/|g_i|^2, the
@@ -22,11 +22,22 @@ def pfels(task: PowerTask, parameters: PolicyParameters) -> PowerPlan:
     may fall) is silent and sets nothing. With no device at all beta is the privacy bound, inf where there is none.
     Where beta is announced, a device that cannot reach it is silent.
     """
-    reaches = inversion_reaches(task, parameters)
-    return inversion_plan(task, settle(reaches, task.privacy_bound, task.announced), reaches)
+
+    name = "pfels"
+    source = "PFELS, theorem 5, eq. 36"
+    aligned = one_by_one = announces = True
+
+    def plan(self, task: PowerTask) -> PowerPlan:
+        """Inversion to that beta."""
+        reaches = self.reaches(task)
+        return inversion_plan(task, settle(reaches, task.privacy_bound, task.announced), reaches)
+
+    def reaches(self, task: PowerTask) -> Array:
+        """Of inversion."""
+        return inversion_reaches(task)
 
 
-def inversion_reaches(task: PowerTask, parameters: PolicyParameters) -> Array:
+def inversion_reaches(task: PowerTask) -> Array:
     """The largest beta at which each device can invert its channel on all coefficients, [devices]."""
     return reach(effective_gains(task.gains, task.weights), task.energy_limits, task.rms_norms)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from channels.power.aligned import carried, effective_gains, invert, reach, settle
-from channels.power.plan import Array, PolicyParameters, PowerPlan, PowerTask
+from channels.power.plan import Array, Policy, PowerPlan, PowerTask
 
 
-def cao(task: PowerTask, parameters: PolicyParameters) -> PowerPlan:
+class Cao(Policy):
     """The beta and amplitudes of least error of the noisy sum, sum_i rms_i^2 (|g_i| b_i/beta - 1)^2 + noise/beta^2.
 
     Source: X. Cao, G. Zhu, J. Xu, K. Huang, "Optimized Power Control for Over-the-Air Computation in Fading Channels",
@@ -21,16 +21,22 @@ def cao(task: PowerTask, parameters: PolicyParameters) -> PowerPlan:
     error is the least within that form. A privacy bound caps beta, which is optimal under it: the error is convex in
     1/beta.
     """
-    reaches = reach(effective_gains(task.gains, task.weights), task.energy_limits, task.rms_norms)
-    optimum = best_coefficient(reaches, task.rms_norms, task.noise_energy)
-    alignment = settle(np.full(len(reaches), optimum), task.privacy_bound)
-    arriving = np.minimum(reaches, alignment.coefficient)[:, None, None]
-    return PowerPlan(
-        amplitudes=invert(task.gains, arriving, carried(task.gains, task.weights) & (arriving > 0)),
-        coefficient=np.full((1, 1), alignment.coefficient),
-        power_bound_binding=alignment.power_bound_binding,
-        privacy_bound_binding=alignment.privacy_bound_binding,
-    )
+
+    name = "cao"
+    source = "Cao, Zhu, Xu, Huang 2020, static channels"
+
+    def plan(self, task: PowerTask) -> PowerPlan:
+        """Those amplitudes."""
+        reaches = reach(effective_gains(task.gains, task.weights), task.energy_limits, task.rms_norms)
+        optimum = best_coefficient(reaches, task.rms_norms, task.noise_energy)
+        alignment = settle(np.full(len(reaches), optimum), task.privacy_bound)
+        arriving = np.minimum(reaches, alignment.coefficient)[:, None, None]
+        return PowerPlan(
+            amplitudes=invert(task.gains, arriving, carried(task.gains, task.weights) & (arriving > 0)),
+            coefficient=np.full((1, 1), alignment.coefficient),
+            power_bound_binding=alignment.power_bound_binding,
+            privacy_bound_binding=alignment.privacy_bound_binding,
+        )
 
 
 def best_coefficient(reaches: Array, rms_norms: Array, noise_energy: float) -> float:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from channels.power.aligned import effective_gains, inversion_plan, reach, settle
-from channels.power.plan import PolicyParameters, PowerPlan, PowerTask
+from channels.power.parameters import least_power
+from channels.power.plan import Policy, PowerPlan, PowerTask
 
 
-def cotaf(task: PowerTask, parameters: PolicyParameters) -> PowerPlan:
+class Cotaf(Policy):
     """beta = min_i h_min,i sqrt(limit_i)/max_i rms_i; a device whose gain is below its floor h_min,i is silent.
 
     Source: T. Sery, N. Shlezinger, K. Cohen, Y. C. Eldar, "Over-the-Air Federated Learning From Heterogeneous Data",
@@ -18,9 +19,18 @@ def cotaf(task: PowerTask, parameters: PolicyParameters) -> PowerPlan:
     not depend on this round's fades. With threshold 0 there is no floor: beta = min_i |g_i| sqrt(limit_i)/max_i rms_i,
     full inversion with the largest norm. Over a selective channel a device's gain is the effective one.
     """
-    gains = effective_gains(task.gains, task.weights)
-    floors = np.sqrt(parameters.threshold * task.mean_power) if parameters.threshold > 0 else gains
-    largest = np.full(len(gains), task.rms_norms.max(initial=0.0))
-    floor_reaches = reach(floors, task.energy_limits, largest)
-    alignment = settle(floor_reaches, task.privacy_bound)
-    return inversion_plan(task, alignment, np.where(gains >= floors, floor_reaches, 0.0))
+
+    name = "cotaf"
+    source = "Sery, Shlezinger, Cohen, Eldar 2021, fading channels"
+    truncates = True
+
+    threshold: float = least_power()
+
+    def plan(self, task: PowerTask) -> PowerPlan:
+        """Inversion to that beta by who is above the floor."""
+        gains = effective_gains(task.gains, task.weights)
+        floors = np.sqrt(self.threshold * task.mean_power) if self.threshold > 0 else gains
+        largest = np.full(len(gains), task.rms_norms.max(initial=0.0))
+        floor_reaches = reach(floors, task.energy_limits, largest)
+        alignment = settle(floor_reaches, task.privacy_bound)
+        return inversion_plan(task, alignment, np.where(gains >= floors, floor_reaches, 0.0))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from channels.power.aligned import Mask, carried, invert, reach
-from channels.power.plan import Array, PolicyParameters, PowerPlan, PowerTask
+from channels.power.parameters import least_power
+from channels.power.plan import Array, Policy, PowerPlan, PowerTask
 from channels.power.truncated import above_threshold
 
 
-def per_subcarrier(task: PowerTask, parameters: PolicyParameters) -> PowerPlan:
+class PerSubcarrier(Policy):
     """beta_j = min_i |g_ij| sqrt(limit_i)/rms_i on coefficient j, within the privacy bound (PFELS eq. 36, for each).
 
     |b_ij|^2 rms_i^2 <= limit_i holds on every coefficient, so the limit is kept wherever the entries fall. A device is
@@ -17,13 +18,29 @@ def per_subcarrier(task: PowerTask, parameters: PolicyParameters) -> PowerPlan:
     noise, at any scale), or, where nobody sends at all, the privacy bound, or 1 where there is none. A bound is binding
     where it sets some beta_j in use.
     """
-    return _plan(task, carried(task.gains, task.weights))
+
+    name = "per-subcarrier"
+    source = "PFELS, eq. 36, on each coefficient"
+    per_coefficient = aligned = True
+
+    def plan(self, task: PowerTask) -> PowerPlan:
+        """Inversion to those beta."""
+        return _plan(task, carried(task.gains, task.weights))
 
 
-def per_subcarrier_truncated(task: PowerTask, parameters: PolicyParameters) -> PowerPlan:
-    """As `per_subcarrier`; a device does not send where |g_ij|^2 is under `threshold` of its mean (Zhu, Wang, Huang
+class PerSubcarrierTruncated(Policy):
+    """As `PerSubcarrier`; a device does not send where |g_ij|^2 is under `threshold` of its mean (Zhu, Wang, Huang
     2020, who truncate each subcarrier by itself)."""
-    return _plan(task, carried(task.gains, task.weights) & above_threshold(task, parameters.threshold))
+
+    name = "per-subcarrier-truncated"
+    source = "Zhu, Wang, Huang 2020, truncated channel inversion"
+    truncates = per_coefficient = True
+
+    threshold: float = least_power()
+
+    def plan(self, task: PowerTask) -> PowerPlan:
+        """Inversion to those beta where the channel is above the threshold."""
+        return _plan(task, carried(task.gains, task.weights) & above_threshold(task, self.threshold))
 
 
 def _plan(task: PowerTask, used: Mask) -> PowerPlan:

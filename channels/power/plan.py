@@ -1,12 +1,16 @@
-"""What a power policy is asked, and what it answers."""
+"""What a power policy is asked, what it answers, and what such a policy is."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from channels.part import Part
 
 Array = NDArray[np.float64]
 
@@ -38,17 +42,6 @@ class PowerTask:
 
 
 @dataclass(frozen=True)
-class PolicyParameters:
-    """threshold: of |g|^2 over its mean power, below which a coefficient is not used; average_over: "round", every
-    round keeps to the limit, or "fading", the mean over fades does; coefficient: the amplitude beta that is aimed at
-    whatever the channels are, None for the largest that every device reaches."""
-
-    threshold: float = 0.0
-    average_over: str = "round"
-    coefficient: float | None = None
-
-
-@dataclass(frozen=True)
 class PowerPlan:
     """How everybody sends in this round.
 
@@ -73,24 +66,58 @@ class PowerPlan:
         return np.asarray((self.amplitudes**2 * weights).sum(axis=(1, 2)))
 
 
-Policy = Callable[[PowerTask, PolicyParameters], PowerPlan]
-Reaches = Callable[[PowerTask, PolicyParameters], Array]
+class Policy(Part):
+    """A power policy: how strongly each device sends in a round. Needs `plan`, and `reaches` where it is `one_by_one`.
 
+    Attributes:
+        name: What settings call it, lower case with hyphens.
+        source: Where it is from.
+        truncates: Whether a threshold or a target may keep devices or coefficients silent.
+        per_coefficient: Whether beta differs between coefficients.
+        aligned: Whether, without a threshold or a target, every selected device is heard in every round, each as
+            strongly as any other, so that a round looks alike whoever was selected.
+        one_by_one: Whether beta is the least positive of what the devices reach by themselves, within the privacy
+            bound, so that what it tells of who was selected can be worked out.
+        announces: Whether it heeds `PowerTask.announced`; only where it is `one_by_one`.
 
-@dataclass(frozen=True)
-class Entry:
-    """A policy in the table. source: where it is from; truncates: whether devices or coefficients may be silent;
-    per_coefficient: whether beta differs between coefficients; reads: the fields of `PolicyParameters` it heeds;
-    reaches: the beta that each device allows by itself, [devices], where the policy's beta is the least positive one of
-    them (None where beta follows from the devices together); announces: whether it heeds `PowerTask.announced`."""
+    Three parameters have a meaning wherever a policy has them: `threshold`, of |g|^2 over its mean, below which a
+    coefficient is not used; `coefficient`, the beta aimed at whatever the channels are, None for the largest that every
+    device reaches; `average_over`, "fading" where the limit holds on the mean over fades, and not in every round.
+    """
 
-    policy: Policy
-    source: str
-    truncates: bool
-    per_coefficient: bool
-    reads: frozenset[str] = frozenset()
-    reaches: Reaches | None = None
-    announces: bool = False
+    source: ClassVar[str] = ""
+    truncates: ClassVar[bool] = False
+    per_coefficient: ClassVar[bool] = False
+    aligned: ClassVar[bool] = False
+    one_by_one: ClassVar[bool] = False
+    announces: ClassVar[bool] = False
+
+    @abstractmethod
+    def plan(self, task: PowerTask) -> PowerPlan:
+        """How everybody sends; ValueError for a task that it cannot answer."""
+
+    def reaches(self, task: PowerTask) -> Array:
+        """The largest beta that each device allows by itself, [devices]; of policies that are `one_by_one`."""
+        raise NotImplementedError(f"beta of {self.name!r} follows from the devices together")
+
+    def check_fades(self, inverse_power: Callable[[float], float]) -> None:
+        """Raise ValueError for a fading law that the policy cannot be run under; inverse_power: as in `PowerTask`."""
+
+    @property
+    def least_power(self) -> float:
+        """Its `threshold`, 0 where it has none."""
+        return float(getattr(self, "threshold", 0.0))
+
+    @property
+    def target(self) -> float | None:
+        """Its `coefficient`, None where it has none."""
+        aim = getattr(self, "coefficient", None)
+        return None if aim is None else float(aim)
+
+    @property
+    def over_fading(self) -> bool:
+        """Whether its limit holds on the mean over fades alone."""
+        return getattr(self, "average_over", "round") == "fading"
 
 
 def mse(task: PowerTask, plan: PowerPlan) -> float:

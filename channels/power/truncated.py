@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
+from channels.part import parameter
 from channels.power.aligned import Mask, effective_gains, inversion_plan, reach, settle
-from channels.power.plan import Array, PolicyParameters, PowerPlan, PowerTask
+from channels.power.parameters import least_power, target_beta
+from channels.power.plan import Array, Policy, PowerPlan, PowerTask
 
 
-def truncated_inversion(task: PowerTask, parameters: PolicyParameters) -> PowerPlan:
+class TruncatedInversion(Policy):
     """Inversion to beta where |g|^2 is at least `threshold` of its mean, silence elsewhere.
 
     Source: G. Zhu, Y. Wang, K. Huang, "Broadband Analog Aggregation for Low-Latency Federated Edge Learning", IEEE
@@ -22,23 +25,42 @@ def truncated_inversion(task: PowerTask, parameters: PolicyParameters) -> PowerP
     may take more. `coefficient`: the beta aimed at; a device that cannot reach it is silent. Where nobody sends in the
     round, beta is the privacy bound, or 1 where there is none.
 
-    Raises ValueError for "fading" where that expectation is not known or infinite.
+    `plan` raises ValueError for "fading" where that expectation is not known or infinite.
     """
-    reaches = truncated_reaches(task, parameters)
-    target = parameters.coefficient if task.announced is None else task.announced
-    used = above_threshold(task, parameters.threshold)
-    return inversion_plan(task, settle(reaches, task.privacy_bound, target), reaches, used)
 
+    name = "truncated-inversion"
+    source = "Zhu, Wang, Huang 2020, truncated channel inversion"
+    truncates = one_by_one = announces = True
 
-def truncated_reaches(task: PowerTask, parameters: PolicyParameters) -> Array:
-    """The largest beta within each device's limit, on the coefficients that it uses, [devices]; see the policy."""
-    if parameters.average_over == "fading":
-        inverse = mean_inverse_power(parameters.threshold, task.inverse_power)
-        with np.errstate(divide="ignore"):  # 0: a threshold that is never reached binds nobody
-            gains = np.sqrt(task.mean_power / inverse)
-    else:
-        gains = effective_gains(task.gains, task.weights, above_threshold(task, parameters.threshold))
-    return reach(gains, task.energy_limits, task.rms_norms)
+    threshold: float = least_power()
+    coefficient: float | None = target_beta()
+    average_over: Literal["round", "fading"] = parameter(
+        default="round",
+        key="average_over",
+        description="the limit holds in every round, or on the mean over fades (truncated-inversion)",
+    )
+
+    def plan(self, task: PowerTask) -> PowerPlan:
+        """Inversion to that beta where the channel is above the threshold."""
+        reaches = self.reaches(task)
+        target = self.coefficient if task.announced is None else task.announced
+        used = above_threshold(task, self.threshold)
+        return inversion_plan(task, settle(reaches, task.privacy_bound, target), reaches, used)
+
+    def reaches(self, task: PowerTask) -> Array:
+        """The largest beta within each device's limit, on the coefficients that it uses, [devices]."""
+        if self.average_over == "fading":
+            inverse = mean_inverse_power(self.threshold, task.inverse_power)
+            with np.errstate(divide="ignore"):  # 0: a threshold that is never reached binds nobody
+                gains = np.sqrt(task.mean_power / inverse)
+        else:
+            gains = effective_gains(task.gains, task.weights, above_threshold(task, self.threshold))
+        return reach(gains, task.energy_limits, task.rms_norms)
+
+    def check_fades(self, inverse_power: Callable[[float], float]) -> None:
+        """ValueError where the mean over fades takes infinite power."""
+        if self.average_over == "fading":
+            mean_inverse_power(self.threshold, inverse_power)
 
 
 def above_threshold(task: PowerTask, threshold: float) -> Mask:

@@ -1,9 +1,8 @@
-"""What a frequency-selective channel model is asked for, what such a model is, and which parameters it takes."""
+"""What a frequency-selective channel model is asked for, what it answers, and what it cannot answer."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,11 +11,10 @@ from numpy.typing import NDArray
 
 from channels.antennas.array import AntennaArray, Directions
 from channels.draws import Array, Complex, Draw
+from channels.fading.kinds import SelectiveFading
 from channels.frame import Frame
 from channels.units import SPEED_OF_LIGHT_M_S
 
-Tr38901Version = Literal["v16.1", "v19.2"]
-"""Of 3GPP TR 38.901, whose parameter tables a model through Sionna takes."""
 Variation = Literal["independent", "constant", "jakes"]
 
 
@@ -38,31 +36,29 @@ class SelectiveRequest:
     as that array sees them, None for straight ahead; broadside_rad: azimuth of its broadside, where positions say the
     rest; spatial_roots: square roots of the diffuse part's correlation between antennas, [devices, antennas,
     antennas], None where the antennas are independent.
-    delay_spread_s: rms (umi, uma and rma draw their own); speed_m_s: of every device; taps: L, of the tapped line only;
-    variation: "independent" is a new fade each round, "constant" one fade for the run that stands still, "jakes" one
+    bandwidth_hz: of the used subcarriers, which may be more than the frame's; speed_m_s: of every device; variation:
+    "independent" is a new fade each round, "constant" one fade for the run that stands still, "jakes" one
     process for the run whose autocorrelation is J0. start_s: when this round starts, from the start of the run; fresh,
     lasting: uniforms of each device's own stream, of this round and of the run. positions_m: of the devices, [devices,
     3], the base station stands at (0, 0, base_height_m); line_of_sight: which devices see it, [devices], None to have
     TR 38.901's probability decide; both for umi, uma and rma only. prefix_s, spacing_hz: of the OFDM symbols; a path
-    that is later than the prefix is lost in part. tr38901_version: of the models through Sionna.
+    that is later than the prefix is lost in part.
     """
 
     frame: Frame
     antennas: int
-    delay_spread_s: float
     carrier_hz: float
     speed_m_s: float
-    taps: int
     variation: Variation
     start_s: float
     fresh: Draw
     lasting: Draw
+    bandwidth_hz: float
     positions_m: Array | None = None
     base_height_m: float = 10.0
     line_of_sight: NDArray[np.bool_] | None = None
     prefix_s: float = math.inf
     spacing_hz: float = 15e3
-    tr38901_version: Tr38901Version = "v19.2"
     array: AntennaArray | None = None
     directions: Directions | None = None
     broadside_rad: float = 0.0
@@ -94,50 +90,27 @@ class SelectiveRequest:
         return self.start_s if self.variation == "jakes" else 0.0
 
 
-@dataclass(frozen=True)
-class SelectiveModel:
-    """A frequency-selective fading model with E|H|^2 = 1 where all paths are within the cyclic prefix.
-
-    respond: request -> H, and what late paths spill. source: where the model is from; needs_sionna: whether it imports
-    Sionna; needs_positions: whether it asks where the devices are; variations: those it offers; own_angles: whether
-    its paths have angles of their own, which say how antennas are correlated.
-    """
-
-    respond: Callable[[SelectiveRequest], SelectiveResponse]
-    source: str
-    needs_sionna: bool
-    needs_positions: bool
-    variations: tuple[Variation, ...]
-    own_angles: bool = False
-
-
 def check(
-    model: SelectiveModel,
+    model: type[SelectiveFading] | SelectiveFading,
     *,
     subcarriers: int,
     antennas: int,
-    delay_spread_s: float,
     carrier_hz: float,
     speed_m_s: float,
-    taps: int,
     variation: str,
     positions: bool,
     base_height_m: float = 10.0,
 ) -> None:
     """Refuse, before anything runs, what `model` cannot answer. positions: whether the devices' positions are known.
 
-    Raises ValueError: a count below 1; a delay spread or speed that is negative or not finite; a carrier or base height
-    that is not positive and finite; a variation the model does not offer; no positions where the model needs them.
+    Raises ValueError: a count below 1; a speed that is negative or not finite; a carrier or base height that is not
+    positive and finite; a variation the model does not offer; no positions where the model needs them.
     """
-    for count, name in ((subcarriers, "subcarriers"), (antennas, "antennas"), (taps, "taps")):
+    for count, name in ((subcarriers, "subcarriers"), (antennas, "antennas")):
         if count < 1:
             raise ValueError(f"{count} {name}: a frequency-selective channel needs 1 or more")
-    for amount, name in (
-        (delay_spread_s, "rms delay spread of {:g} s"),
-        (speed_m_s, "speed of {:g} m/s"),
-    ):
-        if not 0 <= amount < math.inf:
-            raise ValueError(f"{name.format(amount)}: it must be finite and 0 or more")
+    if not 0 <= speed_m_s < math.inf:
+        raise ValueError(f"speed of {speed_m_s:g} m/s: it must be finite and 0 or more")
     for amount, name in ((carrier_hz, "carrier of {:g} Hz"), (base_height_m, "base station height of {:g} m")):
         if not 0 < amount < math.inf:
             raise ValueError(f"{name.format(amount)}: it must be finite and above 0")

@@ -18,7 +18,8 @@ import numpy as np
 from channels.antennas.array import AntennaArray, steering_turns
 from channels.draws import Complex
 from channels.selective.late import Late, late_paths, take_late
-from channels.selective.request import SelectiveRequest, SelectiveResponse, Tr38901Version
+from channels.selective.parameters import Tr38901Version
+from channels.selective.request import SelectiveRequest, SelectiveResponse
 
 if TYPE_CHECKING:
     from torch import Generator, Tensor
@@ -37,7 +38,9 @@ Impulse = tuple["Tensor", "Tensor"]
 PLACE: dict[str, Any] = {"precision": "single", "device": "cpu"}
 
 
-def respond_tdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
+def respond_tdl(
+    profile: str, request: SelectiveRequest, delay_spread_s: float, version: Tr38901Version
+) -> SelectiveResponse:
     """Tapped delay line A to E (TR 38.901, clause 7.7.2): complex64 [devices, antennas, blocks, subcarriers].
 
     Sionna draws the antennas' scattered parts independently, and gives the line of sight of D and E one phase at all of
@@ -49,11 +52,11 @@ def respond_tdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
     def line() -> Any:
         return TDL(
             profile,
-            request.delay_spread_s,
+            delay_spread_s,
             request.carrier_hz,
             min_speed=_speed_m_s(request),
             num_rx_ant=request.antennas,
-            **_tables(TDL, request.tr38901_version),
+            **_tables(TDL, version),
             **PLACE,
         )
 
@@ -81,7 +84,9 @@ def respond_tdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
     return _respond(request, impulse)
 
 
-def respond_cdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
+def respond_cdl(
+    profile: str, request: SelectiveRequest, delay_spread_s: float, version: Tr38901Version
+) -> SelectiveResponse:
     """Clustered delay line A to E (TR 38.901, clause 7.7.1), uplink, to a panel of vertically polarised
     omnidirectional antennas: complex64 [devices, antennas, blocks, subcarriers].
 
@@ -93,7 +98,7 @@ def respond_cdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
     import torch
     from sionna.phy.channel.tr38901 import CDL
 
-    tables = _tables(CDL, request.tr38901_version)
+    tables = _tables(CDL, version)
 
     directions = request.directions if request.antennas > 1 else None
 
@@ -101,7 +106,7 @@ def respond_cdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
         azimuth = 0.0 if directions is None else directions.azimuth_rad[device]
         model = CDL(
             profile,
-            request.delay_spread_s,
+            delay_spread_s,
             request.carrier_hz,
             ut_array=_array(request, 1),
             bs_array=_array(request, request.antennas),
@@ -117,12 +122,12 @@ def respond_cdl(profile: str, request: SelectiveRequest) -> SelectiveResponse:
     return _respond(request, impulse)
 
 
-def respond_scenario(name: Scenario, request: SelectiveRequest) -> SelectiveResponse:
+def respond_scenario(name: Scenario, request: SelectiveRequest, version: Tr38901Version) -> SelectiveResponse:
     """Urban micro, urban macro or rural macro cell (TR 38.901, clause 7.5), uplink, devices outdoors, array
     as for the clustered lines: complex64 [devices, antennas, blocks, subcarriers].
 
     Path loss and shadowing are off: they are charged where devices are placed. Delay and angle spreads, K factor and
-    (unless the request says it) line of sight are drawn with each fade; `request.delay_spread_s` is not used.
+    (unless the request says it) line of sight are drawn with each fade.
     Raises ValueError if positions or line of sight are not there for every device.
     """
     positions_m, line_of_sight = _places(request)
@@ -131,7 +136,7 @@ def respond_scenario(name: Scenario, request: SelectiveRequest) -> SelectiveResp
     from sionna.phy.channel import tr38901
 
     scenario = getattr(tr38901, name)
-    tables = _tables(scenario, request.tr38901_version)
+    tables = _tables(scenario, version)
     outdoors = torch.zeros((1, 1), dtype=torch.bool, device="cpu")
     level = torch.zeros((1, 1, 3), device="cpu")
     bearing = request.broadside_rad if request.antennas > 1 else 0.0  # one antenna sees all directions alike

@@ -87,7 +87,10 @@ def values_of(field: dict[str, Any]) -> str:
         return f"`{shown(field['const'])}`"
     if field.get("type") == "array":
         return f"list of {values_of(field.get('items', {}))}"
-    kind = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true, false", "null": "none"}
+    kind = {
+        **{"integer": "whole number", "number": "number", "string": "text"},
+        **{"boolean": "true, false", "null": "none", "object": "a table"},
+    }
     limits = [
         f"{sign} {field[name]:g}"
         for name, sign in (

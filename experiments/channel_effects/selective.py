@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 
 from channel_effects.drawing import ERROR, label, line, panels, quote
 from channel_effects.rounds import WIDE, Array, cell_of, errors, sent
+from channels import fading
 from channels.grid import OfdmaGrid, default_symbol_duration_s
-from channels.selective import SELECTIVE_MODELS, SelectiveRequest
+from channels.selective import SelectiveRequest
 
 SPREADS_S = np.array([3e-9, 1e-8, 3e-8, 1e-7, 3e-7, 1e-6])
 POLICIES = {
@@ -28,25 +29,30 @@ def selective(figure: Figure) -> list[str]:
 def _responses(axis: Axes) -> list[str]:
     frame = OfdmaGrid(334, default_symbol_duration_s(15e3)).frame(334, 1)
     numbers = []
-    for number, name in enumerate(("tapped-line", "tdl-a", "cdl-c", "umi")):
+    models = (
+        fading.TappedLine(taps=16, delay_spread_s=3e-7),
+        fading.TdlA(delay_spread_s=3e-7),
+        fading.CdlC(delay_spread_s=3e-7),
+        fading.Umi(),
+    )
+    for number, model in enumerate(models):
         request = SelectiveRequest(
             frame=frame,
             antennas=1,
-            delay_spread_s=3e-7,
             carrier_hz=3.5e9,
             speed_m_s=0.0,
-            taps=16,
             variation="independent",
             start_s=0.0,
             fresh=_one_device,
             lasting=_one_device,
+            bandwidth_hz=334 * 15e3,
             positions_m=np.array([[120.0, 0.0, 1.5]]),
             line_of_sight=np.array([False]),
         )
-        level_db = 20 * np.log10(np.abs(SELECTIVE_MODELS[name].respond(request).response[0, 0, 0]))
-        axis.plot(frame.frequencies_hz / 1e6, level_db, label=name, **line(number))
+        level_db = 20 * np.log10(np.abs(model.respond(request).response[0, 0, 0]))
+        axis.plot(frame.frequencies_hz / 1e6, level_db, label=model.name, **line(number))
         weak, strong = np.quantile(level_db, [0.02, 0.98])
-        numbers.append(f"{name}: |H| from {weak:.1f} to {strong:.1f} dB (2% to 98% of the subcarriers)")
+        numbers.append(f"{model.name}: |H| from {weak:.1f} to {strong:.1f} dB (2% to 98% of the subcarriers)")
     label(axis, "frequency from the carrier (MHz)", "|H| (dB)", legend="lower left", ylim=(-38, 12))
     return numbers
 

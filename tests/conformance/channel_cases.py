@@ -110,7 +110,7 @@ def policy_cases() -> list[Case]:
     reading = [
         Case("policy", f"{name}/{field}", (f"power.policy={name}", "channel.fading=tapped-line", *reads(name, field)))
         for name, entry in POLICIES.items()
-        for field in sorted(entry.reads)
+        for field in sorted(entry().values())
     ]
     return plain + reading
 

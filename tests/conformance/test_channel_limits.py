@@ -65,7 +65,7 @@ def test_limits_are_kept_and_the_budget_is_the_mean(case: Case, limit: str) -> N
     if settings.power.average_over == "fading" and not strict:
         return  # there the mean over fades is limited, not a round: see tests/laws/test_closed_forms.py
     assert (at_bound <= allowed).all()
-    if strict or POLICIES[settings.power.policy].per_coefficient:
+    if strict or settings.power.power_policy.per_coefficient:
         assert cell.bound.peak == pytest.approx(cell.bound.rms) or not strict
         assert (energies <= allowed).all()
 
@@ -141,10 +141,10 @@ TRUNCATING = [name for name, entry in POLICIES.items() if entry.truncates]
 def test_a_silent_device_sends_nothing_and_is_recorded(name: str, fading: str) -> None:
     """30 devices, some of which a threshold, or a coefficient that they do not reach, keeps silent. Theirs are the
     pilots alone; what they would have said changes no bit of what is received."""
-    entry = POLICIES[name]
+    own = POLICIES[name]().values()
     common = ("run.devices=30", "run.selected=30", "channel.delay_spread_s=1e-8", "trace.signals=true")
     pilots = ("csi.estimation=mmse", "csi.pilots=2", "csi.pilot_snr_db=20", "grid.spacing_hz=1e3")
-    field = "threshold" if "threshold" in entry.reads else "coefficient" if "coefficient" in entry.reads else None
+    field = "threshold" if "threshold" in own else "coefficient" if "coefficient" in own else None
     if field is None:
         pytest.fail(f"power policy {name!r} truncates: say here by which parameter", pytrace=False)
     value = 0.7 if field == "threshold" else 60.0
@@ -178,8 +178,8 @@ def test_a_silent_device_sends_nothing_and_is_recorded(name: str, fading: str) -
 def test_where_nobody_sends_nothing_is_decoded(name: str, fading: str) -> None:
     """Every device silent: nothing is spent. Where beta says so the mean is 0, noise included, and nothing needs
     protection; where beta was announced, noise is decoded, lest silence tell of the sample, and protects as ever."""
-    entry = POLICIES[name]
-    value = "power.threshold=1e3" if "threshold" in entry.reads else "power.coefficient=1e6"
+    own = POLICIES[name]().values()
+    value = "power.threshold=1e3" if "threshold" in own else "power.coefficient=1e6"
     _, reception = pass_through(
         cell_of(Case("policy", name, (f"power.policy={name}", f"channel.fading={fading}", value)))
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from airfl.streams import Purpose, Streams
 from channels.frame import Frame
-from channels.selective import SelectiveRequest
+from channels.part import parameters_of
+from channels.selective import SELECTIVE_MODELS, SelectiveFading, SelectiveRequest, SelectiveResponse
 
 CARRIER_HZ = 3.5e9
 SYMBOL_S = 1e-3 / 14
@@ -20,19 +22,38 @@ def frame(subcarriers: int = 6, blocks: int = 1, spacing_hz: float = 1e6) -> Fra
     return Frame(frequencies_hz, subcarriers * blocks * 2, SYMBOL_S, 2)
 
 
-def request(devices: Any = 8, round_index: int = 0, **changes: Any) -> SelectiveRequest:
+@dataclass(frozen=True)
+class Asked(SelectiveRequest):
+    """A request, and the parameters of the models that are asked."""
+
+    delay_spread_s: float = 100e-9
+    taps: int = 5
+    tr38901_version: str = "v19.2"
+
+
+def model(name: str, asked: SelectiveRequest) -> SelectiveFading:
+    """With those of the parameters that it has."""
+    part = SELECTIVE_MODELS[name]
+    return part(**{one.name: getattr(asked, one.name) for one in parameters_of(part)})
+
+
+def respond(name: str, asked: SelectiveRequest) -> SelectiveResponse:
+    """What a model with those parameters answers."""
+    return model(name, asked).respond(asked)
+
+
+def request(devices: Any = 8, round_index: int = 0, **changes: Any) -> Asked:
     """Of so many devices, or of these ids, each with numbers from its own streams; 100 ns, standing."""
     streams, rows = Streams(7), np.arange(devices) if isinstance(devices, int) else np.array(devices)
     asked = {
         "frame": frame(),
         "antennas": 1,
-        "delay_spread_s": 100e-9,
         "carrier_hz": CARRIER_HZ,
         "speed_m_s": 0.0,
-        "taps": 5,
         "variation": "independent",
         "start_s": 0.0,
+        "bandwidth_hz": 1e6,
         "fresh": lambda count: streams.device_uniforms(Purpose.FADING, round_index, rows, count),
         "lasting": lambda count: streams.device_uniforms(Purpose.FADING, None, rows, count),
     }
-    return SelectiveRequest(**{**asked, **changes})
+    return Asked(**{**asked, **changes})

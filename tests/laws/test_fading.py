@@ -13,23 +13,23 @@ from scipy import integrate, special, stats
 
 from airfl.streams import Purpose, Streams
 from channels.draws import circular_gaussian
-from channels.fading import FADING_LAWS, FadingLaw, LawParameters, exceedance, flat_parts, inverse_power, threshold_for
+from channels.fading import FADING_LAWS, FadingLaw, exceedance, flat_parts, inverse_power, threshold_for
 from tests.laws.samples import LEAST_P, assert_law, assert_mean, assert_share
 
 
 def rician(k: float) -> FadingLaw:
-    return FADING_LAWS["rician"](LawParameters(rician_k=k))
+    return FADING_LAWS["rician"](k=k).law()
 
 
 def nakagami(m: float) -> FadingLaw:
-    return FADING_LAWS["nakagami"](LawParameters(nakagami_m=m))
+    return FADING_LAWS["nakagami"](m=m).law()
 
 
 def unit_mean(family: Any, shape: float) -> Any:
     return family(shape, scale=1 / family(shape).mean())
 
 
-RAYLEIGH, EXPONENTIAL, FIXED = (FADING_LAWS[name](LawParameters()) for name in ("rayleigh", "exponential", "fixed"))
+RAYLEIGH, EXPONENTIAL, FIXED = (FADING_LAWS[name]().law() for name in ("rayleigh", "exponential", "fixed"))
 # The law and scipy's law of |h| with mean 1, by name; a law that is added needs its line here.
 CASES = {
     "exponential": (EXPONENTIAL, stats.expon()),
@@ -173,7 +173,7 @@ def test_rayleigh_is_rician_without_line_of_sight_and_nakagami_of_shape_one(unif
     np.testing.assert_allclose(drawn(faint, uniforms), drawn("rayleigh", uniforms), atol=0.02 * 1e-4)
 
 
-@pytest.mark.parametrize("k", [1e3, 0.999e6, 1.001e6, 1e12, 1e200])
+@pytest.mark.parametrize("k", [1e3, 0.999e6, 1.001e6, 1e12, 1e20])
 def test_a_strong_line_of_sight_leaves_no_fading(k: float, uniforms: NDArray[np.float64]) -> None:
     """Of unit mean, |h| has variance 1/(2 K) to first order, and P(|h| <= 1) = 1/2 + O(K^-1/2)."""
     law, spread = rician(k), 1 / np.sqrt(2 * k)
@@ -223,17 +223,18 @@ def test_an_interval_that_holds_none_of_the_law_cannot_be_redrawn_into(
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("rician", LawParameters(rician_k=np.inf), "K = inf has no fading: give a finite K, or take the law 'fixed'"),
-        ("rician", LawParameters(rician_k=-1.0), r"K = -1 .* at least 0"),
-        ("rician", LawParameters(rician_k=np.nan), r"K = nan .* at least 0"),
-        ("nakagami", LawParameters(nakagami_m=0.4), r"m = 0\.4 .* at least 0\.5"),
-        ("nakagami", LawParameters(nakagami_m=np.inf), r"m = inf .* 'fixed'"),
-        ("nakagami", LawParameters(nakagami_m=np.nan), r"m = nan .* at least 0\.5"),
+        ("rician", {"k": np.inf}, "^k must be finite, got inf$"),
+        ("rician", {"k": -1.0}, "^k must be at least 1e-20, got -1.0$"),
+        ("rician", {"k": np.nan}, "^k must be finite, got nan$"),
+        ("rician", {"k": "tr38902"}, "^k must be a number or 'tr38901', got 'tr38902'$"),
+        ("nakagami", {"m": 0.4}, r"^m must be at least 0\.5, got 0\.4$"),
+        ("nakagami", {"m": np.inf}, "^m must be finite, got inf$"),
+        ("nakagami", {"m": np.nan}, "^m must be finite, got nan$"),
     ],
 )
-def test_impossible_parameters_are_refused_in_one_line(name: str, parameters: LawParameters, message: str) -> None:
+def test_impossible_parameters_are_refused_in_one_line(name: str, parameters: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message) as raised:
-        FADING_LAWS[name](parameters)
+        FADING_LAWS[name](**parameters)
     assert "\n" not in str(raised.value)
 
 
@@ -271,13 +272,13 @@ def test_mean_inverse_power_from_the_distribution_is_the_closed_form(name: str) 
 @pytest.mark.parametrize("m", [0.7, 1.0, 1.05, 2.0, 10.0])
 def test_without_a_threshold_it_is_infinite_only_where_it_is(m: float) -> None:
     """From the distribution alone: m/(m - 1) for Nakagami above 1, exp(4 s^2) for lognormal gains, 1 for fixed ones."""
-    law = FADING_LAWS["nakagami"](LawParameters(nakagami_m=m))
+    law = FADING_LAWS["nakagami"](m=m).law()
     integrated = inverse_power(FadingLaw(law.cdf, law.quantile, law.mean_square, law.source))
     assert integrated(0.0) == pytest.approx(m / (m - 1) if m > 1 else np.inf, rel=1e-9)
     lognormal = stats.lognorm(0.46, scale=np.exp(-(0.46**2) / 2))
     of_it = FadingLaw(lognormal.cdf, lognormal.ppf, np.exp(0.46**2), "no table")
     assert inverse_power(of_it)(0.0) == pytest.approx(np.exp(4 * 0.46**2), rel=1e-9)
-    fixed = FADING_LAWS["fixed"](LawParameters())
+    fixed = FADING_LAWS["fixed"]().law()
     assert inverse_power(FadingLaw(fixed.cdf, fixed.quantile, 1.0, fixed.source))(0.0) == pytest.approx(1.0)
 
 

@@ -15,7 +15,7 @@ from airfl.building import build_cell
 from airfl.errors import UserError
 from airfl.opening import open_round
 from airfl.radio import check_radio, cut_by_bounds
-from channels.fading import FADING_LAWS, FadeStatistics, LawParameters, bounded, fade_statistics
+from channels.fading import FADING_LAWS, FadeStatistics, FadingLaw, bounded, fade_statistics
 from tests.conftest import small_settings
 from tests.end_to_end.test_command_line import airfl
 from tests.laws.decoding import everybody, send
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 Bounds = Literal["clip", "redraw"]
 
 N = 400_000
-PARAMETERS = LawParameters(rician_k=6.0, nakagami_m=2.5)
+PARAMETERS = {"rician": {"k": 6.0}, "nakagami": {"m": 2.5}}
 # scipy's law of |h| with mean 1 for each law of the table.
 REFERENCES: dict[str, Any] = {
     "exponential": stats.expon(),
@@ -48,9 +48,13 @@ def draws(name: str, low: float, high: float, bounds: Bounds) -> Array:
     return np.concatenate(kept)[:N]
 
 
+def law_of(name: str) -> FadingLaw:
+    return FADING_LAWS[name](**PARAMETERS.get(name, {})).law()
+
+
 def of(name: str, low: float, high: float, bounds: Bounds) -> tuple[FadeStatistics, float, float]:
     """Statistics, mean and mean square of the law as bounded."""
-    law = bounded(FADING_LAWS[name](PARAMETERS), low, high, bounds)
+    law = bounded(law_of(name), low, high, bounds)
     return fade_statistics(law), law.mean, law.mean_square
 
 
@@ -86,7 +90,7 @@ def test_statistics_are_of_the_law_as_bounded(name: str, limits: tuple[float, fl
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_bounds_that_hardly_bite_leave_the_law(name: str) -> None:
-    law = FADING_LAWS[name](PARAMETERS)
+    law = law_of(name)
     for bounds in ("clip", "redraw"):
         same = bounded(law, 1e-9, 1e9, bounds)
         assert (same.mean, same.mean_square) == pytest.approx((1.0, law.mean_square), rel=2e-9)
@@ -97,7 +101,7 @@ def test_bounds_that_hardly_bite_leave_the_law(name: str) -> None:
 
 
 def test_a_fixed_gain_is_bounded_too() -> None:
-    fixed = FADING_LAWS["fixed"](PARAMETERS)
+    fixed = law_of("fixed")
     for bounds, low, high, gain in (("clip", 0.5, 1.0, 1.0), ("clip", 2.0, 3.0, 2.0), ("redraw", 1.0, 3.0, 1.0)):
         law = bounded(fixed, low, high, bounds)  # type: ignore[arg-type]
         assert law.mean == pytest.approx(gain, rel=1e-12)

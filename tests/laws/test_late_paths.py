@@ -4,6 +4,7 @@ and inter-symbol interference, for the model per subcarrier."""
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from airfl.building import build_cell
 from airfl.opening import open_round
 from channels.draws import Draw
 from channels.frame import Frame
-from channels.selective import SELECTIVE_MODELS, SelectiveRequest
+from channels.selective import SelectiveRequest
 from channels.selective.late import Late, late_paths
 from tests.conftest import small_settings
 from tests.laws import selective
@@ -113,7 +114,7 @@ def test_a_model_takes_its_own_late_paths_off(name: str) -> None:
     n, uniforms = 1_500, np.random.default_rng(5).random((1_500, 200))
     frame = Frame(np.array([-1e6, 0.0, 1e6]), 3, SPACING, 1)
     given = {"frame": frame, "fresh": lambda count: uniforms[:, :count], "taps": 6, "delay_spread_s": 2e-6}
-    respond = SELECTIVE_MODELS[name].respond
+    respond = partial(selective.respond, name)
     found = respond(request(**given, prefix_s=3e-6))
     excess = np.clip((delays_s - 3e-6) * SPACING, 0, 1)
     assert found.spilled.shape == (n, 1, 3)

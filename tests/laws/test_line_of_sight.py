@@ -15,7 +15,6 @@ from airfl.building import build_cell
 from airfl.cell import Cell
 from airfl.radio import checks, parts
 from channels.fading import FADING_LAWS
-from channels.fading.law import LawParameters
 from channels.selective import SELECTIVE_MODELS
 from tests.conftest import small_settings
 from tests.laws.samples import assert_law, assert_mean
@@ -86,9 +85,9 @@ def test_where_all_have_one_state_the_law_is_known(overrides: tuple[str, ...], l
     settings = small_settings(*RICIAN, "channel.rician_k=4.0", *overrides, *whole)
     checks.check_radio(settings)
     statistics = parts.statistics_of(settings)
-    share = statistics.exceedance(parts.policy_parameters(settings).threshold)
+    share = statistics.exceedance(parts.power_policy(settings).least_power)
     assert share == pytest.approx(0.8, abs=1e-6)
-    own = FADING_LAWS[law[0]](LawParameters(rician_k=law[1]))
+    own = FADING_LAWS[law[0]](**({"k": law[1]} if law[0] == "rician" else {})).law()
     found = parts.fading_law(settings)
     np.testing.assert_array_equal(found.cdf(np.linspace(0.1, 2, 20)), own.cdf(np.linspace(0.1, 2, 20)))
 
@@ -136,6 +135,6 @@ def test_sionnas_cells_have_the_state_that_the_path_loss_has(model: str) -> None
     assert asked.base_height_m == mast_m
     found = radio.channel(0, ids, cell.frame).response / radio.scale.astype(np.float32)[:, None, None, None]
     for state in (True, False):
-        other = SELECTIVE_MODELS[model].respond(replace(asked, line_of_sight=np.full(12, state))).response
+        other = SELECTIVE_MODELS[model]().respond(replace(asked, line_of_sight=np.full(12, state))).response
         same = np.isclose(found, other, rtol=1e-4, atol=1e-6).all(axis=(1, 2, 3))
         np.testing.assert_array_equal(same, seen == state)

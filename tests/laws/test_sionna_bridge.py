@@ -16,7 +16,7 @@ from scipy import special
 from airfl.building import build_cell
 from airfl.errors import UserError
 from channels.antennas import AntennaArray, Directions
-from channels.selective import SELECTIVE_MODELS, SelectiveRequest
+from channels.selective import SELECTIVE_MODELS
 from channels.selective.sionna_bridge import device_seeds, device_velocities_m_s
 from tests.conftest import small_settings
 from tests.laws import selective
@@ -31,7 +31,7 @@ one_of_each = pytest.mark.parametrize("name", ["tdl-a", "tdl-d", "cdl-c", "cdl-e
 PLACE: dict[str, Any] = {"precision": "single", "device": "cpu"}
 
 
-def request(devices: Any = 3, round_index: int = 0, **changes: Any) -> SelectiveRequest:
+def request(devices: Any = 3, round_index: int = 0, **changes: Any) -> selective.Asked:
     """Device i moves at 20 m/s, and stands 30 + 20 i metres away, in a direction of its own."""
     rows = np.arange(devices) if isinstance(devices, int) else np.array(devices)
     distance_m = 30.0 + 20 * (rows % 50)
@@ -41,11 +41,11 @@ def request(devices: Any = 3, round_index: int = 0, **changes: Any) -> Selective
     return selective.request(rows, round_index, **{**here, **usual, **changes})
 
 
-def respond(name: str, asked: SelectiveRequest) -> NDArray[np.complex64]:
-    return SELECTIVE_MODELS[name].respond(asked).response
+def respond(name: str, asked: selective.Asked) -> NDArray[np.complex64]:
+    return selective.respond(name, asked).response
 
 
-def sionnas_own(name: str, asked: SelectiveRequest, device: int, velocity: NDArray[np.float64]) -> NDArray[Any]:
+def sionnas_own(name: str, asked: selective.Asked, device: int, velocity: NDArray[np.float64]) -> NDArray[Any]:
     """The response from Sionna's objects as its documentation has them, under the device's seed set globally."""
     from sionna.phy import config
     from sionna.phy.channel import cir_to_ofdm_channel, tr38901

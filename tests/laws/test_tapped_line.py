@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest, check
-from channels.selective.tapped_line import frequency_correlation, least_taps, tap_coefficients, tap_spacing_s
+from channels.selective.tapped_line import TappedLine, frequency_correlation, least_taps, tap_spacing_s
+from tests.laws import selective
 from tests.laws.samples import assert_law
 from tests.laws.selective import CARRIER_HZ, frame, request
 
@@ -19,7 +20,11 @@ every_fade = pytest.mark.parametrize(("variation", "speed_m_s"), FADES)
 
 
 def respond(asked: SelectiveRequest) -> NDArray[np.complex64]:
-    return SELECTIVE_MODELS["tapped-line"].respond(asked).response
+    return selective.respond("tapped-line", asked).response
+
+
+def tap_coefficients(asked: selective.Asked) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
+    return TappedLine(taps=asked.taps, delay_spread_s=asked.delay_spread_s).coefficients(asked)
 
 
 def correlation(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.complex128]:
@@ -175,19 +180,14 @@ def test_least_taps_keep_the_response_from_repeating(bandwidth_hz: float, delay_
 SOUND: dict[str, Any] = {
     "subcarriers": 12,
     "antennas": 1,
-    "delay_spread_s": 100e-9,
     "carrier_hz": CARRIER_HZ,
     "speed_m_s": 1.0,
-    "taps": 8,
     "variation": "independent",
     "positions": False,
 }
 MISTAKES = [
     ("tapped-line", {"subcarriers": 0}, "0 subcarriers"),
     ("tapped-line", {"antennas": 0}, "0 antennas"),
-    ("tapped-line", {"taps": 0}, "0 taps"),
-    ("tapped-line", {"delay_spread_s": -1e-9}, "delay spread of -1e-09 s"),
-    ("tapped-line", {"delay_spread_s": np.nan}, "delay spread of nan s"),
     ("tapped-line", {"speed_m_s": -1.0}, "speed of -1 m/s"),
     ("tapped-line", {"speed_m_s": np.inf}, "speed of inf m/s"),
     ("tapped-line", {"carrier_hz": 0.0}, "carrier of 0 Hz"),
@@ -206,9 +206,29 @@ def test_mistakes_are_named_before_a_run(name: str, changes: dict[str, Any], mes
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"taps": -1}, "taps must be at least 0, got -1"),
+        ({"taps": 1.5}, "taps must be a whole number, got 1.5"),
+        ({"delay_spread_s": -1e-9}, "delay_spread_s must be at least 1e-20, got -1e-09"),
+        ({"delay_spread_s": np.nan}, "delay_spread_s must be finite, got nan"),
+    ],
+)
+def test_impossible_parameters_are_refused(parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        TappedLine(**parameters)
+
+
+def test_taps_that_are_not_given_are_the_fewest_for_the_bandwidth() -> None:
+    line, wide = TappedLine(delay_spread_s=1e-6), request(2, bandwidth_hz=10e6)
+    assert line.taps_over(10e6) == least_taps(10e6, 1e-6) > 5
+    assert line.coefficients(wide)[1].shape == (least_taps(10e6, 1e-6),)
+
+
 @pytest.mark.parametrize("name", SELECTIVE_MODELS)
 def test_what_is_sound_is_not_refused(name: str) -> None:
     model = SELECTIVE_MODELS[name]
     for variation in model.variations:
-        still = {"speed_m_s": 0.0, "delay_spread_s": 0.0, "taps": 1, "variation": variation}
+        still = {"speed_m_s": 0.0, "variation": variation}
         check(model, **{**SOUND, **still, "positions": model.needs_positions})

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from channels.draws import Draw
-from channels.fading import FADING_LAWS, VARIATIONS, LawParameters, doppler_hz, flat_parts, line_of_sight_turns
+from channels.fading import FADING_LAWS, VARIATIONS, doppler_hz, flat_parts, line_of_sight_turns
 from channels.fading.variation import PATHS
 from tests.laws.samples import assert_law, assert_mean
 
@@ -15,7 +15,7 @@ DOPPLER_HZ = 10.0
 # Two early times and the same lags much later, so that a process that is not stationary is noticed.
 TIMES_S = np.array([0.0, 0.011, 0.0383, 0.07, 500.0, 500.011, 500.0383, 500.07])
 K, M = 2.5, 2.5
-PARAMETERS = LawParameters(rician_k=K, nakagami_m=M)
+PARAMETERS = {"rician": {"k": K}, "nakagami": {"m": M}}
 every_variation = pytest.mark.parametrize("name", VARIATIONS)
 
 
@@ -56,7 +56,7 @@ def test_every_law_keeps_its_marginal(
         correlated[:, -1:] if name == "jakes" else VARIATIONS[name](fresh, lasting, 1, DOPPLER_HZ, TIMES_S[-1:])[:, 0]
     )
     turns = line_of_sight_turns(name, fresh, lasting, 1)
-    own = FADING_LAWS[law](PARAMETERS)
+    own = FADING_LAWS[law](**PARAMETERS.get(law, {})).law()
     gains = flat_parts(own, diffuse, turns, scale=1.0, min_gain=0.0, max_gain=np.inf, bounds="clip").gains
     if law == "fixed":
         assert np.all(gains == 1)
@@ -93,7 +93,7 @@ def test_correlated_rician_gains_have_the_line_of_sight_in_their_autocorrelation
 ) -> None:
     """E[h(0) h*(t)] = (K + J0(2 pi f_D t))/(K + 1) of the power, as the line of sight is not turned here; n = 20,000,
     within 5 standard errors."""
-    law, turns = FADING_LAWS["rician"](PARAMETERS), line_of_sight_turns("jakes", fresh, lasting, 1)
+    law, turns = FADING_LAWS["rician"](k=K).law(), line_of_sight_turns("jakes", fresh, lasting, 1)
     gains = flat_parts(law, correlated, turns, scale=1.0, min_gain=0.0, max_gain=np.inf, bounds="clip").gains
     for later in range(len(TIMES_S)):
         products = gains[:, 0] * gains[:, later].conj() / law.mean_square

@@ -58,7 +58,17 @@ def allowed(about: dict[str, Any]) -> st.SearchStrategy[Any]:
             return st.sampled_from([edge for edge in edges if low <= edge <= high])
         case "number":
             return st.sampled_from(_numbers(about))
+        case "object":
+            return st.sampled_from([one["then"]["propertyNames"]["enum"] for one in about["allOf"]]).flatmap(
+                lambda keys: part_tables(about["properties"], keys)
+            )
     return st.just(about.get("const", about.get("default")))
+
+
+def part_tables(properties: dict[str, Any], keys: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+    """Tables of parts that have those keys: a name, right or wrong for them, and some of their values."""
+    values = {key: allowed(properties[key]) for key in keys}
+    return st.fixed_dictionaries({"name": values.pop("name")}, optional=values)
 
 
 def _numbers(about: dict[str, Any]) -> list[float]:

@@ -8,7 +8,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import special
 
-from channels.power import POLICIES, PolicyParameters, PowerPlan, PowerTask, back_off, check_policy, mse
+from channels.power import POLICIES, PowerPlan, PowerTask, back_off, mse
+from channels.power.truncated import TruncatedInversion
 from tests.refusals import one_line
 
 Array = NDArray[np.float64]
@@ -32,7 +33,7 @@ def task_of(gains: Any, weights: Any = None, limits: Any = 1.0, rms: Any = 1.0, 
 
 
 def plan_of(name: str, task: PowerTask, **parameters: Any) -> PowerPlan:
-    return POLICIES[name].policy(task, PolicyParameters(**parameters))
+    return POLICIES[name](**parameters).plan(task)
 
 
 def beta(plan: PowerPlan) -> float:
@@ -293,45 +294,44 @@ def test_a_peak_limit_lowers_each_coefficient_by_itself_where_each_has_its_own()
 
 @every_policy
 def test_a_policy_runs_with_its_defaults(name: str) -> None:
-    check_policy(name, PolicyParameters())
-    assert POLICIES[name].source
-    for silent in ("threshold", "coefficient"):
-        assert silent not in POLICIES[name].reads or POLICIES[name].truncates
+    policy = POLICIES[name]()
+    assert policy.source
+    assert policy.truncates or not {"threshold", "coefficient"} & policy.values().keys()
+    assert policy.one_by_one or not policy.announces
 
 
 @pytest.mark.parametrize(
     ("name", "parameters", "words"),
     [
         ("pfel", {}, "full-inversion"),
-        ("truncated-inversion", {"threshold": -0.1}, "0 or more"),
-        ("truncated-inversion", {"threshold": np.nan}, "0 or more"),
-        ("truncated-inversion", {"threshold": np.inf}, "0 or more"),
-        ("truncated-inversion", {"average_over": "run"}, '"round" or "fading"'),
-        ("full-inversion", {"coefficient": 0.0}, "above 0"),
-        ("full-inversion", {"coefficient": -1.0}, "above 0"),
-        ("full-inversion", {"coefficient": np.nan}, "above 0"),
-        ("full-inversion", {"coefficient": np.inf}, "above 0"),
-        ("pfels", {"threshold": 0.1}, "takes no threshold ... cotaf"),
-        ("cao", {"threshold": 0.1}, "takes no threshold"),
-        ("full-inversion", {"threshold": 0.1}, "takes no threshold"),
-        ("cao", {"coefficient": 0.1}, "takes no coefficient ... full-inversion"),
-        ("cotaf", {"average_over": "fading"}, "takes no average_over ... truncated-inversion"),
+        ("truncated-inversion", {"threshold": -0.1}, "threshold must be ... -0.1"),
+        ("truncated-inversion", {"threshold": np.nan}, "threshold must be finite, got nan"),
+        ("truncated-inversion", {"threshold": np.inf}, "threshold must be finite, got inf"),
+        ("truncated-inversion", {"average_over": "run"}, "'round' or 'fading', got 'run'"),
+        ("full-inversion", {"coefficient": 0.0}, "coefficient must be ... 0.0"),
+        ("full-inversion", {"coefficient": -1.0}, "coefficient must be ... -1.0"),
+        ("full-inversion", {"coefficient": np.nan}, "coefficient must be finite, got nan"),
+        ("full-inversion", {"coefficient": np.inf}, "coefficient must be finite, got inf"),
+        ("pfels", {"threshold": 0.1}, "has no threshold ... cotaf"),
+        ("cao", {"threshold": 0.1}, "has no threshold"),
+        ("full-inversion", {"threshold": 0.1}, "has no threshold"),
+        ("cao", {"coefficient": 0.1}, "has no coefficient ... full-inversion"),
+        ("cotaf", {"average_over": "fading"}, "has no average_over ... truncated-inversion"),
     ],
 )
 def test_parameters_that_are_refused(name: str, parameters: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=one_line(*words.split(" ... "))):
-        check_policy(name, PolicyParameters(**parameters))
+        POLICIES.build({"name": name, **parameters})
 
 
 def test_infinite_mean_power_is_refused() -> None:
-    fading, policy = PolicyParameters(average_over="fading"), POLICIES["truncated-inversion"].policy
-    check_policy("truncated-inversion", fading)  # of the law nothing is known yet
-    check_policy("truncated-inversion", fading, lambda threshold: 1.0)  # a constant gain
-    check_policy("truncated-inversion", replace(fading, threshold=0.1), special.exp1)
-    check_policy("truncated-inversion", PolicyParameters(), special.exp1)
+    fading = TruncatedInversion(average_over="fading")
+    fading.check_fades(lambda threshold: 1.0)  # a constant gain
+    replace(fading, threshold=0.1).check_fades(special.exp1)
+    TruncatedInversion().check_fades(special.exp1)
     with pytest.raises(ValueError, match="above 0"):
-        check_policy("truncated-inversion", fading, special.exp1)
+        fading.check_fades(special.exp1)
     with pytest.raises(ValueError, match="above 0"):
-        policy(task_of([1.0], inverse_power=special.exp1), fading)
+        fading.plan(task_of([1.0], inverse_power=special.exp1))
     with pytest.raises(ValueError, match="not known"):
-        policy(task_of([1.0]), replace(fading, threshold=0.1))
+        replace(fading, threshold=0.1).plan(task_of([1.0]))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, note, settings
 from numpy.typing import NDArray
 
-from channels.power import POLICIES, PolicyParameters, PowerPlan, PowerTask, align, back_off, check_policy, mse
+from channels.power import POLICIES, Policy, PowerPlan, PowerTask, align, back_off, check_plan, mse
 
 Array = NDArray[np.float64]
 thorough = settings(derandomize=True, max_examples=100, deadline=None)
@@ -47,23 +47,24 @@ def tasks(draw: st.DrawFn, flat: bool = False) -> PowerTask:
 
 
 @st.composite
-def asked(draw: st.DrawFn) -> PolicyParameters:
+def asked(draw: st.DrawFn) -> dict[str, Any]:
     """A threshold, a target or neither; limits hold in every round."""
     threshold = draw(st.one_of(st.just(0.0), positive(1e-3, 3)))
-    return PolicyParameters(threshold=threshold, coefficient=draw(st.one_of(st.none(), positive(1e-3, 10))))
+    return {"threshold": threshold, "coefficient": draw(st.one_of(st.none(), positive(1e-3, 10)))}
 
 
-def every_policy(parameters: PolicyParameters) -> Iterator[tuple[str, PolicyParameters]]:
-    """The policies, each with those of the parameters that it heeds."""
-    for name, entry in POLICIES.items():
+def every_policy(parameters: dict[str, Any]) -> Iterator[Policy]:
+    """The policies, each with those of the parameters that it has."""
+    for name, policy in POLICIES.items():
         note(name)
-        heeded = {field: getattr(parameters, field) for field in entry.reads}
-        yield name, PolicyParameters(**heeded)
+        yield policy(**{key: value for key, value in parameters.items() if key in policy().values()})
 
 
-def plan_of(name: str, task: PowerTask, parameters: PolicyParameters) -> PowerPlan:
-    check_policy(name, parameters)
-    return POLICIES[name].policy(task, parameters)
+def plan_of(policy: Policy, task: PowerTask) -> PowerPlan:
+    """Which every policy of the package keeps as a user's own has to."""
+    plan = policy.plan(task)
+    check_plan(policy, task, plan)
+    return plan
 
 
 def same_plan(plan: PowerPlan, expected: PowerPlan, scale: float = 1.0) -> None:
@@ -74,19 +75,19 @@ def same_plan(plan: PowerPlan, expected: PowerPlan, scale: float = 1.0) -> None:
 
 @thorough
 @given(task=tasks(), parameters=asked())
-def test_what_every_plan_keeps_to(task: PowerTask, parameters: PolicyParameters) -> None:
+def test_what_every_plan_keeps_to(task: PowerTask, parameters: dict[str, Any]) -> None:
     """Its bounds, of which one is reached; who sends arrives with beta, or with less under Cao's policy, and then at
     full power."""
-    for name, heeded in every_policy(parameters):
-        plan, entry = plan_of(name, task, heeded), POLICIES[name]
+    for heeded in every_policy(parameters):
+        plan, name = plan_of(heeded, task), heeded.name
         assert plan.amplitudes.shape == task.gains.shape
         assert np.all(np.isfinite(plan.amplitudes) & (plan.amplitudes >= 0))
-        assert plan.coefficient.shape == (task.weights.shape if entry.per_coefficient else (1, 1))
+        assert plan.coefficient.shape == (task.weights.shape if heeded.per_coefficient else (1, 1))
         assert np.all(np.isfinite(plan.coefficient) & (plan.coefficient > 0))
-        assert np.all(plan.coefficient <= min(task.privacy_bound, heeded.coefficient or np.inf))
+        assert np.all(plan.coefficient <= min(task.privacy_bound, heeded.target or np.inf))
         energies = plan.mean_square_amplitudes(task.weights) * task.rms_norms**2
         assert np.all(energies <= task.energy_limits * (1 + ROUNDING))
-        if entry.per_coefficient:
+        if heeded.per_coefficient:
             anywhere = (plan.amplitudes.max(axis=(1, 2)) * task.rms_norms) ** 2
             assert np.all(anywhere <= task.energy_limits * (1 + ROUNDING))
         arriving, sends = task.gains * plan.amplitudes / plan.coefficient, plan.amplitudes > 0
@@ -96,17 +97,17 @@ def test_what_every_plan_keeps_to(task: PowerTask, parameters: PolicyParameters)
             assert np.all(arriving <= 1 + 1e-9)
             weak = (arriving < 1 - 1e-9).any(axis=(1, 2), where=task.weights > 0)
             np.testing.assert_allclose(energies[weak], task.energy_limits[weak], rtol=1e-9)
-        if not entry.truncates:
+        if not heeded.truncates:
             assert np.array_equal(sends, np.broadcast_to(task.weights > 0, sends.shape))
         if name != "cotaf":
-            assert not np.any(sends & (task.gains**2 < heeded.threshold * task.mean_power[:, None, None]))
+            assert not np.any(sends & (task.gains**2 < heeded.least_power * task.mean_power[:, None, None]))
         if plan.privacy_bound_binding:
             assert plan.coefficient.max() == task.privacy_bound
-        if heeded.coefficient is not None:
+        if heeded.target is not None:
             assert not plan.power_bound_binding
         elif plan.active.any():
             assert plan.power_bound_binding or plan.privacy_bound_binding
-            if not entry.per_coefficient:
+            if not heeded.per_coefficient:
                 assert plan.privacy_bound_binding == (plan.coefficient[0, 0] == task.privacy_bound)
         if plan.power_bound_binding and name in ("pfels", "full-inversion", "truncated-inversion"):
             assert np.max(energies / task.energy_limits) == pytest.approx(1)
@@ -114,20 +115,18 @@ def test_what_every_plan_keeps_to(task: PowerTask, parameters: PolicyParameters)
 
 @thorough
 @given(task=tasks(), parameters=asked(), shuffle=st.permutations(range(MOST)))
-def test_the_order_of_devices_does_not_matter(
-    task: PowerTask, parameters: PolicyParameters, shuffle: list[int]
-) -> None:
+def test_the_order_of_devices_does_not_matter(task: PowerTask, parameters: dict[str, Any], shuffle: list[int]) -> None:
     order = np.array([device for device in shuffle if device < len(task.gains)])
     names = ("gains", "energy_limits", "rms_norms", "mean_power")
     shuffled = replace(task, **{name: getattr(task, name)[order] for name in names})
-    for name, heeded in every_policy(parameters):
-        plan = plan_of(name, task, heeded)
-        same_plan(plan_of(name, shuffled, heeded), replace(plan, amplitudes=plan.amplitudes[order]))
+    for heeded in every_policy(parameters):
+        plan = plan_of(heeded, task)
+        same_plan(plan_of(heeded, shuffled), replace(plan, amplitudes=plan.amplitudes[order]))
 
 
 @thorough
 @given(task=tasks(), parameters=asked(), exponent=st.integers(-20, 20))
-def test_beta_scales_with_the_gains(task: PowerTask, parameters: PolicyParameters, exponent: int) -> None:
+def test_beta_scales_with_the_gains(task: PowerTask, parameters: dict[str, Any], exponent: int) -> None:
     """All gains, the privacy bound, a target and the root of the noise times c (a power of 2, so that nothing rounds
     across a threshold): beta is c times as large, amplitudes are the same."""
     scale = 2.0**exponent
@@ -138,29 +137,28 @@ def test_beta_scales_with_the_gains(task: PowerTask, parameters: PolicyParameter
         mean_power=task.mean_power * scale**2,
         noise_energy=task.noise_energy * scale**2,
     )
-    for name, heeded in every_policy(parameters):
-        plan = plan_of(name, task, heeded)
-        if not (plan.active.any() or np.isfinite(task.privacy_bound) or heeded.coefficient):
+    for heeded in every_policy(parameters):
+        plan = plan_of(heeded, task)
+        if not (plan.active.any() or np.isfinite(task.privacy_bound) or heeded.target):
             continue  # nobody sends and nothing bounds beta: it is 1 at any scale
-        target = heeded.coefficient and heeded.coefficient * scale
-        same_plan(plan_of(name, scaled, replace(heeded, coefficient=target)), plan, scale)
+        target = heeded.target and heeded.target * scale
+        aimed = replace(heeded, coefficient=target) if target else heeded
+        same_plan(plan_of(aimed, scaled), plan, scale)
 
 
 @thorough
 @given(task=tasks(flat=True), parameters=asked(), shape=st.tuples(st.integers(1, 3), st.integers(1, 4)))
-def test_a_flat_channel_may_be_written_out(
-    task: PowerTask, parameters: PolicyParameters, shape: tuple[int, int]
-) -> None:
+def test_a_flat_channel_may_be_written_out(task: PowerTask, parameters: dict[str, Any], shape: tuple[int, int]) -> None:
     """Over any blocks and subcarriers, unless rounding takes a device across a target or a floor."""
     gains = task.gains[:, 0, 0]
     reaches = gains * np.sqrt(task.energy_limits) / task.rms_norms
-    assume(not np.any(np.isclose(reaches, parameters.coefficient or np.inf, rtol=1e-9)))
-    assume(not np.any(np.isclose(gains**2 / task.mean_power, parameters.threshold, rtol=1e-9, atol=0)))
+    assume(not np.any(np.isclose(reaches, parameters["coefficient"] or np.inf, rtol=1e-9)))
+    assume(not np.any(np.isclose(gains**2 / task.mean_power, parameters["threshold"], rtol=1e-9, atol=0)))
     written_out = np.broadcast_to(task.gains, (len(gains), *shape))
     spread = replace(task, gains=written_out, weights=np.full(shape, 1 / np.prod(shape)))
-    for name, heeded in every_policy(parameters):
-        plan = plan_of(name, task, heeded)
-        written = plan_of(name, spread, heeded)
+    for heeded in every_policy(parameters):
+        plan = plan_of(heeded, task)
+        written = plan_of(heeded, spread)
         np.testing.assert_allclose(written.coefficient, np.broadcast_to(plan.coefficient, written.coefficient.shape))
         np.testing.assert_allclose(written.amplitudes, np.broadcast_to(plan.amplitudes, written.amplitudes.shape))
         assert mse(spread, written) == pytest.approx(mse(task, plan))
@@ -171,7 +169,7 @@ def test_a_flat_channel_may_be_written_out(
 def test_inversion_policies_agree_on_flat_channels(task: PowerTask) -> None:
     alignment = align(task.gains[:, 0, 0], task.energy_limits, task.rms_norms, task.privacy_bound)
     for name in ("pfels", "full-inversion", "truncated-inversion", "per-subcarrier", "per-subcarrier-truncated"):
-        plan = plan_of(name, task, PolicyParameters())
+        plan = plan_of(POLICIES[name](), task)
         np.testing.assert_array_equal(plan.coefficient, [[alignment.coefficient]])
         np.testing.assert_array_equal(plan.amplitudes, alignment.coefficient / task.gains * (task.weights > 0))
         assert plan.power_bound_binding == alignment.power_bound_binding
@@ -180,13 +178,13 @@ def test_inversion_policies_agree_on_flat_channels(task: PowerTask) -> None:
 
 @thorough
 @given(task=tasks(), parameters=asked(), factors=several(MOST, 1, 100))
-def test_more_power_is_never_worse(task: PowerTask, parameters: PolicyParameters, factors: Array) -> None:
+def test_more_power_is_never_worse(task: PowerTask, parameters: dict[str, Any], factors: Array) -> None:
     """A larger limit never lowers beta under inversion (Cao's optimum may fall), nor raises the error."""
     raised = task.energy_limits * factors[: len(task.gains)]
-    for name, heeded in every_policy(parameters):
-        before = plan_of(name, task, heeded)
-        after = plan_of(name, replace(task, energy_limits=raised), heeded)
-        if name != "cao":
+    for heeded in every_policy(parameters):
+        before = plan_of(heeded, task)
+        after = plan_of(heeded, replace(task, energy_limits=raised))
+        if heeded.name != "cao":
             assert np.all(after.coefficient >= before.coefficient)
             assert np.all(after.active >= before.active)
         assert mse(task, after) <= mse(task, before) * (1 + 1e-9)
@@ -194,10 +192,10 @@ def test_more_power_is_never_worse(task: PowerTask, parameters: PolicyParameters
 
 @thorough
 @given(task=tasks(), parameters=asked(), entries=several((2, MOST), 1e-3, 10))
-def test_a_peak_limit_is_kept(task: PowerTask, parameters: PolicyParameters, entries: Array) -> None:
+def test_a_peak_limit_is_kept(task: PowerTask, parameters: dict[str, Any], entries: Array) -> None:
     bounds, peaks = entries[:, : len(task.gains)]
-    for name, heeded in every_policy(parameters):
-        plan = plan_of(name, task, heeded)
+    for heeded in every_policy(parameters):
+        plan = plan_of(heeded, task)
         lowered = back_off(plan, bounds, peaks)
         worst = (lowered.amplitudes.max(axis=(1, 2)) * bounds) ** 2
         assert np.all(worst <= peaks * (1 + ROUNDING))

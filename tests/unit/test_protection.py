@@ -30,7 +30,7 @@ from channels.antennas import combine
 from channels.csi import IMPAIRMENTS, ChannelState, CsiParameters, Knowledge, impair, perfect_knowledge
 from channels.frame import Frame
 from channels.grid import Packing
-from channels.power import POLICIES, PolicyParameters
+from channels.power import POLICIES
 from tests.conftest import small_settings
 from tests.terms import terms_of
 
@@ -76,7 +76,7 @@ def controlled(
         frame=frame,
         power_limits=np.linspace(1, 3, devices),
     )
-    settled = PowerControl(policy, PolicyParameters(), "round_energy", 1.0, **control).of_round(terms)
+    settled = PowerControl(policy, "round_energy", 1.0, **control).of_round(terms)
     return combine(settled.combiner, response), settled
 
 

@@ -22,7 +22,6 @@ from airfl.streams import Purpose, Streams
 from airfl.uplinks import AnalogUplink
 from airfl.uplinks.control import PowerControl
 from channels.grid import OfdmaGrid
-from channels.power import PolicyParameters
 from tests.conftest import small_settings
 from tests.rounds import a_round
 from tests.terms import SYMBOL_S, terms_of
@@ -75,7 +74,7 @@ def test_a_stage_draws_for_its_own_purpose(stage: Stage, purpose: Purpose, drawn
 
 
 def test_noise_and_interference_are_drawn_apart(drawn: set[Purpose]) -> None:
-    control = PowerControl("pfels", PolicyParameters(), "round_energy", 1.0)
+    control = PowerControl("pfels", "round_energy", 1.0)
     uplink = AnalogUplink(OfdmaGrid(4, SYMBOL_S), control, 1.0, interference_to_noise_db=0.0)
     message = MessageBound(1000, 1.0, 1.0, sensitivity=1.0)
     link = uplink.open(terms_of(np.ones((1, 1, 1, 1)), message, subcarriers=4, elements=1000))

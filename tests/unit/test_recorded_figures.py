@@ -15,7 +15,6 @@ from airfl.streams import Streams
 from airfl.uplinks import AnalogUplink, DeviceUse, LinkReport
 from airfl.uplinks.control import PowerControl
 from channels.grid import GridUse, OfdmaGrid, Packing
-from channels.power import PolicyParameters
 from tests.rounds import a_round
 from tests.terms import ENERGY_OF_OTHERS, ENERGY_UNIT, PILOT_ENERGY, SYMBOL_S, terms_of
 
@@ -84,7 +83,7 @@ def analog_report(packing: Packing, leakage: float = 0.0) -> LinkReport:
 
     Four entries of unit norm in all, on as many elements, or on two under I/Q packing.
     """
-    control = PowerControl("per-subcarrier", PolicyParameters(), "round_energy", NOISE_STD)
+    control = PowerControl("per-subcarrier", "round_energy", NOISE_STD)
     uplink = AnalogUplink(OfdmaGrid(2, SYMBOL_S, packing), control, NOISE_STD)
     response = np.array([1.0, 2.0], dtype=np.complex128)[None, None, None, :]
     message = MessageBound(4, 1.0, 1.0, sensitivity=1.0)

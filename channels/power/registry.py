@@ -1,0 +1,21 @@
+"""The registry of power policies. A new one is one file and one line here; a user's own needs no line."""
+
+from __future__ import annotations
+
+from channels.part import Registry
+from channels.power.plan import Policy
+
+POLICIES: Registry[Policy] = Registry(
+    "power policy",
+    Policy,
+    {
+        "pfels": "channels.power.aligned:Pfels",
+        "full-inversion": "channels.power.inversion:FullInversion",
+        "truncated-inversion": "channels.power.truncated:TruncatedInversion",
+        "cao": "channels.power.cao:Cao",
+        "cotaf": "channels.power.cotaf:Cotaf",
+        "per-subcarrier": "channels.power.per_subcarrier:PerSubcarrier",
+        "per-subcarrier-truncated": "channels.power.per_subcarrier:PerSubcarrierTruncated",
+    },
+    group="airfl.power",
+)

@@ -1,0 +1,347 @@
+"""Fading of the user's own: laws, models and channels that are objects, or registered and named in a settings file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import numpy as np
+import pytest
+
+import airfl
+from airfl.config import Settings
+from airfl.radio import build_radio
+from airfl.streams import Streams
+from airfl.tasks.datasets import load_dataset
+from airfl.tasks.datasets.raw import RawData
+from channels import fading
+from channels.fading import ChannelRequest, Fading, FadingLaw, FlatFading, OwnChannel, SelectiveFading
+from channels.fading.registry import FADINGS
+from channels.part import PartError, is_built_in, parameter
+from channels.selective import SelectiveRequest, SelectiveResponse
+from tests.conftest import small_settings
+from tests.refusals import one_line
+
+
+class Shares(FlatFading):
+    """Exponential, with parameters of its own that settings know nothing of."""
+
+    name = "shares"
+
+    share: float = parameter(default=0.5, gt=0, le=1, description="of nothing")
+    steps: tuple[int, ...] = parameter(default=(), description="of nothing")
+
+    def law(self) -> FadingLaw:
+        """Of |h|."""
+        return fading.Exponential().law()
+
+
+class Line(SelectiveFading):
+    """The tapped line, by another name."""
+
+    name = "line"
+
+    def respond(self, request: SelectiveRequest) -> SelectiveResponse:
+        """As it."""
+        return fading.TappedLine().respond(request)
+
+
+class Measured(OwnChannel):
+    """The gains of the demo's channel, as if they had been measured."""
+
+    selective = False
+
+    def response(self, request: ChannelRequest) -> Any:
+        """As the built-in channel draws them."""
+        return demos_channel(request)
+
+    def mean_power(self, devices: int) -> Any:
+        """As of the built-in law."""
+        return demos_radio().mean_power[:devices]
+
+
+@cache
+def demos_radio() -> Any:
+    settings = small_settings()
+    return build_radio(settings, Streams(settings.run.seed))
+
+
+def demos_channel(request: ChannelRequest) -> Any:
+    return demos_radio().channel(request.round_index, request.devices, request.frame).response
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    """`Shares` can be named."""
+    fading.register(Shares)
+    yield
+    del FADINGS._registered["shares"]
+
+
+@pytest.fixture(scope="module")
+def data() -> RawData:
+    return load_dataset("fashion-mnist-sample")
+
+
+def run(settings: Settings, data: RawData) -> tuple[dict[str, bytes], Any]:
+    """Every variable of the trace, and the section `channel` that it holds."""
+    with airfl.run(settings, data=data).trace() as trace:
+        found = {str(name): one.values.tobytes() for name, one in trace.load().variables.items()}
+        return found, json.loads(trace.attrs["config"])["channel"]
+
+
+@pytest.mark.parametrize(
+    ("own", "built_in", "recorded"),
+    [
+        (Shares(share=0.25, steps=(1, 2)), (), {"name": "shares", "share": 0.25, "steps": [1, 2]}),
+        (Line(), ("channel.fading=tapped-line",), {"name": "line"}),
+        (Measured(), (), {"name": "Measured"}),
+        (
+            fading.FunctionChannel(function=demos_channel, selective=False, power=0.5),
+            (),
+            {
+                **{"name": "function", "function": f"{__name__}.demos_channel"},
+                **{"selective": False, "moves": False, "power": 0.5},
+            },
+        ),
+    ],
+    ids=repr,
+)
+def test_an_own_fading_that_is_a_built_in_one_gives_its_trace(
+    own: Fading, built_in: tuple[str, ...], recorded: dict[str, Any], data: RawData
+) -> None:
+    """Bit for bit; the trace names it by its table, and what is given is the settings' own object to the end."""
+    settings = small_settings().resolved(channel={"fading": own})
+    assert settings.resolved(run={"threads": 1}).channel.fading_model is own
+    found, channel = run(settings, data)
+    assert found == run(small_settings(*built_in), data)[0]
+    assert channel["fading"] == recorded
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ("shares", Shares()),
+        ("{ name = 'shares', share = 0.3 }", Shares(share=0.3)),
+        ("{ name = 'rician', k = 5 }", fading.Rician(k=5.0)),
+        ("tdl-c", fading.TdlC()),
+    ],
+)
+def test_a_name_or_a_table_in_a_file_is_the_part(given: str, part: Fading) -> None:
+    settings = small_settings(f"channel.fading={given}")
+    assert settings.channel.fading_model == part
+    assert Settings.model_validate(json.loads(airfl.config.to_json(settings.model_dump()))) == settings
+    assert settings == small_settings().resolved(channel={"fading": part if "{" in given else given})
+
+
+def test_a_table_of_a_built_in_fading_is_kept_by_the_keys_of_the_section() -> None:
+    """So that one channel has one form in traces and in the names of folders."""
+    by_table = small_settings("channel.fading={ name = 'rician', k = 5.0 }")
+    assert by_table == small_settings("channel.fading=rician", "channel.rician_k=5.0")
+    assert by_table.model_dump()["channel"]["fading"] == "rician"
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("{ name = 'shares', shares = 0.3 }", ("channel.fading.shares: ", "did you mean share?")),
+        ("{ name = 'shares', share = 1.5 }", ("channel.fading.share must be at most 1, got 1.5",)),
+        ("{ name = 'shares', k = 1.0 }", ("channel.fading.k: ", "which is one of rician")),
+        ("{ name = 'share' }", ("channel.fading.name: there is no fading law 'share'; did you mean shares?",)),
+        ("share", ("channel.fading: there is no fading law 'share'; did you mean shares?", "umi")),
+        ("3", ("channel.fading: a fading law, its name, or a table with its name is wanted, got 3",)),
+        ("{ name = 'replay' }", ("channel.fading.file: fading law 'replay' needs file",)),
+    ],
+)
+def test_a_wrong_table_is_refused_in_one_line(given: str, said: tuple[str, ...]) -> None:
+    with pytest.raises(airfl.UserError, match=one_line(*said)):
+        small_settings(f"channel.fading={given}")
+
+
+def test_a_key_beside_a_table_that_says_otherwise_is_refused() -> None:
+    with pytest.raises(airfl.UserError, match=one_line("channel.rician_k: ", "Rician(k=5.0)", "given: 3.0")):
+        small_settings("channel.fading={ name = 'rician', k = 5.0 }", "channel.rician_k=3.0")
+
+
+class Broken(FlatFading):
+    """A law that promises too much."""
+
+    changes: Any = parameter(description="of the exponential law")
+
+    def law(self) -> FadingLaw:
+        """Of |h|."""
+        law = fading.Exponential().law()
+        given = {name: getattr(law, name) for name in ("cdf", "quantile", "mean_square", "source")}
+        return FadingLaw(**{**given, **BREAKS[self.changes]})
+
+
+BREAKS: dict[str, dict[str, Any]] = {
+    "another cdf": {"cdf": lambda gain: -np.expm1(-(gain**2))},
+    "another mean": {"cdf": lambda gain: -np.expm1(-gain / 2), "quantile": lambda share: -2 * np.log1p(-share)},
+    "another mean square": {"mean_square": 1.5},
+    "one number": {"quantile": lambda share: 1.0},
+    "not finite": {"quantile": lambda share: np.full(np.shape(share), np.nan)},
+    "falling": {"quantile": lambda share: 1 - share},
+    "no share": {"cdf": lambda gain: 2 + gain},
+}
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("another cdf", "do not fit each other"),
+        ("another mean", "the mean of |h|"),
+        ("another mean square", "the mean_square of |h|"),
+        ("one number", "shape ()"),
+        ("not finite", "finite gains of 0 or more"),
+        ("falling", "the quantile of Broken(changes='falling') falls"),
+        ("no share", "shares from 0 to 1"),
+    ],
+)
+def test_a_law_that_breaks_its_promise_is_refused_before_a_run(how: str, said: str) -> None:
+    settings = small_settings().resolved(channel={"fading": Broken(changes=how)})
+    with pytest.raises(airfl.UserError, match=one_line("channel: ", said, "Broken")):
+        build_radio(settings, Streams(0))
+
+
+@pytest.mark.parametrize("name", [name for name, part in FADINGS.items() if issubclass(part, FlatFading)])
+def test_every_law_of_the_package_keeps_what_is_asked_of_a_users_own(name: str) -> None:
+    part = FADINGS[name]()
+    assert is_built_in(part)
+    assert isinstance(part, FlatFading)
+    fading.check_law(part.law(), name)
+
+
+def of_shape(*shape: int, value: complex = 1.0) -> Callable[[ChannelRequest], Any]:
+    """A function whose H has other lengths of the last axes, or no axis for devices."""
+    return lambda request: np.full((len(request.devices), *shape) if len(shape) == 3 else shape, value)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (of_shape(1, 1), "gave H of shape (1, 1)"),
+        (of_shape(2, 1, 1), "2, 1, 1) in round 0; [devices, antennas, blocks, subcarriers] = ("),
+        (of_shape(1, 1, 7), "1, 1, 7)"),
+        (of_shape(1, 1, 1, value=np.nan), "not finite in round 0, at device 0, antenna 0"),
+        (of_shape(1, 1, 1, value=0.0), "the mean power of 'function' is 0 to 0"),
+        (lambda request: "gains", "complex numbers are wanted"),
+    ],
+)
+def test_a_channel_that_breaks_its_promise_is_named(function: Any, said: str) -> None:
+    settings = small_settings("topology.kind=none").resolved(channel={"fading": function})
+    assert settings.channel.fading_model == fading.FunctionChannel(function=function)
+    with pytest.raises(airfl.UserError, match=one_line("channel.fading: ", said)):
+        build_radio(settings, Streams(0))
+
+
+@pytest.mark.parametrize(("value", "said"), [((3, 1, 1, 5), "gave H of shape (3, 1, 1, 5)"), (None, "not finite")])
+def test_a_selective_model_that_breaks_its_promise_is_named(value: Any, said: str) -> None:
+    class Off(SelectiveFading):
+        def respond(self, request: SelectiveRequest) -> SelectiveResponse:
+            shape = value or (len(request.draw(1)), 1, 1, request.frame.subcarriers)
+            return SelectiveResponse(np.full(shape, 1.0 if value else np.inf, np.complex64))
+
+    radio = build_radio(small_settings().resolved(channel={"fading": Off()}), Streams(0))
+    with pytest.raises(airfl.UserError, match=one_line("channel.fading: Off() gave H", said)):
+        radio.channel(0, np.arange(3), radio.frame(100))
+
+
+def test_gains_that_differ_over_elements_keep_their_places() -> None:
+    """A channel that moves and is selective: each block's and subcarrier's number arrives where it was put."""
+
+    class Ramp(OwnChannel):
+        moves = True
+
+        def response(self, request: ChannelRequest) -> Any:
+            blocks = np.arange(request.frame.blocks)[:, None]
+            here = 1 + blocks + 1j * np.arange(request.frame.subcarriers)
+            return np.broadcast_to(here, (len(request.devices), request.antennas, *here.shape))
+
+    settings = small_settings("channel.coherence=slot", "antennas.count=2").resolved(channel={"fading": Ramp()})
+    radio = build_radio(settings, Streams(0))
+    frame = radio.frame(100_000)
+    found = radio.channel(3, np.array([4, 9]), frame).response
+    assert found.shape == (2, 2, frame.blocks, frame.subcarriers)
+    assert frame.blocks > 1
+    np.testing.assert_array_equal(found[1, 0, 2], 3 + 1j * np.arange(frame.subcarriers))
+    with pytest.raises(airfl.UserError, match=one_line("topology.kind: the gains of 'Ramp' have their path loss")):
+        airfl.link_budget(settings.resolved(channel={"units": "physical"}, topology={"kind": "disc"}))
+
+
+def test_a_run_goes_on_with_the_same_object_alone(tmp_path: Any, data: RawData) -> None:
+    """A class that no name stands for: its parameters are compared, and it is never read from the folder."""
+    settings = small_settings().resolved(channel={"fading": Shares(share=0.25)})
+    airfl.run(settings, tmp_path / "run", data=data)
+    for other, said in (
+        (Shares(share=0.25), "holds a complete run; "),
+        (Shares(share=0.5), "holds a complete run with channel.fading = {'name': 'shares', 'share': 0.25, "),
+        (demos_channel, "holds a complete run with channel.fading = {'name': 'shares', "),
+        ("exponential", "here it is 'exponential'"),
+    ):
+        with pytest.raises(airfl.UserError, match=one_line(said)):
+            airfl.run(settings.resolved(channel={"fading": other}), tmp_path / "run", data=data, resume=True)
+
+
+def test_a_run_that_was_cut_off_goes_on_with_the_same_object_alone(tmp_path: Any, data: RawData) -> None:
+    settings = small_settings("run.checkpoint_every=1", "run.rounds=3").resolved(channel={"fading": Shares(share=0.25)})
+
+    def stop(done: int, rounds: int, record: Any) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        airfl.run(settings, tmp_path / "run", data=data, progress=stop)
+    for other in (Shares(share=0.5), demos_channel, "exponential"):
+        with pytest.raises(
+            airfl.UserError, match=one_line("its run was begun with channel.fading = {'name': 'shares'")
+        ):
+            airfl.run(settings.resolved(channel={"fading": other}), tmp_path / "run", data=data, resume=True)
+    with airfl.run(settings, tmp_path / "run", data=data, resume=True).trace() as trace:
+        found = {str(name): one.values.tobytes() for name, one in trace.load().variables.items()}
+    assert found == run(settings, data)[0]
+
+
+def test_an_installed_package_offers_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = EntryPoint(name="shares", value=f"{__name__}:Shares", group="airfl.fading")
+    monkeypatch.setattr(
+        "channels.part.metadata.entry_points", lambda group: [offered] if group == offered.group else []
+    )
+    monkeypatch.setitem(FADINGS.__dict__, "_entry_points", {})
+    monkeypatch.delitem(FADINGS.__dict__, "_entry_points")
+    try:
+        assert small_settings("channel.fading={ name = 'shares', share = 0.3 }").channel.fading_model == Shares(
+            share=0.3
+        )
+        assert "shares" in list(FADINGS)
+    finally:
+        FADINGS.__dict__.pop("_entry_points", None)
+
+
+def test_what_is_no_fading_is_refused_when_it_is_registered() -> None:
+    with pytest.raises(PartError, match="no fading law: it must derive from Fading"):
+        fading.register(dict)  # type: ignore[type-var]
+
+    class Taken(FlatFading):
+        name = "rician"
+
+        def law(self) -> FadingLaw:
+            return fading.Rayleigh().law()
+
+    with pytest.raises(PartError, match="there is a fading law 'rician' already"):
+        fading.register(Taken)
+
+
+def test_the_package_lists_what_there_is() -> None:
+    import channels
+
+    assert {"fading", "power", "selective", "antennas"} <= set(dir(channels))
+    assert channels.fading.Rician is fading.Rician
+    assert {"Rician", "TdlA", "Umi", "FlatFading", "OwnChannel"} <= set(dir(channels.fading))
+    with pytest.raises(AttributeError, match="'channels' has no attribute 'fadin'"):
+        channels.fadin  # noqa: B018

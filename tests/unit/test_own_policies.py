@@ -1,0 +1,203 @@
+"""Power policies of the user's own: objects, or registered and named in a settings file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import airfl
+from airfl.config import Settings
+from airfl.privacy.visibility import alike
+from airfl.tasks.datasets import load_dataset
+from airfl.tasks.datasets.raw import RawData
+from channels import power
+from channels.part import parameter
+from channels.power import POLICIES, Policy, PowerPlan, PowerTask
+from tests.conftest import small_settings
+from tests.refusals import one_line
+
+
+class Mine(Policy):
+    """PFELS' policy, with a parameter of its own that settings know nothing of."""
+
+    name = "mine"
+    aligned = one_by_one = announces = True
+
+    share: float = parameter(default=1.0, gt=0, le=1, description="of the limit that is spent")
+
+    def plan(self, task: PowerTask) -> PowerPlan:
+        """As PFELS, within that share."""
+        return power.Pfels().plan(self._within(task))
+
+    def reaches(self, task: PowerTask) -> Any:
+        """As PFELS, within that share."""
+        return power.Pfels().reaches(self._within(task))
+
+    def _within(self, task: PowerTask) -> PowerTask:
+        return task if self.share == 1 else replace(task, energy_limits=self.share * task.energy_limits)
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    """`Mine` can be named."""
+    power.register(Mine)
+    yield
+    del POLICIES._registered["mine"]
+
+
+@pytest.fixture(scope="module")
+def data() -> RawData:
+    return load_dataset("fashion-mnist-sample")
+
+
+def run(settings: Settings, data: RawData) -> tuple[dict[str, Any], Any]:
+    """Every variable of the trace, and the section `power` that it holds."""
+    with airfl.run(settings, data=data).trace() as trace:
+        found = {str(name): one.values for name, one in trace.load().variables.items()}
+        return found, json.loads(trace.attrs["config"])["power"]
+
+
+def mine(policy: Policy | str, *overrides: str) -> Settings:
+    return small_settings(*overrides).resolved(power={"policy": policy})
+
+
+SAMPLED = ("run.devices=50", "privacy.bound=accountant", "privacy.epsilon=5.0")
+
+
+@pytest.mark.parametrize("overrides", [(), SAMPLED, ("channel.fading=tapped-line", "grid.subcarriers=64")])
+def test_an_own_policy_that_is_pfels_gives_its_trace(overrides: tuple[str, ...], data: RawData) -> None:
+    """Bit for bit, the figures of privacy with it, which rest on what the policy says of itself."""
+    settings = mine(Mine(), *overrides)
+    assert alike(settings, "analog")
+    found, section = run(settings, data)
+    expected, _ = run(small_settings(*overrides), data)
+    assert {name: one.tobytes() for name, one in found.items()} == {
+        name: one.tobytes() for name, one in expected.items()
+    }
+    assert section["policy"] == {"name": "mine", "share": 1.0}
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_parameter_of_its_own_is_set_in_a_file(data: RawData) -> None:
+    """Half the limit is 1/sqrt(2) of beta where power sets it; the class alone says that there is such a parameter."""
+    settings = small_settings("power.policy={ name = 'mine', share = 0.5 }", "privacy.epsilon=inf")
+    assert settings.power.power_policy == Mine(share=0.5)
+    assert settings == mine(Mine(share=0.5), "privacy.epsilon=inf")
+    halved, whole = (
+        run(one, data)[0]["alignment_coefficient"] for one in (settings, small_settings("privacy.epsilon=inf"))
+    )
+    assert halved[0] == pytest.approx(whole[0] * np.sqrt(0.5))
+
+
+def test_a_table_of_a_built_in_policy_is_kept_by_the_keys_of_the_section() -> None:
+    table = small_settings("power.policy={ name = 'truncated-inversion', threshold = 0.3 }")
+    assert table == small_settings("power.policy=truncated-inversion", "power.threshold=0.3")
+    assert table == mine(power.TruncatedInversion(threshold=0.3))
+    assert table.power.power_policy == power.TruncatedInversion(threshold=0.3)
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (("power.policy={ name = 'mine', shar = 0.5 }",), ("power.policy.shar: ", "did you mean share?")),
+        (("power.policy={ name = 'mine', share = 0.0 }",), ("power.policy.share must be positive, got 0.0",)),
+        (("power.policy=min",), ("power.policy: there is no power policy 'min'; did you mean mine?", "cotaf")),
+        (("power.policy=mine", "power.threshold=0.1"), ("power: power policy 'mine' takes no threshold", "cotaf")),
+        (("power.policy=mine", "power.participation=0.5"), ("power.participation: power policy 'mine' has no",)),
+        (
+            ("power.policy={ name = 'cotaf', threshold = 0.2 }", "power.threshold=0.1"),
+            ("power.threshold: ", "Cotaf(threshold=0.2)", "given: 0.1"),
+        ),
+    ],
+)
+def test_what_a_policy_cannot_take_is_refused_in_one_line(overrides: tuple[str, ...], said: tuple[str, ...]) -> None:
+    with pytest.raises(airfl.UserError, match=one_line(*said)):
+        airfl.link_budget(small_settings(*overrides))
+
+
+class Broken(Policy):
+    """PFELS' policy, changed in one place."""
+
+    name = "broken"
+
+    how: str = parameter(description="what is changed")
+
+    def plan(self, task: PowerTask) -> PowerPlan:
+        """The changed plan."""
+        plan = power.Pfels().plan(task)
+        return BREAKS[self.how](plan, task) if self.how in BREAKS else plan
+
+
+BREAKS: dict[str, Any] = {
+    "loud": lambda plan, task: replace(plan, amplitudes=2 * plan.amplitudes),
+    "flat": lambda plan, task: replace(plan, amplitudes=plan.amplitudes[:, 0, 0]),
+    "betas": lambda plan, task: replace(plan, coefficient=plan.coefficient[0]),
+    "negative": lambda plan, task: replace(plan, amplitudes=-plan.amplitudes),
+    "nan": lambda plan, task: replace(plan, amplitudes=plan.amplitudes * np.nan),
+    "no beta": lambda plan, task: replace(plan, coefficient=0 * plan.coefficient),
+    "none": lambda plan, task: plan.amplitudes,
+}
+
+
+class Unequal(Broken):
+    """Said to be aligned, with one message weaker."""
+
+    name = "unequal"
+    aligned = True
+
+    def plan(self, task: PowerTask) -> PowerPlan:
+        """The first device at half."""
+        plan = power.Pfels().plan(task)
+        half = np.ones(plan.amplitudes.shape)
+        half[:1] = 0.5
+        return replace(plan, amplitudes=plan.amplitudes * half)
+
+
+class Together(Broken):
+    """Said to follow from the devices one by one, at half of it."""
+
+    name = "together"
+    one_by_one = True
+
+    def plan(self, task: PowerTask) -> PowerPlan:
+        """Half of PFELS' beta."""
+        plan = power.Pfels().plan(task)
+        return replace(plan, amplitudes=plan.amplitudes / 2, coefficient=plan.coefficient / 2)
+
+    def reaches(self, task: PowerTask) -> Any:
+        """As PFELS."""
+        return power.Pfels().reaches(task)
+
+
+@pytest.mark.parametrize(
+    ("policy", "overrides", "said"),
+    [
+        (Broken(how="loud"), ("privacy.epsilon=inf",), "exceeds the energy limit"),
+        (Broken(how="loud"), ("privacy.epsilon=1e-6",), "exceeds the privacy bound"),
+        (Broken(how="flat"), (), "gave amplitudes of shape (8,), (8, 1, 1) is wanted"),
+        (Broken(how="betas"), (), "gave a coefficient of shape (1,), (1, 1) is wanted"),
+        (Broken(how="negative"), (), "gave an amplitude of -"),
+        (Broken(how="nan"), (), "gave an amplitude of nan"),
+        (Broken(how="no beta"), (), "gave a coefficient of 0.0"),
+        (Broken(how="none"), (), "gave ndarray, a PowerPlan is wanted"),
+        (Unequal(how=""), (), "said to be aligned"),
+        (Together(how=""), (), "said to be one_by_one"),
+    ],
+    ids=repr,
+)
+def test_a_policy_that_breaks_its_promise_is_named(policy: Policy, overrides: tuple[str, ...], said: str) -> None:
+    with pytest.raises(airfl.UserError, match=one_line("power.policy: ", repr(policy), said)):
+        airfl.link_budget(mine(policy, *overrides))
+
+
+def test_of_a_policy_that_says_nothing_the_most_is_granted() -> None:
+    """Not said to be aligned, it is taken to show who was selected."""
+    assert not alike(mine(Broken(how="")), "analog")
+    with pytest.raises(airfl.UserError, match=one_line("power.alignment: policy 'broken' takes beta from the devices")):
+        airfl.link_budget(mine(Broken(how=""), "power.alignment=population"))
