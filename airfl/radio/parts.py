@@ -189,9 +189,6 @@ def power_policy(settings: Settings) -> Policy:
         return replace(policy, **{name: value for name, value in changes.items() if name in policy.values()})
 
 
-"""By its earlier name."""
-
-
 def _threshold_for(share: float, fades: FadeStatistics) -> float:
     """The threshold that this share of fades reaches; UserError where bounds put so many on one gain that none does."""
     threshold = fades.threshold_for(share)
