@@ -15,6 +15,8 @@ import xarray
 from torch import Tensor
 
 from airfl.config import Settings, load_settings
+from airfl.config.load import keys_of
+from airfl.errors import UserError
 from airfl.record import Record
 from airfl.round import State, World
 from airfl.schemes.scheme import LinkKind, Scheme
@@ -29,18 +31,21 @@ Changes = Mapping[str, Mapping[str, Any]]
 """Other values of settings, by section."""
 ROUNDS, SELECTED, SAVED_AT, STOPPED_AT = 4, 8, 2, 3
 SMALL = (
-    f"run.rounds={ROUNDS}",
     "run.devices=100",
     f"run.selected={SELECTED}",
-    f"run.evaluate_every={SAVED_AT}",
-    f"run.checkpoint_every={SAVED_AT}",
-    "run.checkpoint_s=0",
     "run.threads=1",
     "local.epochs=0",
     "local.steps=2",
     "local.engine=layers",
 )
 """Over the demo's settings: a run takes a second."""
+FIXED = {
+    "run.rounds": ROUNDS,
+    "run.evaluate_every": SAVED_AT,
+    "run.checkpoint_every": SAVED_AT,
+    "run.checkpoint_s": 0,
+}
+"""What the checks count on."""
 
 
 class _Stopped(KeyboardInterrupt):
@@ -68,7 +73,11 @@ class Short:
     @cached_property
     def base(self) -> Settings:
         """Of a run over the scheme's own link."""
-        small = load_settings(configurations()["demo"], [*SMALL, *self.overrides])
+        for key in FIXED:
+            if key in keys_of(self.overrides):
+                raise UserError(f"{key}: the checks take {FIXED[key]}; leave it out")
+        fixed = [f"{key}={value}" for key, value in FIXED.items()]
+        small = load_settings(configurations()["demo"], [*SMALL, *self.overrides, *fixed])
         return Settings.model_validate({**dict(small), "scheme": self.scheme})
 
     def settings(self, changes: Changes | None = None, link: LinkKind | None = None) -> Settings:

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from airfl.cli.app import AsJson, Overrides, print_list, say
+from airfl.cli import completion
+from airfl.cli.app import AsJson, print_list, say
 from airfl.errors import UserError
 
 
@@ -18,7 +19,14 @@ def check(
         Path,
         typer.Argument(metavar="FILE", help="a Python file that defines parts; it is run, as code", show_default=False),
     ],
-    overrides: Overrides = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE ...]",
+            help="parameters of the parts, settings of the short runs, such as scheme.ratio=0.3",
+            autocompletion=completion.settings,
+        ),
+    ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
