@@ -159,8 +159,9 @@ def clipping(short: Short) -> str | None:
 def bounds(short: Short) -> str | None:
     """Power control and the ledger rest on what stages state."""
     world = short.world()
-    bound = world.cell.bound
-    silence = sent(world, 3, nothing).messages if isinstance(world.cell.recipe.release, ClientRelease) else None
+    bound, of_clients = world.cell.bound, isinstance(world.cell.recipe.release, ClientRelease)
+    # The devices' own noise, by the same draws: a message less that is what its update tells.
+    silence = sent(world, 3, nothing).messages if of_clients and bound.noise_std else 0.0
     for name, update in plants(world).items():
         messages = sent(world, 3, update).messages
         squares = messages.square().sum(dim=1)
@@ -174,9 +175,8 @@ def bounds(short: Short) -> str | None:
                 f"messages have a root mean square norm of {math.sqrt(mean):.4g} (updates {name}), the stages state "
                 f"an rms of {bound.rms:.4g}"
             )
-        if silence is None or update is None:
+        if not of_clients or update is None:
             continue
-        # The same draws without the device's update: what is left is what the update tells.
         moved, rounding = _largest(messages - silence), 1e-6 * bound.noise_std * math.sqrt(bound.entries)
         if moved > bound.sensitivity * (1 + SINGLE) + rounding:
             return (

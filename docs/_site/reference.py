@@ -50,7 +50,8 @@ def settings_page() -> str:
         "",
     ]
     for name, entry in described["properties"].items():
-        section = described["$defs"].get(entry.get("$ref", "").split("/")[-1])
+        # A section that is a part has its keys in itself: those of all parts of its kind.
+        section = entry if "properties" in entry else described["$defs"].get(entry.get("$ref", "").split("/")[-1])
         if section is None:
             continue
         lines += [f"## {name}", "", section.get("description", ""), "", "| key | values | default | |"]
