@@ -17,6 +17,7 @@ from airfl.version import __version__
 if TYPE_CHECKING:
     from airfl import callbacks
     from airfl.budget import Budget, link_budget
+    from airfl.check import check_part
     from airfl.config import Settings, load_settings
     from airfl.errors import UserError
     from airfl.exports import export
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Budget": "airfl.budget",
     "link_budget": "airfl.budget",
+    "check_part": "airfl.check",
     "Settings": "airfl.config",
     "load_settings": "airfl.config",
     "UserError": "airfl.errors",
@@ -53,6 +55,7 @@ __all__ = [
     "UserError",
     "__version__",
     "callbacks",
+    "check_part",
     "export",
     "link_budget",
     "load_settings",

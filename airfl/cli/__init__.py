@@ -20,6 +20,7 @@ from airfl.cli import completion
 from airfl.cli.app import app, say
 from airfl.cli.audit import audit
 from airfl.cli.bench import bench
+from airfl.cli.check import check
 from airfl.cli.data import data_app
 from airfl.cli.doctor import doctor
 from airfl.cli.export import export
@@ -55,6 +56,7 @@ COMMANDS: dict[str, tuple[tuple[Callable[..., None], str], ...]] = {
         ),
         (audit, "airfl audit demo --others silent"),
         (bench, "airfl bench demo --profile"),
+        (check, "airfl check my_parts.py"),
     ),
     "Look at runs": (
         (results, "airfl results runs/ratios --at energy --target 0.75"),

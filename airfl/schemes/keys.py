@@ -29,16 +29,21 @@ SHARED = LOCAL_SGD | PRIVACY | ADAPTIVE
 
 def has_setting(settings: Tables, key: str, link: str) -> bool:
     """Whether a dotted key says anything of a run with these settings over this link: "analog", "digital", "ideal"."""
-
-    def value_of(owner: str) -> str | None:
-        return link if owner == LINK else _text(settings, owner)
-
-    if not all(needs.met_by(value_of, key) for needs in BELONGS_TO.get(key, ())):
+    if not counts(settings, key, link):
         return False
     name = str(settings.get("scheme", {}).get("name"))
     if name not in SCHEMES:  # what another version, or another user, can run
         return True
     return uses(SCHEMES[name], key)
+
+
+def counts(settings: Tables, key: str, link: str) -> bool:
+    """Whether what a dotted key belongs to is chosen, whatever the scheme."""
+
+    def value_of(owner: str) -> str | None:
+        return link if owner == LINK else _text(settings, owner)
+
+    return all(needs.met_by(value_of, key) for needs in BELONGS_TO.get(key, ()))
 
 
 def uses(scheme: type[Scheme], key: str) -> bool:

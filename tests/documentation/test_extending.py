@@ -1,5 +1,6 @@
-"""The worked examples of docs/extending, done as their reader would, in a copy of the packages: the pages' files are
-written, their lines entered, their commands and tests run, the conformance suite among them."""
+"""The worked examples of docs/extending, done as their reader would: the scheme in an empty folder, the others in a copy
+of the packages. The pages' files are written, their lines entered, their commands and tests run, the conformance suite
+among them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ import pytest
 from tests.conftest import ROOT, SMALL
 from tests.documentation.blocks import DOCS, Block, blocks, commands
 
-EXAMPLES = ("scheme", "fading-law", "accountant")
+EXAMPLES = ("fading-law", "accountant")
+OUTSIDE = "scheme"
+"""The page whose example is a file outside of any clone."""
 COPIED, LINKED = ("airfl", "channels", "tests"), ("data", "experiments")
 TAKE_SETTINGS = ("run", "sweep")
 RUN_ALL = """
@@ -78,6 +81,42 @@ def test_their_tests_and_the_conformance_suite_pass(conformance: bool, extended:
         passed = [line for line in report.splitlines() if line.startswith("PASSED ") and name in line]
         assert any("tests/conformance/" in line for line in passed) == conformance
         assert any(f"test_{name}.py" in line for line in passed)
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder in which the files of the scheme's page have been written."""
+    folder = tmp_path_factory.mktemp("outside")
+    files = [block for block in blocks_of(OUTSIDE) if block.language in ("python", "toml") and not is_script(block)]
+    written = [write(block, folder) for block in files]
+    assert written == ["terngrad.py", "terngrad.toml", "test_terngrad.py"]
+    style = ("--config", str(ROOT / "pyproject.toml"), "--no-cache", *(name for name in written if ".py" in name))
+    outside_of(folder, "-m", "ruff", "check", *style)
+    outside_of(folder, "-m", "ruff", "format", "--check", *style)
+    return folder
+
+
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_the_commands_of_the_scheme_print_what_its_page_says(whole: bool, outside: Path) -> None:
+    """All in one process, then the script; in short without the run and the sweep."""
+    own = [command[1:] for command in commands_of(OUTSIDE) if command[0] == "airfl"]
+    assert {words[0] for words in own} == {"check", "budget", "run", "sweep", "results"}
+    done = [words for words in own if whole or words[0] in ("check", "budget")]
+    small = [[*words, *(SMALL if words[0] in TAKE_SETTINGS else ())] for words in done]
+    printed = outside_of(outside, "-c", RUN_ALL, json.dumps(small))
+    (script,) = (block for block in blocks_of(OUTSIDE) if block.language == "python" and is_script(block))
+    printed += outside_of(outside, "-c", script.text)
+    for block in (block for block in blocks_of(OUTSIDE) if block.language == "text"):
+        for line in block.text.splitlines():
+            assert line.strip() in printed, f"{block.place}: {line!r} is not, or not there, in\n{printed}"
+            printed = printed.partition(line.strip())[2]
+
+
+def test_the_tests_of_the_scheme_pass(outside: Path) -> None:
+    (words,) = (words for words in commands_of(OUTSIDE) if words[0] == "pytest")
+    report = outside_of(outside, "-m", "pytest", "-p", "no:cacheprovider", "-rA", *words[1:])
+    (file,) = (block for block in blocks_of(OUTSIDE) if "\ndef test_" in block.text)
+    assert report.count("\nPASSED ") == file.text.count("\ndef test_") > 3
 
 
 def test_the_environment_that_is_asked_for_has_what_the_tests_import() -> None:
@@ -147,7 +186,7 @@ def commands_of(name: str) -> list[list[str]]:
 def write(block: Block, folder: Path) -> str:
     """Write the file that the page names last before the block, as `path.py` and a colon; its name."""
     above = "\n".join(block.page.read_text().splitlines()[: block.line - 1])
-    name = str(re.findall(r"`([\w/-]+\.py)`:", above)[-1])
+    name = str(re.findall(r"`([\w/-]+\.(?:py|toml))`:", above)[-1])
     assert not (folder / name).exists(), f"{block.place}: {name} is there already"
     (folder / name).write_text(block.text)
     return name
@@ -169,15 +208,26 @@ def enter(block: Block, folder: Path) -> str:
     return name[1]
 
 
-def in_copy(folder: Path, *words: str) -> str:
-    """What Python prints there, with the packages that are there; it ends well."""
+def is_script(block: Block) -> bool:
+    """Whether a block is entered into Python, and is no file."""
+    return "\ndef " not in block.text and "\nprint(" in block.text
+
+
+def outside_of(folder: Path, *words: str) -> str:
+    """What Python prints in a folder with these packages installed, or as good as: of the clone nothing else is
+    there."""
+    return in_copy(folder, *words, packages=ROOT)
+
+
+def in_copy(folder: Path, *words: str, packages: Path | None = None) -> str:
+    """What Python prints there, with the packages that are there, or in another folder; it ends well."""
     done = subprocess.run(
         [sys.executable, *words],
         capture_output=True,
         text=True,
         check=False,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
+        env={**os.environ, "PYTHONPATH": str(packages or folder)},
     )
     assert done.returncode == 0, f"{words}:\n{done.stdout}{done.stderr}"
     return done.stdout

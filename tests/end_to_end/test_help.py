@@ -103,18 +103,26 @@ def shortened(example: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """An empty folder, in which the run and the sweep were made that other examples look at."""
+    """A folder with nothing but a user's parts, in which the run and the sweep were made that other examples look
+    at."""
     folder = tmp_path_factory.mktemp("first")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.delenv("AIRFL_DATA", raising=False)
         patch.setattr(download, "get", lambda name, target, report: [target / name])
         found = helps()
+        (folder / "my_parts.py").write_text(MY_PARTS)
         for path in ("airfl run", "airfl sweep"):
             app(shortened(examples(found[path])[0]), standalone_mode=False)
         yield folder
 
 
+MY_PARTS = """
+from airfl.schemes import FedAvg
+
+class Mine(FedAvg):
+    name = "mine"
+"""
 # What an example leaves behind, or a word of what it prints.
 OUTCOMES = {
     "run": "runs/first/trace.h5",
@@ -125,6 +133,7 @@ OUTCOMES = {
     "privacy": "accountant",
     "audit": "confidence",
     "bench": "rounds/s",
+    "check": "nothing wrong",
     "results": "accuracy",
     "report": "runs/ratios/report.html",
     "figures": "runs/figures/accuracy-ratio.pdf",

@@ -1,0 +1,136 @@
+"""Short runs of a scheme on the data that comes with airfl, for its checks. What is shared is not to be changed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+import xarray
+from torch import Tensor
+
+from airfl.config import Settings, load_settings
+from airfl.config.load import keys_of
+from airfl.errors import UserError
+from airfl.record import Record
+from airfl.round import State, World
+from airfl.schemes.scheme import LinkKind, Scheme
+from airfl.shipped import configurations, data_folder
+from airfl.simulation import Run, run, world_of
+from airfl.streams import Streams
+from airfl.tasks.datasets import load_dataset
+from airfl.tasks.datasets.raw import RawData
+from airfl.tasks.task import build_task
+
+Changes = Mapping[str, Mapping[str, Any]]
+"""Other values of settings, by section."""
+ROUNDS, SELECTED, SAVED_AT, STOPPED_AT = 4, 8, 2, 3
+SMALL = (
+    "run.devices=100",
+    f"run.selected={SELECTED}",
+    "run.threads=1",
+    "local.epochs=0",
+    "local.steps=2",
+    "local.engine=layers",
+)
+"""Over the demo's settings: a run takes a second."""
+FIXED = {
+    "run.rounds": ROUNDS,
+    "run.evaluate_every": SAVED_AT,
+    "run.checkpoint_every": SAVED_AT,
+    "run.checkpoint_s": 0,
+}
+"""What the checks count on."""
+
+
+class _Stopped(KeyboardInterrupt):
+    """Ctrl-C, as a check presses it."""
+
+
+@cache
+def sample(name: str) -> RawData:
+    """A data set that comes with airfl, or that the user has, read once."""
+    return load_dataset(name, [data_folder()])
+
+
+@dataclass(frozen=True)
+class Short:
+    """A scheme in short runs.
+
+    Attributes:
+        scheme: With its parameters.
+        overrides: "section.key=value" of other sections, after those that make runs short.
+    """
+
+    scheme: Scheme
+    overrides: tuple[str, ...] = ()
+
+    @cached_property
+    def base(self) -> Settings:
+        """Of a run over the scheme's own link."""
+        for key in FIXED:
+            if key in keys_of(self.overrides):
+                raise UserError(f"{key}: the checks take {FIXED[key]}; leave it out")
+        fixed = [f"{key}={value}" for key, value in FIXED.items()]
+        small = load_settings(configurations()["demo"], [*SMALL, *self.overrides, *fixed])
+        return Settings.model_validate({**dict(small), "scheme": self.scheme})
+
+    def settings(self, changes: Changes | None = None, link: LinkKind | None = None) -> Settings:
+        """Of a short run. changes: by section; link: another one than the usual."""
+        tables = {name: dict(table) for name, table in (changes or {}).items()}
+        return self.base.resolved(**tables, **({"scheme": {"link": link}} if link else {}))
+
+    @property
+    def data(self) -> RawData:
+        """What is learned from."""
+        return sample(self.base.task.dataset)
+
+    @cached_property
+    def run(self) -> Run:
+        """A whole run, made once."""
+        return run(self.settings(), data=self.data)
+
+    @cached_property
+    def trace(self) -> xarray.Dataset:
+        """Of that run."""
+        return trace_of(self.run)
+
+    def again(self, changes: Changes | None = None) -> Run:
+        """Another run of the same, or with changes."""
+        return run(self.settings(changes), data=self.data)
+
+    def resumed(self) -> tuple[xarray.Dataset, Tensor]:
+        """Trace and final parameters of the run cut off in round 4 and gone on with from what was saved after round
+        2."""
+        with tempfile.TemporaryDirectory(prefix="airfl-") as folder:
+            out = Path(folder) / "run"
+            with suppress(_Stopped):
+                run(self.settings(), out, progress=_stop, data=self.data)
+            finished = run(self.settings(), out, data=self.data, resume=True)
+            return trace_of(finished), finished.parameters
+
+    def world(self, changes: Changes | None = None) -> World:
+        """What stays from round to round of such a run."""
+        settings = self.settings(changes)
+        return world_of(settings, build_task(settings, self.data, Streams(settings.run.seed)), torch.device("cpu"))
+
+
+def _stop(done: int, rounds: int, record: Record) -> None:
+    if done == STOPPED_AT:
+        raise _Stopped
+
+
+def trace_of(finished: Run) -> xarray.Dataset:
+    """A whole trace, in memory."""
+    with finished.trace() as opened:
+        return opened.load()
+
+
+def first_state(world: World) -> State:
+    """Before the first round."""
+    return State(0, world.model.initial(), world.cell.memory)

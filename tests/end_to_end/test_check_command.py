@@ -1,0 +1,284 @@
+"""`airfl check`: a good scheme passes; single bugs, each put into it, are found by the check that is named for it."""
+
+from __future__ import annotations
+
+import json
+import re
+import types
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import airfl
+from airfl.check import check_file, check_part
+from airfl.check.finding import Finding, findings
+from airfl.check.parts import checks as of_every_part
+from airfl.check.scheme import checks as of_schemes
+from airfl.errors import UserError
+from airfl.plugins import defined_parts, load_plugin
+from airfl.schemes.names import SCHEMES
+from airfl.schemes.scheme import Scheme
+from tests.conftest import fitting
+from tests.processes import airfl as command
+
+GOOD = '''
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+import airfl
+from airfl.errors import UserError
+from airfl.local.work import LocalSgd
+from airfl.privacy.events import Gaussian
+from airfl.privacy.release import ClientRelease
+from airfl.schemes import Scheme
+from airfl.schemes.keys import LOCAL_SGD
+from airfl.schemes.recipe import Claim, Recipe
+from airfl.server import Averaging
+from airfl.stages import Clip, Coder
+from airfl.stages.draws import of_each_device
+from airfl.store import Kept
+from airfl.streams import Purpose
+from channels.part import parameter
+
+
+class Slowed:
+    """m <- share x + (1 - share) m, with noise of std on every entry of what is sent."""
+
+    def __init__(self, dimension, share, std):
+        self.dimension, self.share, self.std, self.own = dimension, share, std, {}
+
+    def bound(self, before):
+        return replace(
+            before,
+            peak=math.inf,
+            rms=math.hypot(before.rms, self.std * math.sqrt(before.entries)),
+            sensitivity=before.peak,
+            noise_std=self.std,
+            kept=(*before.kept, Kept("slowed", self.dimension)),
+        )
+
+    def open(self, opened):
+        def encode(batch):
+            devices = opened.devices[batch.rows]
+            before = opened.store.read_all("slowed", devices, batch.messages[0])
+            moved = self.share * batch.messages + (1 - self.share) * before
+            opened.store.write_all("slowed", devices, moved)
+            drawn = of_each_device(
+                opened, batch, Purpose.PRIVACY_NOISE, lambda own: own.standard_normal(self.dimension), np.float32
+            )
+            return batch.of(moved + self.std * opened.own_noise * torch.from_numpy(drawn))
+
+        return Coder(encode, decode=lambda mean: mean)
+
+
+@airfl.register
+class Good(Scheme):
+    """Slowed and noisy updates."""
+
+    name = "good"
+    title = "Good"
+    paper = "Nobody: nothing (2026)"
+    links = ("ideal", "analog")
+    uses = LOCAL_SGD
+
+    share: float = parameter(0.5, gt=0, le=1, description="of the update")
+
+    def recipe(self, problem):
+        settings = problem.settings
+        slowed = Slowed(problem.dimension, self.share, 0.01 * settings.local.update_bound)
+        return Recipe(
+            stages=(Clip(settings.local.update_bound), slowed),
+            uplink=problem.uplink(),
+            server=Averaging(settings),
+        )
+'''
+
+STAGES, SERVER = "stages=(Clip(settings.local.update_bound), slowed),", "server=Averaging(settings),"
+ABOVE, READ = "class Slowed:", 'opened.store.read_all("slowed", devices, batch.messages[0])'
+
+# The check -> what is written instead of what, and what is said of it.
+BROKEN: dict[str, tuple[dict[str, str], str]] = {
+    "name": ({'name = "good"': 'name = "Good_1"'}, "the name 'Good_1' is not lower case"),
+    "transport": (
+        {
+            ABOVE: f"import threading\nLOCK = threading.Lock()\n\n\n{ABOVE}",
+            "settings = problem.settings": "settings = problem.settings if LOCK else None",
+        },
+        "cannot be sent to another process",
+    ),
+    "declaration": ({"uses = LOCAL_SGD": 'uses = frozenset({"local.lerning_rate"})'}, "names 'local.lerning_rate'"),
+    "run": (
+        {"self.share, 0.01": "self.shares, 0.01"},
+        "AttributeError: 'Good' object has no attribute 'shares' (mine.py, line 68)",
+    ),
+    "costs": (
+        {ABOVE: f"{{IDLE}}\n\n\n{ABOVE}", SERVER: f"{SERVER} local=Idle(),"},
+        "gradient_evaluations is 0 somewhere",
+    ),
+    "clipping": ({STAGES: "stages=(slowed,),"}, "a message is 1000 times longer: put Clip("),
+    "bounds": ({"sensitivity=before.peak": "sensitivity=before.peak / 4"}, "state a sensitivity of 0.25"),
+    "bounds: rms": ({"before.rms, self.std": "before.rms / 4, self.std"}, "state an rms of 1.6"),
+    "bounds: peak": (
+        {ABOVE: f"{{LOOSE}}\n\n\n{ABOVE}", STAGES: STAGES.replace("slowed", "slowed, Loose(1.0)")},
+        "the stages state a peak of 1",
+    ),
+    "noise": (
+        {"moved + self.std": "moved + 0.5 * self.std"},
+        "an entry's noise has 0.5001 times the standard deviation",
+    ),
+    "privacy": (
+        {ABOVE: f"{{HIDDEN}}\n\n\n{ABOVE}", SERVER: f"{SERVER} release=Hidden(),", "noise_std=self.std,": ""},
+        "a round without noise has an epsilon of",
+    ),
+    "epsilon": (
+        {SERVER: f'{SERVER} claim=Claim(lambda report, rounds: 6 / rounds, "run"),'},
+        "epsilon_paper falls: 6, 3, 2, 1.5",
+    ),
+    "seed": ({"torch.from_numpy(drawn)": "torch.randn(drawn.shape)"}, "in a second run of the same seed, not"),
+    "chunks": ({"self.share * batch": "len(batch.values) / 8 * self.share * batch"}, "the decoded mean moves by"),
+    "budget": (
+        {
+            ABOVE: f"from itertools import count\nBITS = count(8)\n\n\n{ABOVE}",
+            "noise_std=": "value_bits=next(BITS), noise_std=",
+        },
+        "the link budget counts",
+    ),
+    "links": ({STAGES: "stages=(slowed,),"}, "the analog link is among `links` and does not carry it: scheme.link"),
+    "memory": (
+        {'kept=(*before.kept, Kept("slowed", self.dimension)),': ""},
+        "a device keeps 101,800 bytes, stated (`kept`) are 0",
+    ),
+    "resume": (
+        {
+            READ: "torch.stack([self.own.get(one, torch.zeros(self.dimension)) for one in devices.tolist()])",
+            "return batch.of(": "self.own.update(zip(devices.tolist(), moved))\n            return batch.of(",
+        },
+        "where it was gone on with, not",
+    ),
+    "parameters": ({"problem.dimension, self.share": "problem.dimension, 0.5"}, "nothing reads share"),
+    "unused": ({"0.01 * settings": "settings.server.kappa * settings"}, "under server.kappa = 0.1, which `uses`"),
+}
+PIECES = {
+    "{IDLE}": """class Idle(LocalSgd):
+    def build(self, *given):
+        trainer = super().build(*given)
+        trainer.evaluations = lambda devices, index: np.zeros(len(devices), dtype=np.int64)
+        return trainer""",
+    "{LOOSE}": """class Loose(Clip):
+    def open(self, opened):
+        return Coder(lambda batch: batch, decode=lambda mean: mean)""",
+    "{HIDDEN}": """class Hidden(ClientRelease):
+    def event(self, noise_multiplier):
+        return Gaussian(1.0)""",
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What these files register is forgotten."""
+    monkeypatch.setattr(SCHEMES, "_registered", {})
+
+
+def written(folder: Path, changes: dict[str, str] | None = None) -> Path:
+    """A file with the good scheme, texts of it replaced, each of which is there once."""
+    text = GOOD
+    for old, new in (changes or {}).items():
+        assert text.count(old) == 1, old
+        for name, piece in PIECES.items():
+            new = new.replace(name, piece)
+        text = text.replace(old, new)
+    file = folder / "mine.py"
+    file.write_text(text)
+    return file
+
+
+def scheme_of(file: Path) -> Scheme:
+    """The scheme that a file defines, with its defaults."""
+    (kind,) = defined_parts(load_plugin(file))
+    assert issubclass(kind, Scheme)
+    return kind()
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_bug_is_found_by_the_check_that_is_named_for_it(case: str, tmp_path: Path) -> None:
+    changes, told = BROKEN[case]
+    part, name = scheme_of(written(tmp_path, changes)), case.partition(":")[0]
+    (check,) = (one for one in (*of_every_part(part), *of_schemes(part)) if one.name == name)
+    (found,) = findings(part.name, "scheme", [replace(check, after=())], type(part))
+    assert (found.outcome, told in found.found) == ("wrong", True), found
+    assert "\n" not in found.found
+
+
+def test_every_check_finds_something() -> None:
+    assert {case.partition(":")[0] for case in BROKEN} | {"variables"} == {
+        one.name for one in (*of_every_part(SCHEMES["pfels"]()), *of_schemes(SCHEMES["pfels"]()))
+    }
+
+
+def test_a_good_scheme_passes_with_exit_code_0(tmp_path: Path) -> None:
+    """In an empty folder, from the file alone; overrides reach the runs, and the schemes that have them."""
+    done = command("check", str(written(tmp_path)), "scheme.share=0.25", "power.max_snr_db=20", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    header, *lines = done.stdout.splitlines()
+    assert header.split()[:3] == ["part", "check", "result"]
+    assert len(lines) == 3 + len(of_schemes(SCHEMES["pfels"]()))
+    assert all(line.split()[0] == "good" and line.split()[2] == "ok" for line in lines)
+    assert "checks, nothing wrong" in done.stderr
+
+
+def test_a_broken_one_ends_with_exit_code_2(tmp_path: Path) -> None:
+    file = written(tmp_path, BROKEN["run"][0])
+    done = command("check", str(file), "--json", cwd=tmp_path)
+    assert done.returncode == 2
+    found = [Finding(**one) for one in json.loads(done.stdout)]
+    outcomes = {one.check: one.outcome for one in found}
+    assert outcomes["run"] == "wrong"
+    assert outcomes["declaration"] == "ok"
+    assert (outcomes["costs"], outcomes["seed"]) == ("not checked", "not checked")
+    assert done.stderr.splitlines() == [f"airfl: {file}: 1 of 20 checks found something wrong (good: run)"]
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "told"),
+    [
+        ("x = 1", (), "defines no part; write a class with a name that derives from one of Scheme"),
+        ("import nonsense_of_nobody", (), "the plugin cannot be loaded (ModuleNotFoundError"),
+        (None, (), "the plugin cannot be read"),
+        (GOOD, ("scheme.shares=1",), "scheme.shares: none of the parts of mine.py has it (good)"),
+    ],
+)
+def test_what_is_no_file_of_parts_is_refused_in_one_line(
+    text: str | None, overrides: tuple[str, ...], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        Path("mine.py").write_text(text)
+    with pytest.raises(UserError, match=re.escape(told)) as raised:
+        check_file("mine.py", overrides)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_part_that_needs_a_parameter_says_so(tmp_path: Path) -> None:
+    """And any class may be checked, registered or not."""
+    needed = {"parameter(0.5, gt=0": "parameter(gt=0", "@airfl.register\n": ""}
+    kind = type(scheme_of(written(tmp_path)))
+    other = types.ModuleType("airfl_tests_needing")
+    text = written(tmp_path, needed).read_text().replace('"good"', '"needing"')
+    exec(compile(text, "needing.py", "exec"), vars(other))
+    (found,) = airfl.check_part(other.Good)
+    assert (found.check, found.outcome) == ("defaults", "wrong")
+    assert found.found == "scheme 'needing' needs share: of the update"
+    assert kind.name == "good"
+    with pytest.raises(UserError, match="is no part; derive it from one of"):
+        airfl.check_part(str)  # type: ignore[arg-type]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", SCHEMES)
+def test_nothing_is_wrong_with_the_schemes_that_come_with_airfl(name: str) -> None:
+    shorter = fitting(name, ("scheme.ratio=0.5", "scheme.trials=20000", "scheme.levels=16"))[1:]
+    assert [one for one in check_part(SCHEMES[name], shorter) if one.outcome != "ok"] == []
