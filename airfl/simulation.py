@@ -45,7 +45,7 @@ from airfl.streams import Streams
 from airfl.tasks import build_model
 from airfl.tasks.datasets import data_folders, load_dataset
 from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.task import Task, build_task
+from airfl.tasks.task import DividedTask, build_task
 from airfl.trace import open_trace
 from airfl.trace.integrity import read_seal
 
@@ -218,7 +218,7 @@ def build_world(settings: Settings, device: torch.device, folders: Sequence[Path
     return world_of(settings, task, device)
 
 
-def world_of(settings: Settings, task: Task, device: torch.device) -> World:
+def world_of(settings: Settings, task: DividedTask, device: torch.device) -> World:
     """The world of a task that is there, which need not be one of the tables'."""
     streams, task = Streams(settings.run.seed), task.to(device)
     model = FlatModel(task.model)

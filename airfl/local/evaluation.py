@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from airfl.local.flat import FlatModel
 from airfl.local.sgd import normalise
-from airfl.tasks.task import Samples, Task
+from airfl.tasks.task import DividedTask, Samples
 
 # Samples at a time. What layers make of few samples stays in a processor's cache; a card has to be kept busy.
 BATCH = {"cpu": 125, "cuda": 1000}
@@ -31,7 +31,7 @@ class Evaluation:
     gradient_norm_squared: float = math.nan
 
 
-def evaluate(model: FlatModel, parameters: Tensor, task: Task, gradient_norm: bool = False) -> Evaluation:
+def evaluate(model: FlatModel, parameters: Tensor, task: DividedTask, gradient_norm: bool = False) -> Evaluation:
     """All figures of the model with these parameters [d]; gradient_norm: that of `gradient_norm_squared` too."""
     test_accuracy, test_loss = _score(model, parameters, task, task.test)
     rows = torch.from_numpy(task.partition.indices[:TRAINING_SAMPLES]).to(parameters.device)
@@ -41,7 +41,7 @@ def evaluate(model: FlatModel, parameters: Tensor, task: Task, gradient_norm: bo
     return Evaluation(test_accuracy, test_loss, train_loss, validation_accuracy, validation_loss, square)
 
 
-def gradient_norm_squared(model: FlatModel, parameters: Tensor, task: Task) -> float:
+def gradient_norm_squared(model: FlatModel, parameters: Tensor, task: DividedTask) -> float:
     """||grad f||^2 of the whole objective at these parameters [d]: f is the mean loss over all training samples of all
     devices, the model's own penalty included. Taken a batch at a time, added up in float64."""
     point = parameters.detach().clone().requires_grad_()
@@ -62,7 +62,7 @@ def _as_convolutions_like_it(inputs: Tensor) -> Tensor:
 
 @torch.inference_mode()
 def _score(
-    model: FlatModel, parameters: Tensor, task: Task, samples: Samples, rows: Tensor | None = None
+    model: FlatModel, parameters: Tensor, task: DividedTask, samples: Samples, rows: Tensor | None = None
 ) -> tuple[float, float]:
     """Accuracy and mean loss on the samples, or on these rows of them, taken a batch at a time."""
     count = len(samples) if rows is None else len(rows)

@@ -19,7 +19,7 @@ from airfl.local.layers import LayeredModel
 from airfl.local.sample_layers import layer_each, layer_sums, numbers_of
 from airfl.local.sgd import normalise
 from airfl.stages.clip import clip_factor
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 # What gradients of single samples, and the activations they come from, may take at a time.
 SLICE_BYTES = 128 << 20
@@ -42,7 +42,7 @@ class Rows:
     present: Tensor
 
     @classmethod
-    def of(cls, task: Task, devices: NDArray[np.int64], positions: NDArray[np.int64]) -> Rows:
+    def of(cls, task: DividedTask, devices: NDArray[np.int64], positions: NDArray[np.int64]) -> Rows:
         """positions: [devices, n] within each device's own samples, padded with -1."""
         starts = task.partition.offsets[devices][:, None]
         rows = task.partition.indices[starts + np.maximum(positions, 0)]
@@ -50,7 +50,7 @@ class Rows:
         return cls(torch.from_numpy(rows).to(place), torch.from_numpy(positions != NOBODY).to(place))
 
     @classmethod
-    def whole(cls, task: Task, devices: NDArray[np.int64]) -> Rows:
+    def whole(cls, task: DividedTask, devices: NDArray[np.int64]) -> Rows:
         """All samples of these devices."""
         sizes = task.partition.sizes[devices]
         position = np.arange(sizes.max(initial=0))[None, :]
@@ -71,13 +71,13 @@ class SampleGradients:
     """
 
     model: FlatModel
-    task: Task
+    task: DividedTask
     engine: Engine
     layered: LayeredModel | None
     numbers: int
 
     @classmethod
-    def of(cls, model: FlatModel, task: Task, engine: str = "auto") -> SampleGradients:
+    def of(cls, model: FlatModel, task: DividedTask, engine: str = "auto") -> SampleGradients:
         """By layers where all are in the table, unless `engine` is "vmap" or "loop" (one device after another); else by
         vmap where it knows what the model is made of."""
         two = torch.from_numpy(task.partition.indices[:2]).to(task.train.targets.device)
@@ -180,7 +180,7 @@ class SampleGradients:
         return batched_sums(self.model) if self.engine == "vmap" else looped_sums(self.model)
 
 
-def samples_of(task: Task, rows: Tensor) -> tuple[Tensor, Tensor]:
+def samples_of(task: DividedTask, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Normalised inputs and targets at rows of the training data."""
     return normalise(task.train.inputs[rows], task.mean, task.std), task.train.targets[rows]
 

@@ -23,7 +23,7 @@ from airfl.local.work import Ids, PerturbedSgd
 from airfl.stages.masks import own_coordinates
 from airfl.store import Store
 from airfl.streams import Purpose, Streams
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 # The median of the initial round is taken over at most so many numbers.
 MEDIAN_NUMBERS = 1 << 25
@@ -36,14 +36,14 @@ class Batches:
     """Mini-batches of some devices, [devices, steps, batch]: places of their samples in `inputs` (normalised once each)
     or, where that is None, rows of the training data; and which are there and no padding."""
 
-    task: Task
+    task: DividedTask
     places: Tensor
     targets: Tensor
     present: Tensor
     inputs: Tensor | None
 
     @classmethod
-    def of(cls, task: Task, samples: Rows, shape: tuple[int, ...], distinct_samples: int) -> Batches:
+    def of(cls, task: DividedTask, samples: Rows, shape: tuple[int, ...], distinct_samples: int) -> Batches:
         """samples: [devices, steps batch]; distinct_samples: that they are at most."""
         places, inputs = samples.rows, None
         if task.mean and 2 * distinct_samples <= places.numel():
@@ -82,7 +82,7 @@ class PerturbedTrainer:
     """
 
     def __init__(
-        self, work: PerturbedSgd, settings: Settings, task: Task, streams: Streams, device: torch.device
+        self, work: PerturbedSgd, settings: Settings, task: DividedTask, streams: Streams, device: torch.device
     ) -> None:
         if work.noise_multiplier and work.coordinate_clip is not None and math.isinf(work.coordinate_clip):
             raise ValueError(f"noise multiplier {work.noise_multiplier} needs a finite coordinate clip (given: inf)")

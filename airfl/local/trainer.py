@@ -15,13 +15,13 @@ from airfl.local.flat import FlatModel
 from airfl.local.schedule import learning_rate
 from airfl.store import Store
 from airfl.streams import Streams
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 
 class LocalTrainer:
     """Trains devices from the global model. `engine` and `chunk` are those used, for the resolved settings."""
 
-    def __init__(self, settings: Settings, task: Task, streams: Streams, device: torch.device) -> None:
+    def __init__(self, settings: Settings, task: DividedTask, streams: Streams, device: torch.device) -> None:
         self._settings, self._task, self._streams = settings.local, task, streams
         self._rule, self._sizes = rule_of(settings), task.partition.sizes
         self._largest = int(self._sizes.max())

@@ -34,7 +34,7 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Task:
+class DividedTask:
     """What is learned.
 
     train holds every training sample, partition says whose each is (held-out ones are nobody's); validation, public and
@@ -50,7 +50,7 @@ class Task:
     std: tuple[float, ...]
     model: nn.Module
 
-    def to(self, device: torch.device) -> Task:
+    def to(self, device: torch.device) -> DividedTask:
         """The same with its tensors on another device."""
         return replace(
             self,
@@ -62,11 +62,11 @@ class Task:
         )
 
 
-def build_task(settings: Settings, raw: RawData, streams: Streams) -> Task:
+def build_task(settings: Settings, raw: RawData, streams: Streams) -> DividedTask:
     """Split, divide and model of `settings.task`; UserError where they do not go together."""
     check_fit(settings)
     division = divide(settings, raw, streams)
-    return Task(
+    return DividedTask(
         train=_samples(raw.train_inputs, raw.train_targets),
         validation=_samples(raw.train_inputs[division.validation], raw.train_targets[division.validation]),
         public=_samples(raw.train_inputs[division.public], raw.train_targets[division.public]),

@@ -27,7 +27,7 @@ from airfl.local.sample_layers import numbers_in
 from airfl.local.sgd import normalise
 from airfl.streams import Streams
 from airfl.tasks import check_engine
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 # Parameters times samples that all devices go through in a run: from here on a measurement of some seconds pays.
 WORK_WORTH_MEASURING = 2e10
@@ -77,7 +77,7 @@ def rule_of(settings: Settings) -> BatchRule:
     return BatchRule(settings.local.epochs, settings.local.steps, settings.local.batch_size)
 
 
-def choose(settings: Settings, model: FlatModel, task: Task, streams: Streams) -> Chosen:
+def choose(settings: Settings, model: FlatModel, task: DividedTask, streams: Streams) -> Chosen:
     """The engine of these settings; UserError for one that cannot compute the model."""
     check_engine(settings)
     load = Load.of(settings, task.partition.sizes)
@@ -123,7 +123,7 @@ def usual_chunk(name: str, bench: Bench, load: Load, memory_bytes: int) -> int:
     return max(chunk, min(torch.get_num_threads(), load.selected)) if name.endswith("parallel") else chunk
 
 
-def can_vmap(model: FlatModel, task: Task) -> bool:
+def can_vmap(model: FlatModel, task: DividedTask) -> bool:
     """Whether torch computes many devices' copies of the model at once without a loop."""
 
     def loss(parameters: tuple[Tensor, ...], inputs: Tensor, targets: Tensor) -> Tensor:

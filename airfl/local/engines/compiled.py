@@ -26,7 +26,7 @@ from airfl.local.engines.vmap import VmapEngine
 from airfl.local.flat import FlatModel
 from airfl.local.layers import LayeredModel
 from airfl.local.sgd import Move, Parameters, build_move, in_place
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ def training_by(move: Move) -> Training:
     return training
 
 
-def compiled_engine(model: FlatModel, task: Task, momentum: float, shape: Shape, threads: int) -> Engine | None:
+def compiled_engine(model: FlatModel, task: DividedTask, momentum: float, shape: Shape, threads: int) -> Engine | None:
     """The engine for work of this shape, in so many threads on a CPU; None where there is no compiler or it does not
     know the model.
 

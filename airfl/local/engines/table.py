@@ -17,7 +17,7 @@ from airfl.local.engines.vmap import VmapEngine
 from airfl.local.flat import FlatModel
 from airfl.local.layers import LayeredModel
 from airfl.local.sgd import build_move, in_place
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Bench:
     batch."""
 
     model: FlatModel
-    task: Task
+    task: DividedTask
     momentum: float
     chunk: int
     steps: int
