@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from airfl.results import Results, read_results
     from airfl.simulation import Run, run
     from airfl.sweeps.sweep import sweep
+    from airfl.tasks.own import Task
     from airfl.trace import open_trace
 
 _HOMES = {
@@ -36,6 +37,7 @@ _HOMES = {
     "Run": "airfl.simulation",
     "run": "airfl.simulation",
     "sweep": "airfl.sweeps.sweep",
+    "Task": "airfl.tasks.own",
     "open_trace": "airfl.trace",
 }
 
@@ -44,6 +46,7 @@ __all__ = [
     "Results",
     "Run",
     "Settings",
+    "Task",
     "UserError",
     "__version__",
     "export",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from airfl.errors import UserError
 from airfl.output import check_can_be_folder, name_of_label
 from airfl.own import both_ends, check_no_link, is_file, not_own
+from airfl.trace.schema import is_metric
 
 if TYPE_CHECKING:
     from airfl.compare import LabelledProgress
@@ -144,6 +145,9 @@ class _Board:
                     value = self._sums[name] = self._sums.get(name, 0.0) + value
                 if math.isfinite(value):
                     event.summary.value.add(tag=f"{section}/{name}", simple_value=value)
+        for name in filter(is_metric, record):
+            if math.isfinite(float(record[name])):
+                event.summary.value.add(tag=f"learning/{name}", simple_value=float(record[name]))
         self._records.write(event.SerializeToString())
         if time.monotonic() - self._flushed > SECONDS_BETWEEN_FLUSHES:
             self._records.flush()

@@ -139,7 +139,7 @@ class GradientTrainer:
     ) -> None:
         self._work, self._task, self._streams, self._device = work, task, streams, device
         self._batch_size = settings.local.batch_size
-        self._gradients = SampleGradients.of(FlatModel(task.model), task, settings.local.engine)
+        self._gradients = SampleGradients.of(FlatModel(task.model, task.loss), task, settings.local.engine)
         self._sizes = task.partition.sizes
         limit = math.inf if work.clip_norm is None else work.clip_norm
         self._bound, self._whole_bound = (limit, math.inf) if work.clip == "sample" else (math.inf, limit)

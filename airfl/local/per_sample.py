@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from airfl.local.batches import NOBODY
 from airfl.local.flat import FlatModel
-from airfl.local.layers import LayeredModel
+from airfl.local.layers import LayeredModel, as_layers
 from airfl.local.sample_layers import layer_each, layer_sums, numbers_of
 from airfl.local.sgd import normalise
 from airfl.stages.clip import clip_factor
@@ -25,6 +26,10 @@ from airfl.tasks.task import DividedTask
 SLICE_BYTES = 128 << 20
 # Parameters of a chunk, gradients, velocities, noise, updates: large models are faster by a few devices at a time.
 CHUNK_BYTES = 128 << 20
+
+AGREEMENT = 1e-3
+"""Of a gradient's norm: what an engine may differ by from the loop, for a user's own model."""
+log = logging.getLogger(__name__)
 
 Parts = tuple[Tensor, ...]
 Engine = Literal["layers", "vmap", "loop"]
@@ -83,15 +88,50 @@ class SampleGradients:
         two = torch.from_numpy(task.partition.indices[:2]).to(task.train.targets.device)
         inputs, targets = (part[None] for part in samples_of(task, two))
         parts = parts_of(model, model.initial()[None])
-        layered = None if engine in ("vmap", "loop") else LayeredModel.of(model.module)
-        if layered is not None:
-            return cls(model, task, "layers", layered, numbers_of(layered, parts, inputs, targets))
+        layered = "another engine is asked for" if engine in ("vmap", "loop") else as_layers(model.module, model.loss)
+        why_not: dict[str, str] = {}
+        if not isinstance(layered, str):
+            try:
+                found = cls(model, task, "layers", layered, numbers_of(layered, parts, inputs, targets))
+                if task.own is None or (wrong := found._wrong(parts, inputs, targets)) is None:
+                    return found._told(why_not)
+                layered = wrong
+            except (RuntimeError, ValueError, IndexError) as error:
+                if task.own is None:
+                    raise
+                layered = str(error).split("\n")[0][:100]
+        why_not["layers"] = layered
+        found = cls(model, task, "vmap", None, 3 * model.dimension)
         try:
             with warnings.catch_warnings(action="error"):  # which is how vmap says that it loops
                 batched_gradients(model)(parts, inputs, targets)
-        except Exception:  # whatever vmap does not like, the loop gives the same numbers
-            return cls(model, task, "loop", None, 3 * model.dimension)
-        return cls(model, task, "vmap", None, 3 * model.dimension)
+            if task.own is None or (wrong := found._wrong(parts, inputs, targets)) is None:
+                return found._told(why_not)
+            why_not["vmap"] = wrong
+        except Exception as error:  # whatever vmap does not like, the loop gives the same numbers
+            why_not["vmap"] = str(error).strip().split("\n")[0][:100]
+        return cls(model, task, "loop", None, 3 * model.dimension)._told(why_not)
+
+    def _wrong(self, parts: Parts, inputs: Tensor, targets: Tensor) -> str | None:
+        """How gradients are others than the loop's, of these samples of one device; None if they agree to rounding."""
+        weights = torch.ones(inputs.shape[:2], device=inputs.device)
+        expected = torch.cat([part.flatten() for part in looped_sums(self.model)(parts, inputs, targets, weights)])
+        vector = torch.cat([part.flatten() for part in parts])[None]
+        for bound in (math.inf, float(torch.finfo(torch.float32).max)):  # without and with gradients of each sample
+            found = self.sums(vector, inputs, targets, weights, bound=bound)[0]
+            distance, norm = float((found - expected).norm()), float(expected.norm())
+            if not distance <= AGREEMENT * norm:
+                return f"its gradients, of norm {norm:.2g}, differ from the loop's by {distance:.2g}"
+        return None
+
+    def _told(self, why_not: dict[str, str]) -> SampleGradients:
+        """Itself; of a user's own model one line says by what it is computed, and why by nothing faster."""
+        if self.task.own is not None:
+            reasons = [f"not {name} ({why})" for name, why in why_not.items()]
+            line = f"task {self.task.own.name!r}: gradients of samples are computed by {self.engine}"
+            level = logging.WARNING if self.engine == "loop" else logging.INFO
+            log.log(level, "%s", "; ".join([line, *reasons]))
+        return self
 
     def each(self, parameters: Tensor, rows: Tensor, bound: float = math.inf) -> Tensor:
         """g_j min(1, bound/||g_j||) of each sample; parameters [d], rows [n], returns [n, d]."""
@@ -213,7 +253,7 @@ def looped_gradients(model: FlatModel) -> Gradients:
     """One sample after another."""
 
     def gradients(parameters: Parts, inputs: Tensor, targets: Tensor) -> Parts:
-        sums, one = looped_sums(model), torch.ones_like(targets[:, :1], dtype=parameters[0].dtype)
+        sums, one = looped_sums(model), parameters[0].new_ones(len(targets), 1)
         pairs = zip(torch.split(inputs, 1, dim=1), torch.split(targets, 1, dim=1), strict=True)
         single = [sums(parameters, *pair, one) for pair in pairs]
         return tuple(torch.stack(parts, dim=1) for parts in zip(*single, strict=True))

@@ -50,7 +50,8 @@ class Batches:
             used, places = torch.unique(places, return_inverse=True)
             inputs = samples_of(task, used)[0]
         targets, present = task.train.targets[samples.rows], samples.present.float()
-        return cls(task, places.view(shape), targets.view(shape), present.view(shape), inputs)
+        targets = targets.view(*shape, *targets.shape[2:])
+        return cls(task, places.view(shape), targets, present.view(shape), inputs)
 
     def at(self, active: int, step: int) -> tuple[Tensor, Tensor, Tensor]:
         """Inputs, targets and presence of a step, of the first devices."""
@@ -87,7 +88,7 @@ class PerturbedTrainer:
         if work.noise_multiplier and work.coordinate_clip is not None and math.isinf(work.coordinate_clip):
             raise ValueError(f"noise multiplier {work.noise_multiplier} needs a finite coordinate clip (given: inf)")
         self._work, self._settings, self._task, self._streams, self._device = work, settings, task, streams, device
-        self._model = FlatModel(task.model)
+        self._model = FlatModel(task.model, task.loss)
         self._gradients = SampleGradients.of(self._model, task, settings.local.engine)
         self._rule = BatchRule(settings.local.epochs, settings.local.steps, settings.local.batch_size)
         self._sizes = task.partition.sizes

@@ -78,7 +78,7 @@ def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
     for run in runs:
         found = {name: run.trace[name].values for name in ("test_accuracy", "test_loss")}
         spent = {name: run.trace[name].values.astype(np.float64).cumsum() for name in ("energy_j", "resource_elements")}
-        evaluated = np.flatnonzero(~np.isnan(found["test_accuracy"]))
+        evaluated = np.flatnonzero(~(np.isnan(found["test_accuracy"]) & np.isnan(found["test_loss"])))
         if known and not np.array_equal(evaluated, known[0][0]):
             raise UserError(f"{run.folder}: evaluated in other rounds than {runs[0].folder}; plot them by themselves")
         known.append((evaluated, {name: values[evaluated] for name, values in {**found, **spent}.items()}))
