@@ -120,6 +120,7 @@ def _check_classes(outputs: Tensor, targets: Tensor) -> None:
             f"loss: cross-entropy takes a score of each class for each sample, and the model gives outputs "
             f"{_described(outputs)}; give loss="
         )
+    check_targets(targets, outputs.shape[1], "train")
 
 
 def check_targets(targets: Tensor, classes: int, where: str) -> None:
