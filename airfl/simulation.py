@@ -107,8 +107,9 @@ def run(
     """
     if out is None:
         return _run_in_temporary_folder(settings, device, progress, data_dir, data, task)
-    settings = with_task(settings, task)
-    folder = Path(out)
+    if task and data:
+        raise UserError("data: a task brings its own; give data= or task=, not both")
+    settings, folder = with_task(settings, task), Path(out)
     if not resume:
         check_no_run(folder)
     torch_device = find_device(device)

@@ -37,20 +37,21 @@ Partitioning = str | np.ndarray | Tensor | Sequence[Any] | Callable[[np.ndarray,
 class Task:
     """What is learned, where it is none of the tables': a model and data of your own.
 
-    model: a `torch.nn.Module`, whose present parameters are the initial ones, or a function that makes one, which is
-        called under the run's seed. float32 parameters, all trained; no buffers, nothing random in `forward`, and
-        what it gives for a sample does not depend on the rest of the batch.
-    train, test: (inputs, targets), arrays or tensors with a row for each sample, or a `torch.utils.data.Dataset` of
-        such pairs, which is read once. Inputs reach the model as they are, of any shape; floats become float32.
-        Targets are class numbers, or what the loss takes: whole numbers become int64, floats float32.
-    partition: how the training samples are divided among the devices; None leaves it to `task.partition`. A name of
-        that setting ("iid", "class", "dirichlet"); the device of each sample, [n], -1 for nobody's; a list of the
-        samples of each device; or a function (targets, devices, generator) that gives such a list, whose numbers are
-        places among those targets.
-    loss: (outputs, targets) -> a number for each sample, [batch]; None is cross-entropy.
-    metrics: name -> (outputs, targets) -> a number for each sample, [batch]. Its mean over the test samples is the
-        trace's variable metric_NAME. Accuracy is recorded by itself where the loss is cross-entropy.
-    name: for traces and messages; the model's class where none is given.
+    - model: a `torch.nn.Module`, whose present parameters are the initial ones, or a function that makes one, which is
+      called under the run's seed. float32 parameters, all trained; no buffers, nothing random in `forward`, and what
+      it gives for a sample does not depend on the rest of the batch.
+    - train, test: (inputs, targets), arrays or tensors with a row for each sample, or a `torch.utils.data.Dataset` of
+      such pairs, which is read once. Inputs reach the model as they are, of any shape; floats become float32. Targets
+      are class numbers, or what the loss takes: whole numbers become int64, floats float32.
+    - partition: how the training samples are divided among the devices; None leaves it to `task.partition`. A name of
+      that setting ("iid", "class", "dirichlet"); the device of each sample, [n], -1 for nobody's; a list of the samples
+      of each device; or a function (targets, devices, generator) that gives such a list, whose numbers are places among
+      those targets.
+    - loss: (outputs, targets) -> a number for each sample, [batch]; None is cross-entropy.
+    - metrics: name -> (outputs, targets) -> a number for each sample, [batch]. Its mean over the test samples is the
+      trace's variable metric_NAME. Accuracy is recorded by itself where the loss is cross-entropy.
+    - name: for traces and messages; the model's class where none is given.
+    - dimension: d, the number of parameters; found out.
 
     Raises UserError, in one line, for a part that is not what it has to be.
     """
@@ -76,7 +77,7 @@ class Task:
             raise UserError(f"loss: a function (outputs, targets) is wanted, got {_short(self.loss)}")
         if isinstance(self.model, nn.Module):
             check_model(self.model)
-            self._set("model", copy.deepcopy(self.model))
+            self._set("model", copy.deepcopy(self.model).cpu())
         module = self._first_module()
         self._set("dimension", FlatModel(module).dimension)
         self._set("name", _name(self.name or type(module).__name__))
@@ -164,7 +165,7 @@ class Task:
             ) from error
         if not isinstance(module, nn.Module):
             raise UserError(f"model: the function gives {_short(module)}, and a torch.nn.Module is wanted")
-        return module
+        return module.cpu()
 
     def _check_alike(self) -> None:
         for at, what in ((0, "inputs"), (1, "targets")):

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from airfl.config import Settings
+from airfl.errors import UserError
 from airfl.local.batches import BatchRule, plan_batches
 from airfl.local.engines.engine import Engine, Work
 from airfl.local.engines.loop import LoopEngine
@@ -84,7 +85,10 @@ class Trial:
         work = Work(bench.task, devices, plan[:, :STEPS], local.learning_rate)
         start = bench.model.initial()
         found, expected = (torch.empty(len(devices), bench.model.dimension, device=bench.device) for _ in range(2))
-        LoopEngine(bench.model, local.momentum).train(start, work, expected)
+        try:
+            LoopEngine(bench.model, local.momentum).train(start, work, expected)
+        except Exception as error:  # of the user's own code, which was tried on a CPU
+            raise UserError(f"task {self.name!r}: cannot be trained on {bench.device} ({first_line(error)})") from error
         try:
             engine.train(start, work, found)
         except Exception as error:  # whatever it does not like, the loop gives the same numbers
