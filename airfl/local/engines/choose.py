@@ -161,7 +161,8 @@ def usual_chunk(name: str, bench: Bench, load: Load, memory_bytes: int) -> int:
     if bench.device.type == "cuda":
         memory_bytes = max(memory_bytes, torch.cuda.mem_get_info(bench.device)[0] // 4)
     # Parameters, velocities, gradients, update; activations and their slopes for a batch.
-    activations = _activations(bench)
+    task = bench.task
+    activations = _activations(task.model, normalise(task.train.inputs[:1], task.mean, task.std))
     floats = 4 * bench.model.dimension + 3 * load.batch * activations
     chunk = max(1, min(load.selected, memory_bytes // (4 * floats)))
     return max(chunk, min(torch.get_num_threads(), load.selected)) if name.endswith("parallel") else chunk
@@ -284,17 +285,17 @@ def _seconds(engine: Engine, settings: Settings, bench: Bench, chunk: int, strea
     return min(turns) / len(devices)
 
 
-def _activations(bench: Bench) -> int:
-    """Numbers that a forward pass of one sample produces."""
-    task, total = bench.task, 0
+def _activations(module: nn.Module, inputs: Tensor) -> int:
+    """Numbers that a forward pass of one sample produces; inputs: [1, *shape]."""
+    total = 0
 
     def count(_module: nn.Module, _inputs: object, output: object) -> None:
         nonlocal total
         total += numbers_in(output)
 
-    hooks = [part.register_forward_hook(count) for part in task.model.modules()]
+    hooks = [part.register_forward_hook(count) for part in module.modules()]
     with torch.no_grad():
-        task.model(normalise(task.train.inputs[:1], task.mean, task.std))
+        module(inputs)
     for hook in hooks:
         hook.remove()
     return total
