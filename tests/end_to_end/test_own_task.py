@@ -366,7 +366,7 @@ def resumable(**parts: Any) -> airfl.Task:
 
 
 def test_a_resumed_run_is_the_run_and_of_the_same_task(tmp_path: Path) -> None:
-    given = settings("run.rounds=4", "run.checkpoint_every=1", "run.evaluate_every=2")
+    given = settings("run.rounds=4", "run.checkpoint_every=1", "run.evaluate_every=2", "local.engine=loop")
     whole = airfl.run(given, tmp_path / "whole", task=resumable())
     with pytest.raises(KeyboardInterrupt):
         airfl.run(given, tmp_path / "pieces", progress=interrupted(2), task=resumable())
