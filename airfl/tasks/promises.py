@@ -36,16 +36,23 @@ def check_model(module: nn.Module) -> None:
         if not bool(parameter.isfinite().all()):
             raise UserError(f"model: {name!r} holds a number that is not finite")
     FlatModel(module)
+    for name, part in module.named_modules():
+        if isinstance(part, nn.modules.batchnorm._BatchNorm):  # without running statistics, which are buffers
+            raise UserError(
+                f"model: layer {name!r} ({type(part).__name__}) takes the statistics of a batch, which differ between "
+                "devices; use torch.nn.GroupNorm"
+            )
 
 
 def try_out(module: nn.Module, inputs: Tensor, targets: Tensor, loss: Loss | None, metrics: Mapping[str, Loss]) -> bool:
     """Whether the module also takes pictures pixel by pixel in memory; inputs, targets: of a few samples. UserError, in
     one line, for a part that does not do what it has to."""
     model = FlatModel(module, loss)
-    parts, given = model.split(model.initial()), f"inputs {_described(inputs)}"
+    parts = model.split(model.initial())
 
     def outputs_of(some: Tensor) -> Tensor:
-        return _computed(lambda: model.outputs(parts, some), f"model: {type(module).__name__} does not take {given}")
+        failing = f"model: {type(module).__name__} does not take inputs {_described(some)}"
+        return _computed(lambda: model.outputs(parts, some), failing)
 
     state = torch.get_rng_state()
     with torch.inference_mode():

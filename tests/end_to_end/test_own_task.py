@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import torch
@@ -207,6 +208,17 @@ class Noisy(Branching):
         return self.layer(inputs) + torch.rand(())
 
 
+class Centred(Branching):
+    def forward(self, inputs: Tensor) -> Tensor:
+        scores: Tensor = self.layer(inputs)
+        return scores - scores.mean(dim=0) / 2
+
+
+class FourAtOnce(Branching):
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.layer(inputs.view(4, FEATURES))
+
+
 class Remembering(Branching):
     def forward(self, inputs: Tensor) -> Tensor:
         self.calls = getattr(self, "calls", 0) + 1
@@ -248,13 +260,18 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: classes(
             model=nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.BatchNorm1d(CLASSES, track_running_stats=False))
         ),
-        ("model: ", "(ValueError: Expected more than 1 value per channel"),
+        ("model: layer '1' (BatchNorm1d) takes the statistics of a batch", "torch.nn.GroupNorm"),
     ),
     "dropout": (
         lambda: classes(model=nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.Dropout())),
         ("model: its outputs are random (Dropout)", "model.eval()"),
     ),
     "random": (lambda: classes(model=Noisy()), ("model: its outputs are random",)),
+    "centred by the batch": (lambda: classes(model=Centred()), ("for a sample depends on the others of its batch",)),
+    "one batch size": (
+        lambda: classes(model=FourAtOnce()),
+        ("FourAtOnce does not take inputs float32 of shape (1, 3)",),
+    ),
     "memory": (lambda: classes(model=Remembering()), ("model: its outputs are random",)),
     "other inputs": (lambda: classes(model=nn.Linear(7, CLASSES)), ("Linear does not take inputs float32 of shape",)),
     "no scores": (lambda: classes(model=nn.Linear(FEATURES, 2)), ("train: sample", "the classes 0 to 1")),
@@ -402,6 +419,15 @@ def test_metrics_are_recorded_and_read_by_everything(tmp_path: Path) -> None:
     assert line["test_loss"] == pytest.approx(float(squares(outputs, targets).mean()), rel=1e-6)
     export(done.path.parent, "csv", tmp_path / "csv")
     assert "metric_worst" in (tmp_path / "csv" / "rounds.csv").read_text().splitlines()[0]
+
+
+def test_a_metric_of_another_kind_is_no_metric(tmp_path: Path) -> None:
+    airfl.run(settings(), tmp_path / "run", task=regression(metrics={"worst": worst}))
+    with h5py.File(tmp_path / "run" / "trace.h5", "r+") as file:
+        del file["metric_worst"]
+        file.create_dataset("metric_worst", data=np.zeros(2, dtype="i4")).dims[0].attach_scale(file["round"])
+    with pytest.raises(airfl.UserError, match=one_line("not a trace: metric_worst is int32")):
+        airfl.open_trace(tmp_path / "run")
 
 
 def test_a_metric_that_is_not_finite_stops_the_run() -> None:
