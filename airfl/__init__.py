@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from airfl.results import Results, read_results
     from airfl.simulation import Run, run
     from airfl.sweeps.sweep import sweep
+    from airfl.tasks.own import Task
     from airfl.trace import open_trace
 
 _HOMES = {
@@ -41,6 +42,7 @@ _HOMES = {
     "register": "airfl.plugins",
     "run": "airfl.simulation",
     "sweep": "airfl.sweeps.sweep",
+    "Task": "airfl.tasks.own",
     "open_trace": "airfl.trace",
 }
 
@@ -52,6 +54,7 @@ __all__ = [
     "Results",
     "Run",
     "Settings",
+    "Task",
     "UserError",
     "__version__",
     "callbacks",

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,14 @@ from airfl.privacy.release import RecordRelease
 from airfl.schemes import equal_weights, nominal_samples
 from airfl.server import mean_weights
 from airfl.streams import Streams
-from airfl.tasks.models import MODELS
+from airfl.tasks import dimension_of, equal_share, with_task
 from airfl.trace.schema import NORMALISED
 from airfl.uplinks.disclosure import Disclosure
 from channels.broadcast import Broadcast
 from channels.grid import GridUse
+
+if TYPE_CHECKING:
+    from airfl.tasks.own import Task
 
 
 @dataclass(frozen=True)
@@ -78,12 +82,13 @@ class Budget:
         return {name: value for name, value in vars(self).items() if not isinstance(value, np.ndarray)}
 
 
-def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budget:
+def link_budget(settings: Settings, data_dir: str | Path | None = None, task: Task | None = None) -> Budget:
     """The budget of these settings; UserError where the scheme cannot be built from them.
 
-    data_dir: as in `run`; the data is read where weights, or the privacy of one record, hang on the devices' samples.
+    data_dir, task: as in `run`; the data is read where weights, or the privacy of one record, hang on the devices'
+    samples.
     """
-    cell = cell_of(settings, data_dir)
+    cell = cell_of(settings, data_dir, task)
     settings = cell.settings
     rounds = [_in_short(cell, opening, index + 1) for index, opening in enumerate(opened_rounds(cell))]
     multiplier = min(one.noise_multiplier for one in rounds)
@@ -173,11 +178,12 @@ def _silent_share(rounds: Sequence[_Round]) -> float:
     return sum(one.silent for one in rounds) / max(sum(one.devices for one in rounds), 1)
 
 
-def cell_of(settings: Settings, data_dir: str | Path | None = None) -> Cell:
+def cell_of(settings: Settings, data_dir: str | Path | None = None, task: Task | None = None) -> Cell:
     """The cell of a run, without its data where that can be: devices that hold equally many samples are known without
     reading any."""
-    dimension = MODELS[settings.task.model].parameters
-    cell = build_cell(settings, dimension, equal_weights(settings), nominal_samples(settings))
+    settings, dimension = with_task(settings, task), dimension_of(settings, task)
+    samples = equal_share(settings, len(task.train[0])) if task else nominal_samples(settings)
+    cell = build_cell(settings, dimension, equal_weights(settings), samples)
     unequal = settings.task.partition not in ("iid", "class")
     if settings.server.weights == "equal" and not (unequal and isinstance(cell.recipe.release, RecordRelease)):
         return cell
@@ -185,6 +191,6 @@ def cell_of(settings: Settings, data_dir: str | Path | None = None) -> Cell:
     from airfl.tasks.datasets import data_folders, load_dataset
     from airfl.tasks.division import divide
 
-    raw = load_dataset(settings.task.dataset, data_folders(data_dir))
-    sizes = divide(settings, raw, Streams(settings.run.seed)).partition.sizes
+    raw = task.raw if task else load_dataset(settings.task.dataset, data_folders(data_dir))
+    sizes = divide(settings, raw, Streams(settings.run.seed), task.shares if task else None).partition.sizes
     return build_cell(settings, dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))

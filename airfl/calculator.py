@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from airfl.report.numbers import figure
 from airfl.report.verdict import broken_claim
 from airfl.schemes.calibrated import participations_of
 from airfl.uplinks.disclosure import Disclosure
+
+if TYPE_CHECKING:
+    from airfl.tasks.own import Task
 
 Array = NDArray[np.float64]
 # Rounds of a run at which the curves of a figure are computed, and the share that their noise is rounded by.
@@ -132,9 +135,10 @@ class Rounds:
     told: tuple[Disclosure | None, ...]
 
 
-def privacy_of(settings: Settings, data_dir: str | Path | None = None) -> RunPrivacy:
-    """The figures of these settings; UserError where the scheme cannot be built from them. data_dir: as in `run`."""
-    cell = cell_of(settings, data_dir)
+def privacy_of(settings: Settings, data_dir: str | Path | None = None, task: Task | None = None) -> RunPrivacy:
+    """The figures of these settings; UserError where the scheme cannot be built from them. data_dir, task: as in
+    `run`."""
+    cell = cell_of(settings, data_dir, task)
     settings, claim = cell.settings, cell.recipe.claim
     ledger = build_ledger(cell)
     statement, rounds = ledger.statement, rounds_of(cell)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from airfl.callbacks.callback import Callback
 from airfl.callbacks.telling import check_callbacks
@@ -17,8 +18,12 @@ from airfl.rows import alone, check_comparison, row_folders, write_rows
 from airfl.run_files import Progress
 from airfl.simulation import failure_of, is_complete, run
 from airfl.streams import Streams
+from airfl.tasks import with_task
 from airfl.tasks.datasets import data_folders, load_dataset
 from airfl.tasks.task import build_task
+
+if TYPE_CHECKING:
+    from airfl.tasks.own import Task
 
 LabelledProgress = Callable[[str, int, int, Record], None]
 """As `Progress` of a run, with its label first."""
@@ -62,19 +67,22 @@ def compare(
     resume: bool = False,
     finish_rounds: bool = False,
     callbacks: Sequence[Callback] = (),
+    task: Task | None = None,
 ) -> list[RowResult]:
     """Run every row with `seeds` seeds, counted up from the row's own; the runs go to out/ROW/seed-S.
 
-    progress(what, rounds done, rounds, record) after every round; data_dir, finish_rounds as in `run`; resume: go on
-    with the comparison in `out`; callbacks: of every run, a fresh copy each (`Callback.for_run`). A run that diverges
-    stops no other, a callback that raises stops the comparison. UserError if `out` holds something else already.
+    progress(what, rounds done, rounds, record) after every round; data_dir, finish_rounds, task as in `run`; resume: go
+    on with the comparison in `out`; callbacks: of every run, a fresh copy each (`Callback.for_run`). A run that
+    diverges stops no other, a callback that raises stops the comparison. UserError if `out` holds something else
+    already.
     """
     check_callbacks(callbacks)
     labels = [row.label for row in rows]
     folders = row_folders(labels)
     check_comparison(out, labels, resume)
     find_device(device)
-    check_tasks(rows, data_folders(data_dir))
+    rows = [replace(row, settings=with_task(row.settings, task)) for row in rows]
+    check_tasks(rows, data_folders(data_dir), task)
     results = []
     with alone(out, labels, resume):
         write_rows(out, labels)
@@ -84,7 +92,7 @@ def compare(
                 what, settings = one.what, one.settings
                 places.append(out / name / f"seed-{settings.run.seed}")
                 failure = failure_of(places[-1]) if resume else None
-                if failure is None and not (resume and is_complete(places[-1], settings)):
+                if failure is None and not (resume and is_complete(places[-1], settings, task)):
                     try:
                         run(
                             settings,
@@ -95,6 +103,7 @@ def compare(
                             resume=resume,
                             finish_rounds=finish_rounds,
                             callbacks=[one.for_run(what) for one in callbacks],
+                            task=task,
                         )
                     except DivergedError as error:
                         failure = str(error)
@@ -103,14 +112,15 @@ def compare(
     return results
 
 
-def check_tasks(rows: Sequence[Row], folders: Sequence[Path]) -> None:
+def check_tasks(rows: Sequence[Row], folders: Sequence[Path], task: Task | None = None) -> None:
     """UserError if the data of any row cannot be had or divided: found before the first row is run, not after."""
     seen = []
     for row in rows:
         what = (row.settings.task, row.settings.run.devices)
         if what not in seen:
             seen.append(what)
-            build_task(row.settings, load_dataset(row.settings.task.dataset, folders), Streams(row.settings.run.seed))
+            raw = task.raw if task else load_dataset(row.settings.task.dataset, folders)
+            build_task(row.settings, raw, Streams(row.settings.run.seed), task)
 
 
 def _tell(progress: LabelledProgress | None, what: str) -> Progress | None:

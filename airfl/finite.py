@@ -92,11 +92,16 @@ def check_public(update: Tensor, round_index: int) -> None:
 
 
 def check_losses(evaluation: Evaluation | None, round_index: int) -> None:
-    """DivergedError if a loss of the model is not finite, which the trace would show as not evaluated."""
+    """DivergedError if a loss or metric of the model is not finite, which the trace would show as not evaluated."""
     losses = {"training": evaluation.train_loss, "test": evaluation.test_loss} if evaluation else {}
     for name, loss in losses.items():
         if not math.isfinite(loss):
             raise DivergedError(f"round {round_index}: the model's {name} loss is {loss}, training diverged; {LOWER}")
+    for name, value in evaluation.metrics.items() if evaluation else ():
+        if not math.isfinite(value):
+            raise DivergedError(
+                f"round {round_index}: metric {name!r} is {value} on the test set, and a number is wanted"
+            )
 
 
 def all_finite(values: Tensor) -> bool:

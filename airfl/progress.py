@@ -80,7 +80,7 @@ class RoundProgress:
         run = self._runs.get(label) or self._begin(label, rounds)
         now = self._clock()
         if not isinstance(record, KeptRecord):  # what an earlier process did takes no time now
-            evaluated = not math.isnan(accuracy)
+            evaluated = not (math.isnan(accuracy) and math.isnan(float(record.get("test_loss", math.nan))))
             for pace in (run.pace, self._all):
                 pace.add(now - run.at, evaluated, not run.measured)
             run.measured = True

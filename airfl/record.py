@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from airfl.cell import Cell
 from airfl.local.evaluation import Evaluation
 from airfl.privacy.ledger import PrivacyFigures
+from airfl.trace.schema import METRIC
 from airfl.uplinks import LinkReport, Reception
 from channels.broadcast import Broadcast
 from channels.mac import energy
@@ -42,6 +43,7 @@ def record_evaluation(evaluation: Evaluation | None) -> Record:
         "validation_accuracy": found.validation_accuracy,
         "validation_loss": found.validation_loss,
         "gradient_norm_squared": found.gradient_norm_squared,
+        **{f"{METRIC}{name}": value for name, value in found.metrics.items()},
     }
 
 

@@ -27,7 +27,7 @@ from airfl.selection import Memory
 from airfl.stages import Batch, Coder, Round, open_encoder
 from airfl.stages.clip import clip_factor
 from airfl.store import Store
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 from airfl.uplinks import Reception
 from channels.mac import SLAB, add_weighted
 
@@ -43,7 +43,7 @@ class World:
     """
 
     cell: Cell
-    task: Task
+    task: DividedTask
     model: FlatModel
     trainer: Trainer
     ledger: PrivacyLedger

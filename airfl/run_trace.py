@@ -11,6 +11,7 @@ from airfl.fingerprint import fingerprint, own_parts
 from airfl.numerics import numerics
 from airfl.round import World
 from airfl.selection import most_selected
+from airfl.tasks.task import Identity
 from airfl.trace import TraceWriter
 from airfl.trace.schema import (
     NORMALISED,
@@ -19,6 +20,7 @@ from airfl.trace.schema import (
     PER_ROUND,
     PER_SLOT,
     in_units,
+    metric_variable,
     signal_variables,
 )
 from airfl.version import __version__
@@ -37,6 +39,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
     settings, entry = cell.settings, cell.settings.scheme
     dimensions = {"slot": slots_of(cell), "population": settings.run.devices}
     variables = in_units([*PER_ROUND, *PER_SLOT, *PER_DEVICE], "J" if cell.radio.physical else NORMALISED)
+    variables += [metric_variable(name) for name in world.task.metrics]
     placed = cell.radio.drop
     if placed is not None:
         variables += PER_PLACED_DEVICE
@@ -59,12 +62,16 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
             "numerics": to_json(numerics(world.device, resolved.local.engine)),
             "paper_cost_mb": paper_cost_mb(cell),
             **_own_parts(resolved),
+            **_of_task(world.task.own),
         },
         dimensions=dimensions,
         variables=variables,
         epsilon_attributes={"delta": statement.delta, "level": statement.level},
         rounds=settings.run.rounds,
     )
+    if world.task.loss is not None:
+        for name, where in (("test", "the test set"), ("train", "training samples"), ("validation", "held-out data")):
+            writer.annotate(f"{name}_loss", {"long_name": f"mean of the task's own loss on {where}"})
     own = {
         "adjacency": statement.adjacency,
         "sampling": statement.sampling,
@@ -87,6 +94,19 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
         writer.write_population("device_distance_m", placed.distance_m)
         writer.write_population("device_path_loss_db", placed.path_loss_db)
     return writer
+
+
+def _of_task(own: Identity | None) -> dict[str, str]:
+    """What ran, where it is none of the tables': its name, its model as torch writes it, its fingerprints."""
+    if own is None:
+        return {}
+    return {
+        "task": own.name,
+        "task_model": own.model,
+        "task_parts": to_json(dict(own.parts)),
+        "task_fingerprint": own.fingerprint,
+        "task_initial": own.initial,
+    }
 
 
 def slots_of(cell: Cell) -> int:

@@ -25,6 +25,7 @@ from airfl.checkpoint import (
     check_data,
     check_fits,
     check_same,
+    check_task,
     discard,
     has_begun,
     kept_records,
@@ -46,24 +47,28 @@ from airfl.round import State, World, as_last, run_round
 from airfl.run_files import Progress, written, written_alone
 from airfl.server import mean_weights
 from airfl.streams import Streams
-from airfl.tasks import build_model
+from airfl.tasks import build_model, with_task
 from airfl.tasks.datasets import data_folders, load_dataset
 from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.task import Task, build_task
+from airfl.tasks.task import DividedTask, build_task
 from airfl.trace import open_trace
 from airfl.trace.integrity import read_seal
 
 if TYPE_CHECKING:
     import xarray
 
+    from airfl.tasks.own import Task
+
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: its resolved settings, where its trace is, the final parameters theta^T [d]."""
+    """A finished run: its resolved settings, where its trace is, the final parameters theta^T [d], the own task that it
+    was of, if any."""
 
     settings: Settings
     path: Path
     parameters: torch.Tensor = field(repr=False)
+    task: Task | None = field(default=None, repr=False)
 
     def trace(self) -> xarray.Dataset:
         """The trace as a lazy xarray dataset."""
@@ -72,7 +77,8 @@ class Run:
     def model(self) -> torch.nn.Module:
         """The trained model."""
         with torch.random.fork_rng(devices=[]):
-            module = build_model(self.settings.task.model)
+            task, streams = self.task, Streams(self.settings.run.seed)
+            module = task.module(streams) if task else build_model(self.settings.task.model)
         torch.nn.utils.vector_to_parameters(self.parameters.cpu(), module.parameters())
         return module
 
@@ -93,6 +99,7 @@ def run(
     resume: bool = False,
     finish_rounds: bool = False,
     callbacks: Sequence[Callback] = (),
+    task: Task | None = None,
 ) -> Run:
     """Run the settings; the trace goes to out/trace.h5, or to a temporary folder that lives as long as the result.
 
@@ -101,12 +108,15 @@ def run(
     start where nothing was saved yet; progress is told again of the rounds that are done. finish_rounds: Ctrl-C and
     SIGTERM let the round finish and save the run; RunInterruptedError then. callbacks: told of the run in their order,
     after `progress`; they may end it early (`airfl.callbacks`), and one that raises ends it as a failed one, saved:
-    CallbackError. Raises UserError for what the user can mend, MachineError where the run cannot be written.
+    CallbackError. task: a model and data of your own, in the place of those that `settings.task` names. Raises
+    UserError for what the user can mend, MachineError where the run cannot be written.
     """
     told = Callbacks(callbacks)
     if out is None:
-        return _run_in_temporary_folder(settings, device, progress, data_dir, data, callbacks)
-    folder = Path(out)
+        return _run_in_temporary_folder(settings, device, progress, data_dir, data, callbacks, task)
+    if task and data:
+        raise UserError("data: a task brings its own; give data= or task=, not both")
+    settings, folder = with_task(settings, task), Path(out)
     if not resume:
         check_no_run(folder)
     torch_device = find_device(device)
@@ -117,26 +127,26 @@ def run(
             saved = None
             if begun:
                 held.enter_context(alone)
-                if is_complete(folder, settings):
+                if is_complete(folder, settings, task):
                     raise UserError(f"{folder}: holds a complete run; open it with airfl.open_trace, or choose another")
                 saved = read_saved(folder)
             chosen = _as_begun(saved, folder, settings, torch_device) if saved else settings
             torch.set_num_threads(chosen.run.threads or threads)
-            raw = data or load_dataset(settings.task.dataset, data_folders(data_dir))
-            world = world_of(chosen, build_task(chosen, raw, Streams(chosen.run.seed)), torch_device)
+            raw = task.raw if task else data or load_dataset(settings.task.dataset, data_folders(data_dir))
+            world = world_of(chosen, build_task(chosen, raw, Streams(chosen.run.seed), task), torch_device)
             resolved = resolve(world)
             if saved:
-                check_data(saved.about, folder, settings, raw)
+                check_data(saved.about, folder, settings, raw, world.task.own)
                 check_fits(world, saved, folder)
             else:
-                saved = Saved(about_run(settings, resolved, torch_device, raw))
+                saved = Saved(about_run(settings, resolved, torch_device, raw, world.task.own))
             # A folder is made when nothing more can be wrong with what was given.
             with nullcontext() if begun else alone:
                 if not begun and has_begun(folder):
                     check_no_run(folder)  # another process was quicker
                 with told.over(RunInfo(folder, resolved, resolved.run.rounds, resumed=begun)) as finished:
                     state = _run(folder, world, resolved, saved, progress, finish_rounds, told)
-                    done = Run(resolved, folder / TRACE_NAME, state.parameters)
+                    done = Run(resolved, folder / TRACE_NAME, state.parameters, task)
                     finished(done)
                 return done
     finally:
@@ -196,10 +206,11 @@ def _run_in_temporary_folder(
     data_dir: str | Path | None,
     data: RawData | None,
     callbacks: Sequence[Callback],
+    task: Task | None,
 ) -> Run:
     folder = tempfile.mkdtemp(prefix="airfl-")
     try:
-        finished = run(settings, folder, device, progress, data_dir, data, callbacks=callbacks)
+        finished = run(settings, folder, device, progress, data_dir, data, callbacks=callbacks, task=task)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -214,14 +225,16 @@ def first_state(world: World, saved: Saved) -> State:
     return from_arrays(saved.rounds, saved.arrays, world.device)
 
 
-def is_complete(folder: Path, settings: Settings) -> bool:
-    """Whether these settings' run is in the folder, whole. UserError where a run is that cannot be gone on with: one
-    that failed, a complete one of other settings, one whose checkpoint has gone."""
+def is_complete(folder: Path, settings: Settings, task: Task | None = None) -> bool:
+    """Whether these settings' run, of this task, is in the folder, whole. UserError where a run is that cannot be gone
+    on with: one that failed, a complete one of other settings, one whose checkpoint has gone."""
     attributes = _attributes(folder)
     if not attributes:
         return False
     if attributes["status"] == "complete" and not (has_begun(folder) and read_seal(folder / TRACE_NAME) is None):
-        check_asked(str(attributes["config"]), str(attributes.get("own_parts", "{}")), folder, settings)
+        parts = str(attributes.get("own_parts", "{}"))
+        check_asked(str(attributes["config"]), parts, folder, settings)
+        check_task(attributes, folder, task)
         discard(folder)
         return True
     failure = failure_of(folder)
@@ -253,16 +266,20 @@ def _attributes(folder: Path) -> Mapping[str, Any]:
         raise
 
 
-def build_world(settings: Settings, device: torch.device, folders: Sequence[Path] | None = None) -> World:
-    """Data, model, recipe, limits: everything that holds for all rounds. folders: where data is looked for."""
-    task = build_task(settings, load_dataset(settings.task.dataset, folders), Streams(settings.run.seed))
-    return world_of(settings, task, device)
+def build_world(
+    settings: Settings, device: torch.device, folders: Sequence[Path] | None = None, task: Task | None = None
+) -> World:
+    """Data, model, recipe, limits: everything that holds for all rounds. folders: where data is looked for; task: own
+    model and data instead."""
+    settings = with_task(settings, task)
+    raw = task.raw if task else load_dataset(settings.task.dataset, folders)
+    return world_of(settings, build_task(settings, raw, Streams(settings.run.seed), task), device)
 
 
-def world_of(settings: Settings, task: Task, device: torch.device) -> World:
+def world_of(settings: Settings, task: DividedTask, device: torch.device) -> World:
     """The world of a task that is there, which need not be one of the tables'."""
     streams, task = Streams(settings.run.seed), task.to(device)
-    model = FlatModel(task.model)
+    model = FlatModel(task.model, task.loss)
     keep_freed_memory(4 * model.dimension * settings.run.selected)
     sizes = task.partition.sizes
     cell = build_cell(settings, model.dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))

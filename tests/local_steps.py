@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from airfl.local.flat import FlatModel
 from airfl.tasks.partition import Partition
-from airfl.tasks.task import Samples, Task
+from airfl.tasks.task import DividedTask, Samples
 
 CPU = torch.device("cpu")
 
@@ -31,28 +31,28 @@ class Applied(nn.Module):
         return self.call(self.module, inputs)  # type: ignore[no-any-return]
 
 
-def divided_task(model: nn.Module, sizes: Sequence[int]) -> Task:
+def divided_task(model: nn.Module, sizes: Sequence[int]) -> DividedTask:
     """Inputs [1, 2, 3] of three classes in a shuffled order, so many a device."""
     generator, count = torch.Generator().manual_seed(1), sum(sizes)
     inputs = 2 * torch.randn(count, 1, 2, 3, generator=generator)
     train = Samples(inputs, torch.randint(0, 3, (count,), generator=generator))
     partition = Partition(np.random.default_rng(0).permutation(count), np.cumsum([0, *sizes]))
-    return Task(train, train, train, train, partition, (), (), model)
+    return DividedTask(train, train, train, train, partition, (), (), model)
 
 
-def point(task: Task, number: int) -> Tensor:
+def point(task: DividedTask, number: int) -> Tensor:
     """Parameters that are not those the model was built with."""
     initial = FlatModel(task.model).initial()
     return initial + 0.3 * torch.randn(initial.shape, generator=torch.Generator().manual_seed(number))
 
 
-def own_rows(task: Task, device: int) -> list[int]:
+def own_rows(task: DividedTask, device: int) -> list[int]:
     """A device's samples."""
     partition = task.partition
     return partition.indices[partition.offsets[device] : partition.offsets[device + 1]].tolist()
 
 
-def sample_gradient(task: Task, vector: Tensor, row: int, bound: float = math.inf) -> Tensor:
+def sample_gradient(task: DividedTask, vector: Tensor, row: int, bound: float = math.inf) -> Tensor:
     """Gradient of one sample's loss and of the model's penalty, clipped."""
     module = copy.deepcopy(task.model)
     nn.utils.vector_to_parameters(vector.clone(), module.parameters())

@@ -6,17 +6,21 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from airfl.audit.one_round import RoundAudit, audit_rounds
 from airfl.audit.one_run import RunAudit, audit_run
-from airfl.audit.options import Options, check_audit, check_cell
+from airfl.audit.options import Options, check_audit, check_cell, check_options
 from airfl.config import Settings
 from airfl.device import find_device
 from airfl.round import World
 from airfl.simulation import build_world
 from airfl.tasks.datasets import data_folders
+
+if TYPE_CHECKING:
+    from airfl.tasks.own import Task
 
 Progress = Callable[[str, int, int], None]
 
@@ -60,15 +64,22 @@ def audit(
     device: str = "cpu",
     progress: Progress | None = None,
     data_dir: str | Path | None = None,
+    task: Task | None = None,
 ) -> Audit:
-    """Attack runs of these settings; UserError for what the user can mend. progress(attack, done, of how many)."""
+    """Attack runs of these settings; UserError for what the user can mend.
+
+    progress(attack, done, of how many); data_dir, task: as in `run`.
+    """
     options = options or Options()
-    check_audit(settings, options)
+    if task is None:  # what an own one is made of is known, and its cell is checked below
+        check_audit(settings, options)
+    else:
+        check_options(options)
     torch_device = find_device(device)
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.run.threads or threads)
     try:
-        world = build_world(without_compiling(settings, options), torch_device, data_folders(data_dir))
+        world = build_world(without_compiling(settings, options), torch_device, data_folders(data_dir), task)
         check_cell(world.cell, options)
         of_a_round = audit_rounds(world, options, _labelled(progress, "one round")) if options.attack != "run" else None
         of_a_run = audit_run(world, options, _labelled(progress, "one run")) if options.attack != "round" else None

@@ -58,11 +58,12 @@ def check_audit(settings: Settings, options: Options) -> None:
 
     from airfl.building import build_cell
     from airfl.schemes import nominal_samples
-    from airfl.tasks.models import MODELS
+    from airfl.tasks import dimension_of
 
     check_options(options)
-    dimension = MODELS[settings.task.model].parameters
-    check_cell(build_cell(settings, dimension, np.ones(settings.run.devices), nominal_samples(settings)), options)
+    check_cell(
+        build_cell(settings, dimension_of(settings), np.ones(settings.run.devices), nominal_samples(settings)), options
+    )
 
 
 def check_cell(cell: Cell, options: Options) -> None:

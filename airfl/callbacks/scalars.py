@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from airfl.callbacks.callback import Told
+from airfl.trace.schema import is_metric
 
 SCALARS = {
     "learning": (
@@ -63,6 +64,7 @@ class Scalars:
             for section, names in SCALARS.items()
             for name in names
         }
+        values |= {f"learning/{name}": float(record[name]) for name in filter(is_metric, record)}
         return {tag: value for tag, value in values.items() if math.isfinite(value)}
 
 

@@ -6,7 +6,7 @@ OUT/checkpoint/records           every round's record, appended; what the trace 
 OUT/checkpoint/state-00000042    after 42 rounds: parameters, what selection, devices and server keep; the last two
 """
 
-from airfl.checkpoint.about import About, about_run, check_asked, check_data, check_same
+from airfl.checkpoint.about import About, about_run, check_asked, check_data, check_same, check_task
 from airfl.checkpoint.fits import check_fits
 from airfl.checkpoint.folder import LOCK_NAME, Saved, check_own, discard, has_begun, has_state, read_saved
 from airfl.checkpoint.keeper import Cadence, Keeper, keeping, kept_records
@@ -25,6 +25,7 @@ __all__ = [
     "check_fits",
     "check_own",
     "check_same",
+    "check_task",
     "discard",
     "has_begun",
     "has_state",

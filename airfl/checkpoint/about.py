@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,9 +23,14 @@ from airfl.input import open_regular
 from airfl.numerics import numerics
 from airfl.output import CHECKPOINT_NAME
 from airfl.schemes import fitted
+from airfl.streams import Streams
 from airfl.tasks.datasets.raw import RawData
+from airfl.tasks.task import Identity
 from airfl.version import __version__
 from channels.fading import Recorded
+
+if TYPE_CHECKING:
+    from airfl.tasks.own import Task
 
 OF_NO_EFFECT = ("run.checkpoint_s", "run.checkpoint_every")
 """Settings that a continuation may have otherwise."""
@@ -41,7 +46,8 @@ LONGEST_TIME = 64
 class About:
     """settings: as given, JSON; versions: by package; device: cpu or cuda; chosen: what automatic settings became, by
     section; data: checksum of the data set; created_utc: when the run began; numerics: what else numbers depend on;
-    parts: fingerprints of the user's own parts, by dotted key."""
+    parts: fingerprints of the user's own parts, by dotted key; task: of the parts of an own task, empty for one of the
+    tables'."""
 
     settings: str
     versions: Mapping[str, str]
@@ -51,6 +57,7 @@ class About:
     created_utc: str
     numerics: Mapping[str, str] = field(default_factory=dict)
     parts: Mapping[str, str] = field(default_factory=dict)
+    task: Mapping[str, str] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
         """For JSON."""
@@ -58,7 +65,8 @@ class About:
 
     def is_one(self) -> bool:
         """Whether every field is of its kind, as far as that can be said without the run."""
-        listed = (one for table in (self.versions, self.numerics, self.parts) for one in _texts(table))
+        told = (self.versions, self.numerics, self.parts, self.task)
+        listed = (one for table in told for one in _texts(table))
         texts = [self.settings, self.device, self.created_utc, *listed]
         tables = isinstance(self.chosen, Mapping) and all(isinstance(one, Mapping) for one in self.chosen.values())
         whole = isinstance(self.data, int) and not isinstance(self.data, bool)
@@ -81,7 +89,9 @@ def _texts(table: Any) -> list[Any]:
     return [*table, *table.values()] if isinstance(table, Mapping) else [None]
 
 
-def about_run(given: Settings, resolved: Settings, device: torch.device, raw: RawData) -> About:
+def about_run(
+    given: Settings, resolved: Settings, device: torch.device, raw: RawData, own: Identity | None = None
+) -> About:
     """Of a run that begins."""
     return About(
         settings=to_json(given.model_dump()),
@@ -95,7 +105,13 @@ def about_run(given: Settings, resolved: Settings, device: torch.device, raw: Ra
         created_utc=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         numerics=numerics(device, resolved.local.engine),
         parts={key: fingerprint(part) for key, part in own_parts(given).items()},
+        task=_parts(own),
     )
+
+
+def _parts(own: Identity | None) -> dict[str, str]:
+    """By which a run is known again."""
+    return {} if own is None else {**own.parts, "initial parameters": own.initial}
 
 
 def versions() -> dict[str, str]:
@@ -166,8 +182,28 @@ def check_asked(config: str, parts: str, folder: Path, settings: Settings) -> No
     check_parts(own, settings, f"{folder}: holds a complete run", "choose another --out")
 
 
-def check_data(about: About, folder: Path, settings: Settings, raw: RawData) -> None:
-    """UserError where the data set, or the replayed channel, is not the one that the run was begun with."""
+def check_task(attributes: Mapping[str, Any], folder: Path, task: Task | None) -> None:
+    """UserError where a complete run, with these attributes in its trace, was of another own task."""
+    if task is None:
+        return
+    own = task.identity(task.module(Streams(int(attributes["seed"]))))
+    if (attributes.get("task_fingerprint"), attributes.get("task_initial")) != (own.fingerprint, own.initial):
+        raise UserError(
+            f"{folder}: holds a complete run of another task ({attributes.get('task')}); choose another --out"
+        )
+
+
+def check_data(about: About, folder: Path, settings: Settings, raw: RawData, own: Identity | None = None) -> None:
+    """UserError where the data set, the replayed channel, or a part of an own task is not the one that the run was
+    begun with."""
+    parts = _parts(own)
+    for name in dict.fromkeys([*about.task, *parts]):
+        was, is_ = about.task.get(name, "none"), parts.get(name, "none")
+        if was != is_:
+            raise UserError(
+                f"{folder}: its run was begun with another {name} of the task ({was[:200]}; here: {is_[:200]}); go on "
+                "with what it was begun with, or choose another --out"
+            )
     if about.data != checksum(settings, raw):
         raise UserError(
             f"{folder}: its run was begun with other data (data set, or channel.replay_file); name the folder of the "

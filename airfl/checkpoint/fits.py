@@ -19,7 +19,7 @@ from airfl.output import CHECKPOINT_NAME
 from airfl.round import World
 from airfl.run_trace import signal_dimensions, slots_of
 from airfl.trace.contents import NEEDED
-from airfl.trace.schema import PER_ROUND, PER_SLOT, signal_variables
+from airfl.trace.schema import METRIC, PER_ROUND, PER_SLOT, metric_variable, signal_variables
 
 Array = NDArray[Any]
 OF_A_ROUND = {variable.name: variable for variable in (*PER_ROUND, *PER_SLOT, *signal_variables("iq"))}
@@ -94,8 +94,9 @@ def _check_record(world: World, record: Mapping[str, Array]) -> None:
         raise DamagedError(f"holds a record without {lacking[0]}")
     cell = world.cell
     sizes = {"slot": slots_of(cell), **(signal_dimensions(cell) if cell.link == "analog" else {})}
+    own = {f"{METRIC}{name}": metric_variable(name) for name in world.task.metrics}
     for name, value in record.items():
-        variable = OF_A_ROUND.get(name)
+        variable = OF_A_ROUND.get(name) or own.get(name)
         if variable is None:
             raise DamagedError(f"holds a record with {name[:60]!r}, which no trace has")
         dtype = np.dtype(variable.dtype)

@@ -58,8 +58,10 @@ class RunSettings(Section):
 class TaskSettings(Section):
     """What is learned, from which data, divided how."""
 
-    dataset: DatasetName = Field("fashion-mnist-sample", description="a name of `airfl datasets`")
-    model: ModelName = Field("mlp", description="a name of `airfl models`")
+    dataset: DatasetName = Field(
+        "fashion-mnist-sample", description="a name of `airfl datasets`; own = that of an airfl.Task"
+    )
+    model: ModelName = Field("mlp", description="a name of `airfl models`; own = that of an airfl.Task")
     partition: PartitionName = Field("iid", description="how the training data is divided among the devices")
     dirichlet_alpha: Positive = Field(0.5, description="concentration of the label shares, for partition = dirichlet")
     min_samples: int = Field(

@@ -20,7 +20,7 @@ from airfl.local.work import Estimator, GradientEstimate, Ids
 from airfl.stages.clip import clip_factor
 from airfl.store import Store
 from airfl.streams import Purpose, Streams
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 # Rounding errors of a SAGA mean that is brought up to date add up; every so many rounds it is taken afresh.
 ROUNDS_BETWEEN_MEANS = 256
@@ -135,11 +135,11 @@ class GradientTrainer:
     """
 
     def __init__(
-        self, work: GradientEstimate, settings: Settings, task: Task, streams: Streams, device: torch.device
+        self, work: GradientEstimate, settings: Settings, task: DividedTask, streams: Streams, device: torch.device
     ) -> None:
         self._work, self._task, self._streams, self._device = work, task, streams, device
         self._batch_size = settings.local.batch_size
-        self._gradients = SampleGradients.of(FlatModel(task.model), task, settings.local.engine)
+        self._gradients = SampleGradients.of(FlatModel(task.model, task.loss), task, settings.local.engine)
         self._sizes = task.partition.sizes
         limit = math.inf if work.clip_norm is None else work.clip_norm
         self._bound, self._whole_bound = (limit, math.inf) if work.clip == "sample" else (math.inf, limit)

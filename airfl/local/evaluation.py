@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from airfl.local.flat import FlatModel
+from airfl.local.flat import FlatModel, Loss, each
 from airfl.local.sgd import normalise
-from airfl.tasks.task import Samples, Task
+from airfl.tasks.task import DividedTask, Samples
 
 # Samples at a time. What layers make of few samples stays in a processor's cache; a card has to be kept busy.
 BATCH = {"cpu": 125, "cuda": 1000}
@@ -21,7 +22,8 @@ TRAINING_SAMPLES = 10_000
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures of one model; validation ones are nan where nothing is held out, the gradient's where not asked for."""
+    """Figures of one model; validation ones are nan where nothing is held out, the gradient's where not asked for,
+    accuracies where the loss is not cross-entropy. metrics: a task's own, of the test set."""
 
     test_accuracy: float
     test_loss: float
@@ -29,58 +31,82 @@ class Evaluation:
     validation_accuracy: float
     validation_loss: float
     gradient_norm_squared: float = math.nan
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
-def evaluate(model: FlatModel, parameters: Tensor, task: Task, gradient_norm: bool = False) -> Evaluation:
+@dataclass(frozen=True)
+class _Scores:
+    """Means over some samples."""
+
+    accuracy: float
+    loss: float
+    metrics: Mapping[str, float]
+
+
+def evaluate(model: FlatModel, parameters: Tensor, task: DividedTask, gradient_norm: bool = False) -> Evaluation:
     """All figures of the model with these parameters [d]; gradient_norm: that of `gradient_norm_squared` too."""
-    test_accuracy, test_loss = _score(model, parameters, task, task.test)
+    test = _score(model, parameters, task, task.test, metrics=task.metrics)
     rows = torch.from_numpy(task.partition.indices[:TRAINING_SAMPLES]).to(parameters.device)
-    _, train_loss = _score(model, parameters, task, task.train, rows)
-    validation_accuracy, validation_loss = _score(model, parameters, task, task.validation)
+    train = _score(model, parameters, task, task.train, rows)
+    validation = _score(model, parameters, task, task.validation)
     square = gradient_norm_squared(model, parameters, task) if gradient_norm else math.nan
-    return Evaluation(test_accuracy, test_loss, train_loss, validation_accuracy, validation_loss, square)
+    return Evaluation(test.accuracy, test.loss, train.loss, validation.accuracy, validation.loss, square, test.metrics)
 
 
-def gradient_norm_squared(model: FlatModel, parameters: Tensor, task: Task) -> float:
+def gradient_norm_squared(model: FlatModel, parameters: Tensor, task: DividedTask) -> float:
     """||grad f||^2 of the whole objective at these parameters [d]: f is the mean loss over all training samples of all
     devices, the model's own penalty included. Taken a batch at a time, added up in float64."""
     point = parameters.detach().clone().requires_grad_()
     rows = torch.from_numpy(task.partition.indices).to(parameters.device)
     total = torch.zeros_like(point, dtype=torch.float64)
     for some in torch.split(rows, BATCH[parameters.device.type]):
-        inputs = _as_convolutions_like_it(normalise(task.train.inputs[some], task.mean, task.std))
+        inputs = _as_convolutions_like_it(normalise(task.train.inputs[some], task.mean, task.std), task)
         losses = model.losses(model.split(point), inputs, task.train.targets[some])
         total += torch.autograd.grad(losses.sum(), point)[0]
     return float(total.div_(len(rows)).square().sum())
 
 
-def _as_convolutions_like_it(inputs: Tensor) -> Tensor:
+def _as_convolutions_like_it(inputs: Tensor, task: DividedTask) -> Tensor:
     """Pixel by pixel in memory, for images on a CPU."""
-    images = inputs.dim() == 4 and not inputs.is_cuda
+    images = task.by_pixel and inputs.dim() == 4 and not inputs.is_cuda
     return inputs.contiguous(memory_format=torch.channels_last) if images else inputs
 
 
 @torch.inference_mode()
 def _score(
-    model: FlatModel, parameters: Tensor, task: Task, samples: Samples, rows: Tensor | None = None
-) -> tuple[float, float]:
-    """Accuracy and mean loss on the samples, or on these rows of them, taken a batch at a time."""
-    count = len(samples) if rows is None else len(rows)
+    model: FlatModel,
+    parameters: Tensor,
+    task: DividedTask,
+    samples: Samples,
+    rows: Tensor | None = None,
+    metrics: Mapping[str, Loss] | None = None,
+) -> _Scores:
+    """Accuracy, mean loss and mean metrics on the samples, or on these rows of them, taken a batch at a time."""
+    count, metrics = len(samples) if rows is None else len(rows), metrics or {}
     if not count:
-        return float("nan"), float("nan")
+        return _Scores(math.nan, math.nan, dict.fromkeys(metrics, math.nan))
     parts, size = model.split(parameters), BATCH[parameters.device.type]
     # Added up where they are computed: a card is not waited for after every batch.
     right = torch.zeros((), dtype=torch.int64, device=parameters.device)
     loss = torch.zeros((), dtype=torch.float64, device=parameters.device)
+    sums = {name: torch.zeros_like(loss) for name in metrics}
 
     def add_up(module: nn.Module) -> None:
         for start in range(0, count, size):
             some = slice(start, start + size) if rows is None else rows[start : start + size]
-            inputs = _as_convolutions_like_it(normalise(samples.inputs[some], task.mean, task.std))
+            inputs = _as_convolutions_like_it(normalise(samples.inputs[some], task.mean, task.std), task)
             targets = samples.targets[some]
-            logits = module(inputs)
-            right.add_((logits.argmax(dim=1) == targets).sum())
-            loss.add_(F.cross_entropy(logits, targets, reduction="sum"))
+            outputs = module(inputs)
+            if model.loss is None:
+                right.add_((outputs.argmax(dim=1) == targets).sum())
+                loss.add_(F.cross_entropy(outputs, targets, reduction="sum"))
+            else:
+                loss.add_(each(model.loss(outputs, targets), len(targets), "the loss").sum(dtype=torch.float64))
+            for name, metric in metrics.items():
+                values = each(metric(outputs, targets), len(targets), f"metric {name!r}")
+                sums[name].add_(values.sum(dtype=torch.float64))
 
     model.holding(parts, add_up)
-    return int(right) / count, float(loss) / count + float(model.penalty(parts))
+    accuracy = int(right) / count if model.loss is None else math.nan
+    means = {name: float(total) / count for name, total in sums.items()}
+    return _Scores(accuracy, float(loss) / count + float(model.penalty(parts)), means)

@@ -12,15 +12,19 @@ from torch import Tensor, nn
 from airfl.errors import UserError
 
 Found = TypeVar("Found")
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""(outputs of the model [batch, ...], targets [batch, ...]) -> a number for each sample, [batch]."""
 
 
 class FlatModel:
-    """Names, shapes and places of a module's parameters in the flat vector."""
+    """Names, shapes and places of a module's parameters in the flat vector.
 
-    def __init__(self, module: nn.Module) -> None:
-        if any(True for _ in module.buffers()):
-            raise UserError("task.model: models with buffers (batch norm) have no meaning here; use group norm")
-        self.module = module
+    loss: (outputs, targets) -> [batch]; cross-entropy if None.
+    """
+
+    def __init__(self, module: nn.Module, loss: Loss | None = None) -> None:
+        check_buffers(module)
+        self.module, self.loss = module, loss
         self.names = [name for name, _ in module.named_parameters()]
         self.shapes = [parameter.shape for parameter in module.parameters()]
         self.sizes = [shape.numel() for shape in self.shapes]
@@ -47,11 +51,15 @@ class FlatModel:
         return found
 
     def losses(self, parameters: tuple[Tensor, ...], inputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each sample, [batch]: cross-entropy, and the model's own penalty of its parameters where it has one.
+        """Loss of each sample, [batch], and the model's own penalty of its parameters where it has one.
 
         A module's `penalty()` is part of f(x; sample), so that the loss of a sample is the paper's whole function.
         """
-        losses = F.cross_entropy(self.outputs(parameters, inputs), targets, reduction="none")
+        outputs = self.outputs(parameters, inputs)
+        if self.loss is None:
+            losses = F.cross_entropy(outputs, targets, reduction="none")
+        else:
+            losses = each(self.loss(outputs, targets), len(targets), "the loss")
         return losses + self.penalty(parameters)
 
     def penalty(self, parameters: tuple[Tensor, ...]) -> Tensor:
@@ -61,6 +69,32 @@ class FlatModel:
             return parameters[0].new_zeros(())
         found: Tensor = own(dict(zip(self.names, parameters, strict=True)))
         return found
+
+
+def check_buffers(module: nn.Module) -> None:
+    """UserError, with the layer, for a module that keeps anything but parameters."""
+    for name, part in module.named_modules():
+        for buffer, _ in part.named_buffers(recurse=False):
+            where = f"layer {name!r} ({type(part).__name__})" if name else type(part).__name__
+            raise UserError(
+                f"task.model: {where} keeps the buffer {buffer!r}, which no device sends and nobody averages; "
+                + (
+                    "use torch.nn.GroupNorm in the place of batch statistics"
+                    if isinstance(part, nn.modules.batchnorm._NormBase)
+                    else "compute it in forward, or make it a parameter"
+                )
+            )
+
+
+def each(values: Tensor, samples: int, what: str) -> Tensor:
+    """The values if there is one for each sample, else a UserError."""
+    if not isinstance(values, Tensor) or values.shape != (samples,):
+        given = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+        raise UserError(
+            f"{what} gives {given} for {samples} samples, and one value for each is wanted, shape ({samples},): take "
+            'reduction="none" of a loss of torch\'s, and the mean over every other dimension'
+        )
+    return values
 
 
 class _Working(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,16 +16,20 @@ from torch import Tensor
 
 from airfl.local.batches import NOBODY
 from airfl.local.flat import FlatModel
-from airfl.local.layers import LayeredModel
+from airfl.local.layers import LayeredModel, as_layers
 from airfl.local.sample_layers import layer_each, layer_sums, numbers_of
 from airfl.local.sgd import normalise
 from airfl.stages.clip import clip_factor
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 # What gradients of single samples, and the activations they come from, may take at a time.
 SLICE_BYTES = 128 << 20
 # Parameters of a chunk, gradients, velocities, noise, updates: large models are faster by a few devices at a time.
 CHUNK_BYTES = 128 << 20
+
+AGREEMENT = 1e-3
+"""Of a gradient's norm: what an engine may differ by from the loop, for a user's own model."""
+log = logging.getLogger(__name__)
 
 Parts = tuple[Tensor, ...]
 Engine = Literal["layers", "vmap", "loop"]
@@ -42,7 +47,7 @@ class Rows:
     present: Tensor
 
     @classmethod
-    def of(cls, task: Task, devices: NDArray[np.int64], positions: NDArray[np.int64]) -> Rows:
+    def of(cls, task: DividedTask, devices: NDArray[np.int64], positions: NDArray[np.int64]) -> Rows:
         """positions: [devices, n] within each device's own samples, padded with -1."""
         starts = task.partition.offsets[devices][:, None]
         rows = task.partition.indices[starts + np.maximum(positions, 0)]
@@ -50,7 +55,7 @@ class Rows:
         return cls(torch.from_numpy(rows).to(place), torch.from_numpy(positions != NOBODY).to(place))
 
     @classmethod
-    def whole(cls, task: Task, devices: NDArray[np.int64]) -> Rows:
+    def whole(cls, task: DividedTask, devices: NDArray[np.int64]) -> Rows:
         """All samples of these devices."""
         sizes = task.partition.sizes[devices]
         position = np.arange(sizes.max(initial=0))[None, :]
@@ -71,27 +76,62 @@ class SampleGradients:
     """
 
     model: FlatModel
-    task: Task
+    task: DividedTask
     engine: Engine
     layered: LayeredModel | None
     numbers: int
 
     @classmethod
-    def of(cls, model: FlatModel, task: Task, engine: str = "auto") -> SampleGradients:
+    def of(cls, model: FlatModel, task: DividedTask, engine: str = "auto") -> SampleGradients:
         """By layers where all are in the table, unless `engine` is "vmap" or "loop" (one device after another); else by
         vmap where it knows what the model is made of."""
         two = torch.from_numpy(task.partition.indices[:2]).to(task.train.targets.device)
         inputs, targets = (part[None] for part in samples_of(task, two))
         parts = parts_of(model, model.initial()[None])
-        layered = None if engine in ("vmap", "loop") else LayeredModel.of(model.module)
-        if layered is not None:
-            return cls(model, task, "layers", layered, numbers_of(layered, parts, inputs, targets))
+        layered = "another engine is asked for" if engine in ("vmap", "loop") else as_layers(model.module, model.loss)
+        why_not: dict[str, str] = {}
+        if not isinstance(layered, str):
+            try:
+                found = cls(model, task, "layers", layered, numbers_of(layered, parts, inputs, targets))
+                if task.own is None or (wrong := found._wrong(parts, inputs, targets)) is None:
+                    return found._told(why_not)
+                layered = wrong
+            except (RuntimeError, ValueError, IndexError) as error:
+                if task.own is None:
+                    raise
+                layered = str(error).split("\n")[0][:100]
+        why_not["layers"] = layered
+        found = cls(model, task, "vmap", None, 3 * model.dimension)
         try:
             with warnings.catch_warnings(action="error"):  # which is how vmap says that it loops
                 batched_gradients(model)(parts, inputs, targets)
-        except Exception:  # whatever vmap does not like, the loop gives the same numbers
-            return cls(model, task, "loop", None, 3 * model.dimension)
-        return cls(model, task, "vmap", None, 3 * model.dimension)
+            if task.own is None or (wrong := found._wrong(parts, inputs, targets)) is None:
+                return found._told(why_not)
+            why_not["vmap"] = wrong
+        except Exception as error:  # whatever vmap does not like, the loop gives the same numbers
+            why_not["vmap"] = str(error).strip().split("\n")[0][:100]
+        return cls(model, task, "loop", None, 3 * model.dimension)._told(why_not)
+
+    def _wrong(self, parts: Parts, inputs: Tensor, targets: Tensor) -> str | None:
+        """How gradients are others than the loop's, of these samples of one device; None if they agree to rounding."""
+        weights = torch.ones(inputs.shape[:2], device=inputs.device)
+        expected = torch.cat([part.flatten() for part in looped_sums(self.model)(parts, inputs, targets, weights)])
+        vector = torch.cat([part.flatten() for part in parts])[None]
+        for bound in (math.inf, float(torch.finfo(torch.float32).max)):  # without and with gradients of each sample
+            found = self.sums(vector, inputs, targets, weights, bound=bound)[0]
+            distance, norm = float((found - expected).norm()), float(expected.norm())
+            if not distance <= AGREEMENT * norm:
+                return f"its gradients, of norm {norm:.2g}, differ from the loop's by {distance:.2g}"
+        return None
+
+    def _told(self, why_not: dict[str, str]) -> SampleGradients:
+        """Itself; of a user's own model one line says by what it is computed, and why by nothing faster."""
+        if self.task.own is not None:
+            reasons = [f"not {name} ({why})" for name, why in why_not.items()]
+            line = f"task {self.task.own.name!r}: gradients of samples are computed by {self.engine}"
+            level = logging.WARNING if self.engine == "loop" else logging.INFO
+            log.log(level, "%s", "; ".join([line, *reasons]))
+        return self
 
     def each(self, parameters: Tensor, rows: Tensor, bound: float = math.inf) -> Tensor:
         """g_j min(1, bound/||g_j||) of each sample; parameters [d], rows [n], returns [n, d]."""
@@ -180,7 +220,7 @@ class SampleGradients:
         return batched_sums(self.model) if self.engine == "vmap" else looped_sums(self.model)
 
 
-def samples_of(task: Task, rows: Tensor) -> tuple[Tensor, Tensor]:
+def samples_of(task: DividedTask, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Normalised inputs and targets at rows of the training data."""
     return normalise(task.train.inputs[rows], task.mean, task.std), task.train.targets[rows]
 
@@ -213,7 +253,7 @@ def looped_gradients(model: FlatModel) -> Gradients:
     """One sample after another."""
 
     def gradients(parameters: Parts, inputs: Tensor, targets: Tensor) -> Parts:
-        sums, one = looped_sums(model), torch.ones_like(targets[:, :1], dtype=parameters[0].dtype)
+        sums, one = looped_sums(model), parameters[0].new_ones(len(targets), 1)
         pairs = zip(torch.split(inputs, 1, dim=1), torch.split(targets, 1, dim=1), strict=True)
         single = [sums(parameters, *pair, one) for pair in pairs]
         return tuple(torch.stack(parts, dim=1) for parts in zip(*single, strict=True))

@@ -23,7 +23,7 @@ from airfl.local.work import Ids, PerturbedSgd
 from airfl.stages.masks import own_coordinates
 from airfl.store import Store
 from airfl.streams import Purpose, Streams
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 # The median of the initial round is taken over at most so many numbers.
 MEDIAN_NUMBERS = 1 << 25
@@ -36,21 +36,22 @@ class Batches:
     """Mini-batches of some devices, [devices, steps, batch]: places of their samples in `inputs` (normalised once each)
     or, where that is None, rows of the training data; and which are there and no padding."""
 
-    task: Task
+    task: DividedTask
     places: Tensor
     targets: Tensor
     present: Tensor
     inputs: Tensor | None
 
     @classmethod
-    def of(cls, task: Task, samples: Rows, shape: tuple[int, ...], distinct_samples: int) -> Batches:
+    def of(cls, task: DividedTask, samples: Rows, shape: tuple[int, ...], distinct_samples: int) -> Batches:
         """samples: [devices, steps batch]; distinct_samples: that they are at most."""
         places, inputs = samples.rows, None
         if task.mean and 2 * distinct_samples <= places.numel():
             used, places = torch.unique(places, return_inverse=True)
             inputs = samples_of(task, used)[0]
         targets, present = task.train.targets[samples.rows], samples.present.float()
-        return cls(task, places.view(shape), targets.view(shape), present.view(shape), inputs)
+        targets = targets.view(*shape, *targets.shape[2:])
+        return cls(task, places.view(shape), targets, present.view(shape), inputs)
 
     def at(self, active: int, step: int) -> tuple[Tensor, Tensor, Tensor]:
         """Inputs, targets and presence of a step, of the first devices."""
@@ -82,12 +83,12 @@ class PerturbedTrainer:
     """
 
     def __init__(
-        self, work: PerturbedSgd, settings: Settings, task: Task, streams: Streams, device: torch.device
+        self, work: PerturbedSgd, settings: Settings, task: DividedTask, streams: Streams, device: torch.device
     ) -> None:
         if work.noise_multiplier and work.coordinate_clip is not None and math.isinf(work.coordinate_clip):
             raise ValueError(f"noise multiplier {work.noise_multiplier} needs a finite coordinate clip (given: inf)")
         self._work, self._settings, self._task, self._streams, self._device = work, settings, task, streams, device
-        self._model = FlatModel(task.model)
+        self._model = FlatModel(task.model, task.loss)
         self._gradients = SampleGradients.of(self._model, task, settings.local.engine)
         self._rule = BatchRule(settings.local.epochs, settings.local.steps, settings.local.batch_size)
         self._sizes = task.partition.sizes

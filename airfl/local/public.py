@@ -17,11 +17,11 @@ from airfl.tasks.partition import Partition
 if TYPE_CHECKING:
     from airfl.config import Settings
     from airfl.streams import Streams
-    from airfl.tasks.task import Task
+    from airfl.tasks.task import DividedTask
 
 
 def public_update(
-    settings: Settings, task: Task, streams: Streams, device: torch.device
+    settings: Settings, task: DividedTask, streams: Streams, device: torch.device
 ) -> Callable[[Tensor, int], Tensor]:
     """(theta^t, t) -> Delta_p, [d], of the public samples (lines 24 to 31), which are those of a device numbered N: its
     batches are nobody else's. The trainer is made when it is asked for the first time."""

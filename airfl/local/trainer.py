@@ -9,23 +9,24 @@ from torch import Tensor
 
 from airfl.config import Settings
 from airfl.local.batches import plan_batches
-from airfl.local.engines.choose import choose, rule_of
+from airfl.local.engines.choose import choose
 from airfl.local.engines.engine import Work
+from airfl.local.engines.own_model import rule_of
 from airfl.local.flat import FlatModel
 from airfl.local.schedule import learning_rate
 from airfl.store import Store
 from airfl.streams import Streams
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 
 class LocalTrainer:
     """Trains devices from the global model. `engine` and `chunk` are those used, for the resolved settings."""
 
-    def __init__(self, settings: Settings, task: Task, streams: Streams, device: torch.device) -> None:
+    def __init__(self, settings: Settings, task: DividedTask, streams: Streams, device: torch.device) -> None:
         self._settings, self._task, self._streams = settings.local, task, streams
         self._rule, self._sizes = rule_of(settings), task.partition.sizes
         self._largest = int(self._sizes.max())
-        chosen = choose(settings, FlatModel(task.model), task, streams)
+        chosen = choose(settings, FlatModel(task.model, task.loss), task, streams)
         self.engine, self.chunk, self._engine = chosen.name, chosen.chunk, chosen.engine
 
     def evaluations(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.int64]:

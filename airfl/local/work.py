@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airfl.config import Settings
     from airfl.store import Store
     from airfl.streams import Streams
-    from airfl.tasks.task import Task
+    from airfl.tasks.task import DividedTask
 
 Ids = NDArray[np.int64]
 Estimator = Literal["sgd", "gd", "svrg", "saga"]
@@ -52,7 +52,7 @@ class LocalWork(Protocol):
         """What a device with that many samples keeps between rounds."""
         ...
 
-    def build(self, settings: Settings, task: Task, streams: Streams, device: device) -> Trainer:
+    def build(self, settings: Settings, task: DividedTask, streams: Streams, device: device) -> Trainer:
         """The trainer; torch is imported here."""
         ...
 
@@ -67,7 +67,7 @@ class LocalSgd:
         """Nothing."""
         return ()
 
-    def build(self, settings: Settings, task: Task, streams: Streams, device: device) -> Trainer:
+    def build(self, settings: Settings, task: DividedTask, streams: Streams, device: device) -> Trainer:
         """See `LocalWork`."""
         from airfl.local.trainer import LocalTrainer
 
@@ -93,7 +93,7 @@ class PerturbedSgd:
         """Nothing."""
         return ()
 
-    def build(self, settings: Settings, task: Task, streams: Streams, device: device) -> Trainer:
+    def build(self, settings: Settings, task: DividedTask, streams: Streams, device: device) -> Trainer:
         """See `LocalWork`."""
         from airfl.local.perturbed import PerturbedTrainer
 
@@ -124,7 +124,7 @@ class GradientEstimate:
             return (Kept("saga_table", samples * dimension, samples), Kept("saga_mean", dimension))
         return ()
 
-    def build(self, settings: Settings, task: Task, streams: Streams, device: device) -> Trainer:
+    def build(self, settings: Settings, task: DividedTask, streams: Streams, device: device) -> Trainer:
         """See `LocalWork`."""
         from airfl.local.estimators import GradientTrainer
 

@@ -80,7 +80,7 @@ def curves_of(label: str, runs: Sequence[Rounds]) -> Curves:
     for run in runs:
         found = {name: run.trace[name].values for name in ("test_accuracy", "test_loss")}
         spent = {name: run.trace[name].values.astype(np.float64).cumsum() for name in ("energy_j", "resource_elements")}
-        evaluated = np.flatnonzero(~np.isnan(found["test_accuracy"]))
+        evaluated = np.flatnonzero(~(np.isnan(found["test_accuracy"]) & np.isnan(found["test_loss"])))
         known.append((evaluated, {**found, **spent}))
     shared = reduce(np.intersect1d, [evaluated for evaluated, _ in known])
     if not known[0][0].size:

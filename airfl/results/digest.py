@@ -32,6 +32,7 @@ from airfl.trace.contents import (
     SCOPES,
     STATUSES,
 )
+from airfl.trace.schema import MOST_METRICS, is_metric
 
 if TYPE_CHECKING:
     import xarray
@@ -66,7 +67,8 @@ SPENT = {
 }
 
 Course = Mapping[str, NDArray[np.float64]]
-"""A run at its evaluated rounds, [evaluations] each: `rounds` (done, counted from 1), the names of FOUND and SPENT."""
+"""A run at its evaluated rounds, [evaluations] each: `rounds` (done, counted from 1), the names of FOUND and SPENT, and
+the metrics of an own task."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,12 @@ class Digest:
     link: str
     settings: Mapping[str, Mapping[str, Any]]
     dimension: int
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """An own task's, by their variables, at the last evaluated round; nan where none was."""
+        own = {name: values for name, values in self.course.items() if is_metric(name)}
+        return {name: float(values[-1]) if len(values) else np.nan for name, values in own.items()}
 
     def setting(self, key: str) -> Any:
         """The resolved value of a dotted key; None for one that an older version did not have."""
@@ -97,7 +105,7 @@ def digest_of(folder: Path) -> Digest:
 
 def digest(trace: xarray.Dataset) -> Digest:
     """The digest of an open trace."""
-    settings = settings_of(trace)
+    settings = _with_own_task(settings_of(trace), trace.attrs)
     return Digest(
         summary=summarise(trace),
         course=course_of(trace),
@@ -105,6 +113,14 @@ def digest(trace: xarray.Dataset) -> Digest:
         settings=settings,
         dimension=int(trace.attrs.get("dimension", 0)) or _parameters(settings),
     )
+
+
+def _with_own_task(tables: dict[str, dict[str, object]], attributes: Mapping[str, Any]) -> dict[str, dict[str, object]]:
+    """The settings, in which an own task is told from another by its name and fingerprint."""
+    if "task" in attributes:
+        known = f"{attributes['task']} {str(attributes.get('task_fingerprint', ''))[:6]}"
+        tables = {**tables, "task": {**tables.get("task", {}), "own": known}}
+    return tables
 
 
 def _parameters(settings: Mapping[str, Mapping[str, Any]]) -> int:
@@ -116,10 +132,13 @@ def _parameters(settings: Mapping[str, Mapping[str, Any]]) -> int:
 @np.errstate(all="ignore")
 def course_of(trace: xarray.Dataset) -> Course:
     """The run at its evaluated rounds."""
-    evaluated = np.flatnonzero(~np.isnan(trace["test_accuracy"].values))
+    # A task with another loss than cross-entropy has no accuracy.
+    evaluated = np.flatnonzero(~(np.isnan(trace["test_accuracy"].values) & np.isnan(trace["test_loss"].values)))
     course = {"rounds": (evaluated + 1).astype(np.float64)}
     for name in FOUND:
         course[name] = values_of(trace, name)[evaluated].astype(np.float64)
+    for name in sorted(one for one in map(str, trace.data_vars) if is_metric(one)):
+        course[name] = trace[name].values[evaluated].astype(np.float64)
     for name, parts in SPENT.items():
         a_round = np.sum([values_of(trace, part) for part in parts], axis=0, dtype=np.float64)
         course[name] = a_round.cumsum()[evaluated]
@@ -180,7 +199,9 @@ def _is_one(found: Digest) -> bool:
     )
     lengths = {len(values) for values in course.values()}
     tables = isinstance(found.settings, dict) and all(isinstance(table, dict) for table in found.settings.values())
-    return named and set(course) == {"rounds", *FOUND, *SPENT} and len(lengths) == 1 and tables
+    others = set(course) - {"rounds", *FOUND, *SPENT}
+    whole = len(course) == 1 + len(FOUND) + len(SPENT) + len(others) and all(map(is_metric, others))
+    return named and whole and len(others) <= MOST_METRICS and len(lengths) == 1 and tables
 
 
 def _checksum(kept: Mapping[str, Any]) -> str:

@@ -27,7 +27,8 @@ MARKS = {
 
 
 def frame(results: Results) -> pd.DataFrame:
-    """One line a run: group, label, link, every swept key, then the figures of `airfl.report.summary.Summary`.
+    """One line a run: group, label, link, every swept key, then the figures of `airfl.report.summary.Summary` and the
+    metrics of an own task.
 
     A swept value that is no number or text (a list, say) stands as JSON, one that the run's scheme does not have is
     empty. No timings: equal runs give equal tables.
@@ -46,6 +47,7 @@ def frame(results: Results) -> pd.DataFrame:
                     "link": run.digest.link,
                     **swept,
                     **asdict(run.digest.summary),
+                    **run.digest.metrics,
                 }
             )
     table = pd.DataFrame(lines)

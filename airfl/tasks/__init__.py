@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from airfl.config.settings import Settings
+    from airfl.tasks.own import Task
 
 
 def build_model(name: str) -> nn.Module:
@@ -22,6 +23,22 @@ def build_model(name: str) -> nn.Module:
     if name not in MODELS:
         raise UserError(unknown_name("model", name, MODELS))
     return MODELS[name].build()
+
+
+def with_task(settings: Settings, task: Task | None) -> Settings:
+    """The settings of a run of this own task, or as they are."""
+    return task.settings(settings) if task else settings
+
+
+def dimension_of(settings: Settings, task: Task | None = None) -> int:
+    """d, parameters of the model; UserError where that is an own one, and there is no task."""
+    return task.dimension if task else MODELS[settings.task.model].parameters
+
+
+def equal_share(settings: Settings, samples: int) -> int:
+    """Of a device, if so many training samples, without those that are held out, are divided equally."""
+    held = round(settings.task.validation_share * samples) + settings.task.public_samples
+    return max((samples - held) // settings.run.devices, 1)
 
 
 def check_fit(settings: Settings) -> None:

@@ -11,7 +11,11 @@ from airfl.errors import UserError
 from airfl.streams import Purpose, Streams
 from airfl.tasks.datasets import DATASETS
 from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.partition import PARTITIONS, Indices, Partition, Pool
+from airfl.tasks.partition import PARTITIONS, Indices, Partition, Pool, Shares, own
+from airfl.tasks.table import OWN
+
+BY_LABEL = ("class", "dirichlet")
+"""Partitions that need classes."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +31,9 @@ class Division:
     test: Indices | None
 
 
-def divide(settings: Settings, raw: RawData, streams: Streams) -> Division:
-    """The division that `settings.task` asks for; UserError where the data does not allow it."""
+def divide(settings: Settings, raw: RawData, streams: Streams, shares: Shares | None = None) -> Division:
+    """The division that `settings.task` asks for; UserError where the data does not allow it. shares: of a task's own
+    partition."""
     task, devices = settings.task, settings.run.devices
     generator = streams.generator(Purpose.PARTITION)
     order = generator.permutation(len(raw.train_targets))
@@ -42,17 +47,25 @@ def divide(settings: Settings, raw: RawData, streams: Streams) -> Division:
         )
     if task.partition == "writer":
         pool = _of_writers_with(task.min_samples, pool, raw, task.dataset)
-    partition = PARTITIONS[task.partition](
-        Pool(
-            samples=pool,
-            labels=raw.train_targets[pool],
-            writers=None if raw.train_writers is None else raw.train_writers[pool],
-            devices=devices,
-            dirichlet_alpha=task.dirichlet_alpha,
-            min_samples=task.min_samples,
-        ),
-        generator,
+    if task.partition in BY_LABEL and (raw.train_targets.ndim != 1 or raw.train_targets.dtype.kind not in "iu"):
+        raise UserError(
+            f"task.partition: {task.partition!r} divides by class, and the targets are {raw.train_targets.dtype} of "
+            f"shape {raw.train_targets.shape[1:]} each; take 'iid', or a partition of your own"
+        )
+    divided = Pool(
+        samples=pool,
+        labels=raw.train_targets[pool],
+        writers=None if raw.train_writers is None else raw.train_writers[pool],
+        devices=devices,
+        dirichlet_alpha=task.dirichlet_alpha,
+        min_samples=task.min_samples,
     )
+    if task.partition != OWN:
+        partition = PARTITIONS[task.partition](divided, generator)
+    elif shares is not None:
+        partition = own(shares, divided, len(order), generator)
+    else:
+        raise UserError(f"task.partition: {OWN!r} stands for that of an airfl.Task; give it one, or name another")
     return Division(
         validation=order[:held],
         public=order[held : held + task.public_samples],
@@ -64,7 +77,7 @@ def divide(settings: Settings, raw: RawData, streams: Streams) -> Division:
 def _of_writers_with(min_samples: int, pool: Indices, raw: RawData, dataset: str) -> Indices:
     """The part of the pool whose writers have that many samples, training and test together (PFELS section 8.1)."""
     if raw.train_writers is None:
-        wanted = DATASETS[dataset].writers
+        wanted = DATASETS[dataset].writers if dataset in DATASETS else ""
         how = f"; get {wanted} with `airfl data get {dataset}`" if wanted else ""
         raise UserError(
             f"task.partition: {dataset} as it is here does not say who wrote what: other partitions are possible{how}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,9 @@ from numpy.typing import NDArray
 from airfl.errors import UserError
 
 Indices = NDArray[np.int64]
+Shares = tuple[Indices, ...] | Callable[[NDArray[Any], int, np.random.Generator], Sequence[NDArray[np.integer]]]
+"""An own division: rows of the training data that each device has; or a function of targets, devices and a generator
+that gives them, as positions among those targets."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Pool:
     """
 
     samples: Indices
-    labels: NDArray[np.int64]
+    labels: NDArray[Any]
     writers: NDArray[np.int64] | None
     devices: int
     dirichlet_alpha: float
@@ -51,6 +56,68 @@ def iid(pool: Pool, generator: np.random.Generator) -> Partition:
     share = len(pool.samples) // pool.devices
     order = generator.permutation(len(pool.samples))[: share * pool.devices]
     return Partition(pool.samples[order], np.arange(pool.devices + 1, dtype=np.int64) * share)
+
+
+def own(shares: Shares, pool: Pool, rows: int, generator: np.random.Generator) -> Partition:
+    """As the user's own task says; rows: of the training data. What is held out is taken from the devices' shares."""
+    if callable(shares):
+        found = checked_shares(shares(pool.labels, pool.devices, generator), len(pool.samples), "what it gives")
+        given = tuple(pool.samples[one] for one in found)
+    else:
+        there = np.zeros(rows, dtype=np.bool_)
+        there[pool.samples] = True
+        given = tuple(one[there[one]] for one in shares)
+    if len(given) != pool.devices:
+        raise UserError(
+            f"partition: it divides the samples among {len(given):,} devices, and run.devices is {pool.devices:,}; "
+            f"set run.devices={len(given)}, or divide among {pool.devices:,}"
+        )
+    sizes = [len(one) for one in given]
+    if 0 in sizes:
+        raise UserError(
+            f"partition: device {sizes.index(0)} has no sample; give every device at least one that is not held out"
+        )
+    return Partition(np.concatenate(given), np.cumsum([0, *sizes]).astype(np.int64))
+
+
+def checked_shares(shares: Any, rows: int, what: str) -> tuple[Indices, ...]:
+    """Whole numbers below `rows`, none twice; UserError, which names the device and the sample, for anything else."""
+    owner = np.full(rows, -1, dtype=np.int64)
+    found = []
+    try:
+        several = list(shares)
+    except TypeError:
+        raise UserError(f"partition: {what} is {type(shares).__name__}; a list of index arrays is wanted") from None
+    for device, share in enumerate(several):
+        indices = np.asarray(share)
+        if indices.size == 0:
+            indices = np.zeros(0, dtype=np.int64)
+        if indices.ndim != 1 or indices.dtype.kind not in "iu":
+            raise UserError(
+                f"partition: device {device} is given {indices.dtype} of shape {indices.shape}; an array of whole "
+                "numbers is wanted, the samples of the device"
+            )
+        outside = indices[(indices < 0) | (indices >= rows)]
+        if outside.size:
+            raise UserError(f"partition: device {device} is given sample {outside[0]}, and there are {rows:,} from 0")
+        indices = indices.astype(np.int64)
+        twice = indices[owner[indices] >= 0]
+        if twice.size or len(np.unique(indices)) < len(indices):
+            names, counts = np.unique(indices, return_counts=True)
+            one = twice[0] if twice.size else names[counts > 1][0]
+            other = int(owner[one]) if twice.size else device
+            raise UserError(f"partition: devices {other} and {device} are both given sample {one}; give it to one once")
+        owner[indices] = device
+        found.append(indices)
+    return tuple(found)
+
+
+def shares_of(owner: NDArray[np.integer]) -> tuple[Indices, ...]:
+    """Rows of each device, by the device of each row, -1 for nobody's."""
+    devices = int(owner.max(initial=-1)) + 1
+    order = np.argsort(owner, kind="stable")
+    cuts = np.searchsorted(owner[order], np.arange(devices + 1))
+    return tuple(order[start:end].astype(np.int64) for start, end in pairwise(cuts))
 
 
 def by_class(pool: Pool, generator: np.random.Generator) -> Partition:

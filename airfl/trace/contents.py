@@ -11,7 +11,19 @@ import numpy as np
 
 from airfl.errors import UserError
 from airfl.trace.file import Odd
-from airfl.trace.schema import PER_DEVICE, PER_PLACED_DEVICE, PER_ROUND, PER_SLOT, ROUND, Variable, signal_variables
+from airfl.trace.schema import (
+    METRIC,
+    MOST_METRICS,
+    PER_DEVICE,
+    PER_PLACED_DEVICE,
+    PER_ROUND,
+    PER_SLOT,
+    ROUND,
+    Variable,
+    is_metric,
+    metric_variable,
+    signal_variables,
+)
 
 if TYPE_CHECKING:
     from airfl.trace.file import Contents, Described
@@ -73,12 +85,14 @@ def check_contents(file: Path, contents: Contents) -> None:
                 f"{file}: not a trace: the variable {name} is missing, or tied to no dimensions; run it again"
             )
     for name, one in found.items():
-        known = KNOWN.get(name)
+        known = metric_variable(name.removeprefix(METRIC)) if is_metric(name) else KNOWN.get(name)
         if known is not None and not _is_as_known(known, one):
             raise UserError(
                 f"{file}: not a trace: {name} is {one.dtype} of dimensions {one.dimensions}, "
                 f"{np.dtype(known.dtype)} of {known.dimensions} is wanted; run it again"
             )
+    if sum(map(is_metric, found)) > MOST_METRICS:
+        raise UserError(f"{file}: not a trace: more than {MOST_METRICS} metrics; run it again")
     _check_sizes(file, contents)
     _check_attributes(file, contents)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -169,6 +170,22 @@ def in_units(variables: Sequence[Variable], energy: str) -> list[Variable]:
 def true_name(name: str, units: str) -> str:
     """Of a variable in these units: energy_normalised for an energy_j that is in no joules, else its own."""
     return f"{name.removesuffix('_j')}_{NORMALISED}" if name.endswith("_j") and units == NORMALISED else name
+
+
+METRIC = "metric_"
+"""What the variables of a task's own metrics begin with."""
+METRIC_NAME, MOST_METRICS = re.compile("[a-z][a-z0-9_]{0,31}"), 16
+"""Of a metric; how many a trace has at most."""
+
+
+def metric_variable(name: str) -> Variable:
+    """Of a task's own metric."""
+    return _per_round(f"{METRIC}{name}", "1", f"{name}: mean over the test set; nan where not evaluated")
+
+
+def is_metric(variable: str) -> bool:
+    """Whether it is a variable of a metric, by its name."""
+    return variable.startswith(METRIC) and METRIC_NAME.fullmatch(variable.removeprefix(METRIC)) is not None
 
 
 def signal_variables(packing: str) -> tuple[Variable, ...]:

@@ -148,6 +148,8 @@ def trace_page() -> str:
         lines.append(
             f"| `{variable.name}` | {dimensions} | {variable.dtype} | {variable.units} | {cell(variable.long_name)} |"
         )
+    own = schema.metric_variable("NAME")
+    lines.append(f"| `{own.name}` | round | {own.dtype} | 1 | of an `airfl.Task`: {cell(own.long_name)} |")
     return "\n".join(lines) + "\n"
 
 

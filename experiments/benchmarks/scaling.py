@@ -87,7 +87,7 @@ def measure(point: Point) -> Cost:
     from airfl.round import State, run_round
     from airfl.simulation import world_of
     from airfl.tasks.partition import Partition
-    from airfl.tasks.task import Samples, Task
+    from airfl.tasks.task import DividedTask, Samples
 
     generator = torch.Generator().manual_seed(0)
     rows = Samples(
@@ -113,7 +113,9 @@ def measure(point: Point) -> Cost:
     indices = np.arange(total)
     np.remainder(indices, ROWS, out=indices)
     partition = Partition(indices, np.arange(0, total + 1, SAMPLES))
-    task = Task(train=rows, validation=few, public=few, test=few, partition=partition, mean=(), std=(), model=model)
+    task = DividedTask(
+        train=rows, validation=few, public=few, test=few, partition=partition, mean=(), std=(), model=model
+    )
     world = world_of(settings, task, torch.device("cpu"))
     reset_peak_mb()  # choosing an engine has a peak of its own
     state, _ = run_round(world, State(0, world.model.initial(), world.cell.memory))

@@ -21,7 +21,7 @@ from airfl.store import Store
 from airfl.streams import Streams
 from airfl.tasks.models import MODELS
 from airfl.tasks.partition import Partition
-from airfl.tasks.task import Samples, Task
+from airfl.tasks.task import DividedTask, Samples
 from tests.conftest import give_back
 
 STREAMS = Streams(6)
@@ -41,7 +41,7 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def task_of(name: str, dtype: torch.dtype) -> Task:
+def task_of(name: str, dtype: torch.dtype) -> DividedTask:
     """Random samples of a model's shape on five unequal devices; characters stay numbers."""
     entry = MODELS[name]
     generator = torch.Generator().manual_seed(1)
@@ -56,11 +56,11 @@ def task_of(name: str, dtype: torch.dtype) -> Task:
     offsets = np.concatenate([[0], np.cumsum(SIZES)])
     samples, nobody = Samples(inputs, targets), Samples(inputs[:0], targets[:0])
     order = np.random.default_rng(0).permutation(count)
-    return Task(samples, nobody, nobody, nobody, Partition(order, offsets), (), (), model)
+    return DividedTask(samples, nobody, nobody, nobody, Partition(order, offsets), (), (), model)
 
 
 def trainer_of(
-    task: Task, name: str, engine: str, chunk: int, momentum: float, *, rounds: int = 1, **length: int
+    task: DividedTask, name: str, engine: str, chunk: int, momentum: float, *, rounds: int = 1, **length: int
 ) -> LocalTrainer:
     """Of five devices, 4 samples a batch but for the largest models."""
     settings: dict[str, Any] = {
@@ -78,7 +78,7 @@ def trainer_of(
     return LocalTrainer(Settings.model_validate(settings), task, STREAMS, torch.device("cpu"))
 
 
-def updates(trainer: LocalTrainer, task: Task, count: int = 5) -> Tensor:
+def updates(trainer: LocalTrainer, task: DividedTask, count: int = 5) -> Tensor:
     """Of all devices, chunk by chunk, from a model that is not the initial one."""
     initial = FlatModel(task.model).initial()
     start = initial + 0.01 * torch.randn(len(initial), generator=torch.Generator().manual_seed(2), dtype=initial.dtype)

@@ -16,7 +16,7 @@ from airfl.local.work import Estimator, GradientEstimate
 from airfl.store import Store
 from airfl.streams import Purpose, Streams
 from airfl.tasks.partition import Partition
-from airfl.tasks.task import Samples, Task
+from airfl.tasks.task import DividedTask, Samples
 from tests.laws.samples import assert_mean, assert_share
 
 STREAMS, CPU = Streams(8), torch.device("cpu")
@@ -26,7 +26,7 @@ N = 1000
 
 
 @pytest.fixture(scope="module")
-def task() -> Task:
+def task() -> DividedTask:
     """Twelve samples that every device has, and a linear model of 15 parameters."""
     generator = torch.Generator().manual_seed(2)
     train = Samples(torch.randn(12, 4, generator=generator), torch.randint(0, 3, (12,), generator=generator))
@@ -34,10 +34,10 @@ def task() -> Task:
         torch.manual_seed(0)
         model = nn.Linear(4, 3)
     partition = Partition(np.tile(np.arange(12), N), 12 * np.arange(N + 1))
-    return Task(train, train, train, train, partition, (), (), model)
+    return DividedTask(train, train, train, train, partition, (), (), model)
 
 
-def draws(task: Task, estimator: Estimator) -> tuple[Tensor, Tensor]:
+def draws(task: DividedTask, estimator: Estimator) -> tuple[Tensor, Tensor]:
     """Estimates of all devices at x, with batches of 3 and a state made at other x, [N, d]; and the whole gradient."""
     settings = Settings.model_validate(
         {"run": {"devices": N, "selected": N, "rounds": 1}, "local": {"steps": 1, "batch_size": 3, "clip_norm": 1.0}}
@@ -48,19 +48,19 @@ def draws(task: Task, estimator: Estimator) -> tuple[Tensor, Tensor]:
     return -trainer.updates(point(task, 3), np.arange(N), 3, store).double(), whole_gradient(task, point(task, 3))
 
 
-def point(task: Task, number: int) -> Tensor:
+def point(task: DividedTask, number: int) -> Tensor:
     """The initial parameters, moved."""
     initial = FlatModel(task.model).initial()
     return initial + 0.5 * torch.randn(initial.shape, generator=torch.Generator().manual_seed(number))
 
 
-def whole_gradient(task: Task, x: Tensor) -> Tensor:
+def whole_gradient(task: DividedTask, x: Tensor) -> Tensor:
     """Mean of all clipped gradients at x, [d]."""
     return SampleGradients.of(FlatModel(task.model), task).each(x, torch.arange(12), CLIP).double().mean(dim=0)
 
 
 @pytest.mark.parametrize("estimator", ["sgd", "svrg", "saga"])
-def test_estimates_are_unbiased(task: Task, estimator: Estimator) -> None:
+def test_estimates_are_unbiased(task: DividedTask, estimator: Estimator) -> None:
     """n = 1,000 devices with the same data: 15 entries within 5 standard errors of the whole (clipped) gradient."""
     found, wanted = draws(task, estimator)
     errors = found.std(dim=0) / np.sqrt(N)
@@ -68,7 +68,7 @@ def test_estimates_are_unbiased(task: Task, estimator: Estimator) -> None:
     assert float(((found.mean(dim=0) - wanted).abs() / errors).max()) < 5
 
 
-def test_the_variance_of_sgd_is_that_of_sampling_without_replacement(task: Task) -> None:
+def test_the_variance_of_sgd_is_that_of_sampling_without_replacement(task: DividedTask) -> None:
     """E||g~ - g||^2 = (m - b)/(b (m - 1)) (1/m) sum ||g_j - g||^2; n = 1,000, within 5 standard errors."""
     m, b = 12, 3
     found, whole = draws(task, "sgd")
@@ -78,7 +78,7 @@ def test_the_variance_of_sgd_is_that_of_sampling_without_replacement(task: Task)
     assert_mean((found - whole).square().sum(dim=1), wanted)
 
 
-def test_snapshots_move_with_their_probability(task: Task) -> None:
+def test_snapshots_move_with_their_probability(task: DividedTask) -> None:
     """n = 2,000 rounds at p = 0.2: within 5 standard errors."""
     n, p = 2000, 0.2
     assert_share([STREAMS.generator(Purpose.SNAPSHOT, t).random() < p for t in range(n)], p)

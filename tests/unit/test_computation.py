@@ -16,7 +16,7 @@ from airfl.local.estimators import Visit
 from airfl.store import Store
 from airfl.tasks.models.logistic import Logistic
 from airfl.tasks.partition import Partition
-from airfl.tasks.task import Samples, Task
+from airfl.tasks.task import DividedTask, Samples
 
 
 def test_energy_and_time_of_cycles() -> None:
@@ -45,7 +45,7 @@ def test_padding_of_a_mini_batch_is_no_gradient() -> None:
     """A device of two samples beside one of four, in batches of three."""
     samples = Samples(torch.zeros(6, 123), torch.zeros(6, dtype=torch.int64))
     partition = Partition(np.arange(6), np.array([0, 2, 6]))
-    task = Task(samples, samples, samples, samples, partition, (), (), Logistic())
+    task = DividedTask(samples, samples, samples, samples, partition, (), (), Logistic())
     gradients: Any = SimpleNamespace(task=task, means=lambda points, rows, bound: torch.zeros(2, 123))
     positions, evaluations = np.array([[0, 1, NOBODY], [0, 2, 3]]), np.zeros(2, dtype=np.int64)
     visit = Visit(gradients, 1.0, torch.zeros(123), np.arange(2), 0, positions, False, Store(), evaluations)

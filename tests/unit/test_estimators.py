@@ -18,7 +18,7 @@ from airfl.local.flat import FlatModel
 from airfl.local.work import Estimator, GradientEstimate
 from airfl.store import Store
 from airfl.streams import Purpose, Streams
-from airfl.tasks.task import Samples, Task
+from airfl.tasks.task import DividedTask, Samples
 from tests.local_steps import CPU, Applied, divided_task, own_rows, point, sample_gradient
 
 STREAMS = Streams(5)
@@ -66,7 +66,7 @@ def build(name: str) -> nn.Module:
         }[name]()
 
 
-def task_of(model: str) -> Task:
+def task_of(model: str) -> DividedTask:
     """Forty samples of four devices."""
     return divided_task(build(model), SIZES.tolist())
 
@@ -78,7 +78,7 @@ def settings_of(batch_size: int = BATCH, chunk: int = 0, **local: Any) -> Settin
     return Settings.model_validate({"run": run, "local": given})
 
 
-def trainer_of(task: Task, work: GradientEstimate, batch_size: int = BATCH, chunk: int = 0) -> GradientTrainer:
+def trainer_of(task: DividedTask, work: GradientEstimate, batch_size: int = BATCH, chunk: int = 0) -> GradientTrainer:
     """Of four devices."""
     trainer = work.build(settings_of(batch_size, chunk), task, STREAMS, CPU)
     assert isinstance(trainer, GradientTrainer)
@@ -88,7 +88,7 @@ def trainer_of(task: Task, work: GradientEstimate, batch_size: int = BATCH, chun
 class Reference:
     """Algorithm 3 word by word for one device, keeping points w and w_j instead of gradients at them."""
 
-    def __init__(self, task: Task, device: int, work: GradientEstimate) -> None:
+    def __init__(self, task: DividedTask, device: int, work: GradientEstimate) -> None:
         self.task, self.device, self.work = task, device, work
         self.rows = own_rows(task, device)
         self.snapshot: Tensor | None = None
@@ -130,12 +130,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
-def tasks() -> dict[str, Task]:
+def tasks() -> dict[str, DividedTask]:
     """The same data for every model."""
     return {name: task_of(name) for name in ("linear", "conv", "penalised", "gru")}
 
 
-def run(trainer: GradientTrainer, task: Task, rounds: int) -> list[Tensor]:
+def run(trainer: GradientTrainer, task: DividedTask, rounds: int) -> list[Tensor]:
     """Updates of all four devices in rounds with a moving x, chunk by chunk."""
     store, chunks = Store(), np.split(ALL, range(trainer.chunk, 4, trainer.chunk))
     return [torch.cat([trainer.updates(point(task, t), chunk, t, store) for chunk in chunks]) for t in range(rounds)]
@@ -152,7 +152,7 @@ def estimates() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("model", "clip_norm", "clip", "estimator"), list(estimates()))
 def test_estimates_are_those_of_the_algorithm(
-    tasks: dict[str, Task], model: str, clip_norm: float | None, clip: Any, estimator: Estimator
+    tasks: dict[str, DividedTask], model: str, clip_norm: float | None, clip: Any, estimator: Estimator
 ) -> None:
     """Over four rounds, in which the snapshot moves and stays (coins of this seed: see the assertion)."""
     coins = [STREAMS.generator(Purpose.SNAPSHOT, t).random() < 0.5 for t in range(3)]
@@ -164,14 +164,14 @@ def test_estimates_are_those_of_the_algorithm(
         close(-updates, torch.stack([reference.estimate(point(task, t), t) for reference in references]))
 
 
-def test_the_clip_of_these_tests_bites_some_samples_and_not_all(tasks: dict[str, Task]) -> None:
+def test_the_clip_of_these_tests_bites_some_samples_and_not_all(tasks: dict[str, DividedTask]) -> None:
     """What the test above rests on."""
     for model in ("linear", "conv", "penalised"):
         norms = [float(sample_gradient(tasks[model], point(tasks[model], 0), row).norm()) for row in range(40)]
         assert 5 < sum(norm > G for norm in norms) < 39
 
 
-def test_a_device_that_comes_later_starts_with_its_own_snapshot(tasks: dict[str, Task]) -> None:
+def test_a_device_that_comes_later_starts_with_its_own_snapshot(tasks: dict[str, DividedTask]) -> None:
     """Devices of one chunk with different snapshots."""
     task, work, store = tasks["linear"], GradientEstimate("svrg", G, refresh=0.0), Store()
     trainer, references = trainer_of(task, work), [Reference(task, device, work) for device in range(4)]
@@ -180,7 +180,7 @@ def test_a_device_that_comes_later_starts_with_its_own_snapshot(tasks: dict[str,
         close(-trainer.updates(point(task, t), np.array(devices), t, store), wanted)
 
 
-def test_whole_batches_without_a_clip_make_all_estimators_one(tasks: dict[str, Task]) -> None:
+def test_whole_batches_without_a_clip_make_all_estimators_one(tasks: dict[str, DividedTask]) -> None:
     """b = m: SGD = SVRG = SAGA = GD in every round, wherever the snapshot is."""
     task = tasks["linear"]
     works = [GradientEstimate(estimator, None, refresh=0.5) for estimator in ESTIMATORS]
@@ -191,7 +191,7 @@ def test_whole_batches_without_a_clip_make_all_estimators_one(tasks: dict[str, T
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("model", ["linear", "conv"])
-def test_a_device_does_not_depend_on_its_chunk(tasks: dict[str, Task], model: str, estimator: Estimator) -> None:
+def test_a_device_does_not_depend_on_its_chunk(tasks: dict[str, DividedTask], model: str, estimator: Estimator) -> None:
     work = GradientEstimate(estimator, G, refresh=0.5, noise_std=0.1)
     together, alone = (run(trainer_of(tasks[model], work, chunk=c), tasks[model], 3) for c in (4, 1))
     for one, other in zip(together, alone, strict=True):
@@ -199,7 +199,7 @@ def test_a_device_does_not_depend_on_its_chunk(tasks: dict[str, Task], model: st
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_the_same_seed_gives_the_same_run(tasks: dict[str, Task], estimator: Estimator) -> None:
+def test_the_same_seed_gives_the_same_run(tasks: dict[str, DividedTask], estimator: Estimator) -> None:
     """And neither x nor the model is changed by it."""
     task, work = tasks["linear"], GradientEstimate(estimator, G, refresh=0.5, noise_std=0.1)
     built, x = FlatModel(task.model).initial(), point(task, 0)
@@ -209,7 +209,7 @@ def test_the_same_seed_gives_the_same_run(tasks: dict[str, Task], estimator: Est
     assert torch.equal(FlatModel(task.model).initial(), built)
 
 
-def test_noise_is_that_of_its_address_on_every_entry(tasks: dict[str, Task]) -> None:
+def test_noise_is_that_of_its_address_on_every_entry(tasks: dict[str, DividedTask]) -> None:
     """n = 4 devices x 43 entries x 40 rounds: mean and variance within 5 standard errors."""
     task, std = tasks["linear"], 0.25
     quiet, loud = (trainer_of(task, GradientEstimate("sgd", G, noise_std=s)) for s in (0.0, std))
@@ -225,7 +225,7 @@ def test_noise_is_that_of_its_address_on_every_entry(tasks: dict[str, Task]) -> 
 
 @pytest.mark.parametrize("clip", ["sample", "batch"])
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_estimates_keep_to_their_bounds(tasks: dict[str, Task], estimator: Estimator, clip: Any) -> None:
+def test_estimates_keep_to_their_bounds(tasks: dict[str, DividedTask], estimator: Estimator, clip: Any) -> None:
     """Inputs a hundred times as large, so that every gradient is clipped; of samples three may be added."""
     task = tasks["linear"]
     task = replace(task, train=Samples(100 * task.train.inputs, task.train.targets))
@@ -234,7 +234,7 @@ def test_estimates_keep_to_their_bounds(tasks: dict[str, Task], estimator: Estim
     assert 0.2 * G < float(norms.max()) <= terms * G * (1 + 1e-5)
 
 
-def test_replacing_a_sample_moves_a_mean_of_clipped_gradients_by_2g_over_b(tasks: dict[str, Task]) -> None:
+def test_replacing_a_sample_moves_a_mean_of_clipped_gradients_by_2g_over_b(tasks: dict[str, DividedTask]) -> None:
     """Of the last device, whose 3 samples are its batch; and the clipped batch gradient by more than that."""
     task = tasks["linear"]
     row, moved = own_rows(task, 3)[0], {}
@@ -249,7 +249,7 @@ def test_replacing_a_sample_moves_a_mean_of_clipped_gradients_by_2g_over_b(tasks
     assert 2 * 0.05 / 3 < moved["batch"] <= 2 * 0.05
 
 
-def test_the_coin_is_one_for_all_devices(tasks: dict[str, Task]) -> None:
+def test_the_coin_is_one_for_all_devices(tasks: dict[str, DividedTask]) -> None:
     """Whether they are in a chunk or not; probability 0 never moves a snapshot, 1 always."""
     task = tasks["linear"]
     for refresh in (0.0, 0.5, 1.0):
@@ -267,7 +267,7 @@ def test_the_coin_is_one_for_all_devices(tasks: dict[str, Task]) -> None:
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_what_is_kept_is_what_was_said(tasks: dict[str, Task], estimator: Estimator) -> None:
+def test_what_is_kept_is_what_was_said(tasks: dict[str, DividedTask], estimator: Estimator) -> None:
     """Names and sizes, of the devices that took part and of nobody else."""
     task, work, store = tasks["linear"], GradientEstimate(estimator, G, refresh=0.5), Store()
     for t in range(3):
@@ -281,7 +281,7 @@ def test_what_is_kept_is_what_was_said(tasks: dict[str, Task], estimator: Estima
     assert store.nbytes == sum(one.nbytes for own in kept.values() for one in own)
 
 
-def test_the_mean_of_a_saga_table_stays_its_mean(tasks: dict[str, Task]) -> None:
+def test_the_mean_of_a_saga_table_stays_its_mean(tasks: dict[str, DividedTask]) -> None:
     """Brought up to date over rounds, and taken afresh in some: a wrong mean is mended there."""
     task, store = tasks["linear"], Store()
     trainer = trainer_of(task, GradientEstimate("saga", G))
@@ -296,7 +296,7 @@ def test_the_mean_of_a_saga_table_stays_its_mean(tasks: dict[str, Task]) -> None
         close(store.rows["saga_mean"][device], store.rows["saga_table"][device].mean(dim=0))
 
 
-def test_evaluations_are_counted(tasks: dict[str, Task]) -> None:
+def test_evaluations_are_counted(tasks: dict[str, DividedTask]) -> None:
     """A snapshot that moves costs a whole gradient, but not in a device's first round, where it is x already."""
     task, b = tasks["linear"], np.minimum(SIZES, BATCH)
     first = {"sgd": b, "gd": SIZES, "svrg": 2 * b + SIZES, "saga": b + SIZES}
@@ -314,7 +314,7 @@ def test_evaluations_are_counted(tasks: dict[str, Task]) -> None:
 
 
 @pytest.mark.parametrize("engine", ["auto", "compiled", "layers", "vmap", "loop"])
-def test_an_engine_can_be_forced(tasks: dict[str, Task], engine: str) -> None:
+def test_an_engine_can_be_forced(tasks: dict[str, DividedTask], engine: str) -> None:
     """And gives the same numbers."""
     task, work = tasks["conv"], GradientEstimate("saga", G, noise_std=0.1)
     forced = work.build(settings_of(engine=engine), task, STREAMS, CPU)
@@ -324,7 +324,7 @@ def test_an_engine_can_be_forced(tasks: dict[str, Task], engine: str) -> None:
     close(torch.stack(run(forced, task, 3)), torch.stack(run(trainer_of(task, work), task, 3)))
 
 
-def test_a_model_that_nothing_computes_in_batches_is_computed_in_a_loop(tasks: dict[str, Task]) -> None:
+def test_a_model_that_nothing_computes_in_batches_is_computed_in_a_loop(tasks: dict[str, DividedTask]) -> None:
     task, work, store = tasks["gru"], GradientEstimate("svrg", G, refresh=0.5), Store()
     with warnings.catch_warnings(action="ignore"):  # what vmap has no rule for is known without the tests' strictness
         trainer = trainer_of(task, work)
@@ -334,7 +334,7 @@ def test_a_model_that_nothing_computes_in_batches_is_computed_in_a_loop(tasks: d
         close(-trainer.updates(point(task, t), ALL[[2]], t, store)[0], reference.estimate(point(task, t), t))
 
 
-def test_saga_keeps_to_its_memory(tasks: dict[str, Task], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saga_keeps_to_its_memory(tasks: dict[str, DividedTask], monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk's gradients of samples, 4 x 43 numbers a device, are no more than a slice."""
     monkeypatch.setattr("airfl.local.estimators.SLICE_BYTES", 3 * 4 * 4 * 43)
     assert trainer_of(tasks["linear"], GradientEstimate("saga", G)).chunk == 3

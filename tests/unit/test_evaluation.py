@@ -15,7 +15,7 @@ from airfl.local.sgd import normalise
 from airfl.simulation import build_world
 from airfl.tasks.models.logistic import Logistic
 from airfl.tasks.partition import Partition
-from airfl.tasks.task import Samples, Task
+from airfl.tasks.task import DividedTask, Samples
 from tests.conftest import small_settings
 
 
@@ -49,7 +49,9 @@ def test_figures_are_those_of_all_samples_at_once(model: str, batch: int, monkey
 def test_the_penalty_is_in_every_loss() -> None:
     """Inputs of 0 say nothing, log 2 each; a weight of 1 and one of 2 cost 0.2 (1/2 + 4/5) (SoteriaFL, section 5)."""
     samples = Samples(torch.zeros(4, 123), torch.tensor([0, 1, 1, 0]))
-    task = Task(samples, samples, samples, samples, Partition(np.arange(4), np.array([0, 4])), (), (), Logistic())
+    task = DividedTask(
+        samples, samples, samples, samples, Partition(np.arange(4), np.array([0, 4])), (), (), Logistic()
+    )
     weights = torch.zeros(123)
     weights[0], weights[5] = 1.0, -2.0
     found = evaluate(FlatModel(task.model), weights, task)

@@ -14,14 +14,14 @@ from airfl.local.evaluation import BATCH, evaluate, gradient_norm_squared
 from airfl.local.flat import FlatModel
 from airfl.local.sgd import normalise
 from airfl.simulation import build_world, run
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 from airfl.trace import open_trace
 from tests.conftest import small_settings
 
 LOGISTIC = ("task.dataset=a9a-sample", "task.model=logistic", "local.engine=vmap")
 
 
-def at_once(module: torch.nn.Module, task: Task) -> float:
+def at_once(module: torch.nn.Module, task: DividedTask) -> float:
     """In float64, all training samples of the devices in one computation, the module's own penalty once."""
     module = module.double()
     rows = torch.from_numpy(task.partition.indices)
@@ -33,7 +33,7 @@ def at_once(module: torch.nn.Module, task: Task) -> float:
     return sum(float(parameter.grad.square().sum()) for parameter in module.parameters())
 
 
-def with_parameters(task: Task, parameters: torch.Tensor) -> torch.nn.Module:
+def with_parameters(task: DividedTask, parameters: torch.Tensor) -> torch.nn.Module:
     torch.nn.utils.vector_to_parameters(parameters, task.model.parameters())
     return task.model
 

@@ -18,7 +18,7 @@ from airfl.local.trainer import LocalTrainer
 from airfl.store import Store
 from airfl.streams import Streams
 from airfl.tasks.datasets import load_dataset
-from airfl.tasks.task import Task, build_task
+from airfl.tasks.task import DividedTask, build_task
 
 STREAMS = Streams(4)
 ROUND = 2
@@ -37,20 +37,20 @@ def settings_of(model: str, length: dict[str, int], chunk: int = 0, engine: str 
 
 
 @pytest.fixture(scope="module")
-def tasks() -> dict[str, Task]:
+def tasks() -> dict[str, DividedTask]:
     """The same small data for either model."""
     raw = load_dataset("fashion-mnist-sample")
     small = replace(raw, train_inputs=raw.train_inputs[:140], train_targets=raw.train_targets[:140])
     return {model: build_task(settings_of(model, EPOCHS), small, STREAMS) for model in ("mlp", "cnn")}
 
 
-def global_model(task: Task) -> Tensor:
+def global_model(task: DividedTask) -> Tensor:
     """Parameters to start from, that are not those the module was built with."""
     initial = FlatModel(task.model).initial()
     return initial + 0.01 * torch.randn(initial.shape, generator=torch.Generator().manual_seed(0))
 
 
-def train_one(task: Task, device: int, batches: np.ndarray, start: Tensor) -> Tensor:
+def train_one(task: DividedTask, device: int, batches: np.ndarray, start: Tensor) -> Tensor:
     """One device's update by torch's own optimiser and autograd, batch after batch."""
     module: nn.Module = copy.deepcopy(task.model)
     nn.utils.vector_to_parameters(start.clone(), module.parameters())
@@ -67,7 +67,7 @@ def train_one(task: Task, device: int, batches: np.ndarray, start: Tensor) -> Te
     return nn.utils.parameters_to_vector(module.parameters()).detach() - start
 
 
-def reference(task: Task, length: dict[str, int], start: Tensor) -> Tensor:
+def reference(task: DividedTask, length: dict[str, int], start: Tensor) -> Tensor:
     """The chosen devices' updates, [5, d]."""
     sizes = task.partition.sizes
     rule = BatchRule(length.get("epochs", 0), length.get("steps", 0), 8)
@@ -81,7 +81,7 @@ def chunked_updates(trainer: LocalTrainer, start: Tensor) -> Tensor:
     return torch.cat([trainer.updates(start, chunk, ROUND, Store()) for chunk in chunks])
 
 
-def test_the_devices_are_unequal(tasks: dict[str, Task]) -> None:
+def test_the_devices_are_unequal(tasks: dict[str, DividedTask]) -> None:
     """What the tests below rest on: devices with less than a batch, and with several."""
     sizes = tasks["mlp"].partition.sizes[CHOSEN]
     assert len(set(sizes)) > 3
@@ -93,7 +93,7 @@ def test_the_devices_are_unequal(tasks: dict[str, Task]) -> None:
 @pytest.mark.parametrize("length", [EPOCHS, STEPS], ids=["epochs", "steps"])
 @pytest.mark.parametrize("engine", ["vmap", "layers", "layers-parallel", "loop"])
 def test_updates_are_those_of_plain_torch(
-    tasks: dict[str, Task], engine: str, model: str, length: dict[str, int]
+    tasks: dict[str, DividedTask], engine: str, model: str, length: dict[str, int]
 ) -> None:
     task, start = tasks[model], global_model(tasks[model])
     wanted = reference(task, length, start)
@@ -107,7 +107,7 @@ def test_updates_are_those_of_plain_torch(
 @pytest.mark.parametrize("chunk", [1, 5])
 @pytest.mark.parametrize("engine", ["vmap", "layers", "layers-parallel", "loop"])
 def test_training_changes_neither_the_global_model_nor_the_next_call(
-    tasks: dict[str, Task], engine: str, chunk: int
+    tasks: dict[str, DividedTask], engine: str, chunk: int
 ) -> None:
     """Momentum starts afresh every round: the same call gives the same updates."""
     task, start = tasks["mlp"], global_model(tasks["mlp"])
@@ -120,7 +120,7 @@ def test_training_changes_neither_the_global_model_nor_the_next_call(
     assert not torch.equal(trainer.updates(start, CHOSEN[:chunk], ROUND + 1, Store()), first)
 
 
-def stepped(task: Task, rows: list[list[int]], present: list[list[float]], velocity: float) -> list[Tensor]:
+def stepped(task: DividedTask, rows: list[list[int]], present: list[list[float]], velocity: float) -> list[Tensor]:
     """Two devices' parameters before and after a step of these samples, and the velocities after it, [2, d] each."""
     model = FlatModel(task.model)
     parts = tuple(part.expand(2, *part.shape).contiguous() for part in model.split(global_model(task)))
@@ -131,7 +131,7 @@ def stepped(task: Task, rows: list[list[int]], present: list[list[float]], veloc
     return [torch.cat([part.flatten(1) for part in tensors], dim=1) for tensors in (before, parts, velocities)]
 
 
-def test_padding_has_no_say(tasks: dict[str, Task]) -> None:
+def test_padding_has_no_say(tasks: dict[str, DividedTask]) -> None:
     """A step with other samples in the padded places is the same step; a device without samples in a step stays as it
     is, even though its momentum would carry it on."""
     present = [[1.0, 1, 0, 0], [1, 1, 1, 1]]
@@ -145,7 +145,7 @@ def test_padding_has_no_say(tasks: dict[str, Task]) -> None:
 
 @pytest.mark.full  # tests/conformance/test_engines.py compiles quicker ones
 @pytest.mark.skipif(not compiler_found(CPU), reason="no C++ compiler")
-def test_the_compiled_engine_gives_the_same_updates(tasks: dict[str, Task]) -> None:
+def test_the_compiled_engine_gives_the_same_updates(tasks: dict[str, DividedTask]) -> None:
     """Chunks of 3 of 5 devices, so that the last one is filled up."""
     task, start = tasks["mlp"], global_model(tasks["mlp"])
     trainer = LocalTrainer(settings_of("mlp", EPOCHS, 3, "compiled"), task, STREAMS, CPU)

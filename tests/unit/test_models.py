@@ -108,7 +108,7 @@ def test_every_model_takes_what_its_data_set_gives(name: str) -> None:
     inputs = torch.zeros(3, *entry.input_shape, dtype=torch.float32 if pixels else torch.uint8)
     logits = module(inputs)
     assert (logits.shape, logits.dtype) == ((3, entry.classes), torch.float32)
-    assert _activations(module, entry.input_shape) >= entry.classes
+    assert _activations(module, inputs[:1]) >= entry.classes
     # vmap knows no recurrent layers.
     assert entry.batched == (not any(isinstance(part, nn.RNNBase) for part in module.modules()))
     assert entry.layered == (LayeredModel.of(module) is not None)
@@ -179,8 +179,11 @@ def test_a_model_must_take_what_the_data_set_has() -> None:
 
 def test_activations_of_recurrent_layers_are_counted() -> None:
     """Embedding 80 x 8; 80 x 256 outputs beside two layers' last states; 90 logits, of the dense layer and of all."""
-    assert _activations(build_model("lstm"), (80,)) == 80 * 8 + 80 * 256 + 2 * 2 * 256 + 90 + 90
-    assert _activations(build_model("mlp"), (1, 28, 28)) == 784 + 32 + 32 + 10 + 10
+    assert (
+        _activations(build_model("lstm"), torch.zeros(1, 80, dtype=torch.uint8))
+        == 80 * 8 + 80 * 256 + 2 * 2 * 256 + 90 + 90
+    )
+    assert _activations(build_model("mlp"), torch.zeros(1, 1, 28, 28)) == 784 + 32 + 32 + 10 + 10
 
 
 # --- Logistic regression

@@ -23,7 +23,7 @@ from airfl.local.work import PerturbedSgd
 from airfl.stages.masks import own_coordinates
 from airfl.store import Store
 from airfl.streams import Purpose, Streams
-from airfl.tasks.task import Samples, Task
+from airfl.tasks.task import DividedTask, Samples
 from tests.local_steps import CPU, divided_task, own_rows, point, sample_gradient
 
 STREAMS = Streams(6)
@@ -44,7 +44,7 @@ class Flat(nn.Module):
         return inputs.flatten(1)[:, :3] + 0 * self.weight.sum()
 
 
-def task_of(model: nn.Module | None = None) -> Task:
+def task_of(model: nn.Module | None = None) -> DividedTask:
     """Twenty-eight samples; 47 parameters unless a model is given."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
@@ -58,7 +58,7 @@ def settings_of(**local: Any) -> Settings:
     return Settings.model_validate({"run": {"devices": 3, "selected": 2, "rounds": 9}, "local": given})
 
 
-def trainer_of(task: Task, kept: int, multiplier: float, clip: float | None, **local: Any) -> PerturbedTrainer:
+def trainer_of(task: DividedTask, kept: int, multiplier: float, clip: float | None, **local: Any) -> PerturbedTrainer:
     """Of three devices."""
     trainer = PerturbedSgd(kept, multiplier, clip).build(settings_of(**local), task, STREAMS, CPU)
     assert isinstance(trainer, PerturbedTrainer)
@@ -70,7 +70,7 @@ def updates_of(trainer: PerturbedTrainer, start: Tensor, devices: Any = ALL, rou
     return trainer.updates(start, np.asarray(devices, dtype=np.int64), round_index, Store())
 
 
-def reference(task: Task, device: int, kept: int, clip: float, momentum: float, steps: int) -> Tensor:
+def reference(task: DividedTask, device: int, kept: int, clip: float, momentum: float, steps: int) -> Tensor:
     """Eq. 5 without noise, step by step and sample by sample."""
     start, mask = point(task, 0), mask_of(device, 47, kept)
     theta, velocity = start.clone(), torch.zeros_like(start)
@@ -99,7 +99,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
-def task() -> Task:
+def task() -> DividedTask:
     """A small convolutional network."""
     return task_of()
 
@@ -107,7 +107,7 @@ def task() -> Task:
 @pytest.mark.parametrize("kept", [47, KEPT])
 @pytest.mark.parametrize("clip", [CLIP, math.inf])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_steps_without_noise_are_those_of_the_paper(task: Task, kept: int, clip: float, momentum: float) -> None:
+def test_steps_without_noise_are_those_of_the_paper(task: DividedTask, kept: int, clip: float, momentum: float) -> None:
     """And with all coordinates and no clip those of plain SGD, whatever the batch of a device with 3 samples."""
     found = updates_of(trainer_of(task, kept, 0.0, clip, momentum=momentum), point(task, 0))
     wanted = torch.stack([reference(task, device, kept, clip, momentum, 5) for device in range(3)])
@@ -115,12 +115,12 @@ def test_steps_without_noise_are_those_of_the_paper(task: Task, kept: int, clip:
     assert float(wanted.norm(dim=1).min()) > 0.1
 
 
-def test_the_clip_of_these_tests_bites_some_coordinates_and_not_all(task: Task) -> None:
+def test_the_clip_of_these_tests_bites_some_coordinates_and_not_all(task: DividedTask) -> None:
     sizes = torch.stack([sample_gradient(task, point(task, 0), row).abs() for row in range(28)])
     assert 0.1 < float((sizes > CLIP).float().mean()) < 0.9
 
 
-def test_whole_batches_without_clip_and_noise_are_the_training_of_fedavg(task: Task) -> None:
+def test_whole_batches_without_clip_and_noise_are_the_training_of_fedavg(task: DividedTask) -> None:
     """Batches of all samples are the same in both: three epochs of one step each."""
     settings = settings_of(steps=0, epochs=3, batch_size=16, momentum=0.5, engine="layers")
     plain = LocalTrainer(settings, task, STREAMS, CPU)
@@ -131,7 +131,9 @@ def test_whole_batches_without_clip_and_noise_are_the_training_of_fedavg(task: T
     np.testing.assert_array_equal(trainer.evaluations(ALL, ROUND), plain.evaluations(ALL, ROUND))
 
 
-def test_without_a_clip_no_gradient_of_a_single_sample_is_computed(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_clip_no_gradient_of_a_single_sample_is_computed(
+    task: DividedTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trainer = trainer_of(task, 47, 0.0, math.inf)
     monkeypatch.setattr(Convolution, "each", None)
     monkeypatch.setattr(Linear, "each", None)
@@ -139,14 +141,14 @@ def test_without_a_clip_no_gradient_of_a_single_sample_is_computed(task: Task, m
     assert float(updates_of(trainer, point(task, 0)).norm()) > 0
 
 
-def test_the_learning_rate_follows_its_schedule(task: Task) -> None:
+def test_the_learning_rate_follows_its_schedule(task: DividedTask) -> None:
     """One step in round 3 with eta/sqrt(t + 1) is half of a step with eta."""
     plain = updates_of(trainer_of(task, KEPT, 0.5, CLIP, steps=1), point(task, 0))
     slower = updates_of(trainer_of(task, KEPT, 0.5, CLIP, steps=1, schedule="inverse-sqrt"), point(task, 0))
     torch.testing.assert_close(slower, plain / 2, rtol=0, atol=1e-6)
 
 
-def test_updates_are_zero_off_a_mask_that_stays_over_the_steps(task: Task) -> None:
+def test_updates_are_zero_off_a_mask_that_stays_over_the_steps(task: DividedTask) -> None:
     """With noise on every kept coordinate; evaluations are steps times batch, and nothing is kept."""
     trainer, store = trainer_of(task, KEPT, 1.0, CLIP), Store()
     found = trainer.updates(point(task, 0), ALL, ROUND, store)
@@ -177,7 +179,7 @@ def test_noise_on_kept_coordinates_is_as_strong_as_said(kept: int) -> None:
 
 @pytest.mark.parametrize("numbers", [1, 100, 150, 1 << 22])
 def test_noise_may_be_drawn_for_several_steps_at_a_time(
-    task: Task, numbers: int, monkeypatch: pytest.MonkeyPatch
+    task: DividedTask, numbers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """6, 8 and 2 steps of three devices: 20 coordinates each, step after step."""
     trainer = trainer_of(task, KEPT, 1.0, CLIP, steps=0, epochs=2)
@@ -203,7 +205,7 @@ def test_the_noise_of_one_step_is_normal() -> None:
     assert abs((noise**2).mean() - 1) < 5 * math.sqrt(2 / noise.size)
 
 
-def test_replacing_a_sample_moves_a_step_by_no_more_than_the_sensitivity(task: Task) -> None:
+def test_replacing_a_sample_moves_a_step_by_no_more_than_the_sensitivity(task: DividedTask) -> None:
     """2 c sqrt(k)/b on the kept coordinates: of the last device, whose 3 samples are its batch."""
     other = copy.deepcopy(task)
     other.train.inputs[task.partition.indices[task.partition.offsets[2]]] *= -1000
@@ -212,7 +214,7 @@ def test_replacing_a_sample_moves_a_step_by_no_more_than_the_sensitivity(task: T
     assert 0 < moved <= 2 * 0.01 * math.sqrt(KEPT) / 3 * (1 + 1e-4)
 
 
-def test_a_device_does_not_depend_on_its_chunk_and_a_seed_gives_one_result(task: Task) -> None:
+def test_a_device_does_not_depend_on_its_chunk_and_a_seed_gives_one_result(task: DividedTask) -> None:
     trainer, start = trainer_of(task, KEPT, 1.0, CLIP), point(task, 0)
     before = start.clone()
     together = updates_of(trainer, start)
@@ -228,7 +230,7 @@ def test_a_device_does_not_depend_on_its_chunk_and_a_seed_gives_one_result(task:
 
 @pytest.mark.parametrize("kept", [47, KEPT])
 @pytest.mark.parametrize(("engine", "used", "chunk"), [("auto", "layers", 2), ("vmap", "vmap", 2), ("loop", "loop", 1)])
-def test_all_engines_give_the_same_numbers(task: Task, engine: str, used: str, chunk: int, kept: int) -> None:
+def test_all_engines_give_the_same_numbers(task: DividedTask, engine: str, used: str, chunk: int, kept: int) -> None:
     """Two epochs of batches of 4 of 9, 16 and 3 samples: 6, 8 and 2 steps."""
     local = {"steps": 0, "epochs": 2, "momentum": 0.5}
     trainer, plain = (trainer_of(task, kept, 0.5, CLIP, **local, engine=name) for name in (engine, "loop"))
@@ -238,7 +240,7 @@ def test_all_engines_give_the_same_numbers(task: Task, engine: str, used: str, c
 
 
 @pytest.mark.parametrize("kept", [47, KEPT])
-def test_devices_make_as_many_steps_as_their_samples_ask_for(task: Task, kept: int) -> None:
+def test_devices_make_as_many_steps_as_their_samples_ask_for(task: DividedTask, kept: int) -> None:
     """3, 4 and 1 steps: without noise those of the paper, in whatever order the devices come."""
     trainer = trainer_of(task, kept, 0.0, CLIP, steps=0, epochs=1, momentum=0.9)
     steps = enumerate((3, 4, 1))
@@ -247,7 +249,7 @@ def test_devices_make_as_many_steps_as_their_samples_ask_for(task: Task, kept: i
         torch.testing.assert_close(updates_of(trainer, point(task, 0), order), wanted[order], rtol=0, atol=5e-6)
 
 
-def test_samples_that_are_seen_often_are_normalised_once(task: Task) -> None:
+def test_samples_that_are_seen_often_are_normalised_once(task: DividedTask) -> None:
     """The same steps, whether inputs are normalised step by step or before."""
     pixels = Samples(torch.arange(28 * 6, dtype=torch.uint8).view(28, 1, 2, 3), task.train.targets)
     raw = replace(task, train=pixels, mean=(0.3,), std=(0.2,))
@@ -257,7 +259,7 @@ def test_samples_that_are_seen_often_are_normalised_once(task: Task) -> None:
         torch.testing.assert_close(*pair, rtol=0, atol=2e-5)
 
 
-def test_threads_draw_the_same_masks_and_noise(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_draw_the_same_masks_and_noise(task: DividedTask, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two of them, and as many as devices."""
     trainer = trainer_of(task, KEPT, 1.0, CLIP)
     wanted = updates_of(trainer, point(task, 0))
@@ -267,7 +269,7 @@ def test_threads_draw_the_same_masks_and_noise(task: Task, monkeypatch: pytest.M
         assert torch.equal(updates_of(trainer, point(task, 0)), wanted)
 
 
-def initial_values(task: Task) -> list[np.ndarray]:
+def initial_values(task: DividedTask) -> list[np.ndarray]:
     """Absolute gradients of the initial round, those of each device in a row."""
     found = []
     for device in np.sort(np.argsort(STREAMS.generator(Purpose.INITIAL_ROUND).random(3))[:2]).tolist():
@@ -278,7 +280,9 @@ def initial_values(task: Task) -> list[np.ndarray]:
     return found
 
 
-def test_without_a_clip_it_is_the_median_of_an_initial_round(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_clip_it_is_the_median_of_an_initial_round(
+    task: DividedTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two of three devices, a mini-batch each, at the initial model: the same whenever it is asked for; of a large
     model over some coordinates: every fourth of 376, for 120 or fewer."""
     values = initial_values(task)
@@ -294,7 +298,7 @@ def test_without_a_clip_it_is_the_median_of_an_initial_round(task: Task, monkeyp
     assert trainer_of(task, KEPT, 1.0, None).coordinate_clip == pytest.approx(wanted, rel=1e-5)
 
 
-def test_a_median_of_zero_gives_way_to_that_of_what_is_not_zero(task: Task) -> None:
+def test_a_median_of_zero_gives_way_to_that_of_what_is_not_zero(task: DividedTask) -> None:
     assert median_of(np.array([0, 0, 0, 0, 1, 2, 4], dtype=np.float32)) == 2
     assert median_of(np.array([0, 3, 1, 2, 5], dtype=np.float32)) == 2
     for values in ([0.0, 0.0], [math.nan, 1.0], [math.inf, math.inf]):

@@ -17,17 +17,19 @@ import torch
 from torch import Tensor, nn
 
 from airfl.config import Settings
-from airfl.local.batches import BatchRule, plan_batches
+from airfl.errors import UserError
+from airfl.local.batches import plan_batches
 from airfl.local.engines import kept
 from airfl.local.engines.engine import Engine, Work
+from airfl.local.engines.own_model import Trial, first_line, rule_of
 from airfl.local.engines.table import ENGINES, Bench
 from airfl.local.flat import FlatModel
-from airfl.local.layers import LayeredModel
+from airfl.local.layers import as_layers
 from airfl.local.sample_layers import numbers_in
 from airfl.local.sgd import normalise
 from airfl.streams import Streams
 from airfl.tasks import check_engine
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 # Parameters times samples that all devices go through in a run: from here on a measurement of some seconds pays.
 WORK_WORTH_MEASURING = 2e10
@@ -72,16 +74,13 @@ class Load:
         return cls(batch, int(rule.steps_of(sizes).max()), run.selected, run.rounds)
 
 
-def rule_of(settings: Settings) -> BatchRule:
-    """Of local SGD."""
-    return BatchRule(settings.local.epochs, settings.local.steps, settings.local.batch_size)
-
-
-def choose(settings: Settings, model: FlatModel, task: Task, streams: Streams) -> Chosen:
+def choose(settings: Settings, model: FlatModel, task: DividedTask, streams: Streams) -> Chosen:
     """The engine of these settings; UserError for one that cannot compute the model."""
-    check_engine(settings)
     load = Load.of(settings, task.partition.sizes)
     bench = Bench(model, task, settings.local.momentum, 1, load.steps, load.batch)
+    if task.own is not None:
+        return _choose_for_own(settings, bench, load, streams)
+    check_engine(settings)
     name: str = settings.local.engine
     chunk = settings.run.chunk
     work = model.dimension * load.batch * load.steps * load.selected * load.rounds
@@ -99,15 +98,60 @@ def choose(settings: Settings, model: FlatModel, task: Task, streams: Streams) -
     return Chosen(name, chunk, engine)
 
 
-def usual_engine(bench: Bench, load: Load) -> str:
-    """What is good on most machines: hand-batched layers, else vmap where torch knows how, compiled for long runs."""
-    if LayeredModel.of(bench.task.model) is not None:
+def _choose_for_own(settings: Settings, bench: Bench, load: Load, streams: Streams) -> Chosen:
+    """The same for a user's own model: an engine has to give what the loop gives, and one line says which it is."""
+    trial, chunk = Trial(settings, bench, streams), settings.run.chunk
+    name: str = settings.local.engine
+    usual, measured = _usual_for_own(bench, load, trial), False
+    work = bench.model.dimension * load.batch * load.steps * load.selected * load.rounds
+    if settings.local.measure and (name == "auto" or not chunk) and work >= WORK_WORTH_MEASURING:
+        measured = True
+        name, chunk = _measured(settings, bench, load, streams, usual, trial)
+    if name == "auto":
+        name = usual
+    chunk = chunk or usual_chunk(name, bench, load, USUAL_CHUNK_BYTES)
+    engine = trial.build(name, chunk)
+    if engine is None and settings.local.engine != "auto":
+        raise UserError(
+            f"local.engine: {settings.local.engine!r} is not for the model of task {trial.name!r}: "
+            f"{trial.why_not[name]}; take 'auto'"
+        )
+    if engine is None:  # compiled: no compiler, or none that takes the model
+        name = _usual_for_own(bench, replace(load, rounds=0), trial)
+        engine = trial.build(name, chunk)
+    assert engine is not None  # the loop is for every model
+    trial.tell(name, measured)
+    return Chosen(name, chunk, engine)
+
+
+def _usual_for_own(bench: Bench, load: Load, trial: Trial) -> str:
+    """`usual_engine` of those that give what the loop gives."""
+    name = usual_engine(bench, load, trial.why_not)
+    if name == "compiled" and trial.build("vmap", 1) is None:
+        return "loop"
+    while trial.build(name, 1) is None and name != "compiled":
+        name = "vmap" if name == "layers" and _can_vmap(bench, trial.why_not) else "loop"
+    return name
+
+
+def usual_engine(bench: Bench, load: Load, why_not: dict[str, str] | None = None) -> str:
+    """What is good on most machines: hand-batched layers, else vmap where torch knows how, compiled for long runs.
+
+    why_not: is told of engines that cannot compute the model.
+    """
+    found = as_layers(bench.model.module, bench.model.loss)
+    if not isinstance(found, str):
         return "layers"
-    if not can_vmap(bench.model, bench.task):
+    why_not = {} if why_not is None else why_not
+    why_not["layers"] = found
+    if not _can_vmap(bench, why_not):
         return "loop"
     chunk = usual_chunk("vmap", bench, load, CHUNK_MEMORY_BYTES)
     steps = load.rounds * -(-load.selected // chunk) * load.steps
-    return "compiled" if steps >= STEPS_WORTH_COMPILING else "vmap"
+    if steps >= STEPS_WORTH_COMPILING:
+        return "compiled"
+    why_not["compiled"] = "so short a run is over before compiling pays"
+    return "vmap"
 
 
 def usual_chunk(name: str, bench: Bench, load: Load, memory_bytes: int) -> int:
@@ -117,14 +161,23 @@ def usual_chunk(name: str, bench: Bench, load: Load, memory_bytes: int) -> int:
     if bench.device.type == "cuda":
         memory_bytes = max(memory_bytes, torch.cuda.mem_get_info(bench.device)[0] // 4)
     # Parameters, velocities, gradients, update; activations and their slopes for a batch.
-    activations = _activations(bench.task.model, tuple(bench.task.train.inputs.shape[1:]))
+    task = bench.task
+    activations = _activations(task.model, normalise(task.train.inputs[:1], task.mean, task.std))
     floats = 4 * bench.model.dimension + 3 * load.batch * activations
     chunk = max(1, min(load.selected, memory_bytes // (4 * floats)))
     return max(chunk, min(torch.get_num_threads(), load.selected)) if name.endswith("parallel") else chunk
 
 
-def can_vmap(model: FlatModel, task: Task) -> bool:
-    """Whether torch computes many devices' copies of the model at once without a loop."""
+def _can_vmap(bench: Bench, why_not: dict[str, str]) -> bool:
+    """Whether torch computes many devices' copies of the model at once; why not is told."""
+    found = cannot_vmap(bench.model, bench.task)
+    if found is not None:
+        why_not["vmap"] = found
+    return found is None
+
+
+def cannot_vmap(model: FlatModel, task: DividedTask) -> str | None:
+    """Why torch does not compute many devices' copies of the model at once without a loop; None where it does."""
 
     def loss(parameters: tuple[Tensor, ...], inputs: Tensor, targets: Tensor) -> Tensor:
         return model.losses(parameters, inputs, targets).sum()
@@ -135,27 +188,37 @@ def can_vmap(model: FlatModel, task: Task) -> bool:
     try:
         with warnings.catch_warnings(action="error"):  # which is how vmap says that it loops
             torch.func.vmap(torch.func.grad(loss))(parts, inputs[None], task.train.targets[rows][None])
-    except Exception:  # whatever vmap does not like, the loop gives the same numbers
-        return False
-    return True
+    except Exception as error:  # whatever vmap does not like, the loop gives the same numbers
+        return first_line(error)
+    return None
 
 
-def _measured(settings: Settings, bench: Bench, load: Load, streams: Streams) -> tuple[str, int]:
-    """The fastest of the candidates that the settings leave, as measured now or before on this machine."""
+def _measured(
+    settings: Settings, bench: Bench, load: Load, streams: Streams, usual: str | None = None, trial: Trial | None = None
+) -> tuple[str, int]:
+    """The fastest of the candidates that the settings leave, as measured now or before on this machine. usual, trial:
+    of a user's own model."""
     address = kept.address(bench, load, settings.local.engine, settings.run.chunk)
     found = kept.read(address)
     if found is None:
-        found = _fastest(settings, bench, load, streams)
+        found = _fastest(settings, bench, load, streams, usual, trial)
         kept.write(address, found)
     return found
 
 
-def _fastest(settings: Settings, bench: Bench, load: Load, streams: Streams) -> tuple[str, int]:
+def _fastest(
+    settings: Settings, bench: Bench, load: Load, streams: Streams, usual: str | None = None, trial: Trial | None = None
+) -> tuple[str, int]:
     """Least seconds a device over one chunk each."""
-    best, least = (usual_engine(bench, load), 0), math.inf
+    usual = usual or usual_engine(bench, load)
+
+    def build(name: str, chunk: int) -> Engine | None:
+        return trial.build(name, chunk) if trial else ENGINES[name](replace(bench, chunk=chunk))
+
+    best, least = (usual, 0), math.inf
     hopeless: set[str] = set()
-    for name, chunk in candidates(settings, bench, load):
-        engine = None if name in hopeless else ENGINES[name](replace(bench, chunk=chunk))
+    for name, chunk in candidates(settings, bench, load, usual):
+        engine = None if name in hopeless else build(name, chunk)
         if engine is None:
             continue
         seconds = _seconds(engine, settings, bench, chunk, streams, least)
@@ -168,22 +231,25 @@ def _fastest(settings: Settings, bench: Bench, load: Load, streams: Streams) -> 
         limit = COMPILED_GAIN * least
         chunk = settings.run.chunk or usual_chunk("compiled", bench, load, CHUNK_MEMORY_BYTES)
         for name in ("compiled", "compiled-serial"):
-            engine = ENGINES[name](replace(bench, chunk=chunk))
+            engine = build(name, chunk)
             seconds = math.inf if engine is None else _seconds(engine, settings, bench, chunk, streams, least)
             if seconds < min(limit, least):
                 best, least = (name, chunk), seconds
     return best[0], best[1] or usual_chunk(best[0], bench, load, USUAL_CHUNK_BYTES)
 
 
-def candidates(settings: Settings, bench: Bench, load: Load) -> Iterator[tuple[str, int]]:
-    """Engines and chunks that might be the fastest and that the settings allow; of an engine small chunks first."""
-    threads = torch.get_num_threads()
+def candidates(settings: Settings, bench: Bench, load: Load, usual: str = "") -> Iterator[tuple[str, int]]:
+    """Engines and chunks that might be the fastest and that the settings allow; of an engine small chunks first.
+
+    usual: the usual engine, where that is known.
+    """
+    threads, usual = torch.get_num_threads(), usual or usual_engine(bench, load)
     if settings.local.engine != "auto":
         names: list[str] = [settings.local.engine]
-    elif usual_engine(bench, load) == "layers":
+    elif usual == "layers":
         names = ["layers-parallel", "layers-serial", "layers", "loop"]
     else:
-        names = [usual_engine(bench, load), "loop"]
+        names = [usual, "loop"]
     if bench.device.type == "cuda" or threads == 1:
         names = [name for name in names if "-" not in name] or names
     for name in names:
@@ -219,8 +285,8 @@ def _seconds(engine: Engine, settings: Settings, bench: Bench, chunk: int, strea
     return min(turns) / len(devices)
 
 
-def _activations(module: nn.Module, input_shape: tuple[int, ...]) -> int:
-    """Numbers that a forward pass of one sample produces."""
+def _activations(module: nn.Module, inputs: Tensor) -> int:
+    """Numbers that a forward pass of one sample produces; inputs: [1, *shape]."""
     total = 0
 
     def count(_module: nn.Module, _inputs: object, output: object) -> None:
@@ -228,9 +294,8 @@ def _activations(module: nn.Module, input_shape: tuple[int, ...]) -> int:
         total += numbers_in(output)
 
     hooks = [part.register_forward_hook(count) for part in module.modules()]
-    first = next(module.parameters())
     with torch.no_grad():
-        module(torch.zeros(1, *input_shape, device=first.device, dtype=first.dtype))
+        module(inputs)
     for hook in hooks:
         hook.remove()
     return total

@@ -15,7 +15,7 @@ from typing import cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch._higher_order_ops.while_loop import while_loop
 
 from airfl.local.batches import NOBODY
@@ -24,9 +24,9 @@ from airfl.local.engines.parallel import side_by_side
 from airfl.local.engines.steps import build_layered_move
 from airfl.local.engines.vmap import VmapEngine
 from airfl.local.flat import FlatModel
-from airfl.local.layers import LayeredModel
+from airfl.local.layers import as_layers
 from airfl.local.sgd import Move, Parameters, build_move, in_place
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ def training_by(move: Move) -> Training:
     return training
 
 
-def compiled_engine(model: FlatModel, task: Task, momentum: float, shape: Shape, threads: int) -> Engine | None:
+def compiled_engine(model: FlatModel, task: DividedTask, momentum: float, shape: Shape, threads: int) -> Engine | None:
     """The engine for work of this shape, in so many threads on a CPU; None where there is no compiler or it does not
     know the model.
 
@@ -131,7 +131,7 @@ def compiled_engine(model: FlatModel, task: Task, momentum: float, shape: Shape,
     device = task.train.targets.device
     if not compiler_found(device):
         return None
-    address = (_signature(task.model), _Held(task.model), task.mean, task.std)
+    address = (_signature(task), _Held(model), task.mean, task.std)
     engine: Engine
     if device.type == "cuda":
         engine = VmapEngine(model, task, momentum, _compiled_step(*address), shape.devices)
@@ -150,10 +150,10 @@ def compiled_engine(model: FlatModel, task: Task, momentum: float, shape: Shape,
 
 
 class _Held:
-    """A module that is no part of a cache's key."""
+    """A model that is no part of a cache's key."""
 
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
+    def __init__(self, model: FlatModel) -> None:
+        self.model = model
 
     def __hash__(self) -> int:
         return 0
@@ -162,9 +162,10 @@ class _Held:
         return isinstance(other, _Held)
 
 
-def _signature(module: nn.Module) -> str:
-    """What tells modules of one structure."""
-    return f"{type(module).__qualname__} {module!r} {[tuple(part.shape) for part in module.parameters()]}"
+def _signature(task: DividedTask) -> str:
+    """What tells modules of one structure; a user's own are told by their code, too."""
+    module, own = task.model, "" if task.own is None else task.own.fingerprint
+    return f"{type(module).__qualname__} {module!r} {[tuple(part.shape) for part in module.parameters()]} {own}"
 
 
 # One compiled function for all runs of a process whose models have one structure, so that a comparison compiles once.
@@ -173,7 +174,7 @@ def _signature(module: nn.Module) -> str:
 @functools.lru_cache(maxsize=8)
 def _compiled_training(signature: str, held: _Held, mean: tuple[float, ...], std: tuple[float, ...]) -> Training:
     log.info("compiling the training (some 15 s the first time on a machine)")
-    training = training_by(_move(held.module, mean, std))
+    training = training_by(_move(held.model, mean, std))
     compiled: Training = torch.compile(training, dynamic=False, fullgraph=True, options={"cpp_wrapper": True})
     return compiled
 
@@ -181,12 +182,12 @@ def _compiled_training(signature: str, held: _Held, mean: tuple[float, ...], std
 @functools.lru_cache(maxsize=8)
 def _compiled_step(signature: str, held: _Held, mean: tuple[float, ...], std: tuple[float, ...]) -> Callable[..., None]:
     log.info("compiling the training step")
-    step = in_place(_move(held.module, mean, std))
+    step = in_place(_move(held.model, mean, std))
     compiled: Callable[..., None] = torch.compile(step, dynamic=False, fullgraph=True, mode="reduce-overhead")
     return compiled
 
 
-def _move(module: nn.Module, mean: tuple[float, ...], std: tuple[float, ...]) -> Move:
+def _move(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Move:
     """By hand-batched layers, else by vmapped autograd."""
-    layered = LayeredModel.of(module)
-    return build_move(FlatModel(module), mean, std) if layered is None else build_layered_move(layered, mean, std)
+    found = as_layers(model.module, model.loss)
+    return build_move(model, mean, std) if isinstance(found, str) else build_layered_move(found, mean, std)

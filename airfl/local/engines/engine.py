@@ -13,7 +13,7 @@ from torch import Tensor
 
 from airfl.local.batches import NOBODY
 from airfl.local.sgd import normalise
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Work:
     for none; a device's steps without samples come last. learning_rate: eta of the round.
     """
 
-    task: Task
+    task: DividedTask
     devices: NDArray[np.int64]
     plan: NDArray[np.int64]
     learning_rate: float

@@ -36,7 +36,9 @@ def address(bench: Bench, load: Load, engine: str, chunk: int) -> str:
     length = round(math.log10(load.rounds))  # long runs may compile, shorter ones are over before that pays
     work = (load.batch, load.steps, load.selected, length, bench.momentum > 0)
     machine = (torch.__version__, name, torch.get_num_threads(), torch.get_float32_matmul_precision())
-    about = (FORMAT, machine, shapes, repr(bench.task.model), inputs, work)
+    about: tuple[object, ...] = (FORMAT, machine, shapes, repr(bench.task.model), inputs, work)
+    if bench.task.own is not None:
+        about += (bench.task.own.fingerprint,)
     return hashlib.sha256(repr((*about, engine, chunk)).encode()).hexdigest()
 
 

@@ -25,9 +25,8 @@ class LoopEngine:
             for step in range(int(work.steps[row])):
                 own = work.rows[row, step][present[row, step]]
                 optimiser.zero_grad()
-                torch.autograd.backward(
-                    self._model.losses(leaves, _by_pixel(work.inputs(own)), work.targets(own)).mean()
-                )
+                inputs = _by_pixel(work.inputs(own)) if work.task.by_pixel else work.inputs(own)
+                torch.autograd.backward(self._model.losses(leaves, inputs, work.targets(own)).mean())
                 optimiser.step()
         updates.sub_(parameters)
 

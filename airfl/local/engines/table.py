@@ -15,9 +15,9 @@ from airfl.local.engines.loop import LoopEngine
 from airfl.local.engines.parallel import ParallelEngine
 from airfl.local.engines.vmap import VmapEngine
 from airfl.local.flat import FlatModel
-from airfl.local.layers import LayeredModel
+from airfl.local.layers import as_layers
 from airfl.local.sgd import build_move, in_place
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Bench:
     batch."""
 
     model: FlatModel
-    task: Task
+    task: DividedTask
     momentum: float
     chunk: int
     steps: int
@@ -44,9 +44,9 @@ def loop(bench: Bench) -> Engine:
 
 
 def layers(bench: Bench) -> Engine | None:
-    """For models whose layers are in the table of layers."""
-    layered = LayeredModel.of(bench.task.model)
-    return None if layered is None else LayersEngine(bench.model, layered, bench.momentum)
+    """For models whose layers are in the table of layers, under cross-entropy."""
+    found = as_layers(bench.model.module, bench.model.loss)
+    return None if isinstance(found, str) else LayersEngine(bench.model, found, bench.momentum)
 
 
 def vmap(bench: Bench) -> Engine | None:

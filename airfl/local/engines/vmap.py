@@ -9,7 +9,7 @@ from torch import Tensor
 from airfl.local.engines.engine import Work
 from airfl.local.flat import FlatModel
 from airfl.local.sgd import Step
-from airfl.tasks.task import Task
+from airfl.tasks.task import DividedTask
 
 
 class VmapEngine:
@@ -19,7 +19,9 @@ class VmapEngine:
     width: devices that every chunk is filled up to, with such that have no samples, None for as many as there are.
     """
 
-    def __init__(self, model: FlatModel, task: Task, momentum: float, step: Step, width: int | None = None) -> None:
+    def __init__(
+        self, model: FlatModel, task: DividedTask, momentum: float, step: Step, width: int | None = None
+    ) -> None:
         self._model, self._step, self._width = model, step, width
         one = model.initial()[:1]
         self._learning_rate = one.new_zeros(())  # a number that changes must not compile anew

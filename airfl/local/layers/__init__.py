@@ -1,7 +1,7 @@
 """Hand-batched layers: forward and backward passes of many devices' copies of a model at once."""
 
 from airfl.local.layers.layer import Layer, ParametricLayer, Parts
-from airfl.local.layers.model import LayeredModel, Node, Tape, Visitor, logit_slopes, own, parametric
+from airfl.local.layers.model import LayeredModel, Node, Tape, Visitor, as_layers, logit_slopes, own, parametric
 
 __all__ = [
     "Layer",
@@ -11,6 +11,7 @@ __all__ = [
     "Parts",
     "Tape",
     "Visitor",
+    "as_layers",
     "logit_slopes",
     "own",
     "parametric",

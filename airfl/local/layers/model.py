@@ -34,6 +34,7 @@ class Tape:
     saved: list[Any]
 
 
+NOT_CROSS_ENTROPY = "the loss is not cross-entropy"
 Visitor = Callable[[int, Node, Any, Tensor], None]
 """(number, node, what it saved, slope by its output), of each node with parameters, from the last to the first; the
 slopes by its inputs are known by then, so that its parameters may change."""
@@ -48,12 +49,18 @@ class LayeredModel:
     @classmethod
     def of(cls, module: nn.Module) -> LayeredModel | None:
         """None for a module that is made of other layers than those of the table, or has a penalty of its own."""
+        found = cls.or_why_not(module)
+        return None if isinstance(found, str) else found
+
+    @classmethod
+    def or_why_not(cls, module: nn.Module) -> LayeredModel | str:
+        """The same, and in a few words why it is none."""
         if hasattr(module, "penalty"):
-            return None
+            return "it has a penalty of its own"
         try:
             return cls(_nodes(module))
-        except (AttributeError, RuntimeError, TypeError, ValueError):  # tracing raises whatever the module does
-            return None
+        except (AttributeError, RuntimeError, TypeError, ValueError) as error:  # whatever the module does in tracing
+            return str(error).split("\n")[0][:100] or type(error).__name__
 
     def forward(self, parts: Sequence[Tensor], inputs: Tensor) -> Tape:
         """parts: [devices, *shape] each; inputs: [devices, batch, *shape]."""
@@ -82,6 +89,11 @@ class LayeredModel:
                         slopes[source] = slopes[source] + part if source in slopes else part
             if node.places:
                 visit(number, node, saved, arriving)
+
+
+def as_layers(module: nn.Module, loss: object) -> LayeredModel | str:
+    """A module as hand-batched layers, whose slopes are those of cross-entropy, `loss` None; else why it is not."""
+    return LayeredModel.or_why_not(module) if loss is None else NOT_CROSS_ENTROPY
 
 
 def own(parts: Sequence[Tensor], node: Node) -> Parts:

@@ -15,6 +15,7 @@ from airfl import shipped
 from airfl.errors import UserError
 from airfl.output import current_folder
 from airfl.tasks.datasets.raw import RawData
+from airfl.tasks.table import Table
 
 
 class Loader(Protocol):
@@ -60,7 +61,7 @@ class DatasetEntry:
         return cast(Loader, import_module(f"airfl.tasks.datasets.{self.home}"))
 
 
-DATASETS: dict[str, DatasetEntry] = {
+_ENTRIES: dict[str, DatasetEntry] = {
     "fashion-mnist-sample": DatasetEntry(
         "fashion_mnist_sample",
         ("fashion-mnist-sample",),
@@ -177,6 +178,7 @@ DATASETS: dict[str, DatasetEntry] = {
         kind="text",
     ),
 }
+DATASETS = Table("task.dataset", _ENTRIES)
 
 
 def data_folders(data_dir: str | Path | None = None) -> list[Path]:

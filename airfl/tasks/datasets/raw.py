@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +19,14 @@ class RawData:
     inputs: uint8, possibly memory-mapped: pixels [n, channels, height, width] (0..255), features [n, features] or
     characters' ids [n, length]; targets: [n], int64 class labels; mean, std: of each channel of an input scaled to
     [0, 1], for normalisation, empty where inputs are not pixels; train_writers, test_writers: [n], who made each
-    sample, where the source says so (test_writers only where test samples are of the training writers).
+    sample, where the source says so (test_writers only where test samples are of the training writers). Of a user's own
+    task inputs and targets are of any kind and shape, and as the model and its loss take them.
     """
 
-    train_inputs: NDArray[np.uint8]
-    train_targets: NDArray[np.int64]
-    test_inputs: NDArray[np.uint8]
-    test_targets: NDArray[np.int64]
+    train_inputs: NDArray[Any]
+    train_targets: NDArray[Any]
+    test_inputs: NDArray[Any]
+    test_targets: NDArray[Any]
     classes: int
     mean: tuple[float, ...]
     std: tuple[float, ...]

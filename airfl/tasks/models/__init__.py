@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from airfl.tasks.table import Table
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -50,7 +52,7 @@ def _entry(
 
 GREY, COLOUR, FEATURES, TEXT = (1, 28, 28), (3, 32, 32), (123,), (80,)
 
-MODELS: dict[str, ModelEntry] = {
+_ENTRIES: dict[str, ModelEntry] = {
     "mlp": _entry("mlp", GREY, 10, 25_450, "784-32-10, ReLU"),
     "mlp-sigmoid": _entry("mlp_sigmoid", GREY, 10, 50_890, "784-64-10, sigmoid (SoteriaFL on MNIST)"),
     "cnn": _entry("cnn", GREY, 10, 21_840, "conv 5x5 10-20 with max pooling, fc 50 (Fed-SPA on MNIST)"),
@@ -66,3 +68,4 @@ MODELS: dict[str, ModelEntry] = {
         "logistic", FEATURES, 2, 123, "logistic regression, nonconvex penalty (SoteriaFL on a9a)", layered=False
     ),
 }
+MODELS = Table("task.model", _ENTRIES)

@@ -23,7 +23,7 @@ from airfl.round import State, World, run_round
 from airfl.simulation import world_of
 from airfl.tasks.models.lstm import build as build_lstm
 from airfl.tasks.partition import Partition
-from airfl.tasks.task import Samples, Task
+from airfl.tasks.task import DividedTask, Samples
 
 ENDLESS = 1_000_000
 LEAST_S = 3.0
@@ -55,7 +55,7 @@ def settings_of(work: Workload, overrides: Sequence[str] = ()) -> Settings:
     return validate(override(tables, overrides), source=work.name)
 
 
-def task_of(work: Workload) -> Task:
+def task_of(work: Workload) -> DividedTask:
     """The workload's tensors as a task; inputs are taken as they are."""
     inputs, labels = work.data()
     train = Samples(inputs.flatten(0, 1), labels.flatten())
@@ -66,7 +66,7 @@ def task_of(work: Workload) -> Task:
         own = build_lstm()
         own.load_state_dict(module.state_dict())
         module = own
-    return Task(
+    return DividedTask(
         train=train,
         validation=few,
         public=few,

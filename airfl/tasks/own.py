@@ -1,0 +1,325 @@
+"""A user's own task: model, data, division, loss and metrics, for `airfl.run(settings, task=...)`."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
+
+from airfl.config import Settings
+from airfl.errors import UserError, unknown_name
+from airfl.local.flat import FlatModel, Loss
+from airfl.streams import Streams
+from airfl.tasks.datasets.raw import RawData
+from airfl.tasks.fingerprint import fingerprint, of_code, of_tensors, path_of
+from airfl.tasks.partition import PARTITIONS, Shares, checked_shares, shares_of
+from airfl.tasks.promises import SAMPLES, check_model, check_targets, try_out
+from airfl.tasks.table import OWN
+from airfl.tasks.task import Identity, Samples, seeded
+from airfl.trace.schema import METRIC_NAME, MOST_METRICS
+
+LONGEST_NAME, LONGEST_MODEL = 80, 10_000
+"""Letters of a task's name, and of what torch writes of its model."""
+Partitioning = str | np.ndarray | Tensor | Sequence[Any] | Callable[[np.ndarray, int, np.random.Generator], Any]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is learned, where it is none of the tables': a model and data of your own.
+
+    - model: a `torch.nn.Module`, whose present parameters are the initial ones, or a function that makes one, which is
+      called under the run's seed. float32 parameters, all trained; no buffers, nothing random in `forward`, and what
+      it gives for a sample does not depend on the rest of the batch.
+    - train, test: (inputs, targets), arrays or tensors with a row for each sample, or a `torch.utils.data.Dataset` of
+      such pairs, which is read once. Inputs reach the model as they are, of any shape; floats become float32. Targets
+      are class numbers, or what the loss takes: whole numbers become int64, floats float32.
+    - partition: how the training samples are divided among the devices; None leaves it to `task.partition`. A name of
+      that setting ("iid", "class", "dirichlet"); the device of each sample, [n], -1 for nobody's; a list of the samples
+      of each device; or a function (targets, devices, generator) that gives such a list, whose numbers are places among
+      those targets.
+    - loss: (outputs, targets) -> a number for each sample, [batch]; None is cross-entropy.
+    - metrics: name -> (outputs, targets) -> a number for each sample, [batch]. Its mean over the test samples is the
+      trace's variable metric_NAME. Accuracy is recorded by itself where the loss is cross-entropy.
+    - name: for traces and messages; the model's class where none is given.
+    - dimension: d, the number of parameters; found out.
+
+    Raises UserError, in one line, for a part that is not what it has to be.
+    """
+
+    model: nn.Module | Callable[[], nn.Module]
+    train: Any = field(repr=False)
+    test: Any = field(repr=False)
+    partition: Partitioning | None = field(default=None, repr=False)
+    loss: Loss | None = None
+    metrics: Mapping[str, Loss] = field(default_factory=dict)
+    name: str = ""
+    dimension: int = field(init=False)
+    by_pixel: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Reads the data, tries the parts out."""
+        if not callable(self.model):  # a module can be called
+            raise UserError(
+                f"model: a torch.nn.Module or a function that makes one is wanted, got {_short(self.model)}"
+            )
+        self._set("metrics", _metrics(self.metrics))
+        if self.loss is not None and not callable(self.loss):
+            raise UserError(f"loss: a function (outputs, targets) is wanted, got {_short(self.loss)}")
+        if isinstance(self.model, nn.Module):
+            check_model(self.model)
+            self._set("model", copy.deepcopy(self.model).cpu())
+        module = self._first_module()
+        self._set("dimension", FlatModel(module).dimension)
+        self._set("name", _name(self.name or type(module).__name__))
+        self._set("train", read(self.train, "train"))
+        self._set("test", read(self.test, "test"))
+        self._check_alike()
+        self._set("partition", _partition(self.partition, len(self.samples)))
+        some = self.samples.inputs[:SAMPLES], self.samples.targets[:SAMPLES]
+        self._set("by_pixel", try_out(module, *some, self.loss, self.metrics))
+        if self.loss is None:
+            with torch.inference_mode():
+                classes = module(some[0][:1]).shape[1]
+            for where, targets in (("train", self.samples.targets), ("test", self.test[1])):
+                check_targets(targets, classes, where)
+
+    @property
+    def samples(self) -> Samples:
+        """For training."""
+        return Samples(*self.train)
+
+    @property
+    def raw(self) -> RawData:
+        """The data as a data set's loader gives it, in the same memory."""
+        train_inputs, train_targets, test_inputs, test_targets = (part.numpy() for part in (*self.train, *self.test))
+        return RawData(train_inputs, train_targets, test_inputs, test_targets, classes=0, mean=(), std=())
+
+    @property
+    def shares(self) -> Shares | None:
+        """The own partition; None for one of the table's."""
+        return None if self.partition is None or isinstance(self.partition, str) else self.partition  # type: ignore[return-value]
+
+    def settings(self, given: Settings) -> Settings:
+        """The settings with the task's own parts in the place of the tables'."""
+        partition = self.partition if isinstance(self.partition, str) else given.task.partition
+        named = OWN if self.shares is not None else partition
+        return given.resolved(task={"dataset": OWN, "model": OWN, "partition": named})
+
+    def module(self, streams: Streams) -> nn.Module:
+        """A model with the initial parameters of a run."""
+        if isinstance(self.model, nn.Module):
+            return copy.deepcopy(self.model)
+        module = self._made(streams)
+        if (found := FlatModel(module).dimension) != self.dimension:
+            raise UserError(
+                f"model: the function has made one of {self.dimension:,} parameters before, and now of {found:,}"
+            )
+        return module
+
+    def identity(self, module: nn.Module) -> Identity:
+        """What this task is, with this model at its initial parameters."""
+        initial = of_tensors(list(module.parameters()))
+        given = isinstance(self.model, nn.Module)
+        parts = {
+            "model": fingerprint(of_code(module), initial if given else ""),
+            "data": self._data,
+            "loss": _code(self.loss, "cross-entropy"),
+            "metrics": ", ".join(f"{name}: {_code(metric, '')}" for name, metric in self.metrics.items()) or "none",
+            "partition": self._partition,
+        }
+        parts["model"] = f"{path_of(type(module))} {parts['model']}"
+        text = re.sub(r"0x[0-9a-f]+", "0x", repr(module))[:LONGEST_MODEL]
+        return Identity(self.name, _plain(text), {name: _plain(value) for name, value in parts.items()}, initial)
+
+    def _first_module(self) -> nn.Module:
+        """One to look at; UserError where a function makes another one each time."""
+        if isinstance(self.model, nn.Module):
+            return self.model
+        module, again = self._made(Streams(0)), self._made(Streams(0))
+        check_model(module)
+        if of_tensors(list(module.parameters())) != of_tensors(list(again.parameters())):
+            raise UserError(
+                "model: the function gives other parameters under the same seed; draw them from torch's generator alone"
+            )
+        return module
+
+    def _made(self, streams: Streams) -> nn.Module:
+        try:
+            module = seeded(self.model, streams)
+        except UserError:
+            raise
+        except Exception as error:
+            lines = str(error).strip().splitlines()
+            raise UserError(
+                f"model: the function could not make one ({type(error).__name__}: {lines[0][:200] if lines else ''})"
+            ) from error
+        if not isinstance(module, nn.Module):
+            raise UserError(f"model: the function gives {_short(module)}, and a torch.nn.Module is wanted")
+        return module.cpu()
+
+    def _check_alike(self) -> None:
+        for at, what in ((0, "inputs"), (1, "targets")):
+            here, there = self.train[at], self.test[at]
+            if here.shape[1:] != there.shape[1:] or here.dtype != there.dtype:
+                raise UserError(
+                    f"test: its {what} are {there.dtype} of shape {tuple(there.shape[1:])} each, those of train "
+                    f"{here.dtype} of {tuple(here.shape[1:])}"
+                )
+
+    @cached_property
+    def _data(self) -> str:
+        return of_tensors([*self.train, *self.test])
+
+    @cached_property
+    def _partition(self) -> str:
+        """As text: a name, a function's code, or the numbers."""
+        if self.partition is None or isinstance(self.partition, str):
+            return self.partition or "as the settings say"
+        if callable(self.partition):
+            return _code(self.partition, "")
+        return fingerprint(*(of_tensors([torch.from_numpy(one)]) for one in self.partition))
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+
+def read(given: Any, what: str) -> tuple[Tensor, Tensor]:
+    """Inputs and targets of (inputs, targets), or of a data set of pairs; UserError for anything else."""
+    if isinstance(given, TensorDataset) and len(given.tensors) == 2:
+        given = given.tensors
+    if isinstance(given, Dataset):
+        pair = _of_dataset(given, what)
+    elif isinstance(given, Sequence) and not isinstance(given, str | bytes) and len(given) == 2:
+        pair = _tensor(given[0], f"{what}: its inputs"), _tensor(given[1], f"{what}: its targets")
+    else:
+        raise UserError(f"{what}: (inputs, targets) or a torch.utils.data.Dataset is wanted, got {_short(given)}")
+    inputs, targets = _in_use(pair[0], f"{what}: its inputs"), _in_use(pair[1], f"{what}: its targets")
+    if not targets.is_floating_point() and not targets.is_complex():
+        targets = targets.long()
+    if len(inputs) != len(targets) or not len(inputs):
+        raise UserError(f"{what}: {len(inputs):,} inputs and {len(targets):,} targets; one of each a sample is wanted")
+    return inputs, targets
+
+
+def _of_dataset(given: Dataset[Any], what: str) -> tuple[Tensor, Tensor]:
+    try:
+        count = len(given)  # type: ignore[arg-type]
+    except TypeError:
+        raise UserError(
+            f"{what}: {type(given).__name__} does not say how many samples it has; give it a length"
+        ) from None
+    samples = iter(given) if isinstance(given, IterableDataset) else (given[at] for at in range(count))
+    kept: list[Tensor] = []
+    done = 0
+    for row, sample in zip(range(count), samples, strict=False):
+        if not isinstance(sample, Sequence) or isinstance(sample, str | bytes) or len(sample) != 2:
+            raise UserError(f"{what}: sample {row} is {_short(sample)}, and a pair (input, target) is wanted")
+        pair = [_tensor(part, f"{what}: sample {row}") for part in sample]
+        if not kept:
+            kept = [part.new_empty((count, *part.shape)) for part in pair]
+        for into, part in zip(kept, pair, strict=True):
+            if part.shape != into.shape[1:] or part.dtype != into.dtype:
+                raise UserError(
+                    f"{what}: sample {row} is {part.dtype} of shape {tuple(part.shape)}, those before it "
+                    f"{into.dtype} of {tuple(into.shape[1:])}; bring them to one shape"
+                )
+            into[row] = part
+        done = row + 1
+    if not kept or done != count:
+        raise UserError(f"{what}: {type(given).__name__} says it has {count:,} samples; {done:,} came")
+    return kept[0], kept[1]
+
+
+def _tensor(values: Any, what: str) -> Tensor:
+    if isinstance(values, Tensor):
+        if values.layout != torch.strided:
+            raise UserError(f"{what} are a sparse tensor; call to_dense()")
+        return values.detach().cpu().contiguous()
+    try:
+        array = np.ascontiguousarray(values) if np.ndim(values) else np.asarray(values)
+        return torch.from_numpy(array if array.flags.writeable else array.copy())
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{what} are {_short(values)}, and numbers are wanted ({str(error)[:100]})") from None
+
+
+def _in_use(values: Tensor, what: str) -> Tensor:
+    """As they are computed with: floats in float32; UserError for what is not finite."""
+    if values.dim() == 0:
+        raise UserError(f"{what} are a single number, and one row for each sample is wanted")
+    if not values.is_floating_point():
+        return values
+    values = values.float()
+    if not bool(values.isfinite().all()):
+        row = int(torch.nonzero(~values.isfinite().reshape(len(values), -1).all(dim=1))[0])
+        raise UserError(f"{what} are not finite in sample {row}; leave such samples out, or mend them")
+    return values
+
+
+def _metrics(given: Any) -> dict[str, Loss]:
+    if not isinstance(given, Mapping):
+        raise UserError(f"metrics: names and functions are wanted, got {_short(given)}")
+    for name, metric in given.items():
+        if not isinstance(name, str) or not METRIC_NAME.fullmatch(name):
+            raise UserError(
+                f"metrics: {_short(name)} is no name; 1 to 32 small letters, digits and _ are allowed, a letter first"
+            )
+        if not callable(metric):
+            raise UserError(f"metrics: {name!r} is {_short(metric)}, and a function (outputs, targets) is wanted")
+    if len(given) > MOST_METRICS:
+        raise UserError(f"metrics: {len(given)} are given; at most {MOST_METRICS} are recorded")
+    return dict(given)
+
+
+def _partition(given: Any, rows: int) -> Any:
+    """None, a name, a function, or the rows of each device."""
+    if given is None or callable(given):
+        return given
+    if isinstance(given, str):
+        allowed = [name for name in PARTITIONS if name != "writer"]
+        if given not in allowed:
+            raise UserError(unknown_name("partition", given, allowed))
+        return given
+    if isinstance(given, Tensor):
+        given = given.detach().cpu().numpy()
+    if isinstance(given, Sequence) and given and all(np.ndim(one) == 0 for one in given):
+        given = np.asarray(given)
+    if not isinstance(given, np.ndarray) or given.dtype == object:
+        return checked_shares([one.cpu() if isinstance(one, Tensor) else one for one in given], rows, "it")
+    if given.ndim == 2:
+        return checked_shares(given, rows, "it")
+    if given.shape != (rows,) or given.dtype.kind not in "iu" or int(given.min()) < -1:
+        raise UserError(
+            f"partition: {given.dtype} of shape {given.shape}; the device of each of the {rows:,} training samples is "
+            "wanted, counted from 0, -1 for nobody's"
+        )
+    return shares_of(given)
+
+
+def _name(given: Any) -> str:
+    if not isinstance(given, str) or not given.isprintable() or not 0 < len(given) <= LONGEST_NAME:
+        raise UserError(f"name: {_short(given)}; a text of one line and at most {LONGEST_NAME} letters is wanted")
+    return given
+
+
+def _code(thing: Any, default: str) -> str:
+    return default if thing is None else f"{path_of(thing)} {of_code(thing)}"
+
+
+def _plain(text: str) -> str:
+    """As any file can hold it."""
+    return text.encode(errors="replace").decode()
+
+
+def _short(value: Any) -> str:
+    kind = type(value).__name__
+    return f"{json.dumps(value)[:60]} ({kind})" if isinstance(value, str | int | float | bool) else kind
