@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from airfl.check.scheme import OTHER as OF_OTHER_SECTIONS
 from airfl.config.section import Section
 from airfl.schemes.keys import SHARED, has_setting, uses
 from airfl.schemes.names import SCHEMES
@@ -34,27 +35,7 @@ OTHER: dict[str, Any] = {
     "scheme.sparsity": 0.05,
     "scheme.sign_step": 0.01,
     "scheme.iterations": 7,
-    "privacy.epsilon": 0.7,
-    "privacy.bound": "accountant",
-    "server.beta1": 0.5,
-    "server.beta2": 0.6,
-    "server.kappa": 0.1,
-    "local.learning_rate": 0.01,
-    "local.schedule": "exponential",
-    "local.decay": 0.5,
-    "local.decay_every": 2,
-    "local.momentum": 0.5,
-    "local.steps": 3,
-    "local.clip_norm": 0.3,
-    "power.policy": "truncated-inversion",
-    "power.threshold": 0.2,
-    "power.coefficient": 0.001,
-    "power.strict": True,
-    "power.peak_db": 3.0,
-    "power.peak": "clip",
-    "digital.error_model": "finite-blocklength",
-    "digital.allocation": "gain",
-    "digital.secure_aggregation": "counted",
+    **OF_OTHER_SECTIONS,
 }
 """A value of each key that is not the small settings'."""
 OR_ELSE = {"local.epochs": "local.steps", "local.gradient_bound": "local.clip_norm"}

@@ -1,6 +1,5 @@
 """The worked examples of docs/extending, done as their reader would: the scheme in an empty folder, the others in a
-copy of the packages. The pages' files are written, their lines entered, their commands and tests run, the conformance
-suite among them."""
+copy of the packages. The files are written, the lines entered, commands and tests run, the conformance suite too."""
 
 from __future__ import annotations
 

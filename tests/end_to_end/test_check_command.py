@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
-import types
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -262,17 +263,15 @@ def test_what_is_no_file_of_parts_is_refused_in_one_line(
     assert "\n" not in str(raised.value)
 
 
-def test_a_part_that_needs_a_parameter_says_so(tmp_path: Path) -> None:
+def test_a_part_that_needs_a_parameter_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And any class may be checked, registered or not."""
-    needed = {"parameter(0.5, gt=0": "parameter(gt=0", "@airfl.register\n": ""}
-    kind = type(scheme_of(written(tmp_path)))
-    other = types.ModuleType("airfl_tests_needing")
-    text = written(tmp_path, needed).read_text().replace('"good"', '"needing"')
-    exec(compile(text, "needing.py", "exec"), vars(other))
-    (found,) = airfl.check_part(other.Good)
+    file = written(tmp_path, {"parameter(0.5, gt=0": "parameter(gt=0", "@airfl.register\n": ""})
+    monkeypatch.syspath_prepend(tmp_path)
+    (found,) = airfl.check_part(importlib.import_module(file.stem).Good)
+    monkeypatch.delitem(sys.modules, file.stem)
     assert (found.check, found.outcome) == ("defaults", "wrong")
-    assert found.found == "scheme 'needing' needs share: of the update"
-    assert kind.name == "good"
+    assert found.found == "scheme 'good' needs share: of the update"
+    assert "good" not in SCHEMES
     with pytest.raises(UserError, match="is no part; derive it from one of"):
         airfl.check_part(str)  # type: ignore[arg-type]
 
