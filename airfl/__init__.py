@@ -1,11 +1,11 @@
 """airfl: federated learning whose uplink is a radio channel.
 
     import airfl
-    settings = airfl.load_settings("demo", ["scheme.name=pfels"])
-    run = airfl.run(settings)
+    run = airfl.run("demo", overrides={"scheme": airfl.schemes.Pfels(ratio=0.3)}, progress=True)
     print(run.summary())
 
-Importing this package imports neither torch nor anything else that takes time.
+Importing this package imports neither torch nor anything else that takes time: what is here is imported when it is
+asked for.
 """
 
 from __future__ import annotations
@@ -15,50 +15,85 @@ from typing import TYPE_CHECKING, Any
 from airfl.version import __version__
 
 if TYPE_CHECKING:
+    from airfl import schemes
+    from airfl.audit.audit import Audit, audit
     from airfl.budget import Budget, link_budget
+    from airfl.calculator import RunPrivacy
+    from airfl.calculator import privacy_of as privacy
+    from airfl.compare import compare
     from airfl.config import Settings, load_settings
     from airfl.errors import UserError
     from airfl.exports import export
+    from airfl.report.summary import Summary
     from airfl.results import Results, read_results
     from airfl.simulation import Run, run
     from airfl.sweeps.sweep import sweep
+    from airfl.sweeps.tune import tune
+    from airfl.sweeps.tuning import Tuning
+    from airfl.sweeps.values import Interval
     from airfl.trace import open_trace
 
 _HOMES = {
+    "Audit": "airfl.audit.audit",
     "Budget": "airfl.budget",
     "link_budget": "airfl.budget",
+    "RunPrivacy": "airfl.calculator",
     "Settings": "airfl.config",
     "load_settings": "airfl.config",
     "UserError": "airfl.errors",
     "export": "airfl.exports",
+    "Summary": "airfl.report.summary",
     "Results": "airfl.results",
     "read_results": "airfl.results",
     "Run": "airfl.simulation",
     "run": "airfl.simulation",
     "sweep": "airfl.sweeps.sweep",
+    "tune": "airfl.sweeps.tune",
+    "Tuning": "airfl.sweeps.tuning",
+    "Interval": "airfl.sweeps.values",
     "open_trace": "airfl.trace",
 }
+"""What is here by name, and the module that it is imported from."""
+
+_ROOMS = ("audit", "compare", "exports", "privacy", "report", "results", "schemes", "selection", "tasks", "trace")
+"""Modules that are there without an import of their own; audit, compare and privacy are called like functions."""
 
 __all__ = [
+    "Audit",
     "Budget",
+    "Interval",
     "Results",
     "Run",
+    "RunPrivacy",
     "Settings",
+    "Summary",
+    "Tuning",
     "UserError",
     "__version__",
+    "audit",
+    "compare",
     "export",
     "link_budget",
     "load_settings",
     "open_trace",
+    "privacy",
     "read_results",
     "run",
+    "schemes",
     "sweep",
+    "tune",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'airfl' has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _ROOMS:
+        return import_module(f"airfl.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'airfl' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_HOMES, *_ROOMS})

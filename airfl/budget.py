@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from airfl.building import build_cell
 from airfl.cell import Cell, build_ledger, noise_multiplier, paper_cost_mb, release_event, worst_round_epsilon
-from airfl.config import Settings
+from airfl.config import Config, Overrides, Settings, load_settings
+from airfl.config.arguments import public
 from airfl.memory import store_bytes
 from airfl.opening import Opening, open_round
 from airfl.privacy.release import RecordRelease
@@ -78,12 +79,19 @@ class Budget:
         return {name: value for name, value in vars(self).items() if not isinstance(value, np.ndarray)}
 
 
-def link_budget(settings: Settings, data_dir: str | Path | None = None) -> Budget:
-    """The budget of these settings; UserError where the scheme cannot be built from them.
+@public
+def link_budget(config: Config, data_dir: str | Path | None = None, *, overrides: Overrides = ()) -> Budget:
+    """Energy, resources and privacy of a whole run, every update at its bound, without any training.
 
-    data_dir: as in `run`; the data is read where weights, or the privacy of one record, hang on the devices' samples.
+    Args:
+        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`.
+        data_dir: Where data sets are looked for first, as in `run`. The data is read where weights, or the privacy of
+            one record, hang on the devices' samples.
+        overrides: As in `airfl.load_settings`.
+
+    Raises UserError for what cannot be used, and where the scheme cannot be built from the settings.
     """
-    cell = cell_of(settings, data_dir)
+    cell = cell_of(load_settings(config, overrides), data_dir)
     settings = cell.settings
     rounds = [_in_short(cell, opening, index + 1) for index, opening in enumerate(opened_rounds(cell))]
     multiplier = min(one.noise_multiplier for one in rounds)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from airfl.budget import cell_of, opened_rounds
 from airfl.cell import Cell, build_ledger, noise_multiplier, release_event, worst_round_epsilon
-from airfl.config import Settings
+from airfl.config import Config, Overrides, Settings, load_settings
+from airfl.config.arguments import public
 from airfl.privacy.accountants import accountant
 from airfl.privacy.accountants.bins import on_lattice
 from airfl.privacy.accountants.loss_distributions import Attained
@@ -132,9 +133,18 @@ class Rounds:
     told: tuple[Disclosure | None, ...]
 
 
-def privacy_of(settings: Settings, data_dir: str | Path | None = None) -> RunPrivacy:
-    """The figures of these settings; UserError where the scheme cannot be built from them. data_dir: as in `run`."""
-    cell = cell_of(settings, data_dir)
+@public
+def privacy_of(config: Config, data_dir: str | Path | None = None, *, overrides: Overrides = ()) -> RunPrivacy:
+    """What is claimed of a run's privacy and what holds, without running it; `airfl.privacy` is this function.
+
+    Args:
+        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`.
+        data_dir: Where data sets are looked for first, as in `run`; read where it is needed alone.
+        overrides: As in `airfl.load_settings`.
+
+    Raises UserError for what cannot be used, and where the scheme cannot be built from the settings.
+    """
+    cell = cell_of(load_settings(config, overrides), data_dir)
     settings, claim = cell.settings, cell.recipe.claim
     ledger = build_ledger(cell)
     statement, rounds = ledger.statement, rounds_of(cell)

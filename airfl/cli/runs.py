@@ -57,12 +57,11 @@ def run(
     say_without_effect(overrides, [settings])
 
     from airfl.calculator import unmet
-    from airfl.progress import Planned, round_progress
+    from airfl.progress import planned, round_progress
     from airfl.report.summary import summary_of
     from airfl.report.table import TableRow, terminal_table
     from airfl.simulation import is_complete
     from airfl.simulation import run as simulate
-    from airfl.time_left import Rounds
 
     if resume and is_complete(out, settings):
         say(f"{out}: complete already, {settings.run.rounds} rounds; nothing is left to do")
@@ -70,7 +69,7 @@ def run(
         return
     name = settings.scheme.name
     with (
-        round_progress([Planned(name, name, Rounds(settings.run.rounds, settings.run.evaluate_every))]) as progress,
+        round_progress([planned(name, settings)]) as progress,
         live(out if tensorboard else None, progress.reporter(name)) as report,
     ):
         done = simulate(settings, out, device, report, data_dir, resume=resume, finish_rounds=True)
@@ -120,19 +119,13 @@ def compare(
 
     from airfl.calculator import unmet
     from airfl.compare import compare as compare_rows
-    from airfl.compare import runs_of
-    from airfl.progress import Planned, round_progress
+    from airfl.compare import plan_of
+    from airfl.progress import round_progress
     from airfl.report.comparison import copy_report, write_report
     from airfl.report.table import TableRow, terminal_table
-    from airfl.time_left import Rounds
 
-    plan = [
-        Planned(one.what, row.label, Rounds(one.settings.run.rounds, one.settings.run.evaluate_every))
-        for row in rows
-        for one in runs_of(row, seeds)
-    ]
     with (
-        round_progress(plan) as progress,
+        round_progress(plan_of(rows, seeds)) as progress,
         live_rows(out if tensorboard else None, progress.labelled_reporter()) as report,
     ):
         results = compare_rows(rows, seeds, out, device, report, data_dir, resume=resume, finish_rounds=True)
