@@ -29,6 +29,7 @@ from airfl.privacy.statement import Statement
 from airfl.report.numbers import figure
 from airfl.report.verdict import broken_claim
 from airfl.schemes.calibrated import participations_of
+from airfl.shown import brief
 from airfl.uplinks.disclosure import Disclosure
 
 Array = NDArray[np.float64]
@@ -41,8 +42,13 @@ MET = 5e-3
 
 @dataclass(frozen=True)
 class Curves:
-    """Against rounds, [points]: claimed (of rounds: the largest so far) and true figures up to them; nan where there is
-    none."""
+    """Figures against rounds.
+
+    Attributes:
+        rounds: After how many, int64 [points].
+        figures: Name -> figure after so many rounds, float64 [points]; claimed of rounds: the largest so far; nan where
+            there is none.
+    """
 
     rounds: NDArray[np.int64]
     figures: dict[str, Array]
@@ -50,16 +56,34 @@ class Curves:
 
 @dataclass(frozen=True)
 class RunPrivacy:
-    """The figures of a run side by side.
+    """The figures of a run side by side; nan for what does not exist.
 
-    epsilon_paper: the largest of a round, or of the run (claim_scope); epsilon_paper_tables: what the paper's tables
-    print, where that is by another formula; epsilon_round: exact, of the worst round; epsilon: of the run by
-    `accountant`, a proven upper bound; epsilon_lower: a proven lower bound on the epsilon of these noise multipliers,
-    nan where none is known; epsilon_as_poisson: by the literature's convention; epsilon_rdp: by Renyi divergences, a
-    looser upper bound; epsilon_at_least: epsilon_lower where a pair of neighbours is known that really pays it, else
-    nan; beta_tells: of who was selected, see `BetaTells`. would_do: to end the run at `wanted` = privacy.epsilon, with
-    a beta that tells nothing; alignment_coefficient: the largest beta that does, nan where there is none. nan for what
-    does not exist.
+    Attributes:
+        scheme: Its name.
+        seed: run.seed.
+        rounds: T.
+        selected: r, devices a round.
+        devices: N, the population.
+        statement: Whose data is protected, from whom, by what.
+        csi_error: How contributions that arrive stronger than beta count, as privacy.csi_error.
+        beta_tells: What beta tells of who was selected, see `airfl.uplinks.disclosure.BetaTells`.
+        accountant: By which `epsilon` was computed.
+        noise_multiplier_min: Noise over sensitivity, of the round with least.
+        noise_multiplier_median: The same over rounds.
+        claim_scope: What epsilon_paper is of: a "round", the "run", or "none".
+        epsilon_paper: Claimed by the paper, the largest of a round, or of the run.
+        epsilon_paper_tables: What the paper's tables print, where that is by another formula.
+        epsilon_round: Exact, of the worst round.
+        epsilon: Of the run, a proven upper bound.
+        epsilon_lower: A proven lower bound on the epsilon of these noise multipliers.
+        epsilon_as_poisson: Of the run by the literature's convention, Poisson sampling and add/remove.
+        epsilon_rdp: Of the run by Renyi divergences, a looser upper bound.
+        epsilon_at_least: epsilon_lower where a pair of neighbours is known that really pays it.
+        wanted: privacy.epsilon.
+        would_do: What would end the run at `wanted` with a beta that tells nothing; None where nothing would, or
+            nothing is asked.
+        alignment_coefficient: The largest beta that would, nan where there is none.
+        released: What the rounds release.
     """
 
     scheme: str
@@ -86,6 +110,10 @@ class RunPrivacy:
     would_do: WouldDo | None
     alignment_coefficient: float
     released: Rounds = field(repr=False)
+
+    def __repr__(self) -> str:
+        keys = ("scheme", "rounds", "epsilon_paper", "epsilon_round", "epsilon_at_least", "epsilon", "delta")
+        return brief(self, **{key: getattr(self, key) for key in keys})
 
     @property
     def delta(self) -> float:
@@ -123,8 +151,15 @@ class RunPrivacy:
 
 @dataclass(frozen=True)
 class Rounds:
-    """What the rounds of a run release. events: of a device in them; devices: who was; claimed: by the paper after each
-    of them; multipliers: of the noise; told: what beta told of who was in them."""
+    """What the rounds of a run release.
+
+    Attributes:
+        events: Of a device in each round, [T].
+        devices: Who was in each round, [T] of int64 [r].
+        claimed: By the paper after each round, float64 [T].
+        multipliers: Noise over sensitivity of each round, float64 [T].
+        told: What beta told of who was in each round, [T].
+    """
 
     events: tuple[Event, ...]
     devices: tuple[NDArray[np.int64], ...]
