@@ -121,7 +121,8 @@ def part_table(part: Part, slot: PartOf[Any]) -> Tables:
 def keys_named(name: str) -> list[str]:
     """The dotted keys of that name, without their sections."""
     sections = {section: field.annotation for section, field in Settings.model_fields.items()}
-    return [
+    of_parts = [f"{section}.{name}" for section, slot in PARTS.items() if slot.registry.having(name)]
+    return of_parts + [
         f"{section}.{name}"
         for section, model in sections.items()
         if isinstance(model, type) and issubclass(model, BaseModel) and name in model.model_fields

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airfl.config.json_numbers import to_json
 from airfl.errors import UserError
+from airfl.input import as_path
 from airfl.output import SWEEP_NAME
 from airfl.results.digest import Digest, digest_of
 from airfl.results.find import find_runs
@@ -158,12 +159,12 @@ def read_results(folders: str | Path | Sequence[str | Path]) -> Results:
     A folder that is named twice counts once. Runs of several folders are told apart by everything in which they differ
     (see `airfl.results.pool.pool`); where two folders have the very same run, labels name the folders.
     """
-    several = [folders] if isinstance(folders, str | Path) else list(folders)
+    several: Iterable[object] = [folders] if isinstance(folders, str) or not isinstance(folders, Iterable) else folders
     found: list[Result] = []
     failed: dict[str, str] = {}
     unreadable: dict[str, str] = {}
     missing = 0
-    for folder in {folder.resolve(): folder for folder in map(Path, several)}.values():
+    for folder in {folder.resolve(): folder for folder in map(as_path, several)}.values():
         if (folder / SWEEP_NAME).exists():
             listing = read_listing(folder)
             found += [replace(run, source=folder) for run in _of_sweep(listing, unreadable)]

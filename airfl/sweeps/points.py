@@ -82,18 +82,18 @@ class Plan:
     seeds: int = 1
 
 
-def build_points(config: Config, overrides: Overrides, plan: Plan) -> list[Point]:
+def build_points(config: Config, overrides: Overrides, plan: Plan, *, all_used: bool = True) -> list[Point]:
     """Every point, seeds of one point together. UserError (one line) for anything that cannot be used, before any runs.
 
     config, overrides: as in `load_settings`, for all points. What a row sets comes after overrides, swept values after
-    rows.
+    rows. all_used: a key of [scheme] that no point has a use for is refused.
     """
     if plan.seeds < 1:
         raise UserError(f"seeds: {plan.seeds} is below 1")
     tables, source, of_overrides = read_tables(config), source_of(config), changes_of(overrides)
     base = override_row(without_rows(tables), of_overrides)
     rows: list[tuple[str, dict[str, Any], str]] = [("", {}, source)]
-    if plan.rows:
+    if plan.rows is not False:
         rows = read_rows(tables, source) if plan.rows is True else rows_given(plan.rows)
     axes = axes_of(plan.axes)
     plan = replace(plan, points=_points(plan.points))
@@ -125,7 +125,7 @@ def build_points(config: Config, overrides: Overrides, plan: Plan) -> list[Point
                     raise UserError(f"{point.name}: has the very settings of {twin.name}; a point is run once")
                 if len(found) > MOST_POINTS:
                     raise UserError(f"more than {MOST_POINTS:,} points; sweep over fewer values")
-    check_used(asked if several else (), [point.settings for point in found.values()], source)
+    check_used(asked if several and all_used else (), [point.settings for point in found.values()], source)
     return list(found.values())
 
 

@@ -10,7 +10,18 @@ from typing import Any
 
 from airfl.config import Config, Overrides
 from airfl.config.given import Tables, source_of
-from airfl.config.load import override, override_row, read_rows, read_tables, rows_given, validate, without_rows
+from airfl.config.load import (
+    check_used,
+    for_rows,
+    keys_of,
+    override,
+    override_row,
+    read_rows,
+    read_tables,
+    rows_given,
+    validate,
+    without_rows,
+)
 from airfl.errors import MachineError, UserError
 from airfl.output import replace_text
 from airfl.own import check_own_file
@@ -104,14 +115,23 @@ def points_of(
     points: list[Point] = []
     for row in rows:
         listed = [{**row.changes, **values} for values in tried[row.label]]
-        for point in build_points(config, overrides, Plan(points=listed, seeds=seeds)):
+        for point in build_points(config, overrides, Plan(points=listed, seeds=seeds), all_used=False):
             if not point.settings.task.validation_share:
                 raise UserError(
                     "task.validation_share: nothing is held out, and tuning chooses on held-out training data; add for "
                     "instance task.validation_share=0.1"
                 )
+            foreign = [key for key in tried[row.label][0] if key not in point.values]
+            if foreign:
+                scheme = point.settings.scheme.name
+                raise UserError(f"{foreign[0]}: scheme {scheme!r} has none to choose; tune it without, by itself")
             own = {key: point.values[key] for key in tried[row.label][0]}
             points.append(replace(point, label=row.label, values=own))
+    tables = read_tables(config)
+    keys = [*for_rows(tables, ()), *keys_of(overrides), *(key for values in tried.values() for key in values[0])]
+    several = any("scheme.name" in row.changes for row in rows)
+    asked = [key for key in dict.fromkeys(keys) if several and key.startswith("scheme.")]
+    check_used(asked, [point.settings for point in points], source_of(config))
     return points
 
 
