@@ -107,7 +107,7 @@ def build_points(config: Config, overrides: Overrides, plan: Plan, *, all_used: 
     asked = [key for key in dict.fromkeys(of_all) if key.startswith("scheme.")]
     several = SCHEME_NAME in asked or any(SCHEME_NAME in changes for _, changes, _ in rows)
     for label, changes, where in rows:
-        for given in _combinations(axes, plan):
+        for given in combinations(axes, plan):
             swept = override_row(override_row(base, changes), given)
             shared = asked if several else for_rows(tables, [*of_overrides, *given])
             shared = [key for key in shared if key not in changes]
@@ -174,7 +174,7 @@ def _listed(plan: Plan) -> list[str]:
     return list(dict.fromkeys(key for point in plan.points for key in point))
 
 
-def _combinations(axes: Mapping[str, Sequence[Any]], plan: Plan) -> list[dict[str, Any]]:
+def combinations(axes: Mapping[str, Sequence[Any]], plan: Plan) -> list[dict[str, Any]]:
     """What every point sets, the last axis changing fastest."""
     zipped = _zipped(axes, plan.zipped)
     groups: list[list[dict[str, Any]]] = [[dict(point) for point in plan.points]]

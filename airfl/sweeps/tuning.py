@@ -12,7 +12,6 @@ from airfl.config import Config, Overrides
 from airfl.config.given import Tables, source_of
 from airfl.config.load import (
     check_used,
-    for_rows,
     keys_of,
     override,
     override_row,
@@ -30,7 +29,7 @@ from airfl.results.collect import Group
 from airfl.shown import brief
 from airfl.sweeps.folder import TUNE
 from airfl.sweeps.place import Place, check_points
-from airfl.sweeps.points import Plan, Point, axes_of, build_points
+from airfl.sweeps.points import Plan, Point, axes_of, build_points, combinations
 from airfl.sweeps.values import Interval, check_different, values_only
 
 TUNED_NAME = "tuned.toml"
@@ -127,8 +126,7 @@ def points_of(
                 raise UserError(f"{foreign[0]}: scheme {scheme!r} has none to choose; tune it without, by itself")
             own = {key: point.values[key] for key in tried[row.label][0]}
             points.append(replace(point, label=row.label, values=own))
-    tables = read_tables(config)
-    keys = [*for_rows(tables, ()), *keys_of(overrides), *(key for values in tried.values() for key in values[0])]
+    keys = [*keys_of(overrides), *(key for values in tried.values() for key in values[0])]
     several = any("scheme.name" in row.changes for row in rows)
     asked = [key for key in dict.fromkeys(keys) if several and key.startswith("scheme.")]
     check_used(asked, [point.settings for point in points], source_of(config))
@@ -225,8 +223,7 @@ def tune_on_grid(
     run: Try,
 ) -> list[Chosen]:
     """Every value with every other, for every row."""
-    grid = build_points(config, overrides, Plan(axes))
-    tried = {row.label: [dict(point.values) for point in grid] for row in rows}
+    tried = {row.label: combinations(axes, Plan()) for row in rows}
     points = points_of(config, overrides, rows, tried, seeds)
     groups = run(points)
     return [chosen(row, of_row(groups, row, tried[row.label]), axes, seeds) for row in rows]
