@@ -15,8 +15,10 @@ import typer
 from sphinx.application import Sphinx
 
 import airfl
+from airfl.callable import CallableModule
 from airfl.cli import app
 from airfl.config import Settings
+from airfl.schemes.names import SCHEMES
 from airfl.trace import schema
 
 WIDTH = 100
@@ -153,10 +155,17 @@ def python_page() -> str:
     """What `import airfl` gives."""
     lines = ["# Python", "", "What `import airfl` gives.", "", "```{eval-rst}", ".. currentmodule:: airfl", ""]
     for name in airfl.__all__:
-        if name == "__version__":
-            continue
-        kind = "autofunction" if inspect.isfunction(getattr(airfl, name)) else "autoclass"
-        lines += [f".. {kind}:: {name}", ""]
+        there = getattr(airfl, name)
+        if inspect.isclass(there):
+            lines += [f".. autoclass:: {name}", ""]
+        elif inspect.isfunction(there):
+            lines += [f".. autofunction:: {name}", ""]
+        elif isinstance(there, CallableModule):  # of which the function is told of
+            lines += [f".. autofunction:: {there.__calls__.replace(':', '.')}", ""]
+    lines += ["```", "", "## Schemes", "", "`airfl.schemes` has the classes of all schemes, with their parameters."]
+    lines += ["", "```{eval-rst}", ".. currentmodule:: airfl.schemes", ""]
+    for scheme in SCHEMES.values():
+        lines += [f".. autoclass:: {scheme.__name__}", "   :no-members:", ""]
     return "\n".join([*lines, "```", ""])
 
 
