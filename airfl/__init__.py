@@ -1,11 +1,11 @@
 """airfl: federated learning whose uplink is a radio channel.
 
     import airfl
-    settings = airfl.load_settings("demo", ["scheme.name=pfels"])
-    run = airfl.run(settings)
+    run = airfl.run("demo", overrides={"scheme": airfl.schemes.Pfels(ratio=0.3)}, progress=True)
     print(run.summary())
 
-Importing this package imports neither torch nor anything else that takes time.
+Importing this package imports neither torch nor anything else that takes time: what is here is imported when it is
+asked for.
 """
 
 from __future__ import annotations
@@ -15,27 +15,38 @@ from typing import TYPE_CHECKING, Any
 from airfl.version import __version__
 
 if TYPE_CHECKING:
-    from airfl import callbacks
+    from airfl import callbacks, schemes
+    from airfl.audit.audit import Audit, audit
     from airfl.budget import Budget, link_budget
+    from airfl.calculator import RunPrivacy
+    from airfl.calculator import privacy_of as privacy
     from airfl.check import check_part
+    from airfl.compare import compare
     from airfl.config import Settings, load_settings
     from airfl.errors import UserError
     from airfl.exports import export
     from airfl.plugins import register
+    from airfl.report.summary import Summary
     from airfl.results import Results, read_results
     from airfl.simulation import Run, run
     from airfl.sweeps.sweep import sweep
+    from airfl.sweeps.tune import tune
+    from airfl.sweeps.tuning import Tuning
+    from airfl.sweeps.values import Interval
     from airfl.tasks.own import Task
     from airfl.trace import open_trace
 
 _HOMES = {
+    "Audit": "airfl.audit.audit",
     "Budget": "airfl.budget",
     "link_budget": "airfl.budget",
     "check_part": "airfl.check",
+    "RunPrivacy": "airfl.calculator",
     "Settings": "airfl.config",
     "load_settings": "airfl.config",
     "UserError": "airfl.errors",
     "export": "airfl.exports",
+    "Summary": "airfl.report.summary",
     "Results": "airfl.results",
     "read_results": "airfl.results",
     "Run": "airfl.simulation",
@@ -43,30 +54,57 @@ _HOMES = {
     "run": "airfl.simulation",
     "sweep": "airfl.sweeps.sweep",
     "Task": "airfl.tasks.own",
+    "tune": "airfl.sweeps.tune",
+    "Tuning": "airfl.sweeps.tuning",
+    "Interval": "airfl.sweeps.values",
     "open_trace": "airfl.trace",
 }
+"""What is here by name, and the module that it is imported from."""
 
-_ROOMS = ("callbacks",)
-"""Modules that are there without an import of their own."""
+_ROOMS = (
+    "audit",
+    "callbacks",
+    "compare",
+    "exports",
+    "privacy",
+    "report",
+    "results",
+    "schemes",
+    "selection",
+    "tasks",
+    "trace",
+)
+"""Modules that are there without an import of their own; audit, compare and privacy are called like functions."""
+
 
 __all__ = [
+    "Audit",
     "Budget",
+    "Interval",
     "Results",
     "Run",
+    "RunPrivacy",
     "Settings",
+    "Summary",
     "Task",
+    "Tuning",
     "UserError",
     "__version__",
+    "audit",
     "callbacks",
     "check_part",
+    "compare",
     "export",
     "link_budget",
     "load_settings",
     "open_trace",
+    "privacy",
     "read_results",
     "register",
     "run",
+    "schemes",
     "sweep",
+    "tune",
 ]
 
 
@@ -78,3 +116,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'airfl' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_HOMES, *_ROOMS})

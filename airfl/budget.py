@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 
 from airfl.building import build_cell
 from airfl.cell import Cell, build_ledger, noise_multiplier, paper_cost_mb, release_event, worst_round_epsilon
-from airfl.config import Settings
+from airfl.config import Config, Overrides, Settings, load_settings
+from airfl.config.arguments import public
 from airfl.memory import store_bytes
 from airfl.opening import Opening, open_round
 from airfl.privacy.release import RecordRelease
 from airfl.schemes import equal_weights, nominal_samples
 from airfl.server import mean_weights
+from airfl.shown import brief
 from airfl.streams import Streams
 from airfl.tasks import dimension_of, equal_share, with_task
 from airfl.trace.schema import NORMALISED
@@ -38,14 +40,37 @@ if TYPE_CHECKING:
 class Budget:
     """What a whole run takes, every update at its bound: ||A Delta_i||^2 = p C^2.
 
-    entries_per_round: k; entries_per_device: k T, of a device that is in every round; energy_j: of all devices and
-    rounds; privacy_bound_binding_share: of the rounds; epsilon_paper, epsilon_round_max: of the largest round, claimed
-    and tight for the sampler that runs; epsilon_round_max_as_poisson: the latter by the literature's convention.
-    resource_elements, energy_j: of the uplink, pilots included; air_time_s: with the downlink where it is charged,
-    which is 0 where it is ideal; silent_share: of the selected devices, those not heard; uplink_bits: of all messages;
-    paper_cost_mb: the papers' own figure; device_memory_bytes: what one device keeps between rounds; units: of
-    energies; claim_scope: what epsilon_paper is of, a "round" or the "run" so far; level: whose data is protected, a
-    "client"'s or a "record"'s. alignment_coefficient, privacy_bound_binding, round_energy: of each round, [T].
+    T: rounds of the run. Energies are in `units`.
+
+    Attributes:
+        scheme: Its name.
+        rounds: T.
+        dimension: d, parameters of the model.
+        entries_per_round: k, entries that a device sends in a round.
+        entries_per_device: k T, of a device that is in every round.
+        energy_j: Of all devices in all rounds, pilots included.
+        resource_elements: Of the uplink in all rounds, pilots included.
+        air_time_s: Of all rounds in s, with the downlink where it is charged.
+        alignment_coefficient_median: Of beta over rounds.
+        privacy_bound_binding_share: Of the rounds, those whose beta the privacy bound sets; a share of 1.
+        noise_multiplier_min: Noise over sensitivity, of the round with least.
+        epsilon_paper: Claimed by the paper, of the largest round; see `claim_scope`.
+        epsilon_round_max: Exact for the sampler that runs, of the largest round.
+        epsilon_round_max_as_poisson: The same by the literature's convention, Poisson sampling and add/remove.
+        pilot_elements: Those of `resource_elements` that carry pilots.
+        downlink_elements: Resource elements of the downlink; 0 where it is ideal.
+        downlink_air_time_s: That of `air_time_s` which is the downlink's, in s.
+        downlink_energy_j: Of the base station, in J; 0 where it is ideal.
+        silent_share: Of the selected devices, those not heard; a share of 1.
+        uplink_bits: Of all messages; 0 for analog links.
+        paper_cost_mb: The papers' own figure in MB, nan for analog links.
+        device_memory_bytes: What one device keeps between rounds.
+        units: Of energies: "J", or "normalised" to a noise variance of 1 an entry.
+        claim_scope: What epsilon_paper is of: a "round", or the "run" so far.
+        level: Whose data is protected, a "client"'s or a "record"'s.
+        alignment_coefficient: beta of each round, float64 [T].
+        privacy_bound_binding: Whether the privacy bound sets it, bool [T].
+        round_energy: Of all devices in each round, float64 [T].
     """
 
     scheme: str
@@ -77,18 +102,31 @@ class Budget:
     privacy_bound_binding: NDArray[np.bool_] = field(repr=False)
     round_energy: NDArray[np.float64] = field(repr=False)
 
+    def __repr__(self) -> str:
+        keys = ("scheme", "rounds", "energy_j", "resource_elements", "air_time_s", "epsilon_paper", "epsilon_round_max")
+        return brief(self, **{key: getattr(self, key) for key in keys})
+
     def figures(self) -> dict[str, str | int | float]:
         """What `airfl budget --json` prints: everything but the rounds."""
         return {name: value for name, value in vars(self).items() if not isinstance(value, np.ndarray)}
 
 
-def link_budget(settings: Settings, data_dir: str | Path | None = None, task: Task | None = None) -> Budget:
-    """The budget of these settings; UserError where the scheme cannot be built from them.
+@public
+def link_budget(
+    config: Config, data_dir: str | Path | None = None, task: Task | None = None, *, overrides: Overrides = ()
+) -> Budget:
+    """Energy, resources and privacy of a whole run, every update at its bound, without any training.
 
-    data_dir, task: as in `run`; the data is read where weights, or the privacy of one record, hang on the devices'
-    samples.
+    Args:
+        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`.
+        data_dir: Where data sets are looked for first, as in `run`. The data is read where weights, or the privacy of
+            one record, hang on the devices' samples.
+        task: As in `run`.
+        overrides: As in `airfl.load_settings`.
+
+    Raises UserError for what cannot be used, and where the scheme cannot be built from the settings.
     """
-    cell = cell_of(settings, data_dir, task)
+    cell = cell_of(load_settings(config, overrides), data_dir, task)
     settings = cell.settings
     rounds = [_in_short(cell, opening, index + 1) for index, opening in enumerate(opened_rounds(cell))]
     multiplier = min(one.noise_multiplier for one in rounds)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from airfl.budget import cell_of, opened_rounds
 from airfl.cell import Cell, build_ledger, noise_multiplier, release_event, worst_round_epsilon
-from airfl.config import Settings
+from airfl.config import Config, Overrides, Settings, load_settings
+from airfl.config.arguments import public
 from airfl.privacy.accountants import accountant
 from airfl.privacy.accountants.bins import on_lattice
 from airfl.privacy.accountants.loss_distributions import Attained
@@ -28,6 +29,7 @@ from airfl.privacy.statement import Statement
 from airfl.report.numbers import figure
 from airfl.report.verdict import broken_claim
 from airfl.schemes.calibrated import participations_of
+from airfl.shown import brief
 from airfl.uplinks.disclosure import Disclosure
 
 if TYPE_CHECKING:
@@ -43,8 +45,13 @@ MET = 5e-3
 
 @dataclass(frozen=True)
 class Curves:
-    """Against rounds, [points]: claimed (of rounds: the largest so far) and true figures up to them; nan where there is
-    none."""
+    """Figures against rounds.
+
+    Attributes:
+        rounds: After how many, int64 [points].
+        figures: Name -> figure after so many rounds, float64 [points]; claimed of rounds: the largest so far; nan where
+            there is none.
+    """
 
     rounds: NDArray[np.int64]
     figures: dict[str, Array]
@@ -52,16 +59,34 @@ class Curves:
 
 @dataclass(frozen=True)
 class RunPrivacy:
-    """The figures of a run side by side.
+    """The figures of a run side by side; nan for what does not exist.
 
-    epsilon_paper: the largest of a round, or of the run (claim_scope); epsilon_paper_tables: what the paper's tables
-    print, where that is by another formula; epsilon_round: exact, of the worst round; epsilon: of the run by
-    `accountant`, a proven upper bound; epsilon_lower: a proven lower bound on the epsilon of these noise multipliers,
-    nan where none is known; epsilon_as_poisson: by the literature's convention; epsilon_rdp: by Renyi divergences, a
-    looser upper bound; epsilon_at_least: epsilon_lower where a pair of neighbours is known that really pays it, else
-    nan; beta_tells: of who was selected, see `BetaTells`. would_do: to end the run at `wanted` = privacy.epsilon, with
-    a beta that tells nothing; alignment_coefficient: the largest beta that does, nan where there is none. nan for what
-    does not exist.
+    Attributes:
+        scheme: Its name.
+        seed: run.seed.
+        rounds: T.
+        selected: r, devices a round.
+        devices: N, the population.
+        statement: Whose data is protected, from whom, by what.
+        csi_error: How contributions that arrive stronger than beta count, as privacy.csi_error.
+        beta_tells: What beta tells of who was selected, see `airfl.uplinks.disclosure.BetaTells`.
+        accountant: By which `epsilon` was computed.
+        noise_multiplier_min: Noise over sensitivity, of the round with least.
+        noise_multiplier_median: The same over rounds.
+        claim_scope: What epsilon_paper is of: a "round", the "run", or "none".
+        epsilon_paper: Claimed by the paper, the largest of a round, or of the run.
+        epsilon_paper_tables: What the paper's tables print, where that is by another formula.
+        epsilon_round: Exact, of the worst round.
+        epsilon: Of the run, a proven upper bound.
+        epsilon_lower: A proven lower bound on the epsilon of these noise multipliers.
+        epsilon_as_poisson: Of the run by the literature's convention, Poisson sampling and add/remove.
+        epsilon_rdp: Of the run by Renyi divergences, a looser upper bound.
+        epsilon_at_least: epsilon_lower where a pair of neighbours is known that really pays it.
+        wanted: privacy.epsilon.
+        would_do: What would end the run at `wanted` with a beta that tells nothing; None where nothing would, or
+            nothing is asked.
+        alignment_coefficient: The largest beta that would, nan where there is none.
+        released: What the rounds release.
     """
 
     scheme: str
@@ -88,6 +113,10 @@ class RunPrivacy:
     would_do: WouldDo | None
     alignment_coefficient: float
     released: Rounds = field(repr=False)
+
+    def __repr__(self) -> str:
+        keys = ("scheme", "rounds", "epsilon_paper", "epsilon_round", "epsilon_at_least", "epsilon", "delta")
+        return brief(self, **{key: getattr(self, key) for key in keys})
 
     @property
     def delta(self) -> float:
@@ -125,8 +154,15 @@ class RunPrivacy:
 
 @dataclass(frozen=True)
 class Rounds:
-    """What the rounds of a run release. events: of a device in them; devices: who was; claimed: by the paper after each
-    of them; multipliers: of the noise; told: what beta told of who was in them."""
+    """What the rounds of a run release.
+
+    Attributes:
+        events: Of a device in each round, [T].
+        devices: Who was in each round, [T] of int64 [r].
+        claimed: By the paper after each round, float64 [T].
+        multipliers: Noise over sensitivity of each round, float64 [T].
+        told: What beta told of who was in each round, [T].
+    """
 
     events: tuple[Event, ...]
     devices: tuple[NDArray[np.int64], ...]
@@ -135,10 +171,21 @@ class Rounds:
     told: tuple[Disclosure | None, ...]
 
 
-def privacy_of(settings: Settings, data_dir: str | Path | None = None, task: Task | None = None) -> RunPrivacy:
-    """The figures of these settings; UserError where the scheme cannot be built from them. data_dir, task: as in
-    `run`."""
-    cell = cell_of(settings, data_dir, task)
+@public
+def privacy_of(
+    config: Config, data_dir: str | Path | None = None, task: Task | None = None, *, overrides: Overrides = ()
+) -> RunPrivacy:
+    """What is claimed of a run's privacy and what holds, without running it; `airfl.privacy` is this function.
+
+    Args:
+        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`.
+        data_dir: Where data sets are looked for first, as in `run`; read where it is needed alone.
+        task: As in `run`.
+        overrides: As in `airfl.load_settings`.
+
+    Raises UserError for what cannot be used, and where the scheme cannot be built from the settings.
+    """
+    cell = cell_of(load_settings(config, overrides), data_dir, task)
     settings, claim = cell.settings, cell.recipe.claim
     ledger = build_ledger(cell)
     statement, rounds = ledger.statement, rounds_of(cell)

@@ -1,21 +1,29 @@
-"""Several runs on the same devices, fades and noise: a row a setting, a run folder a row and seed."""
+"""Several runs on the same devices, fades and noise: a row a setting, a run folder a row and seed.
+
+airfl.compare("demo", schemes=["pfels", "fedavg"], seeds=3, out="runs/two")
+airfl.compare("demo", rows={"p = 0.1": {"scheme.ratio": 0.1}, "p = 0.3": {"scheme.ratio": 0.3}}, out="runs/ratios")
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airfl.callable import calls
 from airfl.callbacks.callback import Callback
 from airfl.callbacks.telling import check_callbacks
-from airfl.config import Row, Settings
+from airfl.config import Config, Overrides, Row, Settings, load_rows
+from airfl.config.arguments import public
 from airfl.device import find_device
-from airfl.errors import DivergedError
+from airfl.errors import DivergedError, UserError
+from airfl.progress import Planned, asked_progress, planned
 from airfl.record import Record
 from airfl.report.summary import Summary, summary_of
 from airfl.rows import alone, check_comparison, row_folders, write_rows
 from airfl.run_files import Progress
+from airfl.shown import brief
 from airfl.simulation import failure_of, is_complete, run
 from airfl.streams import Streams
 from airfl.tasks import with_task
@@ -31,12 +39,23 @@ LabelledProgress = Callable[[str, int, int, Record], None]
 
 @dataclass(frozen=True)
 class RowResult:
-    """A row of a comparison: its runs, one a seed, in the order of the seeds; failures: why those failed that did."""
+    """A row of a comparison.
+
+    Attributes:
+        label: What tables and figures call it.
+        folders: Of its runs, one a seed, in the order of the seeds.
+        summaries: The figures of these runs.
+        failures: One line for each run that failed.
+    """
 
     label: str
     folders: tuple[Path, ...]
     summaries: tuple[Summary, ...]
     failures: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        accuracy = tuple(round(one.test_accuracy, 4) for one in self.summaries)
+        return brief(self, label=self.label, seeds=len(self.folders), test_accuracy=accuracy, failed=len(self.failures))
 
 
 @dataclass(frozen=True)
@@ -56,27 +75,85 @@ def runs_of(row: Row, seeds: int) -> list[SeededRun]:
     ]
 
 
+def plan_of(rows: Sequence[Row], seeds: int) -> list[Planned]:
+    """All runs of a comparison, for the progress of the whole."""
+    return [planned(one.what, one.settings, row.label) for row in rows for one in runs_of(row, seeds)]
+
+
+@public
 def compare(
-    rows: Sequence[Row],
-    seeds: int,
-    out: Path,
+    config: Config | Sequence[Row],
+    seeds: int = 1,
+    out: str | Path | None = None,
     device: str = "cpu",
-    progress: LabelledProgress | None = None,
+    progress: LabelledProgress | bool | None = None,
     data_dir: str | Path | None = None,
     *,
+    rows: Mapping[str, Overrides] | None = None,
+    schemes: Sequence[str] = (),
+    overrides: Overrides = (),
     resume: bool = False,
     finish_rounds: bool = False,
     callbacks: Sequence[Callback] = (),
     task: Task | None = None,
 ) -> list[RowResult]:
-    """Run every row with `seeds` seeds, counted up from the row's own; the runs go to out/ROW/seed-S.
+    """Run every row on the same devices, fades and noise; the runs go to out/ROW/seed-S.
 
-    progress(what, rounds done, rounds, record) after every round; data_dir, finish_rounds, task as in `run`; resume: go
-    on with the comparison in `out`; callbacks: of every run, a fresh copy each (`Callback.for_run`). A run that
-    diverges stops no other, a callback that raises stops the comparison. UserError if `out` holds something else
-    already.
+    A run that diverges stops no other; a callback that raises stops the comparison.
+
+    Args:
+        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`; or rows
+            that are complete, as `airfl.config.load_rows` gives them.
+        seeds: Runs a row, their seeds counted up from the row's own.
+        out: A new folder, or one to go on with (`resume`). Required.
+        device: "cpu" or "cuda".
+        progress: True shows the command line's bar, or plain lines where there is no terminal. A function is called
+            after every round with what runs, rounds done, rounds in all, and the round's record.
+        data_dir: As in `airfl.run`.
+        rows: Label -> overrides of one row each; without it and without `schemes`, the file's [[compare]] rows.
+        schemes: Names of schemes, a row each.
+        overrides: For all rows; what a row itself sets comes after them.
+        resume: Go on with the comparison in `out`.
+        finish_rounds: As in `airfl.run`.
+        callbacks: Of every run, a fresh copy each (`Callback.for_run`).
+        task: As in `airfl.run`.
+
+    Raises UserError for what the user can mend, and if `out` holds something else already.
     """
+    if out is None:
+        raise UserError("compare: out is missing; give a new folder for the runs, for instance out='runs/compared'")
     check_callbacks(callbacks)
+    found = _rows(config, overrides, rows, schemes)
+    with asked_progress(progress, lambda shown: shown.labelled_reporter(), plan_of(found, seeds)) as told:
+        return _compare(found, seeds, Path(out), device, told, data_dir, resume, finish_rounds, callbacks, task)
+
+
+def _rows(
+    config: Config | Sequence[Row], overrides: Overrides, rows: Mapping[str, Overrides] | None, schemes: Sequence[str]
+) -> Sequence[Row]:
+    if rows is not None and schemes:
+        raise UserError("compare: rows and schemes each make the rows; give one of the two")
+    if isinstance(config, list | tuple) and config and all(isinstance(row, Row) for row in config):
+        if rows is not None or schemes or overrides:
+            raise UserError("compare: rows that are complete take no overrides, rows or schemes; leave them out")
+        return config
+    if isinstance(schemes, str):
+        raise UserError(f"compare: schemes must be a list of names, for instance ['pfels', 'fedavg'], got {schemes!r}")
+    return load_rows(config, overrides, schemes, rows)  # type: ignore[arg-type]
+
+
+def _compare(
+    rows: Sequence[Row],
+    seeds: int,
+    out: Path,
+    device: str,
+    progress: LabelledProgress | None,
+    data_dir: str | Path | None,
+    resume: bool,
+    finish_rounds: bool,
+    callbacks: Sequence[Callback],
+    task: Task | None,
+) -> list[RowResult]:
     labels = [row.label for row in rows]
     folders = row_folders(labels)
     check_comparison(out, labels, resume)
@@ -127,3 +204,6 @@ def _tell(progress: LabelledProgress | None, what: str) -> Progress | None:
     if progress is None:
         return None
     return lambda done, rounds, record: progress(what, done, rounds, record)
+
+
+calls(__name__, "airfl.compare:compare")

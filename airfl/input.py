@@ -8,6 +8,8 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from airfl.errors import UserError
+
 SETTINGS_BYTES = 1 << 24
 """Of a settings file, at most: room for the coordinates of some 400,000 devices."""
 LIST_BYTES = 1 << 26
@@ -20,6 +22,13 @@ KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFDIR: "a folder",
 }
+
+
+def as_path(given: object) -> Path:
+    """The path that is given; UserError for what is none."""
+    if isinstance(given, str | os.PathLike) and isinstance(given := os.fspath(given), str):
+        return Path(given)
+    raise UserError(f"the path of a file or a folder is wanted, for instance 'runs/first', got {given!r}")
 
 
 def open_regular(path: str | Path) -> BinaryIO:

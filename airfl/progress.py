@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
@@ -18,6 +19,9 @@ from airfl.interrupt import told_by
 from airfl.record import KeptRecord, Record
 from airfl.shown import PlainFormatter, sayable, tell
 from airfl.time_left import Left, Pace, Rounds, duration
+
+if TYPE_CHECKING:
+    from airfl.config import Settings
 
 SECONDS_BETWEEN_LINES = 5.0
 SHOWN = 8
@@ -185,13 +189,22 @@ class Bars(Progress):
         yield from (Text(text) for text in list(self._told))
 
 
-def _show_log() -> None:
+@contextmanager
+def _log_shown() -> Iterator[None]:
+    """For the time of the block, as it may be a script's whose own logging this is none of."""
     log = logging.getLogger("airfl")
-    if not log.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(PlainFormatter("%(message)s"))
-        log.addHandler(handler)
+    handler, level = logging.StreamHandler(), log.level
+    handler.setFormatter(PlainFormatter("%(message)s"))
+    shown = [] if log.handlers else [handler]
     log.setLevel(logging.INFO)
+    for one in shown:
+        log.addHandler(one)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        for one in shown:
+            log.removeHandler(one)
 
 
 @contextmanager
@@ -201,16 +214,37 @@ def round_progress(
     """Progress for the time of the block; what the package logs goes to standard error too. plan: all runs that there
     will be, in their order."""
     console = console or Console(stderr=True)
-    _show_log()
-    if not console.is_terminal:
-        yield RoundProgress(None, plan, clock)
-        return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[accuracy]}", markup=False),
-        Times(),
-    )
-    with Bars(*columns, console=console) as bar, told_by(bar.tell):
-        yield RoundProgress(bar, plan, clock)
+    with _log_shown():
+        if not console.is_terminal:  # a file, a pipe, a notebook
+            yield RoundProgress(None, plan, clock)
+            return
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[accuracy]}", markup=False),
+            Times(),
+        )
+        with Bars(*columns, console=console) as bar, told_by(bar.tell):
+            yield RoundProgress(bar, plan, clock)
+
+
+def planned(label: str, settings: Settings, row: str = "") -> Planned:
+    """A run of these settings."""
+    return Planned(label, row or label, Rounds(settings.run.rounds, settings.run.evaluate_every))
+
+
+Told = TypeVar("Told")
+
+
+@contextmanager
+def asked_progress(
+    asked: Told | bool | None, shown: Callable[[RoundProgress], Told], plan: Sequence[Planned]
+) -> Iterator[Told | None]:
+    """What a function is to tell that was given `progress`: a function of the user's as it is, the shown one for True,
+    nobody for False and None."""
+    if asked is True:
+        with round_progress(plan) as progress:
+            yield shown(progress)
+    else:
+        yield None if isinstance(asked, bool) else asked

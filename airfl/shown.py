@@ -11,6 +11,7 @@ import logging
 import re
 import sys
 from contextlib import suppress
+from pathlib import PurePath
 from typing import Any
 
 from airfl.errors import escaped
@@ -82,6 +83,17 @@ def let_streams_fall_back() -> None:
         if reconfigure is not None:
             with suppress(OSError, ValueError):
                 reconfigure(errors=ERRORS)
+
+
+def brief(thing: object, **told: object) -> str:
+    """A repr in one short line: the class, and what tells it from others, numbers to six digits."""
+    return f"{type(thing).__name__}({', '.join(f'{key}={_brief(value)}' for key, value in told.items())})"
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return repr(str(value) if isinstance(value, PurePath) else value)
 
 
 def tell(text: str) -> None:

@@ -32,7 +32,8 @@ from airfl.checkpoint import (
     read_saved,
 )
 from airfl.checkpoint.state import from_arrays
-from airfl.config import Settings
+from airfl.config import Config, Overrides, Settings, load_settings
+from airfl.config.arguments import public
 from airfl.device import find_device
 from airfl.errors import CallbackError, UserError
 from airfl.interrupt import asked_to_stop
@@ -41,11 +42,13 @@ from airfl.local.public import public_update
 from airfl.memory import check_store
 from airfl.output import TRACE_NAME, check_no_run
 from airfl.precision import precision
+from airfl.progress import asked_progress, planned
 from airfl.record import Record
 from airfl.report.summary import Summary, summarise
 from airfl.round import State, World, as_last, run_round
 from airfl.run_files import Progress, written, written_alone
 from airfl.server import mean_weights
+from airfl.shown import brief
 from airfl.streams import Streams
 from airfl.tasks import build_model, with_task
 from airfl.tasks.datasets import data_folders, load_dataset
@@ -62,13 +65,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: its resolved settings, where its trace is, the final parameters theta^T [d], the own task that it
-    was of, if any."""
+    """A finished run.
+
+    Attributes:
+        settings: The resolved ones: what was automatic is as it was used.
+        path: Of its trace, an HDF5 file.
+        parameters: theta^T, the model's parameters after the last round, float32 [d].
+        task: The own task that it was of, if any.
+    """
 
     settings: Settings
     path: Path
     parameters: torch.Tensor = field(repr=False)
     task: Task | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        of = self.settings
+        return brief(self, scheme=of.scheme, rounds=of.run.rounds, seed=of.run.seed, path=self.path)
 
     def trace(self) -> xarray.Dataset:
         """The trace as a lazy xarray dataset."""
@@ -88,30 +101,42 @@ class Run:
             return summarise(dataset)
 
 
+@public
 def run(
-    settings: Settings,
+    config: Config,
     out: str | Path | None = None,
-    device: str = "cpu",
-    progress: Progress | None = None,
+    device: str | torch.device = "cpu",
+    progress: Progress | bool | None = None,
     data_dir: str | Path | None = None,
     data: RawData | None = None,
     *,
+    overrides: Overrides = (),
     resume: bool = False,
     finish_rounds: bool = False,
     callbacks: Sequence[Callback] = (),
     task: Task | None = None,
 ) -> Run:
-    """Run the settings; the trace goes to out/trace.h5, or to a temporary folder that lives as long as the result.
+    """Run an experiment; the trace goes to out/trace.h5, or to a temporary folder that lives as long as the result.
 
-    progress(rounds done, rounds, record) is called after every round; data_dir is looked in for data sets before
-    AIRFL_DATA and ./data; data: the data set, where it is loaded already. resume: go on with the run in `out`, from its
-    start where nothing was saved yet; progress is told again of the rounds that are done. finish_rounds: Ctrl-C and
-    SIGTERM let the round finish and save the run; RunInterruptedError then. callbacks: told of the run in their order,
-    after `progress`; they may end it early (`airfl.callbacks`), and one that raises ends it as a failed one, saved:
-    CallbackError. task: a model and data of your own, in the place of those that `settings.task` names. Raises
-    UserError for what the user can mend, MachineError where the run cannot be written.
+    Args:
+        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`.
+        out: A new folder, or one to go on with (`resume`).
+        device: "cpu" or "cuda".
+        progress: True shows the command line's bar, or plain lines where there is no terminal. A function is called
+            after every round with rounds done, rounds in all, and the round's record.
+        data_dir: Where data sets are looked for before AIRFL_DATA and ./data.
+        data: The data set, where it is loaded already.
+        overrides: As in `airfl.load_settings`.
+        resume: Go on with the run in `out`, from its start where nothing was saved yet; progress is told again of the
+            rounds that are done.
+        finish_rounds: Ctrl-C and SIGTERM let the round finish and save the run; RunInterruptedError then.
+        callbacks: Told of the run in their order, after `progress`; they may end it early (`airfl.callbacks`), and one
+            that raises ends it as a failed one, saved: CallbackError.
+        task: A model and data of your own, in the place of those that `settings.task` names.
+
+    Raises UserError for what the user can mend, MachineError where the run cannot be written.
     """
-    told = Callbacks(callbacks)
+    settings, told = load_settings(config, overrides), Callbacks(callbacks)
     if out is None:
         return _run_in_temporary_folder(settings, device, progress, data_dir, data, callbacks, task)
     if task and data:
@@ -140,6 +165,8 @@ def run(
                 check_fits(world, saved, folder)
             else:
                 saved = Saved(about_run(settings, resolved, torch_device, raw, world.task.own))
+            plan = [planned(settings.scheme.name, settings)]
+            progress = held.enter_context(asked_progress(progress, lambda shown: shown.reporter(plan[0].label), plan))
             # A folder is made when nothing more can be wrong with what was given.
             with nullcontext() if begun else alone:
                 if not begun and has_begun(folder):
@@ -201,8 +228,8 @@ def _as_begun(saved: Saved, folder: Path, settings: Settings, device: torch.devi
 
 def _run_in_temporary_folder(
     settings: Settings,
-    device: str,
-    progress: Progress | None,
+    device: str | torch.device,
+    progress: Progress | bool | None,
     data_dir: str | Path | None,
     data: RawData | None,
     callbacks: Sequence[Callback],

@@ -30,6 +30,8 @@ from dataclasses import dataclass
 from importlib import import_module, metadata
 from typing import Any, ClassVar, Generic, Literal, TypeVar, dataclass_transform
 
+from channels.part_text import by_name, document
+
 LEAST_SCALE, MOST_SCALE = 1e-20, 1e20
 """Numbers between these are carried by single precision."""
 REQUIRED = dataclasses.MISSING
@@ -120,6 +122,8 @@ class Part(ABC):  # noqa: B024  its kinds say what is abstract
         super().__init_subclass__(**options)
         dataclass(frozen=True, kw_only=True, repr=False)(cls)
         cls._parameters = _declared(cls)
+        document(cls)
+        cls.__init__ = by_name(cls, PartError)  # type: ignore[method-assign]
 
     def __post_init__(self) -> None:
         for one in parameters_of(type(self)):

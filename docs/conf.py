@@ -20,6 +20,7 @@ extensions = [
     "myst_parser",
     "sphinx_external_toc",
     "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "formulas",
@@ -43,6 +44,8 @@ html_copy_source = False
 pygments_style = "friendly"
 
 autodoc_typehints = "signature"
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
 autodoc_member_order = "bysource"
 # Kept out of what is imported to read docstrings.
 autodoc_default_options = {"members": True, "undoc-members": False}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,12 @@ import torch
 from airfl.audit.one_round import RoundAudit, audit_rounds
 from airfl.audit.one_run import RunAudit, audit_run
 from airfl.audit.options import Options, check_audit, check_cell, check_options
-from airfl.config import Settings
+from airfl.config import Config, Overrides, Settings, load_settings
+from airfl.config.arguments import public
 from airfl.device import find_device
+from airfl.progress import RoundProgress, asked_progress
 from airfl.round import World
+from airfl.shown import brief
 from airfl.simulation import build_world
 from airfl.tasks.datasets import data_folders
 
@@ -27,13 +30,31 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Audit:
-    """Claimed, tight, and found by attack; nan where nothing is claimed or the attack was not made.
+    """Claimed, tight, and found by attack. A figure is nan where nothing is claimed or the attack was not made.
 
-    level, adjacency, sampling, observer, delta: of the ledger. attacker: whose view was attacked, a third party's, who
-    sees no more than the server does. epsilon_paper, epsilon_round: of the trials' round that has most, of the run's
-    where only that was attacked; epsilon_paper is of the whole run where claim_scope is "run"; epsilon: of the whole
-    run. epsilon_lower: of one round, without assumptions; epsilon_lower_gaussian: if the noise is Gaussian;
-    epsilon_lower_one_run: of the whole run. Each of the three holds with `confidence` by itself.
+    Each of the three lower bounds holds with `confidence` by itself.
+
+    Attributes:
+        scheme: Its name.
+        level: Whose data is protected, "client".
+        adjacency: The relation that the epsilons are for, "add_remove" or "replace_one".
+        sampling: How devices are selected, as the ledger counts it.
+        observer: From whom a client is protected by the ledger.
+        attacker: Whose view was attacked: a third party's, who sees no more than the server does.
+        against: What a device without its canary sends: nothing ("absent"), or the canary turned round ("opposite").
+        others: What the other devices send: "trained", "silent" or "opposed".
+        delta: Of the statement.
+        confidence: Of each lower bound.
+        rounds: T, of the run.
+        trials: Rounds that were played, each with the canary and without; 0 where that attack was not made.
+        canaries: Of the run that was attacked; 0 where that attack was not made.
+        claim_scope: What epsilon_paper is of: a "round", the "run", or "none".
+        epsilon_paper: Claimed by the paper, of the attacked round that has most.
+        epsilon_round: By the ledger, of the attacked round that has most.
+        epsilon: By the ledger, of the whole run; nan where no run was attacked.
+        epsilon_lower: Lower bound for one round, without assumptions.
+        epsilon_lower_gaussian: Lower bound for one round if the noise is Gaussian.
+        epsilon_lower_one_run: Lower bound for the whole run.
     """
 
     scheme: str
@@ -57,20 +78,60 @@ class Audit:
     epsilon_lower_gaussian: float
     epsilon_lower_one_run: float
 
+    def __repr__(self) -> str:
+        keys = ("scheme", "epsilon_paper", "epsilon_lower", "epsilon_round", "epsilon_lower_one_run", "epsilon")
+        return brief(self, **{key: getattr(self, key) for key in keys})
 
+
+@public
 def audit(
-    settings: Settings,
+    config: Config,
     options: Options | None = None,
     device: str = "cpu",
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     data_dir: str | Path | None = None,
+    *,
+    overrides: Overrides = (),
+    attack: str | None = None,
+    trials: int | None = None,
+    canaries: int | None = None,
+    confidence: float | None = None,
+    against: str | None = None,
+    others: str | None = None,
     task: Task | None = None,
 ) -> Audit:
-    """Attack runs of these settings; UserError for what the user can mend.
+    """Attack runs of an experiment: lower bounds on epsilon, beside what is claimed and accounted.
 
-    progress(attack, done, of how many); data_dir, task: as in `run`.
+    Args:
+        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`.
+        options: All that follows `overrides` in one, see `airfl.audit.options.Options`.
+        device: "cpu" or "cuda".
+        progress: True shows the command line's bar, or plain lines where there is no terminal. A function is called
+            with the attack, how much of it is done, and of how much.
+        data_dir: As in `airfl.run`.
+        task: As in `airfl.run`.
+        overrides: As in `airfl.load_settings`.
+        attack: "round" (one round, many times), "run" (a whole run, with many canaries) or "both", the default.
+        trials: Rounds, each played with the canary and without; default 2,000.
+        canaries: Of the whole run; default 100, or as many as there is room for.
+        confidence: Of each lower bound; default 0.95.
+        against: What a device sends whose canary is not there: nothing ("absent", the default) or the canary turned
+            round ("opposite").
+        others: What the other devices send: what they compute ("trained", the default), nothing ("silent"), or the
+            canary turned round ("opposed"), which is the worst case of replace-one.
+
+    Raises UserError for what the user can mend.
     """
-    options = options or Options()
+    settings = load_settings(config, overrides)
+    asked = {
+        "attack": attack,
+        "trials": trials,
+        "canaries": canaries,
+        "confidence": confidence,
+        "against": against,
+        "others": others,
+    }
+    options = replace(options or Options(), **{key: value for key, value in asked.items() if value is not None})  # type: ignore[arg-type]
     if task is None:  # what an own one is made of is known, and its cell is checked below
         check_audit(settings, options)
     else:
@@ -81,11 +142,18 @@ def audit(
     try:
         world = build_world(without_compiling(settings, options), torch_device, data_folders(data_dir), task)
         check_cell(world.cell, options)
-        of_a_round = audit_rounds(world, options, _labelled(progress, "one round")) if options.attack != "run" else None
-        of_a_run = audit_run(world, options, _labelled(progress, "one run")) if options.attack != "round" else None
+        with asked_progress(progress, reporter, ()) as told:
+            of_a_round = audit_rounds(world, options, _labelled(told, "one round")) if options.attack != "run" else None
+            of_a_run = audit_run(world, options, _labelled(told, "one run")) if options.attack != "round" else None
     finally:
         torch.set_num_threads(threads)
     return _together(world, options, of_a_round, of_a_run)
+
+
+def reporter(shown: RoundProgress) -> Progress:
+    """What shows how far the attacks are."""
+    report = shown.labelled_reporter()
+    return lambda attack, done, total: report(attack, done, total, {"test_accuracy": math.nan})
 
 
 def without_compiling(settings: Settings, options: Options) -> Settings:

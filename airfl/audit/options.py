@@ -20,10 +20,18 @@ CANARIES = 100
 
 @dataclass(frozen=True)
 class Options:
-    """attack: one round many times, a whole run once, or both. trials: rounds, each played with the canary and without;
-    canaries: of the whole run, None for 100, or as many as there is room for. against: what a device sends whose canary
-    is not there, nothing or the canary turned round. others: what the other devices send: what they compute; nothing;
-    or the canary turned round, which is the worst case of replace-one."""
+    """How an audit is made.
+
+    Attributes:
+        attack: "round" (one round, many times), "run" (a whole run, with many canaries) or "both".
+        trials: Rounds, each played with the canary and without.
+        canaries: Of the whole run; None for 100, or as many as there is room for.
+        confidence: Of each lower bound.
+        against: What a device sends whose canary is not there: nothing ("absent") or the canary turned round
+            ("opposite").
+        others: What the other devices send: what they compute ("trained"), nothing ("silent"), or the canary turned
+            round ("opposed"), which is the worst case of replace-one.
+    """
 
     attack: str = "both"
     trials: int = 2000

@@ -82,7 +82,7 @@ def registry_of(kind: type[Part]) -> Registry[Any]:
 
 def _own(kind: type[Part], registry: Registry[Any], overrides: Sequence[str]) -> dict[str, Any]:
     """Parameters of a part among the overrides: those of "scheme.key=value" that a scheme has."""
-    from airfl.config.load import read_value
+    from airfl.config.given import read_value
 
     known = {one.name for one in parameters_of(kind)}
     pairs = [text.partition("=") for text in overrides if text.startswith(f"{registry.kind}.")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated
 
 import typer
@@ -65,18 +64,9 @@ def audit(
     check_audit(settings, options)
 
     from airfl.audit.audit import audit as attack_runs
-    from airfl.progress import round_progress
     from airfl.report.audit import audit_table, figures, verdict
 
-    with round_progress() as progress:
-        report = progress.labelled_reporter()
-        found = attack_runs(
-            settings,
-            options,
-            device,
-            lambda label, done, total: report(label, done, total, {"test_accuracy": math.nan}),
-            data_dir,
-        )
+    found = attack_runs(settings, options, device, True, data_dir)
     if as_json:
         typer.echo(to_json(figures(found)))
         return

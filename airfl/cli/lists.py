@@ -22,11 +22,11 @@ def schemes(as_json: AsJson = False) -> None:
         {
             "name": e.name,
             "title": e.title,
-            "paper": e.paper,
             "link": e.links[0],
             "links": list(e.links),
-            "file": _file_of(e),
             "parameters": [one.name for one in parameters_of(e) if one.name != "link"],
+            "file": _file_of(e),
+            "paper": e.paper,
         }
         for e in entries
     ]

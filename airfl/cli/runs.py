@@ -59,12 +59,11 @@ def run(
     say_without_effect(overrides, [settings])
 
     from airfl.calculator import unmet
-    from airfl.progress import Planned, round_progress
+    from airfl.progress import planned, round_progress
     from airfl.report.summary import summary_of
     from airfl.report.table import TableRow, terminal_table
     from airfl.simulation import is_complete
     from airfl.simulation import run as simulate
-    from airfl.time_left import Rounds
 
     if resume and is_complete(out, settings):
         found = summary_of(out)
@@ -73,7 +72,7 @@ def run(
         return
     name = settings.scheme.name
     callbacks = [TensorBoard()] if tensorboard else []
-    with round_progress([Planned(name, name, Rounds(settings.run.rounds, settings.run.evaluate_every))]) as progress:
+    with round_progress([planned(name, settings)]) as progress:
         report = progress.reporter(name)
         done = simulate(settings, out, device, report, data_dir, resume=resume, finish_rounds=True, callbacks=callbacks)
     summary = done.summary()
@@ -123,19 +122,13 @@ def compare(
 
     from airfl.calculator import unmet
     from airfl.compare import compare as compare_rows
-    from airfl.compare import runs_of
-    from airfl.progress import Planned, round_progress
+    from airfl.compare import plan_of
+    from airfl.progress import round_progress
     from airfl.report.comparison import copy_report, write_report
     from airfl.report.table import TableRow, terminal_table
-    from airfl.time_left import Rounds
 
-    plan = [
-        Planned(one.what, row.label, Rounds(one.settings.run.rounds, one.settings.run.evaluate_every))
-        for row in rows
-        for one in runs_of(row, seeds)
-    ]
     callbacks = [TensorBoard(out / FOLDER)] if tensorboard else []
-    with round_progress(plan) as progress:
+    with round_progress(plan_of(rows, seeds)) as progress:
         report = progress.labelled_reporter()
         results = compare_rows(
             rows, seeds, out, device, report, data_dir, resume=resume, finish_rounds=True, callbacks=callbacks

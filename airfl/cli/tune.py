@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from airfl.cli import completion
 from airfl.cli.app import AsJson, Config, DataDir, Device, Plugins, Schemes, print_table, say, say_without_effect
 from airfl.cli.sweeps import Cluster, Jobs, Seeds
-from airfl.errors import UserError
-
-if TYPE_CHECKING:
-    from airfl.results.collect import Group
-    from airfl.sweeps.points import Point
 
 
 def tune(
@@ -44,51 +38,43 @@ def tune(
     plugins: Plugins = False,
 ) -> None:
     """Choose values for each scheme on held-out data."""
-    from airfl.config import load_settings, to_json
+    from airfl.config import to_json
     from airfl.config.without_effect import OWNERS
-    from airfl.sweeps.folder import TUNE
-    from airfl.sweeps.place import Place, check_points
-    from airfl.sweeps.search import check_installed, tune_by_trials
-    from airfl.sweeps.tuning import check_tuned, points_of, rows_to_tune, tune_on_grid, write_tuned
-    from airfl.sweeps.values import Interval, split_axes, split_intervals, values_only
+    from airfl.sweeps.place import Place
+    from airfl.sweeps.tuning import check_tuning, checked_axes, rows_to_tune
+    from airfl.sweeps.values import split_axes, split_intervals
 
     fixed, intervals = split_intervals(overrides or [])
     fixed, listed = split_axes(fixed)
-    axes: dict[str, Sequence[Any] | Interval] = {**listed, **intervals}
-    if not axes:
-        raise UserError("nothing to tune: give values to try, for instance local.learning_rate=0.01,0.03,0.1")
+    axes = checked_axes({**listed, **intervals})
     names = [name.strip() for name in schemes.split(",") if name.strip()]
     rows, where = rows_to_tune(config, names), Place(jobs, cluster, device, data_dir)
-    # Said before torch is imported: every row with the first of the values.
-    ends = [{key: one.low if isinstance(one, Interval) else one[0] for key, one in axes.items()}]
-    firsts = points_of(config, fixed, rows, {row.label: ends for row in rows}, seeds)
-    check_points(firsts, out, where, TUNE)
-    check_tuned(out)
+    firsts = check_tuning(config, fixed, rows, axes, seeds, out, where, trials)
     if not OWNERS & set(axes):  # else another value of theirs may give a key its effect
         say_without_effect([*fixed, *axes], [point.settings for point in firsts])
-    if trials is None:
-        values_only(axes)
-    else:
-        check_installed()
 
     from airfl.report.tuning import plain_tuning, tuned_table, warnings
-    from airfl.sweeps.progress import sweep_progress
-    from airfl.sweeps.sweep import run_points
-
-    def run(points: Sequence[Point]) -> Sequence[Group]:
-        with sweep_progress() as report:
-            return run_points(points, out, where, report, TUNE).points
+    from airfl.sweeps.tune import tune as choose
 
     try:
-        if trials is None:
-            found = tune_on_grid(config, fixed, rows, values_only(axes), seeds, run)
-        else:
-            seed = load_settings(config, fixed).run.seed
-            found = tune_by_trials(config, fixed, rows, axes, seeds, run, trials, seed)
+        tuning = choose(
+            config,
+            axes,
+            out=out,
+            overrides=fixed,
+            schemes=names,
+            trials=trials,
+            seeds=seeds,
+            jobs=jobs,
+            cluster=cluster,
+            device=device,
+            data_dir=data_dir,
+            progress=True,
+        )
     except KeyboardInterrupt:
         say(f"{out}: finished points are kept; the same command goes on")
         raise
-    file = write_tuned(config, fixed, found, out)
+    found, file = tuning.chosen, tuning.file
     if as_json:
         typer.echo(to_json(plain_tuning(found)))
     else:

@@ -1,8 +1,9 @@
 """Settings: validated, frozen, from TOML; without torch."""
 
 from airfl.config.differences import differences
+from airfl.config.given import Config, Overrides
 from airfl.config.json_numbers import to_json
 from airfl.config.load import Row, load_rows, load_settings
 from airfl.config.settings import Settings
 
-__all__ = ["Row", "Settings", "differences", "load_rows", "load_settings", "to_json"]
+__all__ = ["Config", "Overrides", "Row", "Settings", "differences", "load_rows", "load_settings", "to_json"]

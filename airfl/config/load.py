@@ -10,6 +10,18 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from airfl.config.arguments import public
+from airfl.config.given import (
+    PARTS,
+    Config,
+    Overrides,
+    Tables,
+    changes_of,
+    is_file,
+    part_table,
+    source_of,
+    tables_from,
+)
 from airfl.config.scheme import SCHEME
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
@@ -19,27 +31,43 @@ from airfl.schemes.names import SCHEMES
 from airfl.shipped import find_configuration
 from channels.part import parameters_of
 
-Tables = dict[str, Any]
 SCHEME_NAME = "scheme.name"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a comparison: its label and its complete settings."""
+    """One row of a comparison.
+
+    Attributes:
+        label: What tables and figures call it.
+        settings: Its complete settings.
+    """
 
     label: str
     settings: Settings
 
 
-def load_settings(path: str | Path, overrides: Sequence[str] = (), *, plugins: bool = False) -> Settings:
-    """Validated settings from a TOML file, or a shipped one by name ("demo", see `airfl configs`); overrides are
-    "section.key=value", the last one wins. plugins: whether the plugin files that it names, which are code, may run.
+@public
+def load_settings(config: Config, overrides: Overrides = (), *, plugins: bool = False) -> Settings:
+    """Validated settings from a configuration in any of its forms, and overrides.
+
+    Args:
+        config: A TOML file; a shipped one by name ("demo", see `airfl configs`); a dict of tables or of dotted keys,
+            `{"local.steps": 5, "local.clip_norm": 1.0}`; or settings, which are returned as they are where nothing is
+            overridden.
+        overrides: `["scheme.ratio=0.1"]`, as the command line takes them, or `{"scheme.ratio": 0.1}`, where a section
+            that is a part may also be given as a whole, `{"scheme": airfl.schemes.Pfels(ratio=0.1)}`. The last one of
+            a key wins.
+        plugins: Whether the plugin files that a settings file names, which are code, may run.
 
     Raises UserError (one line: file or key, what was found, what is allowed) on anything that cannot be used.
     """
-    tables = read_tables(path, plugins)
-    given = override(without_rows(tables), overrides)
-    return validate(without_foreign(given, for_rows(tables, keys_of(overrides))), source=str(path))
+    changes = changes_of(overrides)
+    if isinstance(config, Settings) and not changes:
+        return config
+    tables = read_tables(config, plugins)
+    given = override_row(without_rows(tables), changes)
+    return validate(without_foreign(given, for_rows(tables, changes)), source=source_of(config))
 
 
 def for_rows(tables: Tables, but: Collection[str]) -> list[str]:
@@ -58,7 +86,7 @@ def recorded(tables: Tables, like: Settings | None = None) -> Settings:
     return Settings.model_validate(without_foreign(tables, scheme_keys(tables)))
 
 
-def settings_file(path: str | Path, overrides: Sequence[str] = ()) -> str:
+def settings_file(path: Config, overrides: Overrides = ()) -> str:
     """The same as TOML: every setting but those that are none, then the file's [[compare]] rows."""
     import tomli_w
 
@@ -70,28 +98,45 @@ def settings_file(path: str | Path, overrides: Sequence[str] = ()) -> str:
 
 
 def load_rows(
-    path: str | Path, overrides: Sequence[str] = (), schemes: Sequence[str] = (), *, plugins: bool = False
+    config: Config,
+    overrides: Overrides = (),
+    schemes: Sequence[str] = (),
+    given: Mapping[str, Overrides] | None = None,
+    *,
+    plugins: bool = False,
 ) -> list[Row]:
-    """The rows of `airfl compare`: one for each of `schemes`, else one for each [[compare]] of the file.
+    """The rows of `airfl compare`: those given, label -> overrides; else one for each of `schemes`; else one for each
+    [[compare]] of the file.
 
     Overrides hold for every row; what a row itself sets comes after them.
     """
-    tables = read_tables(path, plugins)
-    base = override(without_rows(tables), overrides)
-    if schemes:
+    tables, source, of_all = read_tables(config, plugins), source_of(config), changes_of(overrides)
+    base = override_row(without_rows(tables), of_all)
+    rows: list[tuple[str, dict[str, Any], str]]
+    if given is not None:
+        rows = rows_given(given)
+    elif schemes:
         repeated = {name for name in schemes if list(schemes).count(name) > 1}
         if repeated:
             raise UserError(f"--schemes: {sorted(repeated)[0]!r} is given twice")
-        rows = [(name, {SCHEME_NAME: name}, str(path)) for name in schemes]
+        rows = [(name, {SCHEME_NAME: name}, source) for name in schemes]
     else:
-        rows = read_rows(tables, str(path))
-    wanted = [key for key in keys_of(overrides) if key.startswith("scheme.")]
+        rows = read_rows(tables, source)
+    wanted = [key for key in of_all if key.startswith("scheme.")]
     found = []
     for label, changes, where in rows:
         shared = [key for key in (*scheme_keys(tables), *wanted) if key not in changes]
         found.append(Row(label, validate(without_foreign(override_row(base, changes), shared), source=where)))
-    check_used(wanted, [row.settings for row in found], str(path))
+    check_used(wanted, [row.settings for row in found], source)
     return found
+
+
+def rows_given(given: object) -> list[tuple[str, dict[str, Any], str]]:
+    """Rows as `read_rows` has them, of a mapping of label -> overrides."""
+    if not (isinstance(given, Mapping) and given and all(isinstance(label, str) and label.strip() for label in given)):
+        example = "{'PFELS, p = 0.3': {'scheme.ratio': 0.3}}"
+        raise UserError(f"rows must be a mapping of label to overrides, for instance {example}, got {given!r}")
+    return [(label, changes_of(overrides), f"row {label!r}") for label, overrides in given.items()]
 
 
 def check_used(keys: Iterable[str], found: Sequence[Settings], source: str) -> None:
@@ -112,11 +157,17 @@ def _all_parameters() -> list[str]:
     return [one.name for part in SCHEMES.values() for one in parameters_of(part)]
 
 
-def read_tables(path: str | Path, plugins: bool = False) -> Tables:
-    """The TOML file, or shipped configuration of that name, as plain tables; the plugins that it names are run first,
-    where the caller allows them."""
+def read_tables(path: Config, plugins: bool = False) -> Tables:
+    """The TOML file, or shipped configuration of that name, as plain tables; or those that are given. Plugins that a
+    file names are run first, where the caller allows them."""
+    if isinstance(path, Settings):
+        return tables_of(path)
+    if not is_file(path):
+        assert isinstance(path, Mapping)
+        return tables_from(path)
+    assert not isinstance(path, Mapping)
     try:
-        file = find_configuration(path)
+        file = find_configuration(path if isinstance(path, str) else Path(path))
         tables = tomllib.loads(read_regular(file, SETTINGS_BYTES).decode())
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
@@ -130,30 +181,20 @@ def read_tables(path: str | Path, plugins: bool = False) -> Tables:
 
 
 def tables_of(settings: Settings) -> Tables:
-    """Settings as plain tables, to be changed and validated again. A scheme that no name stands for is named by its
+    """Settings as plain tables, to be changed and validated again. A part that no name stands for is named by its
     class."""
     tables = settings.model_dump()
-    kind = type(settings.scheme)
-    if kind.name not in SCHEMES or SCHEMES[kind.name] is not kind:
-        tables["scheme"]["name"] = kind
-    return tables
+    return tables | {section: part_table(getattr(settings, section), slot) for section, slot in PARTS.items()}
 
 
-def override(tables: Tables, overrides: Sequence[str]) -> Tables:
-    """A copy of the tables with "section.key=value" applied, the last of a key."""
-    changes = {}
-    for text in overrides:
-        key, equals, value = text.partition("=")
-        section, dot, name = key.strip().partition(".")
-        if not (equals and dot and section and name):
-            raise UserError(f"override {text!r}: section.key=value is wanted, for instance run.rounds=50")
-        changes[f"{section}.{name}"] = read_value(value.strip())
-    return override_row(tables, changes)
+def override(tables: Tables, overrides: Overrides) -> Tables:
+    """A copy of the tables with overrides applied, the last of a key."""
+    return override_row(tables, changes_of(overrides))
 
 
-def keys_of(overrides: Iterable[str]) -> list[str]:
+def keys_of(overrides: Overrides) -> list[str]:
     """Their dotted keys."""
-    return list(dict.fromkeys(text.partition("=")[0].strip() for text in overrides))
+    return list(changes_of(overrides))
 
 
 def without_foreign(tables: Tables, keys: Collection[str]) -> Tables:
@@ -194,14 +235,6 @@ def _with(tables: Tables, section: str, name: str, value: Any) -> Tables:
     if not isinstance(table, dict):
         raise UserError(f"{section}: a table [{section}] is wanted, not {table!r}")
     return {**tables, section: {**table, name: value}}
-
-
-def read_value(text: str) -> Any:
-    """A value of an override: TOML, else the text itself."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):  # not TOML, a number of thousands of digits, or too deep
-        return text
 
 
 def read_rows(tables: Tables, source: str) -> list[tuple[str, dict[str, Any], str]]:

@@ -7,6 +7,7 @@ resolved copy, in which automatic values (threads, chunk, engine, delta ...) are
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -231,7 +232,26 @@ class TraceSettings(Section):
 
 
 class Settings(Section):
-    """Everything a run is made from."""
+    """Everything a run is made from.
+
+    Attributes:
+        run: How long, how many, from which seed (`RunSettings`).
+        task: What is learned, from which data, divided how (`TaskSettings`).
+        local: Local training (`LocalSettings`).
+        scheme: The scheme, with its own parameters (a class of `airfl.schemes`).
+        server: What the server does with the decoded mean update (`ServerSettings`).
+        selection: Who is asked (`SelectionSettings`).
+        channel: Fading, noise, units (`ChannelSettings`).
+        topology: Where devices are, and what is lost on the way (`TopologySettings`).
+        csi: What is known of the channel (`CsiSettings`).
+        antennas: Of the server (`AntennaSettings`).
+        power: What devices may send (`PowerSettings`).
+        grid: Resource elements, and the downlink (`GridSettings`).
+        digital: Links that carry bits (`DigitalSettings`).
+        privacy: What is claimed, and how power control keeps to it (`PrivacySettings`).
+        compute: What local computation costs (`ComputeSettings`).
+        trace: What the trace holds beyond the per-round figures (`TraceSettings`).
+    """
 
     run: RunSettings = RunSettings()
     task: TaskSettings = TaskSettings()
@@ -283,6 +303,15 @@ class Settings(Section):
                 f'"realised" (given: {self.privacy.csi_error!r})'
             )
         return self
+
+    def __repr_args__(self) -> Iterator[tuple[str, Any]]:
+        """What is not at its default, by dotted key."""
+        for section, value in dict(self).items():
+            if isinstance(value, Part):
+                default = type(self).model_fields[section].get_default(call_default_factory=True)
+                yield from [(section, value)] if value != default else []
+            else:
+                yield from ((f"{section}.{key}", one) for key, one in value.__repr_args__())
 
     @property
     def delta(self) -> float:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airfl.errors import UserError, unknown_name
+from airfl.input import as_path
 from airfl.output import TRACE_NAME, check_can_be_folder, put_new
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ FORMATS = {
 def check_format(to: str) -> None:
     """UserError for a format that is not in the table."""
     if to not in FORMATS:
-        raise UserError(unknown_name("--to", to, FORMATS))
+        raise UserError(unknown_name("--to", str(to), FORMATS))
 
 
 def find_traces(path: str | Path) -> list[tuple[Path, Path]]:
@@ -44,7 +45,7 @@ def find_traces(path: str | Path) -> list[tuple[Path, Path]]:
 
     UserError if there is none. Links to folders are not followed.
     """
-    path = Path(path)
+    path = as_path(path)
     if path.is_file():
         return [(path, Path())]
     if not path.is_dir():
@@ -68,8 +69,9 @@ def export(path: str | Path, to: str, out: str | Path, say: Callable[[str], None
     from airfl.trace import open_trace
 
     check_format(to)
+    out = as_path(out)
     form: Format = import_module(FORMATS[to]).FORMAT
-    traces = [(file, Path(out) / folder) for file, folder in find_traces(path)]
+    traces = [(file, out / folder) for file, folder in find_traces(path)]
     said = []
     for file, folder in traces:
         _check_target(folder, form)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from airfl.report.verdict import broken_claim, claim_holds, claim_refuted
+from airfl.shown import brief
 from airfl.trace.reader import open_trace
 from airfl.trace.schema import NORMALISED
 
@@ -20,14 +21,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Summary:
-    """One run in numbers. Energies and counts are sums over all rounds and devices; epsilons as in the trace; air time
-    includes the downlink where it is charged; claim_scope: what the paper's claim is for, a "round" or the "run";
-    level: whose data is protected; paper_cost_mb: the papers' own "Cost (MB)", nan for analog links; gradients: of
-    single samples, all devices; adjacency, sampling, observer, accountant, csi_error, beta_tells: as at the trace's
-    `epsilon`; tuned: as the settings say; silent_share: of the selected devices, those not heard; waits_for_ever:
-    whether the link is the ideal one without a deadline, on which a device in a deep fade sends for as long as its
-    message takes, so that the costs are no system's; stopped_early: why the run is complete with fewer rounds than its
-    settings say, "" where it has them all."""
+    """One run in numbers. Counts and energies are sums over all rounds and devices; epsilons are those of the trace.
+
+    Attributes:
+        scheme: Its name.
+        seed: run.seed.
+        status: "complete", "running" (or cut off) or "failed", as in the trace.
+        rounds: T, those in the trace.
+        test_accuracy: Of the last evaluated round, a share of 1.
+        test_loss: Of the last evaluated round.
+        energy: Of the uplink, in `energy_units`.
+        resource_elements: Of the uplink, pilots included.
+        air_time_s: In s, with the downlink where it is charged.
+        uplink_bits: Of all messages; 0 for analog links.
+        delta: Of the privacy statement.
+        epsilon_paper: Claimed by the paper, the largest of a round or of the run; see `claim_scope`.
+        epsilon_round: Exact, of the worst round.
+        epsilon: Of the run by `accountant`, a proven upper bound.
+        epsilon_as_poisson: Of the run by the literature's convention, Poisson sampling and add/remove.
+        energy_units: "J", or "normalised" to a noise variance of 1 an entry.
+        claim_scope: What the paper's claim is for, a "round" or the "run".
+        level: Whose data is protected, a "client"'s or a "record"'s.
+        paper_cost_mb: The papers' own "Cost (MB)", nan for analog links.
+        gradients: Of single samples.
+        epsilon_paper_tables: What the paper's tables print, where that is by another formula, else nan.
+        epsilon_at_least: A proven lower bound that a pair of neighbours really pays, nan where none is known.
+        adjacency: The relation that `epsilon` is for, "replace_one" or "add_remove".
+        sampling: How devices are selected, as the ledger counts it.
+        observer: From whom a client is protected, a "third_party" or the "server".
+        accountant: By which `epsilon` was computed.
+        csi_error: How contributions that arrive stronger than beta count, as privacy.csi_error.
+        beta_tells: What beta tells of who was selected.
+        tuned: Whether the settings say that they were tuned for this scheme.
+        silent_share: Of the selected devices, those not heard; a share of 1.
+        waits_for_ever: Whether the link is the ideal one without a deadline, on which a device in a deep fade sends for
+            as long as its message takes, so that the costs are no system's.
+        stopped_early: Why the run is complete with fewer rounds than its settings say, "" where it has them all.
+    """
 
     scheme: str
     seed: int
@@ -61,6 +91,10 @@ class Summary:
     silent_share: float = 0.0
     waits_for_ever: bool = False
     stopped_early: str = ""
+
+    def __repr__(self) -> str:
+        keys = ("scheme", "seed", "rounds", "test_accuracy", "energy", "resource_elements", "epsilon_paper", "epsilon")
+        return brief(self, **{key: getattr(self, key) for key in keys})
 
     @property
     def claim_holds(self) -> bool:

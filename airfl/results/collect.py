@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from airfl.config.json_numbers import to_json
 from airfl.errors import UserError
+from airfl.input import as_path
 from airfl.output import SWEEP_NAME
 from airfl.results.digest import Digest, digest_of
 from airfl.results.find import find_runs
 from airfl.results.pool import RESOLVED, pool
+from airfl.shown import brief
 from airfl.sweeps.folder import Listing, read_listing
 
 if TYPE_CHECKING:
@@ -23,10 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """A run: where it is, the label of its row or "", its seed, its digest.
+    """A run that was found.
 
-    values: of the axes by dotted key, None for a setting that its scheme does not have; asked: the same as the sweep
-    gave them, whether they say anything or not; source: the folder that was named, in which the run was found.
+    Attributes:
+        folder: Where it is.
+        label: Of its row, "" where there are no rows.
+        values: Of the axes by dotted key, None for a setting that its scheme does not have.
+        seed: run.seed.
+        digest: The run in small: summary, settings, its course at the evaluated rounds.
+        asked: `values` as the sweep gave them, whether they say anything or not.
+        source: The folder that was named, in which the run was found.
     """
 
     folder: Path
@@ -37,17 +45,32 @@ class Result:
     asked: Mapping[str, Any] = field(default_factory=dict)
     source: Path | None = None
 
+    def __repr__(self) -> str:
+        what = {"label": self.label} if self.label else {}
+        accuracy = self.digest.summary.test_accuracy
+        return brief(self, **what, **self.values, seed=self.seed, test_accuracy=accuracy, folder=self.folder)
+
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in their seed only, in the order of the seeds; name: what tells them from the other groups;
-    repeats: further runs of those seeds, which differ in nothing but a setting that they do not have."""
+    """Runs that differ in their seed only.
+
+    Attributes:
+        name: What tells them from the other groups.
+        label: Of their row, "" where there are no rows.
+        values: Of the axes by dotted key, None for a setting that the scheme does not have.
+        runs: In the order of the seeds.
+        repeats: Further runs of those seeds, which differ in nothing but a setting that they do not have.
+    """
 
     name: str
     label: str
     values: Mapping[str, Any]
     runs: tuple[Result, ...]
     repeats: tuple[Result, ...] = ()
+
+    def __repr__(self) -> str:
+        return brief(self, name=self.name, runs=len(self.runs))
 
     @property
     def scheme(self) -> str:
@@ -62,15 +85,26 @@ class Group:
 
 @dataclass(frozen=True)
 class Results:
-    """runs in the order of the sweep or comparison; axes: the swept keys, and of several folders whatever else differs;
-    failed: point's folder -> cause; missing: points that are neither finished nor failed; unreadable: run's folder ->
-    why it is left out of `runs`."""
+    """Runs that were collected: `groups` has those of one setting together, `frame()` is a table of all.
+
+    Attributes:
+        runs: In the order of the sweep or comparison.
+        axes: The swept keys, and of several folders whatever else differs.
+        failed: Point's folder -> why it failed.
+        missing: Points that are neither finished nor failed.
+        unreadable: Run's folder -> why it is left out of `runs`.
+    """
 
     runs: tuple[Result, ...]
     axes: tuple[str, ...] = ()
     failed: Mapping[str, str] = field(default_factory=dict)
     missing: int = 0
     unreadable: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        left = {"failed": len(self.failed), "missing": self.missing, "unreadable": len(self.unreadable)}
+        told = {name: count for name, count in left.items() if count}
+        return brief(self, runs=len(self.runs), groups=len(self.groups), axes=self.axes, **told)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -125,12 +159,12 @@ def read_results(folders: str | Path | Sequence[str | Path]) -> Results:
     A folder that is named twice counts once. Runs of several folders are told apart by everything in which they differ
     (see `airfl.results.pool.pool`); where two folders have the very same run, labels name the folders.
     """
-    several = [folders] if isinstance(folders, str | Path) else list(folders)
+    several: Iterable[object] = [folders] if isinstance(folders, str) or not isinstance(folders, Iterable) else folders
     found: list[Result] = []
     failed: dict[str, str] = {}
     unreadable: dict[str, str] = {}
     missing = 0
-    for folder in {folder.resolve(): folder for folder in map(Path, several)}.values():
+    for folder in {folder.resolve(): folder for folder in map(as_path, several)}.values():
         if (folder / SWEEP_NAME).exists():
             listing = read_listing(folder)
             found += [replace(run, source=folder) for run in _of_sweep(listing, unreadable)]

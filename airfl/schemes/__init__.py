@@ -2,7 +2,7 @@
 
     airfl.schemes.Pfels(ratio=0.3)
 
-Its classes are here by name, and imported when they are asked for.
+Its classes are here by name, and imported when they are asked for; `help(airfl.schemes.Pfels)` has their parameters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,32 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from airfl.config.settings import Settings
-    from airfl.schemes.scheme import Scheme
+
+    # For editors and type checkers, which do not see what `__getattr__` imports.
+    from airfl.schemes.a_dsgd import ADsgd as ADsgd
+    from airfl.schemes.baa import Baa as Baa
+    from airfl.schemes.cdp_sgd import CdpSgd as CdpSgd
+    from airfl.schemes.cotaf import Cotaf as Cotaf
+    from airfl.schemes.cpsgd import CpSgd as CpSgd
+    from airfl.schemes.dp_fed import DpFed as DpFed
+    from airfl.schemes.dp_fedavg import DpFedAvg as DpFedAvg
+    from airfl.schemes.fed_smp_randk import FedSmpRandK as FedSmpRandK
+    from airfl.schemes.fed_smp_topk import FedSmpTopK as FedSmpTopK
+    from airfl.schemes.fed_spa import FedSpa as FedSpa
+    from airfl.schemes.fedavg import FedAvg as FedAvg
+    from airfl.schemes.fedavg_randk import FedAvgRandK as FedAvgRandK
+    from airfl.schemes.fedavg_topk import FedAvgTopK as FedAvgTopK
+    from airfl.schemes.ldp_sgd import LdpSgd as LdpSgd
+    from airfl.schemes.ldp_svrg import LdpSvrg as LdpSvrg
+    from airfl.schemes.obda import Obda as Obda
+    from airfl.schemes.pfels import Pfels as Pfels
+    from airfl.schemes.scheme import Scheme as Scheme
+    from airfl.schemes.soteriafl_gd import SoteriaFLGd as SoteriaFLGd
+    from airfl.schemes.soteriafl_saga import SoteriaFLSaga as SoteriaFLSaga
+    from airfl.schemes.soteriafl_sgd import SoteriaFLSgd as SoteriaFLSgd
+    from airfl.schemes.soteriafl_svrg import SoteriaFLSvrg as SoteriaFLSvrg
+    from airfl.schemes.wfl_p import WflP as WflP
+    from airfl.schemes.wfl_pdp import WflPdp as WflPdp
 
 # Measured: a cell takes 50 a device of the population, 150 with a topology; twice that, for what else a run holds.
 BYTES_A_DEVICE = 300
@@ -108,4 +133,4 @@ def __getattr__(name: str) -> type[Scheme]:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *SCHEMES.classes, "Scheme"})
+    return sorted({*SCHEMES.classes, "Scheme", "SCHEMES"})

@@ -11,7 +11,7 @@ from airfl.stages import Clip
 
 
 class WflP(Scheme):
-    """The whole update; beta = min_i |h_i| sqrt(P_i)/C."""
+    """The whole update; `beta = min_i |h_i| sqrt(P_i)/C`."""
 
     name = "wfl-p"
     title = "WFL-P"

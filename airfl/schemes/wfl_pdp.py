@@ -12,7 +12,7 @@ from airfl.stages import Clip
 
 
 class WflPdp(Scheme):
-    """The whole update; beta = min( min_i |h_i| sqrt(P_i)/C, epsilon/C_2 )."""
+    """The whole update; `beta = min( min_i |h_i| sqrt(P_i)/C, epsilon/C_2 )`."""
 
     name = "wfl-pdp"
     title = "WFL-PDP"

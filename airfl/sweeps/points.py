@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airfl.config import Settings, to_json
+from airfl.config import Config, Overrides, Settings, to_json
+from airfl.config.given import PARTS, as_plain, changes_of, keys_named, source_of
 from airfl.config.load import (
     SCHEME_NAME,
     check_used,
     for_rows,
-    keys_of,
-    override,
     override_row,
     read_rows,
     read_tables,
+    rows_given,
     scheme_keys,
-    tables_of,
     validate,
     without_foreign,
     without_rows,
@@ -36,7 +34,13 @@ MOST_POINTS = 100_000
 
 @dataclass(frozen=True)
 class Point:
-    """One run of a sweep: label of its row or "", swept values by dotted key (not the seed), settings as given."""
+    """One run of a sweep.
+
+    Attributes:
+        label: Of its row, "" where there are no rows.
+        values: What is swept, by dotted key, without the seed.
+        settings: As given, with what is automatic still to be resolved.
+    """
 
     label: str
     values: Mapping[str, Any]
@@ -66,45 +70,50 @@ class Point:
 class Plan:
     """What is varied.
 
-    axes: dotted key -> values, each with each of the other keys; zipped: groups of keys among them that go together,
-    first value with first, and so on; points: settings by dotted key, listed one by one, instead of or beside axes;
-    rows: the file's [[compare]] rows, each with each point; seeds: runs a point, counted up from run.seed.
+    Attributes:
+        axes: Dotted key -> values, each with each of the other keys.
+        zipped: Groups of keys among them that go together, first value with first, and so on.
+        points: Settings by dotted key, listed one by one, instead of or beside axes.
+        rows: True for the file's [[compare]] rows, each with each point; or rows, label -> overrides.
+        seeds: Runs a point, counted up from run.seed.
     """
 
     axes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     zipped: Sequence[Sequence[str]] = ()
     points: Sequence[Mapping[str, Any]] = ({},)
-    rows: bool = False
+    rows: bool | Mapping[str, Overrides] = False
     seeds: int = 1
 
 
 def build_points(
-    config: str | Path | Settings, overrides: Sequence[str], plan: Plan, *, plugins: bool = False
+    config: Config, overrides: Overrides, plan: Plan, *, all_used: bool = True, plugins: bool = False
 ) -> list[Point]:
     """Every point, seeds of one point together. UserError (one line) for anything that cannot be used, before any runs.
 
-    config: a settings file, or settings; overrides: "section.key=value" for all points; plugins: as in
-    `load_settings`. What a row sets comes after overrides, swept values after rows.
+    config, overrides: as in `load_settings`, for all points. What a row sets comes after overrides, swept values after
+    rows. all_used: a key of [scheme] that no point has a use for is refused; plugins: as in `load_settings`.
     """
     if plan.seeds < 1:
         raise UserError(f"seeds: {plan.seeds} is below 1")
-    tables = tables_of(config) if isinstance(config, Settings) else read_tables(config, plugins)
-    source = "settings" if isinstance(config, Settings) else str(config)
-    base = override(without_rows(tables), overrides)
-    rows = read_rows(tables, source) if plan.rows else [("", {}, source)]
-    axes = {key: list(values) for key, values in plan.axes.items()}
+    tables, source, of_overrides = read_tables(config, plugins), source_of(config), changes_of(overrides)
+    base = override_row(without_rows(tables), of_overrides)
+    rows: list[tuple[str, dict[str, Any], str]] = [("", {}, source)]
+    if plan.rows is not False:
+        rows = read_rows(tables, source) if plan.rows is True else rows_given(plan.rows)
+    axes = axes_of(plan.axes)
+    plan = replace(plan, points=_points(plan.points))
     for key in axes:
         check_different(key, axes[key])
     seeds = axes.pop(SEED, None)
     if seeds is not None and plan.seeds > 1:
         raise UserError(f"{SEED} is swept, and several seeds are asked for; give one of the two")
     found: dict[str, Point] = {}
-    asked = [key for key in (*keys_of(overrides), *axes, *_listed(plan)) if key.startswith("scheme.")]
+    asked = [key for key in (*of_overrides, *axes, *_listed(plan)) if key.startswith("scheme.")]
     several = SCHEME_NAME in asked or any(SCHEME_NAME in changes for _, changes, _ in rows)
     for label, changes, where in rows:
-        for given in _combinations(axes, plan):
+        for given in combinations(axes, plan):
             swept = override_row(override_row(base, changes), given)
-            shared = [*for_rows(tables, [*keys_of(overrides), *given]), *(asked if several else ())]
+            shared = [*for_rows(tables, [*of_overrides, *given]), *(asked if several else ())]
             shared = [key for key in shared if key not in changes]
             fitted = without_foreign(swept, shared)
             left_out = {*scheme_keys(swept)} - {*scheme_keys(fitted)}
@@ -120,8 +129,48 @@ def build_points(
                     raise UserError(f"{point.name}: has the very settings of {twin.name}; a point is run once")
                 if len(found) > MOST_POINTS:
                     raise UserError(f"more than {MOST_POINTS:,} points; sweep over fewer values")
-    check_used(asked if several else (), [point.settings for point in found.values()], source)
+    check_used(asked if several and all_used else (), [point.settings for point in found.values()], source)
     return list(found.values())
+
+
+def axes_of(given: object) -> dict[str, list[Any]]:
+    """Dotted key -> values; UserError for what is none."""
+    example = "{'scheme.ratio': [0.1, 0.3]}"
+    if not isinstance(given, Mapping):
+        raise UserError(f"axes must be a mapping of dotted keys to values, for instance {example}, got {given!r}")
+    axes = {}
+    for key, values in given.items():
+        _check_dotted(key)
+        found = as_plain(values)  # of an array its numbers
+        if isinstance(found, str | Mapping) or not isinstance(found, Iterable):
+            raise UserError(f"{key}: a list of values to sweep over is wanted, for instance {example}, got {values!r}")
+        axes[key] = [as_plain(value) for value in found]
+    return axes
+
+
+def _points(given: object) -> list[dict[str, Any]]:
+    """Points that are listed one by one; UserError for what is none."""
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise UserError(f"points must be a list of settings by dotted key, got {given!r}")
+    found = []
+    for point in given:
+        if not isinstance(point, Mapping):
+            example = "{'scheme.ratio': 0.1}"
+            raise UserError(f"points: settings by dotted key are wanted, for instance {example}, got {point!r}")
+        for key in point:
+            _check_dotted(key)
+        found.append({key: as_plain(value) for key, value in point.items()})
+    return found
+
+
+def _check_dotted(key: object) -> None:
+    """Results name swept values by their keys, so that a section as a whole cannot be swept."""
+    if not isinstance(key, str):
+        raise UserError(f"{key!r}: a dotted key section.key is wanted")
+    if "." not in key:
+        inside = f"{key}.name" if key in PARTS else next(iter(keys_named(key)), "")
+        close = f"; did you mean {inside}?" if inside else ""
+        raise UserError(f"{key}: a dotted key section.key is wanted{close}")
 
 
 def _listed(plan: Plan) -> list[str]:
@@ -129,7 +178,7 @@ def _listed(plan: Plan) -> list[str]:
     return list(dict.fromkeys(key for point in plan.points for key in point))
 
 
-def _combinations(axes: Mapping[str, Sequence[Any]], plan: Plan) -> list[dict[str, Any]]:
+def combinations(axes: Mapping[str, Sequence[Any]], plan: Plan) -> list[dict[str, Any]]:
     """What every point sets, the last axis changing fastest."""
     zipped = _zipped(axes, plan.zipped)
     groups: list[list[dict[str, Any]]] = [[dict(point) for point in plan.points]]
@@ -155,6 +204,8 @@ def _combinations(axes: Mapping[str, Sequence[Any]], plan: Plan) -> list[dict[st
 
 def _zipped(axes: Mapping[str, Sequence[Any]], groups: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
     """The groups of keys that go together, checked."""
+    if isinstance(groups, str) or any(isinstance(group, str) for group in groups):
+        raise UserError(f"zipped must be a list of groups of keys, for instance [['a.b', 'c.d']], got {groups!r}")
     zipped = [tuple(group) for group in groups]
     for keys in zipped:
         for key in keys:

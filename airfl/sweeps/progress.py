@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from airfl.progress import Clock, Times
 from airfl.shown import sayable, tell
-from airfl.sweeps.sweep import Report, Status
+from airfl.sweeps.status import Report, Status
 from airfl.time_left import PointsLeft, duration
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -84,6 +84,16 @@ def sweep_progress(console: Console | None = None, clock: Clock = time.monotonic
             bar.update(task, total=status.points, completed=status.ended, text=comma + text, times=shown.times)
 
         yield report
+
+
+@contextmanager
+def asked_progress(asked: Report | bool | None) -> Iterator[Report | None]:
+    """What a function is to tell that was given `progress`: as `airfl.progress.asked_progress`."""
+    if asked is True:
+        with sweep_progress() as report:
+            yield report
+    else:
+        yield None if isinstance(asked, bool) else asked
 
 
 class _Lines:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from airfl.errors import UserError
+from airfl.config import Config, Overrides
 from airfl.results.collect import Group
 from airfl.sweeps.tuning import Chosen, Try, TunedRow, chosen, of_row, points_of, validation_of
 from airfl.sweeps.values import Interval
@@ -20,17 +19,9 @@ TRIALS_AT_ONCE = 4
 DIGITS = 4  # of a proposed number
 
 
-def check_installed() -> None:
-    """UserError where Optuna is not there."""
-    try:
-        import optuna  # noqa: F401
-    except ImportError:
-        raise UserError('--trials: the package optuna is not installed; pip install "airfl[optuna]"') from None
-
-
 def tune_by_trials(
-    config: str | Path,
-    overrides: Sequence[str],
+    config: Config,
+    overrides: Overrides,
     rows: Sequence[TunedRow],
     axes: Mapping[str, Sequence[Any] | Interval],
     seeds: int,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from airfl.config import Settings
+from airfl.config import Config, Overrides
+from airfl.config.arguments import public
 from airfl.device import find_device
 from airfl.errors import UserError
 from airfl.output import SWEEP_NAME
@@ -21,72 +21,64 @@ from airfl.sweeps.folder import RUNNING_NAME, SWEEP, Listing, alone, open_folder
 from airfl.sweeps.local import check_guard, run_jobs
 from airfl.sweeps.place import Place, check_points
 from airfl.sweeps.points import Plan, Point, build_points
+from airfl.sweeps.progress import asked_progress
+from airfl.sweeps.status import Report, Status
 from airfl.sweeps.task import Job, Outcome, settings_of_a_point
 from airfl.tasks.datasets import data_folders, load_dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
 
 
-@dataclass(frozen=True)
-class Status:
-    """How far a sweep is: points in all, finished before it began, done and failed since; the last point's name and
-    cause, "" and None at the beginning, and its seconds, nan where nobody knows; points that run at once."""
-
-    points: int
-    before: int = 0
-    done: int = 0
-    failed: int = 0
-    last: str = ""
-    cause: str | None = None
-    seconds: float = math.nan
-    at_once: int = 1
-
-    @property
-    def ended(self) -> int:
-        """Points that are finished or have failed, before and since."""
-        return self.before + self.done + self.failed
-
-    def after(self, last: str, cause: str | None, seconds: float = math.nan) -> Status:
-        """When one more point has ended."""
-        failed = cause is not None
-        done, failures = self.done + (not failed), self.failed + failed
-        return replace(self, done=done, failed=failures, last=last, cause=cause, seconds=seconds)
-
-
-Report = Callable[[Status], None]
-
-
+@public
 def sweep(
-    config: str | Path | Settings,
+    config: Config,
     axes: Mapping[str, Sequence[Any]] | None = None,
     *,
     out: str | Path,
     seeds: int = 1,
-    overrides: Sequence[str] = (),
+    overrides: Overrides = (),
     zipped: Sequence[Sequence[str]] = (),
     points: Sequence[Mapping[str, Any]] | None = None,
-    rows: bool = False,
+    rows: bool | Mapping[str, Overrides] = False,
     jobs: int = 1,
     cluster: str | None = None,
     device: str = "cpu",
     data_dir: str | Path | None = None,
+    progress: Report | bool | None = None,
     report: Report | None = None,
     plugins: bool = False,
 ) -> Results:
     """Run every point that is not finished in `out`, return the results of all that are there.
 
-    config: a settings file or settings; axes: dotted key -> values, each with each; zipped: groups of those keys that
-    go together; points: settings by dotted key, listed one by one; rows: the file's [[compare]] rows, each with each
-    point; seeds: runs a point, counted up from run.seed; overrides: "section.key=value" for all; plugins: as in
-    `load_settings`. Points run in `jobs` processes of this machine, or on the Dask cluster whose scheduler is at
-    `cluster`; which of these makes no difference to the results. A point that fails stops no other: see
-    `Results.failed`. UserError for what cannot be used, before any point runs. A script that calls this needs
-    `if __name__ == "__main__":`, for its processes.
-    A sweep takes no callbacks, which could not be shared by its processes.
+    Where points run makes no difference to the results. A point that fails stops no other: see `Results.failed`. A
+    script that calls this needs `if __name__ == "__main__":`, for its processes. It takes no callbacks, which its
+    processes could not share.
+
+    Args:
+        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`.
+        axes: Dotted key -> values, each with each of the other keys, `{"scheme.ratio": [0.1, 0.3]}`.
+        out: A new folder, or that of a sweep to go on with.
+        seeds: Runs a point, their seeds counted up from run.seed.
+        overrides: For all points, as in `airfl.load_settings`.
+        zipped: Groups of keys of `axes` that go together, value by value.
+        points: Settings by dotted key, listed one by one, instead of or beside `axes`.
+        rows: True for the file's [[compare]] rows, each with each point; or rows, label -> overrides.
+        jobs: Points that run at a time, in processes of this machine.
+        cluster: The address of a Dask scheduler, whose workers run the points instead.
+        device: "cpu" or "cuda".
+        data_dir: As in `airfl.run`.
+        progress: True shows the command line's bar, or plain lines where there is no terminal. A function is called
+            with a `airfl.sweeps.status.Status` at the beginning and after every point.
+        report: The same, by its older name.
+        plugins: As in `airfl.load_settings`.
+
+    Raises UserError for what cannot be used, before any point runs.
     """
     plan = Plan(axes or {}, zipped, points if points is not None else ({},), rows, seeds)
     where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)
-    return run_points(build_points(config, overrides, plan, plugins=plugins), Path(out), where, report)
+    built = build_points(config, overrides, plan, plugins=plugins)
+    with asked_progress(report if progress is None else progress) as told:
+        return run_points(built, Path(out), where, told)
 
 
 def run_points(

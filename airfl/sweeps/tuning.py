@@ -8,14 +8,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from airfl.config.load import override, override_row, read_rows, read_tables, validate, without_rows
+from airfl.config import Config, Overrides
+from airfl.config.given import Tables, source_of
+from airfl.config.load import (
+    check_used,
+    keys_of,
+    override,
+    override_row,
+    read_rows,
+    read_tables,
+    rows_given,
+    validate,
+    without_rows,
+)
 from airfl.errors import MachineError, UserError
 from airfl.output import replace_text
 from airfl.own import check_own_file
 from airfl.results.averages import SHARE, Average, average
 from airfl.results.collect import Group
-from airfl.sweeps.points import Plan, Point, build_points
-from airfl.sweeps.values import Interval
+from airfl.shown import brief
+from airfl.sweeps.folder import TUNE
+from airfl.sweeps.place import Place, check_points
+from airfl.sweeps.points import Plan, Point, axes_of, build_points, combinations
+from airfl.sweeps.values import Interval, check_different, values_only
 
 TUNED_NAME = "tuned.toml"
 MARK = "# Written by `airfl tune`, which replaces this file when it is gone on with; edit a copy."
@@ -24,7 +39,12 @@ MARK = "# Written by `airfl tune`, which replaces this file when it is gone on w
 
 @dataclass(frozen=True)
 class TunedRow:
-    """A row to tune: its label, what it sets by dotted key."""
+    """A row to tune.
+
+    Attributes:
+        label: What tables call it, "" where there is one alone.
+        changes: What it sets, by dotted key.
+    """
 
     label: str
     changes: Mapping[str, Any]
@@ -34,8 +54,13 @@ class TunedRow:
 class Chosen:
     """What was chosen for a row.
 
-    values: by dotted key; validation, test: accuracy over seeds, the test's looked at for these values alone; tried:
-    how many settings of the row were; edges: keys whose chosen value is the first or last of those tried.
+    Attributes:
+        row: The row.
+        values: What was chosen, by dotted key.
+        validation: Accuracy on held-out training data over seeds, a share of 1: by this it was chosen.
+        test: Accuracy on the test set over seeds, a share of 1, looked at for these values alone.
+        tried: How many settings of the row were tried.
+        edges: Keys whose chosen number is the least or largest tried: a better one may lie beyond.
     """
 
     row: TunedRow
@@ -46,19 +71,40 @@ class Chosen:
     edges: tuple[str, ...]
 
 
-def rows_to_tune(config: str | Path, schemes: Sequence[str] = ()) -> list[TunedRow]:
-    """One for each of `schemes`, else for each [[compare]] of the file, else the file itself."""
+@dataclass(frozen=True)
+class Tuning:
+    """What was chosen for every row.
+
+    Attributes:
+        chosen: A choice for each row, in their order.
+        file: A settings file with the chosen values, for `airfl.run` or, of several rows, `airfl.compare`.
+    """
+
+    chosen: tuple[Chosen, ...]
+    file: Path
+
+    def __repr__(self) -> str:
+        return brief(self, chosen={one.row.label: dict(one.values) for one in self.chosen}, file=self.file)
+
+
+def rows_to_tune(
+    config: Config, schemes: Sequence[str] = (), given: Mapping[str, Overrides] | None = None
+) -> list[TunedRow]:
+    """Those given, label -> overrides; else one for each of `schemes`, else for each [[compare]] of the file, else the
+    file itself."""
+    if given is not None:
+        return [TunedRow(label, changes) for label, changes, _ in rows_given(given)]
     if schemes:
         return [TunedRow(name, {"scheme.name": name}) for name in schemes]
     tables = read_tables(config)
     if "compare" not in tables:
         return [TunedRow("", {})]
-    return [TunedRow(label, changes) for label, changes, _ in read_rows(tables, str(config))]
+    return [TunedRow(label, changes) for label, changes, _ in read_rows(tables, source_of(config))]
 
 
 def points_of(
-    config: str | Path,
-    overrides: Sequence[str],
+    config: Config,
+    overrides: Overrides,
     rows: Sequence[TunedRow],
     tried: Mapping[str, Sequence[Mapping[str, Any]]],
     seeds: int,
@@ -68,15 +114,66 @@ def points_of(
     points: list[Point] = []
     for row in rows:
         listed = [{**row.changes, **values} for values in tried[row.label]]
-        for point in build_points(config, overrides, Plan(points=listed, seeds=seeds)):
+        for point in build_points(config, overrides, Plan(points=listed, seeds=seeds), all_used=False):
             if not point.settings.task.validation_share:
                 raise UserError(
                     "task.validation_share: nothing is held out, and tuning chooses on held-out training data; add for "
                     "instance task.validation_share=0.1"
                 )
+            foreign = [key for key in tried[row.label][0] if key not in point.values]
+            if foreign:
+                scheme = point.settings.scheme.name
+                raise UserError(f"{foreign[0]}: scheme {scheme!r} has none to choose; tune it without, by itself")
             own = {key: point.values[key] for key in tried[row.label][0]}
             points.append(replace(point, label=row.label, values=own))
+    keys = [*keys_of(overrides), *(key for values in tried.values() for key in values[0])]
+    several = any("scheme.name" in row.changes for row in rows)
+    asked = [key for key in dict.fromkeys(keys) if several and key.startswith("scheme.")]
+    check_used(asked, [point.settings for point in points], source_of(config))
     return points
+
+
+def check_installed() -> None:
+    """UserError where Optuna is not there."""
+    try:
+        import optuna  # noqa: F401
+    except ImportError:
+        raise UserError('--trials: the package optuna is not installed; pip install "airfl[optuna]"') from None
+
+
+def checked_axes(given: object) -> dict[str, Sequence[Any] | Interval]:
+    """Dotted key -> the values to try, or the interval to search; UserError for what is none."""
+    if not isinstance(given, Mapping):
+        return {**axes_of(given)}
+    if not given:
+        raise UserError("nothing to tune: give values to try, for instance local.learning_rate=0.01,0.03,0.1")
+    lists = axes_of({key: one for key, one in given.items() if not isinstance(one, Interval)})
+    return {key: one if isinstance(one, Interval) else lists[key] for key, one in given.items()}
+
+
+def check_tuning(
+    config: Config,
+    overrides: Overrides,
+    rows: Sequence[TunedRow],
+    axes: Mapping[str, Sequence[Any] | Interval],
+    seeds: int,
+    out: Path,
+    where: Place,
+    trials: int | None,
+) -> list[Point]:
+    """Every row with the first of the values; UserError for what cannot be used, said before torch is imported."""
+    for key, values in axes.items():
+        if not isinstance(values, Interval):
+            check_different(key, values)
+    ends = [{key: one.low if isinstance(one, Interval) else one[0] for key, one in axes.items()}]
+    firsts = points_of(config, overrides, rows, {row.label: ends for row in rows}, seeds)
+    check_points(firsts, out, where, TUNE)
+    check_tuned(out)
+    if trials is None:
+        values_only(axes)
+    else:
+        check_installed()
+    return firsts
 
 
 def validation_of(group: Group) -> Average:
@@ -118,16 +215,15 @@ Try = Callable[[Sequence[Point]], Sequence[Group]]
 
 
 def tune_on_grid(
-    config: str | Path,
-    overrides: Sequence[str],
+    config: Config,
+    overrides: Overrides,
     rows: Sequence[TunedRow],
     axes: Mapping[str, Sequence[Any]],
     seeds: int,
     run: Try,
 ) -> list[Chosen]:
     """Every value with every other, for every row."""
-    grid = build_points(config, overrides, Plan(axes))
-    tried = {row.label: [dict(point.values) for point in grid] for row in rows}
+    tried = {row.label: combinations(axes, Plan()) for row in rows}
     points = points_of(config, overrides, rows, tried, seeds)
     groups = run(points)
     return [chosen(row, of_row(groups, row, tried[row.label]), axes, seeds) for row in rows]
@@ -143,11 +239,11 @@ def of_row(groups: Sequence[Group], row: TunedRow, tried: Sequence[Mapping[str, 
     ]
 
 
-def write_tuned(config: str | Path, overrides: Sequence[str], found: Sequence[Chosen], out: Path) -> Path:
+def write_tuned(config: Config, overrides: Overrides, found: Sequence[Chosen], out: Path) -> Path:
     """A settings file for `airfl run` and `airfl compare`: the given one with the chosen values, a row each."""
     import tomli_w
 
-    tables = override(without_rows(read_tables(config)), overrides)
+    tables = _written(override(without_rows(read_tables(config)), overrides))
     tables = override_row(tables, {"run.tuned": True})
     rows = [{**one.row.changes, **one.values} for one in found]
     if len(rows) == 1 and not found[0].row.label:
@@ -160,6 +256,20 @@ def write_tuned(config: str | Path, overrides: Sequence[str], found: Sequence[Ch
     check_tuned(out)
     replace_text(file, f"{MARK}\n{tomli_w.dumps(tables)}")
     return file
+
+
+def _written(tables: Tables) -> Tables:
+    """What TOML can hold: settings that are none are left out. UserError for a part that no name stands for."""
+    for section, table in tables.items():
+        name = table.get("name") if isinstance(table, Mapping) else None
+        if isinstance(name, type):
+            raise UserError(f"{section}: {name.__qualname__} has no name that a settings file could hold; register it")
+    return {
+        section: {key: value for key, value in table.items() if value is not None}
+        if isinstance(table, Mapping)
+        else table
+        for section, table in tables.items()
+    }
 
 
 def check_tuned(out: Path) -> None:

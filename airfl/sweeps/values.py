@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from airfl.config.load import read_value
+from airfl.config.given import read_value
 from airfl.errors import UserError
 
 MOST_VALUES = 100_000
@@ -45,11 +45,24 @@ def split_axes(overrides: Sequence[str]) -> tuple[list[str], dict[str, list[Any]
 
 @dataclass(frozen=True)
 class Interval:
-    """Every number from low to high, for a search; log: drawn evenly in its logarithm."""
+    """Every number from low to high, for a search: `airfl.tune(..., trials=20)`.
+
+    Attributes:
+        low: The smallest number.
+        high: The largest one.
+        log: Whether numbers are drawn evenly in their logarithm, default False.
+    """
 
     low: float
     high: float
-    log: bool
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        for bound in (self.low, self.high):
+            if not isinstance(bound, int | float) or isinstance(bound, bool):
+                raise UserError(f"an interval goes from one number to another, got {self!r}")
+        if not -math.inf < self.low < self.high < math.inf or (self.log and self.low <= 0):
+            raise UserError(f"an interval goes from a smaller to a larger number, above 0 with log=True, got {self!r}")
 
 
 def split_intervals(overrides: Sequence[str]) -> tuple[list[str], dict[str, Interval]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airfl.errors import UserError
+from airfl.input import as_path
 from airfl.output import TRACE_NAME
 from airfl.trace.integrity import BEING_WRITTEN, DamagedError
 
@@ -26,7 +27,7 @@ def open_trace(path: str | Path, *, cache: bool = True) -> xarray.Dataset:
 
     from airfl.trace.backend import TraceBackend, damaged, one_line
 
-    file = Path(path)
+    file = as_path(path)
     file = file / TRACE_NAME if file.is_dir() else file
     if not file.exists():
         raise UserError(f"{file}: no such trace")

@@ -15,9 +15,11 @@ import typer
 from sphinx.application import Sphinx
 
 import airfl
+from airfl.callable import CallableModule
 from airfl.cli import app
 from airfl.config import Settings
 from airfl.config.parts import section_of
+from airfl.schemes.names import SCHEMES
 from airfl.trace import schema
 
 WIDTH = 100
@@ -159,8 +161,17 @@ def python_page() -> str:
     for name in airfl.__all__:
         if name in ("__version__", "callbacks"):
             continue
-        kind = "autofunction" if inspect.isfunction(getattr(airfl, name)) else "autoclass"
-        lines += [f".. {kind}:: {name}", ""]
+        there = getattr(airfl, name)
+        if inspect.isclass(there):
+            lines += [f".. autoclass:: {name}", ""]
+        elif inspect.isfunction(there):
+            lines += [f".. autofunction:: {name}", ""]
+        elif isinstance(there, CallableModule):  # of which the function is told of
+            lines += [f".. autofunction:: {there.__calls__.replace(':', '.')}", ""]
+    lines += ["```", "", "## Schemes", "", "`airfl.schemes` has the classes of all schemes, with their parameters."]
+    lines += ["", "```{eval-rst}", ".. currentmodule:: airfl.schemes", ""]
+    for scheme in SCHEMES.values():
+        lines += [f".. autoclass:: {scheme.__name__}", "   :no-members:", ""]
     lines += [
         "```",
         "",

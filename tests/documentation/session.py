@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 
 import airfl
+from airfl import budget, calculator, simulation
 from airfl.cli import app
-from airfl.config import Settings, load_settings
+from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.load import read_tables, validate
 from airfl.errors import UserError
 from airfl.radio import check_radio
@@ -131,17 +132,19 @@ def with_our_python() -> str:
 
 
 def run_python(session: Session, text: str, small: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the page's names; `airfl.load_settings` gives small settings. TensorFlow in a process of its own."""
+    """In the page's names; what is named or loaded is given small settings. TensorFlow in a process of its own."""
     if "tensorflow" in text:
         (session.folder / "block.py").write_text(text)
         done = script(session.folder / "block.py", cwd=session.folder)
         assert done.returncode == 0, done.stderr
         return
 
-    def smaller(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
-        return load_settings(path, [*overrides, *small])
+    def smaller(config: Config, overrides: Overrides = ()) -> Settings:
+        found = load_settings(config, overrides)
+        return load_settings(found, small) if isinstance(config, str | Path) else found
 
-    monkeypatch.setattr(airfl, "load_settings", smaller)
+    for place in (airfl, simulation, budget, calculator):
+        monkeypatch.setattr(place, "load_settings", smaller)
     exec(compile(text, "page", "exec"), session.names)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import airfl
-from airfl.config import Row, Settings, load_rows, load_settings
+from airfl import budget, simulation
+from airfl.config import Config, Overrides, Row, Settings, load_rows, load_settings
 from airfl.report.summary import Summary
 from airfl.simulation import run
 from tests.conftest import DEMO, ROOT, SMALL
@@ -19,10 +19,12 @@ from tests.processes import script
 
 
 def test_the_ten_lines_run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def smaller(path: str | Path, overrides: Sequence[str] = ()) -> Settings:
-        return load_settings(path, [*overrides, *SMALL])
+    def smaller(config: Config, overrides: Overrides = ()) -> Settings:
+        found = load_settings(config, overrides)
+        return load_settings(found, SMALL) if isinstance(config, str) else found
 
-    monkeypatch.setattr(airfl, "load_settings", smaller)
+    for place in (simulation, budget):
+        monkeypatch.setattr(place, "load_settings", smaller)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     assert len(blocks) == 1
     assert len(blocks[0].strip().splitlines()) <= 12
@@ -86,13 +88,13 @@ def test_a_seed_is_within_the_table_of_budgets(row: int, paper: str, scheme: str
     """Its energy within four standard deviations, and epsilon no larger than that of the worst."""
     name, energy, _, entries, _, epsilon = table_of_budgets()[row]
     settings = load_settings(ROOT / "experiments" / "configs" / "papers" / f"{paper}.toml", [f"scheme.name={scheme}"])
-    budget = airfl.link_budget(settings)
+    found = airfl.link_budget(settings)
     mean, deviation = map(float, energy.split(" ± "))
     assert name.split(",")[0].lower() == scheme
-    assert abs(budget.energy_j / 1e11 - mean) < 4 * deviation
-    assert budget.entries_per_device / budget.dimension == pytest.approx(float(entries.replace(",", "")), rel=1e-4)
+    assert abs(found.energy_j / 1e11 - mean) < 4 * deviation
+    assert found.entries_per_device / found.dimension == pytest.approx(float(entries.replace(",", "")), rel=1e-4)
     worst = float(epsilon.split()[0].replace(",", ""))  # of all rounds of all seeds
-    assert 0.8 * worst < budget.epsilon_round_max < worst * 1.001
+    assert 0.8 * worst < found.epsilon_round_max < worst * 1.001
 
 
 @pytest.mark.full

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from airfl.config.load import read_value
+from airfl.config.given import read_value
 from airfl.errors import UserError, nearest
 from airfl.results.collect import Result, Results, plain
 from airfl.sweeps.values import split_axes

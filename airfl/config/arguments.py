@@ -1,0 +1,100 @@
+"""Arguments of the public functions: a wrong one is refused in one line, as the command line refuses an option."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar
+
+from airfl.config.given import keys_named
+from airfl.errors import UserError, nearest
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def public(function: Callable[P, R]) -> Callable[P, R]:
+    """A function whose arguments are checked when it is called: their names, and the types of those in `WANTED`."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def called(*args: P.args, **named: P.kwargs) -> R:
+        _check(function.__name__, signature, args, named)
+        return function(*args, **named)
+
+    return called
+
+
+def _check(name: str, signature: inspect.Signature, args: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    parameters = signature.parameters
+    for key in named:
+        if key not in parameters:
+            setting = keys_named(key)
+            close = f"; did you mean overrides={{{setting[0]!r}: ...}}?" if setting else nearest(key, parameters)
+            raise UserError(f"{name}: there is no argument {key!r}{close} (allowed: {', '.join(parameters)})")
+    try:
+        given = signature.bind(*args, **named).arguments
+    except TypeError as error:  # one is missing, is there twice, or is one too many
+        raise UserError(f"{name}: {error} (arguments: {', '.join(parameters)})") from None
+    for key, value in given.items():
+        if key in WANTED and value is not parameters[key].default:
+            fits, wanted = WANTED[key]
+            if not fits(value):
+                raise UserError(f"{name}: {key} must be {wanted}, got {value!r}")
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str | os.PathLike) and bool(os.fspath(value))
+
+
+def _is_count(value: object) -> bool:
+    try:
+        return not isinstance(value, bool) and operator.index(value) >= 1  # type: ignore[arg-type]
+    except TypeError:
+        return False
+
+
+def _is_switch(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_device(value: object) -> bool:
+    return isinstance(value, str) or type(value).__module__ == "torch"
+
+
+def _is_progress(value: object) -> bool:
+    return value is None or isinstance(value, bool) or callable(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+COUNT = (_is_count, "a whole number of at least 1")
+SWITCH = (_is_switch, "True or False")
+FOLDER = (_is_path, "the path of a folder, for instance 'runs/first'")
+WANTED: dict[str, tuple[Callable[[object], bool], str]] = {
+    "out": FOLDER,
+    "data_dir": FOLDER,
+    "device": (_is_device, "'cpu' or 'cuda'"),
+    "seeds": COUNT,
+    "jobs": COUNT,
+    "trials": COUNT,
+    "resume": SWITCH,
+    "finish_rounds": SWITCH,
+    "progress": (_is_progress, "True, False or a function"),
+    "cluster": (_is_text, "the address of a Dask scheduler"),
+    "canaries": COUNT,
+    "confidence": (_is_number, "a number between 0 and 1"),
+    "attack": (_is_text, "'round', 'run' or 'both'"),
+    "against": (_is_text, "'absent' or 'opposite'"),
+    "others": (_is_text, "'trained', 'silent' or 'opposed'"),
+}
+"""Of arguments that have one meaning everywhere: what they must be. A default is always allowed."""

@@ -1,0 +1,75 @@
+"""Tuning from its settings to its choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from airfl.config import Config, Overrides, load_settings
+from airfl.config.arguments import public
+from airfl.results.collect import Group
+from airfl.sweeps.folder import TUNE
+from airfl.sweeps.place import Place
+from airfl.sweeps.points import Point
+from airfl.sweeps.progress import asked_progress
+from airfl.sweeps.search import tune_by_trials
+from airfl.sweeps.status import Report
+from airfl.sweeps.sweep import run_points
+from airfl.sweeps.tuning import Tuning, check_tuning, checked_axes, rows_to_tune, tune_on_grid, write_tuned
+from airfl.sweeps.values import Interval, values_only
+
+
+@public
+def tune(
+    config: Config,
+    axes: Mapping[str, Sequence[Any] | Interval],
+    *,
+    out: str | Path,
+    overrides: Overrides = (),
+    schemes: Sequence[str] = (),
+    rows: Mapping[str, Overrides] | None = None,
+    trials: int | None = None,
+    seeds: int = 1,
+    jobs: int = 1,
+    cluster: str | None = None,
+    device: str = "cpu",
+    data_dir: str | Path | None = None,
+    progress: Report | bool | None = None,
+) -> Tuning:
+    """Choose values for each row by its accuracy on held-out training data; the choice is written to out/tuned.toml.
+
+    What is finished in `out` is not run again. A script that calls this needs `if __name__ == "__main__":`.
+
+    Args:
+        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`.
+        axes: Dotted key -> values to try, each with each; with `trials` also an `airfl.Interval`.
+        out: A new folder for the runs and tuned.toml, or that of a tuning to go on with.
+        overrides: For all, as in `airfl.load_settings`; task.validation_share must be positive.
+        schemes: Names of schemes, a row each.
+        rows: Label -> overrides of one row each; without both, the file's [[compare]] rows, else the file itself.
+        trials: Trials a row that Optuna proposes, instead of all values. `pip install "airfl[optuna]"`.
+        seeds: Runs of each settings tried, their seeds counted up from run.seed.
+        jobs: Runs at a time, in processes of this machine.
+        cluster: The address of a Dask scheduler, whose workers run them instead.
+        device: "cpu" or "cuda".
+        data_dir: As in `airfl.run`.
+        progress: As in `airfl.sweep`.
+
+    Raises UserError for what cannot be used, before anything runs; MachineError if nothing of a row came through.
+    """
+    where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)
+    folder, wanted = Path(out), rows_to_tune(config, schemes, rows)
+    tried = checked_axes(axes)
+    check_tuning(config, overrides, wanted, tried, seeds, folder, where, trials)
+
+    def run(points: Sequence[Point]) -> Sequence[Group]:
+        with asked_progress(progress) as report:
+            return run_points(points, folder, where, report, TUNE).points
+
+    if trials is None:
+        found = tune_on_grid(config, overrides, wanted, values_only(tried), seeds, run)
+    else:
+        seed = load_settings(config, overrides).run.seed
+        found = tune_by_trials(config, overrides, wanted, tried, seeds, run, trials, seed)
+    return Tuning(tuple(found), write_tuned(config, overrides, found, folder))
