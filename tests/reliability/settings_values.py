@@ -7,6 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from airfl.config.load import without_foreign
+
 Tables = dict[str, Any]
 Key = tuple[str, str]
 
@@ -161,5 +163,8 @@ BUNDLES: tuple[Tables, ...] = (
 
 
 def put(tables: Tables, changes: Tables) -> Tables:
-    """The tables with single keys replaced."""
-    return {name: {**tables.get(name, {}), **changes.get(name, {})} for name in {**tables, **changes}}
+    """The tables with single keys replaced; another scheme drops the keys of the one before that it does not have."""
+    made = {name: {**tables.get(name, {}), **changes.get(name, {})} for name in {**tables, **changes}}
+    own = changes.get("scheme", {})
+    before = [f"scheme.{key}" for key in tables.get("scheme", {}) if key not in own]
+    return without_foreign(made, before) if "name" in own else made
