@@ -22,6 +22,8 @@ from airfl.config.given import (
     source_of,
     tables_from,
 )
+from airfl.config.part_keys import NamedPart
+from airfl.config.radio import FADING, POLICY
 from airfl.config.scheme import SCHEME
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
@@ -32,6 +34,8 @@ from airfl.shipped import find_configuration
 from channels.part import parameters_of
 
 SCHEME_NAME = "scheme.name"
+NAMED: dict[str, NamedPart[Any]] = {one.key: one for one in (FADING, POLICY)}
+"""Keys of sections that hold a part."""
 
 
 @dataclass(frozen=True)
@@ -234,7 +238,25 @@ def _with(tables: Tables, section: str, name: str, value: Any) -> Tables:
     table = tables.get(section, {})
     if not isinstance(table, dict):
         raise UserError(f"{section}: a table [{section}] is wanted, not {table!r}")
-    return {**tables, section: {**table, name: value}}
+    slot, dot, inner = name.partition(".")
+    if not dot:
+        return {**tables, section: {**table, name: value}}
+    return {**tables, section: {**table, slot: _part_with(f"{section}.{slot}", table.get(slot), inner, value)}}
+
+
+def _part_with(slot: str, given: Any, name: str, value: Any) -> Any:
+    """The part that a key holds, a name or a table, as a table with one parameter set: channel.fading.share=0.3."""
+    named = NAMED.get(slot)
+    if named is None:
+        raise UserError(f"{slot}.{name}: {slot} holds no part; a dotted key section.key is wanted")
+    table = {"name": given or named.default} if given is None or isinstance(given, str) else given
+    if not isinstance(table, dict):
+        raise UserError(f"{slot}: a name or a table is wanted, not {given!r}")
+    part = named.registry.get(table.get("name", named.default))
+    flat = next((one.key for one in parameters_of(part) if one.name == name and one.key), "") if part else ""
+    if flat:
+        raise UserError(f"{slot}.{name}: write {slot.partition('.')[0]}.{flat}")
+    return {**table, name: value}
 
 
 def read_rows(tables: Tables, source: str) -> list[tuple[str, dict[str, Any], str]]:

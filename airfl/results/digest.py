@@ -91,7 +91,11 @@ class Digest:
     def setting(self, key: str) -> Any:
         """The resolved value of a dotted key; None for one that an older version did not have."""
         section, _, name = key.partition(".")
-        return self.settings.get(section, {}).get(name)
+        slot, dot, parameter = name.partition(".")
+        found = self.settings.get(section, {}).get(slot)
+        if dot:  # of a part of the user's own, which is a table
+            return found.get(parameter) if isinstance(found, Mapping) else None
+        return found
 
 
 def digest_of(folder: Path) -> Digest:

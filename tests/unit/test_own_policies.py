@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import airfl
 from airfl.config import Settings
+from airfl.errors import UserError
 from airfl.privacy.visibility import alike
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
@@ -48,6 +50,26 @@ def registered() -> Iterator[None]:
     power.register(Mine)
     yield
     del POLICIES._registered["mine"]
+
+
+@pytest.mark.usefixtures("registered")
+def test_its_parameters_are_swept_by_dotted_key(tmp_path: Path) -> None:
+    named = small_settings().resolved(power={"policy": {"name": "mine"}})
+    found = airfl.sweep(named, {"power.policy.share": [0.25, 1.0]}, out=tmp_path / "s")
+    assert [(run.values, run.digest.setting("power.policy.share")) for run in found.runs] == [
+        ({"power.policy.share": share}, share) for share in (0.25, 1.0)
+    ]
+    assert airfl.load_settings(named, ["power.policy.share=0.5"]).power.power_policy == Mine(share=0.5)
+    for key, said in (
+        ("power.policy.share=2", "power.policy.share must be at most 1"),
+        ("power.policy.shar=1", "did you mean share"),
+        ("power.spread.x=1", "power.spread holds no part"),
+        ("channel.fading.k=3", "channel.fading.k: fading law 'exponential' has no k"),
+    ):
+        with pytest.raises(UserError, match=said):
+            airfl.load_settings(named, [key])
+    with pytest.raises(UserError, match=r"channel\.fading\.k: write channel\.rician_k"):
+        airfl.load_settings(named, ["channel.fading=rician", "channel.fading.k=3"])
 
 
 @pytest.fixture(scope="module")
