@@ -15,7 +15,6 @@ import typer
 from airfl.cli import completion
 from airfl.cli.help import Commands
 from airfl.device import KINDS
-from airfl.plugins import allow_plugins
 from airfl.shown import sayable, sayable_table, tell
 from airfl.version import __version__
 
@@ -79,6 +78,8 @@ Schemes = Annotated[
 
 def _allow(wanted: bool) -> None:
     if wanted:
+        from airfl.plugins import allow_plugins
+
         allow_plugins()
 
 

@@ -33,6 +33,7 @@ BASE = {
     "pyarrow": ("pyarrow", "results.parquet"),
     "plotly": ("plotly.graph_objects", "airfl report"),
     "tomli-w": ("tomli_w", "airfl tune"),
+    "cloudpickle": ("cloudpickle", "sweeps over parts of your own"),
 }
 # The part of a package that is used, where it takes seconds to import.
 SLOW = {"sionna-no-rt": "sionna.phy"}

@@ -37,21 +37,24 @@ Partitioning = str | np.ndarray | Tensor | Sequence[Any] | Callable[[np.ndarray,
 class Task:
     """What is learned, where it is none of the tables': a model and data of your own.
 
-    - model: a `torch.nn.Module`, whose present parameters are the initial ones, or a function that makes one, which is
-      called under the run's seed. float32 parameters, all trained; no buffers, nothing random in `forward`, and what
-      it gives for a sample does not depend on the rest of the batch.
-    - train, test: (inputs, targets), arrays or tensors with a row for each sample, or a `torch.utils.data.Dataset` of
-      such pairs, which is read once. Inputs reach the model as they are, of any shape; floats become float32. Targets
-      are class numbers, or what the loss takes: whole numbers become int64, floats float32.
-    - partition: how the training samples are divided among the devices; None leaves it to `task.partition`. A name of
-      that setting ("iid", "class", "dirichlet"); the device of each sample, [n], -1 for nobody's; a list of the samples
-      of each device; or a function (targets, devices, generator) that gives such a list, whose numbers are places among
-      those targets.
-    - loss: (outputs, targets) -> a number for each sample, [batch]; None is cross-entropy.
-    - metrics: name -> (outputs, targets) -> a number for each sample, [batch]. Its mean over the test samples is the
-      trace's variable metric_NAME. Accuracy is recorded by itself where the loss is cross-entropy.
-    - name: for traces and messages; the model's class where none is given.
-    - dimension: d, the number of parameters; found out.
+    Attributes:
+        model: A `torch.nn.Module`, whose present parameters are the initial ones, or a function that makes one, which is
+            called under the run's seed. float32 parameters, all trained; no buffers, nothing random in `forward`, and
+            what it gives for a sample does not depend on the rest of the batch.
+        train: (inputs, targets), arrays or tensors with a row for each sample, or a `torch.utils.data.Dataset` of such
+            pairs, which is read once. Inputs reach the model as they are, of any shape; floats become float32. Targets
+            are class numbers, or what the loss takes: whole numbers become int64, floats float32.
+        test: The same, of the test samples.
+        partition: How the training samples are divided among the devices; None, the default, leaves it to
+            `task.partition`. A name of that setting ("iid", "class", "dirichlet"); the device of each sample, [n], -1
+            for nobody's; a list of the samples of each device; or a function (targets, devices, generator) that gives
+            such a list, whose numbers are places among those targets.
+        loss: (outputs, targets) -> a number for each sample, [batch]; None, the default, is cross-entropy.
+        metrics: Name -> (outputs, targets) -> a number for each sample, [batch]. Its mean over the test samples is the
+            trace's variable metric_NAME. Accuracy is recorded by itself where the loss is cross-entropy.
+        name: For traces and messages; the model's class where none is given.
+        dimension: d, the number of parameters; found out.
+        by_pixel: Whether the model also takes pictures pixel by pixel in memory (channels last); found out.
 
     Raises UserError, in one line, for a part that is not what it has to be.
     """

@@ -151,7 +151,7 @@ def test_a_table_of_a_built_in_fading_is_kept_by_the_keys_of_the_section() -> No
     [
         ("{ name = 'shares', shares = 0.3 }", ("channel.fading.shares: ", "did you mean share?")),
         ("{ name = 'shares', share = 1.5 }", ("channel.fading.share must be at most 1, got 1.5",)),
-        ("{ name = 'shares', k = 1.0 }", ("channel.fading.k: ", "which is one of rician")),
+        ("{ name = 'shares', k = 1.0 }", ("channel.fading.k: ", "which belongs to rician")),
         ("{ name = 'share' }", ("channel.fading.name: there is no fading law 'share'; did you mean shares?",)),
         ("share", ("channel.fading: there is no fading law 'share'; did you mean shares?", "umi")),
         ("3", ("channel.fading: a fading law, its name, or a table with its name is wanted, got 3",)),

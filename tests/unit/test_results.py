@@ -40,7 +40,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     entries = []
     for scheme, ratio in (("pfels", 0.1), ("pfels", 1.0), ("fedavg", 1.0)):
         for seed in (0, 1):
-            values = {"scheme.name": scheme, "scheme.ratio": ratio}
+            values = {"scheme.name": scheme} | ({"scheme.ratio": ratio} if scheme == "pfels" else {})
             changes = [f"{key}={value}" for key, value in values.items()]
             folder = f"{scheme}-{ratio}-{seed}"
             run(small_settings(*changes, f"run.seed={seed}", "run.rounds=6"), root / folder)
