@@ -38,8 +38,8 @@ class Task:
     """What is learned, where it is none of the tables': a model and data of your own.
 
     Attributes:
-        model: A `torch.nn.Module`, whose present parameters are the initial ones, or a function that makes one, which is
-            called under the run's seed. float32 parameters, all trained; no buffers, nothing random in `forward`, and
+        model: A `torch.nn.Module`, whose present parameters are the initial ones, or a function that makes one
+            under the run's seed. float32 parameters, all trained; no buffers, nothing random in `forward`, and
             what it gives for a sample does not depend on the rest of the batch.
         train: (inputs, targets), arrays or tensors with a row for each sample, or a `torch.utils.data.Dataset` of such
             pairs, which is read once. Inputs reach the model as they are, of any shape; floats become float32. Targets

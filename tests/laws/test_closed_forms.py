@@ -21,7 +21,6 @@ from scipy.special import exp1
 from airfl.building import build_cell
 from airfl.cell import Cell
 from airfl.opening import Opening, open_round
-from airfl.radio import parts
 from airfl.stages import Batch, open_encoder
 from airfl.stages.stage import Coder
 from airfl.uplinks import Reception
@@ -76,7 +75,7 @@ def replayed(monkeypatch: pytest.MonkeyPatch) -> Replayed:
     def settings(powers: Sequence[float]) -> tuple[str, ...]:
         gains = np.sqrt(powers) * np.exp(1j * np.arange(1, len(powers) + 1))
         replay = Replay(gains[None, :, None], np.array(powers))
-        monkeypatch.setattr(parts, "read_replay", lambda *_, **__: replay)
+        monkeypatch.setattr("channels.fading.replay.read_replay", lambda *_, **__: replay)
         return ("run.rounds=1", "channel.fading=replay", "channel.replay_file=gains.h5")
 
     return settings

@@ -224,7 +224,7 @@ def test_an_interval_that_holds_none_of_the_law_cannot_be_redrawn_into(
     ("name", "parameters", "message"),
     [
         ("rician", {"k": np.inf}, "^k must be finite, got inf$"),
-        ("rician", {"k": -1.0}, "^k must be at least 1e-20, got -1.0$"),
+        ("rician", {"k": -1.0}, "^k must be 0 or at least 1e-20, got -1.0$"),
         ("rician", {"k": np.nan}, "^k must be finite, got nan$"),
         ("rician", {"k": "tr38902"}, "^k must be a number or 'tr38901', got 'tr38902'$"),
         ("nakagami", {"m": 0.4}, r"^m must be at least 0\.5, got 0\.4$"),
