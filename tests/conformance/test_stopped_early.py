@@ -9,7 +9,7 @@ import pytest
 
 import airfl
 from airfl.callbacks import Callback, Stop
-from tests.conformance.scheme_runs import each_scheme
+from airfl.schemes.names import SCHEMES
 from tests.conformance.test_resume import SMALL, sample
 from tests.conftest import small_settings
 from tests.resuming import assert_same_trace, interrupted
@@ -29,7 +29,13 @@ class After(Callback):
         return Stop("enough") if self.rounds == ROUNDS else None
 
 
-@each_scheme
+# One that keeps nothing, one with an error memory, and one of each kind of local work.
+SHORT = ("pfels", "a-dsgd", "fed-spa", "soteriafl-saga")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in SHORT else pytest.mark.full) for name in SCHEMES]
+)
 def test_a_stopped_run_is_the_beginning_of_the_run(name: str, tmp_path: Path) -> None:
     settings = small_settings(*SMALL, f"scheme.name={name}", "run.checkpoint_every=1")
     whole = airfl.run(settings.resolved(run={"evaluate_every": 1}), tmp_path / "whole", data=sample())

@@ -44,6 +44,7 @@ def papers_settings() -> Audit:
     return found()
 
 
+@pytest.mark.full
 def test_the_claim_of_pfels_is_refuted_from_below_the_tight_figure() -> None:
     seen = papers_settings()
     assert seen.epsilon_paper == pytest.approx(1.5)

@@ -137,6 +137,10 @@ FIRST_ROUNDS: dict[str, tuple[Any, ...]] = {  # whose data, how many rounds, wha
 }
 
 
+SLOW = ("fed-spa-cifar10", "fed-smp-fashion-mnist")
+"""Whose models are large; their schemes run on other data in short."""
+
+
 def rows_of(name: str) -> dict[str, Settings]:
     """A row of each scheme, by its name."""
     dataset, _, *smaller = FIRST_ROUNDS[name]
@@ -149,7 +153,9 @@ def rows_of(name: str) -> dict[str, Settings]:
 
 
 ROWS = [
-    pytest.param(name, scheme, marks=needs(FIRST_ROUNDS[name][0])) for name in FIRST_ROUNDS for scheme in rows_of(name)
+    pytest.param(name, scheme, marks=[needs(FIRST_ROUNDS[name][0]), *([pytest.mark.full] if name in SLOW else [])])
+    for name in FIRST_ROUNDS
+    for scheme in rows_of(name)
 ]
 
 

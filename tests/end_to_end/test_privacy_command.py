@@ -133,6 +133,7 @@ def test_pfels_where_beta_tells_nothing() -> None:
     assert private["beta_tells"] == "unknown"
 
 
+@pytest.mark.full
 def test_200_rounds_of_pfels_as_the_paper_has_it() -> None:
     """CIFAR-10: 1.5 is claimed of a round, which costs 176.7 where beta tells nothing and up to 201.3 where it names a
     device."""
