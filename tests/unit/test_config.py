@@ -12,6 +12,7 @@ from airfl.config import Settings, load_rows, load_settings, to_json
 from airfl.config.parts import section_of
 from airfl.errors import UserError
 from airfl.radio.checks import check_radio
+from airfl.schemes import FedSpa, WflP
 from tests.conftest import small_settings
 from tests.refusals import one_line
 
@@ -106,6 +107,18 @@ def test_rows_take_dotted_keys_bare_or_quoted(tmp_path: Path) -> None:
     assert (second.settings.scheme.ratio, second.settings.server.learning_rate) == (0.5, 0.3)
     by_scheme = load_rows(path, [], ["fedavg", "pfels"])
     assert [row.settings.scheme.name for row in by_scheme] == ["fedavg", "pfels"]
+
+
+def test_another_scheme_leaves_the_keys_of_the_one_before_behind(tmp_path: Path) -> None:
+    """Of the file; what is given beside its name has to be its own."""
+    path = tmp_path / "pfels.toml"
+    path.write_text(MINIMAL + '[scheme]\nname = "pfels"\nratio = 0.5\nrescale = true\n')
+    assert load_settings(path, ["scheme.name=wfl-p"]).scheme == WflP()
+    assert load_settings(path, ["scheme.name=fed-spa"]).scheme == FedSpa(ratio=0.5)
+    assert "scheme 'wfl-p' has no ratio" in message(path, "scheme.ratio=0.1", "scheme.name=wfl-p")
+    assert "scheme 'pfels' has no levels, which belongs to cpsgd" in message(path, "scheme.levels=3")
+    path.write_text(MINIMAL + '[scheme]\nname = "wfl-p"\nratio = 0.5\n')
+    assert "scheme 'wfl-p' has no ratio" in message(path)
 
 
 def test_rows_that_cannot_be_used(tmp_path: Path) -> None:
