@@ -33,8 +33,8 @@ def fingerprint(part: Part) -> str:
     plain = {key: value for key, value in part.values().items() if not callable(value)}
     found = hashlib.sha256(f"{type(part).__qualname__}({plain!r})".encode())
     for one in functions_of(part):
-        code = getattr(one, "__code__", None) or getattr(type(one).__call__, "__code__", None)
-        for text in _instructions(code) if code else (repr(type(one)),):
+        called = one if hasattr(one, "__code__") else type(one).__call__
+        for text in _function(called) if hasattr(called, "__code__") else (repr(type(one)),):
             found.update(text.encode() + b"\0")
     for one in type(part).__mro__:
         if not one.__module__.startswith((*OURS, "builtins", "abc", "typing")):
@@ -51,9 +51,26 @@ def _code_of(kind: type) -> Iterator[str]:
         if isinstance(code, CodeType):
             if code.co_filename != "<string>":  # what dataclasses write themselves
                 yield name
-                yield from _instructions(code)
+                yield from _function(value)
         elif isinstance(value, bool | int | float | str | tuple | frozenset) and not name.startswith("__"):
             yield f"{name} = {sorted(map(repr, value)) if isinstance(value, frozenset) else value!r}"
+
+
+def _function(function: Any) -> Iterator[str]:
+    """Its code, its defaults, and what it has from around it: numbers, texts and arrays as they are, else the kind."""
+    yield from _instructions(function.__code__)
+    held = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    for cell in function.__closure__ or ():
+        try:
+            held.append(cell.cell_contents)
+        except ValueError:  # not there yet
+            continue
+    for value in held:
+        if hasattr(value, "tobytes"):
+            yield hashlib.sha256(value.tobytes()).hexdigest()
+        else:
+            plain = value is None or isinstance(value, bool | int | float | str)
+            yield repr(value) if plain else type(value).__qualname__
 
 
 def _instructions(code: CodeType) -> Iterator[str]:

@@ -154,7 +154,7 @@ def check_used(keys: Iterable[str], found: Sequence[Settings], source: str) -> N
 
 def _holders(name: str) -> str:
     having = SCHEMES.having(name)
-    return f"it belongs to {', '.join(having)}" if having else f"no scheme has{nearest(name, _all_parameters())}"
+    return f"it belongs to {', '.join(having)}" if having else f"no scheme has one{nearest(name, _all_parameters())}"
 
 
 def _all_parameters() -> list[str]:

@@ -70,9 +70,19 @@ def write(trace: xarray.Dataset, folder: Path) -> None:
 
 
 def _settings(trace: xarray.Dataset) -> Settings:
-    """Those of the radio: whose messages went over it, which may be a scheme of the user's own, makes no channel."""
+    """Those of the channel: who sends over it, and how strongly, makes none, and may be a part of the user's own."""
+    source = str(trace.encoding["source"])
     tables = {name: table for name, table in json.loads(trace.attrs["config"]).items() if name != "scheme"}
-    return validate(tables, str(trace.encoding["source"]))
+    power, channel = tables.get("power"), tables.get("channel")
+    if isinstance(power, dict) and isinstance(power.get("policy"), dict):
+        tables["power"] = {key: value for key, value in power.items() if key != "policy"}
+    own = channel.get("fading") if isinstance(channel, dict) else None
+    if isinstance(own, dict):
+        raise UserError(
+            f"{source}: its channel is a part of the user's own ({own.get('name')}), of which the trace has only name and "
+            "parameters; save its gains where it is defined, or export a run of another fading"
+        )
+    return validate(tables, source)
 
 
 def _radio(trace: xarray.Dataset) -> tuple[Radio, Frame]:

@@ -6,10 +6,12 @@ import math
 import pickle
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import pytest
 
 from airfl.config.parts import PartOf, schema_of
 from airfl.fingerprint import fingerprint
+from channels.fading import FunctionChannel
 from channels.part import REQUIRED, Part, PartError, Registry, parameter, parameters_of
 
 
@@ -185,5 +187,10 @@ def test_a_fingerprint_is_of_code_and_parameters() -> None:
             """Of it."""
             return self.size * 4
 
+    def channel(gains: np.ndarray) -> FunctionChannel:
+        return FunctionChannel(function=lambda request: gains)
+
     assert fingerprint(made(2)) == fingerprint(made(2))
+    assert fingerprint(made(2)) != fingerprint(made(3))  # which has the same code, and another number around it
+    assert fingerprint(channel(np.ones(3))) == fingerprint(channel(np.ones(3))) != fingerprint(channel(np.zeros(3)))
     assert len({fingerprint(one) for one in (made(2), made(2, 3.0), Own(), Own(size=2.0))}) == 4
