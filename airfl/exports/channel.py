@@ -79,8 +79,8 @@ def _settings(trace: xarray.Dataset) -> Settings:
     own = channel.get("fading") if isinstance(channel, dict) else None
     if isinstance(own, dict):
         raise UserError(
-            f"{source}: its channel is a part of the user's own ({own.get('name')}), of which the trace has only name and "
-            "parameters; save its gains where it is defined, or export a run of another fading"
+            f"{source}: its channel is a part of the user's own ({own.get('name')}), of which the trace keeps name and "
+            "parameters alone; save its gains where it is defined, or export a run of another fading"
         )
     return validate(tables, source)
 
