@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from airfl.trace import open_trace
 
 _HOMES = {
+    "Experiment": "airfl.experiment",
+    "Radio": "airfl.experiment",
     "Audit": "airfl.audit.audit",
     "Budget": "airfl.budget",
     "link_budget": "airfl.budget",
@@ -108,9 +110,28 @@ __all__ = [
 ]
 
 
+_SECTIONS = {
+    "Antennas": "airfl.config.radio:AntennaSettings",
+    "Compute": "airfl.config.settings:ComputeSettings",
+    "Csi": "airfl.config.radio:CsiSettings",
+    "Digital": "airfl.config.digital:DigitalSettings",
+    "Grid": "airfl.config.radio:GridSettings",
+    "LocalSgd": "airfl.config.settings:LocalSettings",
+    "NamedTask": "airfl.config.settings:TaskSettings",
+    "Privacy": "airfl.config.settings:PrivacySettings",
+    "Selection": "airfl.config.radio:SelectionSettings",
+    "Server": "airfl.config.settings:ServerSettings",
+    "Topology": "airfl.config.radio:TopologySettings",
+    "Trace": "airfl.config.settings:TraceSettings",
+}
+
+
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
+    if name in _SECTIONS:
+        module, _, section = _SECTIONS[name].partition(":")
+        return getattr(import_module(module), section)
     if name in _ROOMS:
         return import_module(f"airfl.{name}")
     if name not in _HOMES:

@@ -19,6 +19,7 @@ from airfl.building import build_cell
 from airfl.cell import Cell, build_ledger, noise_multiplier, paper_cost_mb, release_event, worst_round_epsilon
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
+from airfl.config.given import task_of
 from airfl.memory import store_bytes
 from airfl.opening import Opening, open_round
 from airfl.privacy.release import RecordRelease
@@ -118,7 +119,8 @@ def link_budget(
     """Energy, resources and privacy of a whole run, every update at its bound, without any training.
 
     Args:
-        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`.
+        config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
+            `airfl.load_settings`.
         data_dir: Where data sets are looked for first, as in `run`. The data is read where weights, or the privacy of
             one record, hang on the devices' samples.
         task: As in `run`.
@@ -126,7 +128,7 @@ def link_budget(
 
     Raises UserError for what cannot be used, and where the scheme cannot be built from the settings.
     """
-    cell = cell_of(load_settings(config, overrides), data_dir, task)
+    cell = cell_of(load_settings(config, overrides), data_dir, task_of(config, task))
     settings = cell.settings
     rounds = [_in_short(cell, opening, index + 1) for index, opening in enumerate(opened_rounds(cell))]
     multiplier = min(one.noise_multiplier for one in rounds)

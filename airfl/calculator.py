@@ -18,6 +18,7 @@ from airfl.budget import cell_of, opened_rounds
 from airfl.cell import Cell, build_ledger, noise_multiplier, release_event, worst_round_epsilon
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
+from airfl.config.given import task_of
 from airfl.privacy.accountants import accountant
 from airfl.privacy.accountants.bins import on_lattice
 from airfl.privacy.accountants.loss_distributions import Attained
@@ -178,14 +179,15 @@ def privacy_of(
     """What is claimed of a run's privacy and what holds, without running it; `airfl.privacy` is this function.
 
     Args:
-        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`.
+        config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
+            `airfl.load_settings`.
         data_dir: Where data sets are looked for first, as in `run`; read where it is needed alone.
         task: As in `run`.
         overrides: As in `airfl.load_settings`.
 
     Raises UserError for what cannot be used, and where the scheme cannot be built from the settings.
     """
-    cell = cell_of(load_settings(config, overrides), data_dir, task)
+    cell = cell_of(load_settings(config, overrides), data_dir, task_of(config, task))
     settings, claim = cell.settings, cell.recipe.claim
     ledger = build_ledger(cell)
     statement, rounds = ledger.statement, rounds_of(cell)

@@ -16,6 +16,7 @@ from airfl.callbacks.callback import Callback
 from airfl.callbacks.telling import check_callbacks
 from airfl.config import Config, Overrides, Row, Settings, load_rows
 from airfl.config.arguments import public
+from airfl.config.given import task_of
 from airfl.device import find_device
 from airfl.errors import DivergedError, UserError
 from airfl.progress import Planned, asked_progress, planned
@@ -102,8 +103,8 @@ def compare(
     A run that diverges stops no other; a callback that raises stops the comparison.
 
     Args:
-        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`; or rows
-            that are complete, as `airfl.config.load_rows` gives them.
+        config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
+            `airfl.load_settings`; or rows that are complete, as `airfl.config.load_rows` gives them.
         seeds: Runs a row, their seeds counted up from the row's own.
         out: A new folder, or one to go on with (`resume`). Required.
         device: "cpu" or "cuda".
@@ -123,7 +124,7 @@ def compare(
     if out is None:
         raise UserError("compare: out is missing; give a new folder for the runs, for instance out='runs/compared'")
     check_callbacks(callbacks)
-    found = _rows(config, overrides, rows, schemes)
+    found, task = _rows(config, overrides, rows, schemes), task_of(config, task)
     with asked_progress(progress, lambda shown: shown.labelled_reporter(), plan_of(found, seeds)) as told:
         return _compare(found, seeds, Path(out), device, told, data_dir, resume, finish_rounds, callbacks, task)
 

@@ -34,6 +34,7 @@ from airfl.checkpoint import (
 from airfl.checkpoint.state import from_arrays
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
+from airfl.config.given import task_of
 from airfl.device import find_device
 from airfl.errors import CallbackError, UserError
 from airfl.interrupt import asked_to_stop
@@ -119,7 +120,8 @@ def run(
     """Run an experiment; the trace goes to out/trace.h5, or to a temporary folder that lives as long as the result.
 
     Args:
-        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`.
+        config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
+            `airfl.load_settings`.
         out: A new folder, or one to go on with (`resume`).
         device: "cpu" or "cuda".
         progress: True shows the command line's bar, or plain lines where there is no terminal. A function is called
@@ -132,11 +134,11 @@ def run(
         finish_rounds: Ctrl-C and SIGTERM let the round finish and save the run; RunInterruptedError then.
         callbacks: Told of the run in their order, after `progress`; they may end it early (`airfl.callbacks`), and one
             that raises ends it as a failed one, saved: CallbackError.
-        task: A model and data of your own, in the place of those that `settings.task` names.
+        task: A model and data of your own, in the place of those that the settings name; an experiment has its own.
 
     Raises UserError for what the user can mend, MachineError where the run cannot be written.
     """
-    settings, told = load_settings(config, overrides), Callbacks(callbacks)
+    settings, told, task = load_settings(config, overrides), Callbacks(callbacks), task_of(config, task)
     if out is None:
         return _run_in_temporary_folder(settings, device, progress, data_dir, data, callbacks, task)
     if task and data:

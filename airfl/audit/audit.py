@@ -15,6 +15,7 @@ from airfl.audit.one_run import RunAudit, audit_run
 from airfl.audit.options import Options, check_audit, check_cell, check_options
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
+from airfl.config.given import task_of
 from airfl.device import find_device
 from airfl.progress import RoundProgress, asked_progress
 from airfl.round import World
@@ -103,7 +104,8 @@ def audit(
     """Attack runs of an experiment: lower bounds on epsilon, beside what is claimed and accounted.
 
     Args:
-        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`.
+        config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
+            `airfl.load_settings`.
         options: All that follows `overrides` in one, see `airfl.audit.options.Options`.
         device: "cpu" or "cuda".
         progress: True shows the command line's bar, or plain lines where there is no terminal. A function is called
@@ -122,7 +124,7 @@ def audit(
 
     Raises UserError for what the user can mend.
     """
-    settings = load_settings(config, overrides)
+    settings, task = load_settings(config, overrides), task_of(config, task)
     asked = {
         "attack": attack,
         "trials": trials,

@@ -78,7 +78,10 @@ class About:
             for name, value in values.items():
                 if f"{section}.{name}" not in CHOSEN or value == AUTOMATIC[f"{section}.{name}"]:
                     raise ValueError(f"{section}.{name} = {value!r}")
-        chosen = settings.resolved(**{section: dict(values) for section, values in self.chosen.items()})
+        try:
+            chosen = settings.resolved(**{section: dict(values) for section, values in self.chosen.items()})
+        except UserError as error:
+            raise ValueError(str(error)) from None
         if chosen.run.chunk > max(settings.run.devices, settings.run.chunk):
             raise ValueError(f"run.chunk = {chosen.run.chunk}")
         return chosen

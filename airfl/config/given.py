@@ -4,16 +4,19 @@
 {"local": {"steps": 5}, "scheme": airfl.schemes.Pfels(ratio=0.1)}       tables
 {"local.steps": 5, "local.clip_norm": 1.0, "scheme": "pfels"}           the same by dotted key
 airfl.load_settings("demo")                                             settings
+airfl.Experiment(scheme=airfl.schemes.Pfels(), local=..., radio=...)    an experiment
 
 ["scheme.ratio=0.1", "run.rounds=50"]                                   overrides as the command line takes them
 {"scheme.ratio": 0.1, "run": {"rounds": 50}}                            overrides as Python values
+{"radio.fading.k": 5.0, "radio.max_snr_db": 20.0}                       keys as `airfl.Radio` has them
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -25,8 +28,24 @@ from airfl.errors import UserError, nearest
 from channels.part import Part
 
 Tables = dict[str, Any]
-Config = str | os.PathLike[str] | Mapping[str, Any] | Settings
-"""The name or path of a settings file, tables, or settings."""
+
+
+class Configuration(ABC):
+    """Settings, with what no settings file can hold: see `airfl.Experiment`."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> Settings:
+        """All of them."""
+
+    @property
+    @abstractmethod
+    def own_task(self) -> Any | None:
+        """An `airfl.Task`, None where the settings name what is learned."""
+
+
+Config = str | os.PathLike[str] | Mapping[str, Any] | Settings | Configuration
+"""The name or path of a settings file, tables, settings, or an experiment."""
 Overrides = Sequence[str] | Mapping[str, Any]
 """Texts "section.key=value", or values by dotted key; the last one of a key wins."""
 
@@ -39,7 +58,10 @@ PARTS: dict[str, PartOf[Any]] = {
     if isinstance(slot, PartOf)
 }
 """The sections that are a part."""
-FORMS = "a settings file, the name of one that comes with airfl, a dict of tables, or settings"
+FORMS = "a settings file, the name of one that comes with airfl, a dict of tables, settings, or an experiment"
+OF_THE_RADIO = ("channel", "topology", "csi", "antennas", "power", "grid", "digital")
+"""The sections of which an `airfl.Radio` is made."""
+RADIO = "radio."
 
 
 def source_of(config: object) -> str:
@@ -49,9 +71,43 @@ def source_of(config: object) -> str:
 
 def is_file(config: Config) -> bool:
     """Whether it is the name or path of a settings file; UserError for what is no configuration at all."""
-    if not isinstance(config, str | os.PathLike | Mapping | Settings):
+    if not isinstance(config, str | os.PathLike | Mapping | Settings | Configuration):
         raise UserError(f"config must be {FORMS}, got {config!r}")
     return isinstance(config, str | os.PathLike)
+
+
+def task_of(config: object, task: Any | None) -> Any | None:
+    """The own task of an experiment, or the one that is given beside a configuration; UserError for both."""
+    own = config.own_task if isinstance(config, Configuration) else None
+    if own is not None and task is not None:
+        raise UserError("task: the experiment has its own; give it there or as task=, not both")
+    return task if own is None else own
+
+
+def settings_key(key: str) -> str:
+    """The dotted key of settings for one that is said as `airfl.Radio` and parts have it: channel.rician_k for
+    radio.fading.k. UserError for a key that the radio does not have."""
+    if not key.startswith(RADIO):
+        return key
+    name, dot, inner = key[len(RADIO) :].partition(".")
+    slot = {"fading": "channel.fading", "power": "power.policy"}.get(name)
+    if slot is None and name in OF_THE_RADIO:
+        return key[len(RADIO) :]
+    if slot is None:
+        sections = ("channel", "power")
+        slot = next((f"{one}.{name}" for one in sections if name in fields_of(one)), None)
+    if slot is None:
+        known = [*fields_of("channel"), *fields_of("power"), *OF_THE_RADIO]
+        raise UserError(f"{key}: the radio has no {name}{nearest(name, known)}; see airfl.Radio")
+    return f"{slot}{dot}{inner}"
+
+
+def fields_of(section: str) -> Collection[str]:
+    """The keys of a section that is no part."""
+    kind = Settings.model_fields[section].annotation
+    assert isinstance(kind, type)
+    assert issubclass(kind, BaseModel)
+    return kind.model_fields
 
 
 def tables_from(given: Mapping[Any, Any]) -> Tables:
@@ -60,6 +116,11 @@ def tables_from(given: Mapping[Any, Any]) -> Tables:
     for key, value in given.items():
         if not isinstance(key, str):
             raise UserError(f"{key!r}: a section or a dotted key is wanted, for instance {{'run.rounds': 50}}")
+        if key == "radio":
+            for one, table in _of_the_radio(value).items():
+                tables[one] = {**tables.get(one, {}), **table}
+            continue
+        key = settings_key(key)
         section, dot, name = key.partition(".")
         if key in BESIDE:
             tables[key] = value
@@ -70,6 +131,16 @@ def tables_from(given: Mapping[Any, Any]) -> Tables:
         else:
             tables[key] = {**tables.get(key, {}), **_table(key, value)}
     return tables
+
+
+def _of_the_radio(value: Any) -> Tables:
+    """Sections of an `airfl.Radio`, or of a mapping of what it takes."""
+    if isinstance(value, Mapping):
+        return tables_from({f"{RADIO}{key}": one for key, one in value.items()})
+    sections = getattr(value, "sections", None)
+    if not isinstance(sections, Mapping):
+        raise UserError(f"radio: an airfl.Radio or a mapping of its arguments is wanted, not {value!r}")
+    return {name: dict(section) for name, section in sections.items()}
 
 
 def changes_of(overrides: Overrides) -> dict[str, Any]:
@@ -89,7 +160,7 @@ def changes_of(overrides: Overrides) -> dict[str, Any]:
         section, dot, name = key.strip().partition(".")
         if not (equals and dot and section and name):
             raise UserError(f"override {text!r}: section.key=value is wanted, for instance run.rounds=50")
-        changes[f"{section}.{name}"] = read_value(value.strip())
+        changes[settings_key(f"{section}.{name}")] = read_value(value.strip())
     return changes
 
 

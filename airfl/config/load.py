@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from airfl.config.arguments import public
 from airfl.config.given import (
     PARTS,
     Config,
+    Configuration,
     Overrides,
     Tables,
     changes_of,
@@ -22,7 +23,8 @@ from airfl.config.given import (
     source_of,
     tables_from,
 )
-from airfl.config.part_keys import NamedPart
+from airfl.config.part_keys import NamedPart, PartTable
+from airfl.config.problems import first_line
 from airfl.config.radio import FADING, POLICY
 from airfl.config.scheme import SCHEME
 from airfl.config.settings import Settings
@@ -31,7 +33,7 @@ from airfl.input import SETTINGS_BYTES, read_regular
 from airfl.plugins import load_plugins
 from airfl.schemes.names import SCHEMES
 from airfl.shipped import find_configuration
-from channels.part import parameters_of
+from channels.part import Part, parameters_of
 
 SCHEME_NAME = "scheme.name"
 NAMED: dict[str, NamedPart[Any]] = {one.key: one for one in (FADING, POLICY)}
@@ -58,7 +60,7 @@ def load_settings(config: Config, overrides: Overrides = (), *, plugins: bool = 
     Args:
         config: A TOML file; a shipped one by name ("demo", see `airfl configs`); a dict of tables or of dotted keys,
             `{"local.steps": 5, "local.clip_norm": 1.0}`; or settings, which are returned as they are where nothing is
-            overridden.
+            overridden; or an experiment.
         overrides: `["scheme.ratio=0.1"]`, as the command line takes them, or `{"scheme.ratio": 0.1}`, where a section
             that is a part may also be given as a whole, `{"scheme": airfl.schemes.Pfels(ratio=0.1)}`. The last one of
             a key wins.
@@ -67,6 +69,8 @@ def load_settings(config: Config, overrides: Overrides = (), *, plugins: bool = 
     Raises UserError (one line: file or key, what was found, what is allowed) on anything that cannot be used.
     """
     changes = changes_of(overrides)
+    if isinstance(config, Configuration):
+        config = config.settings
     if isinstance(config, Settings) and not changes:
         return config
     tables = read_tables(config, plugins)
@@ -90,11 +94,12 @@ def recorded(tables: Tables, like: Settings | None = None) -> Settings:
     return Settings.model_validate(without_foreign(tables, scheme_keys(tables)))
 
 
-def settings_file(path: Config, overrides: Overrides = ()) -> str:
-    """The same as TOML: every setting but those that are none, then the file's [[compare]] rows."""
+def settings_file(path: Config, overrides: Overrides = (), *, changed: bool = False) -> str:
+    """The same as TOML: every setting but those that are none, then the file's [[compare]] rows. changed: of the
+    settings those alone that are not at their defaults."""
     import tomli_w
 
-    dumped = load_settings(path, overrides).model_dump()
+    dumped = load_settings(path, overrides).model_dump(exclude_defaults=changed)
     tables = {name: {key: value for key, value in table.items() if value is not None} for name, table in dumped.items()}
     beside = {key: value for key, value in read_tables(path).items() if key in ("compare", "plugins")}
     head = {"plugins": beside.pop("plugins")} if "plugins" in beside else {}
@@ -164,6 +169,8 @@ def _all_parameters() -> list[str]:
 def read_tables(path: Config, plugins: bool = False) -> Tables:
     """The TOML file, or shipped configuration of that name, as plain tables; or those that are given. Plugins that a
     file names are run first, where the caller allows them."""
+    if isinstance(path, Configuration):
+        path = path.settings
     if isinstance(path, Settings):
         return tables_of(path)
     if not is_file(path):
@@ -226,7 +233,7 @@ def validate(tables: Tables, source: str) -> Settings:
     try:
         return Settings.model_validate(tables)
     except ValidationError as error:
-        raise UserError(f"{source}: {_first_line(error)}") from None
+        raise UserError(f"{source}: {first_line(error, Settings)}") from None
 
 
 def without_rows(tables: Tables) -> Tables:
@@ -238,10 +245,29 @@ def _with(tables: Tables, section: str, name: str, value: Any) -> Tables:
     table = tables.get(section, {})
     if not isinstance(table, dict):
         raise UserError(f"{section}: a table [{section}] is wanted, not {table!r}")
+    name = plain_key(f"{section}.{name}", tables).partition(".")[2]
     slot, dot, inner = name.partition(".")
     if not dot:
         return {**tables, section: {**table, name: value}}
     return {**tables, section: {**table, slot: _part_with(f"{section}.{slot}", table.get(slot), inner, value)}}
+
+
+def plain_key(key: str, tables: Tables) -> str:
+    """The section's own key of a part's parameter, where it has one: channel.rician_k for channel.fading.k. tables: say
+    which part it is."""
+    section, _, rest = key.partition(".")
+    slot, dot, name = rest.partition(".")
+    named = NAMED.get(f"{section}.{slot}")
+    if named is None or not dot:
+        return key
+    table = tables.get(section)
+    given = table.get(slot) if isinstance(table, dict) else None
+    own = given.part if isinstance(given, PartTable) else given
+    chosen = type(own) if isinstance(own, Part) else own.get("name") if isinstance(own, Mapping) else own
+    part = chosen if isinstance(chosen, type) else named.registry.get(chosen or named.default)
+    flat = next((one.key for one in parameters_of(part) if one.name == name), "") if part else ""
+    return f"{section}.{flat}" if flat else key
+
 
 
 def _part_with(slot: str, given: Any, name: str, value: Any) -> Any:
@@ -249,13 +275,12 @@ def _part_with(slot: str, given: Any, name: str, value: Any) -> Any:
     named = NAMED.get(slot)
     if named is None:
         raise UserError(f"{slot}.{name}: {slot} holds no part; a dotted key section.key is wanted")
+    part = given.part if isinstance(given, PartTable) else given
+    if isinstance(part, Part):
+        return {"name": type(part), **part.values(), name: value}
     table = {"name": given or named.default} if given is None or isinstance(given, str) else given
     if not isinstance(table, dict):
         raise UserError(f"{slot}: a name or a table is wanted, not {given!r}")
-    part = named.registry.get(table.get("name", named.default))
-    flat = next((one.key for one in parameters_of(part) if one.name == name and one.key), "") if part else ""
-    if flat:
-        raise UserError(f"{slot}.{name}: write {slot.partition('.')[0]}.{flat}")
     return {**table, name: value}
 
 
@@ -296,44 +321,3 @@ def _read_row(row: Any, where: str) -> tuple[str, dict[str, Any], str]:
             raise UserError(f"{where}: {key}: a dotted key section.key is wanted")
         changes |= {f"{section}.{entry}": item for entry, item in entries.items()}
     return row["label"], changes, f"{where} ({row['label']})"
-
-
-def _first_line(error: ValidationError) -> str:
-    problems = error.errors(include_url=False)
-    # A misspelt key often leaves another one missing: name the misspelt one.
-    problem = next((p for p in problems if p["type"] == "extra_forbidden"), problems[0])
-    # Section and key are the user's own words; after them pydantic names types, such as list[float].
-    path = [str(part) for at, part in enumerate(problem["loc"]) if at < 2 or "[" not in str(part)]
-    key = ".".join(path[:2])
-    given = problem["input"]
-    match problem["type"]:
-        case "extra_forbidden":
-            allowed = _allowed_keys(path[:-1])
-            what = "key" if path[:-1] else "section"
-            return f"{key}: unknown {what}{nearest(path[-1], allowed)} (allowed: {', '.join(allowed)})"
-        case "missing":
-            return f"{key}: missing; [local] needs epochs or steps, and clip_norm or gradient_bound"
-        case "value_error":
-            message = problem["msg"].removeprefix("Value error, ")
-            return message if len(path) < 2 else f"{key}: {message}"
-        case "model_type" | "model_attributes_type":
-            return f"{key}: a table [{key}] is wanted, not {given!r}"
-    message = problem["msg"].replace("Input should be", "should be")
-    alternatives = _types_wanted(problems, problem["loc"][:2])
-    return f"{key}: {alternatives or message} (given: {given!r})"
-
-
-def _types_wanted(problems: Sequence[Any], location: tuple[Any, ...]) -> str:
-    """One phrase for a key that may be of several types, each of which complained."""
-    messages = [p["msg"].replace("Input should be ", "") for p in problems if tuple(p["loc"][:2]) == tuple(location)]
-    return "should be " + ", or ".join(dict.fromkeys(messages)) if len(messages) > 1 else ""
-
-
-def _allowed_keys(path: Sequence[str]) -> list[str]:
-    model: type[BaseModel] = Settings
-    for part in path:
-        annotation = model.model_fields[part].annotation
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return []
-        model = annotation
-    return sorted(model.model_fields)

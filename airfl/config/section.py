@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ValidationError,
+)
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from airfl.config.json_numbers import from_plain
+from airfl.config.problems import first_line
+from airfl.errors import UserError
 from channels.part_text import BOUNDS
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
 
 LEAST_SCALE, MOST_SCALE = 1e-20, 1e20
 """What single precision carries on."""
@@ -41,7 +56,20 @@ Fraction = Annotated[float, Field(gt=0, le=1)]
 Schedule = Literal["constant", "inverse-sqrt", "exponential"]
 
 
-class Section(BaseModel):
+class _Told(ModelMetaclass):
+    """What makes a section of arguments, as users do: what is wrong with them is a UserError of one line."""
+
+    def __call__(cls, *args: Any, **named: Any) -> Any:
+        try:
+            return super().__call__(*args, **named)
+        except ValidationError as error:
+            raise UserError(f"{cls.__name__}: {first_line(error, cls)}") from None  # type: ignore[arg-type]
+        except TypeError:
+            fields = cls.model_fields  # type: ignore[attr-defined]
+            raise UserError(f"{cls.__name__}: arguments are given by name, such as {next(iter(fields))}=...") from None
+
+
+class Section(BaseModel, metaclass=_Told):
     """A table of the settings file: no unknown keys, no conversions, no changes afterwards."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -49,7 +77,7 @@ class Section(BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
         """The docstring has a line for each setting, made from its declaration."""
-        lines = [_line(key, field) for key, field in cls.model_fields.items() if field.description]
+        lines = attribute_lines(cls, cls.model_fields)
         if lines:
             cls.__doc__ = "\n".join([inspect.cleandoc(cls.__doc__ or ""), "", "Attributes:", *lines])
 
@@ -69,6 +97,11 @@ class Section(BaseModel):
 
     def __str__(self) -> str:
         return repr(self)
+
+
+def attribute_lines(section: type[BaseModel], keys: Iterable[str]) -> list[str]:
+    """A line of a docstring for each of these keys that is described."""
+    return [_line(key, field) for key in keys if (field := section.model_fields[key]).description]
 
 
 def _line(key: str, field: FieldInfo) -> str:

@@ -329,7 +329,10 @@ class Settings(Section):
         return self.delta / 2 if self.privacy.csi_error == "quantile" else 0.0
 
     def resolved(self, **changes: dict[str, Any]) -> Settings:
-        """A copy with some keys replaced: resolved(run={"chunk": 32}). What is not named stays the object it is."""
+        """A copy with some keys replaced: resolved(run={"chunk": 32}). What is not named stays the object it is.
+
+        Raises UserError for a value that is not allowed.
+        """
         data = dict(self)
         for section, values in changes.items():
             before = data[section]
@@ -338,4 +341,4 @@ class Settings(Section):
                 data[section] = {"name": type(before), **kept, **values}
             else:
                 data[section] = {**dict(before), **values}
-        return Settings.model_validate(data)
+        return Settings(**data)

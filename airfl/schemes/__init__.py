@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from airfl.schemes.soteriafl_svrg import SoteriaFLSvrg as SoteriaFLSvrg
     from airfl.schemes.wfl_p import WflP as WflP
     from airfl.schemes.wfl_pdp import WflPdp as WflPdp
+    from airfl.tasks.own import Task
 
 # Measured: a cell takes 50 a device of the population, 150 with a topology; twice that, for what else a run holds.
 BYTES_A_DEVICE = 300
@@ -90,13 +91,14 @@ def _for_bits(settings: Settings) -> Settings:
     return settings
 
 
-def check_recipe(settings: Settings) -> None:
-    """UserError if scheme or radio cannot be built from these settings; needs neither data nor torch."""
+def check_recipe(settings: Settings, task: Task | None = None) -> None:
+    """UserError if scheme or radio cannot be built from these settings; needs neither data nor torch. task: of the
+    user's own, which the settings are for."""
     from airfl.building import build_cell
-    from airfl.tasks.models import MODELS
+    from airfl.tasks import dimension_of, equal_share
 
-    dimension = MODELS[settings.task.model].parameters
-    build_cell(settings, dimension, equal_weights(settings), nominal_samples(settings))
+    samples = equal_share(settings, len(task.train[0])) if task else nominal_samples(settings)
+    build_cell(settings, dimension_of(settings, task), equal_weights(settings), samples)
 
 
 def equal_weights(settings: Settings) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from airfl.checkpoint import has_state
 from airfl.errors import DivergedError, UserError
@@ -16,12 +17,16 @@ from airfl.simulation import is_complete, run
 from airfl.sweeps.folder import is_point
 from airfl.sweeps.task import Job
 
+if TYPE_CHECKING:
+    from airfl.tasks.own import Task
 
-def attempt(job: Job, folder: Path) -> None:
-    """Run the job into the folder, from where an earlier attempt was cut off, and keep its digest."""
+
+def attempt(job: Job, folder: Path, task: Task | None = None) -> None:
+    """Run the job into the folder, from where an earlier attempt was cut off, and keep its digest. task: of the user's
+    own."""
     try:
-        if not is_complete(folder, job.settings):
-            run(job.settings, folder, job.device, data_dir=job.data_dir, resume=True)
+        if not is_complete(folder, job.settings, task):
+            run(job.settings, folder, job.device, data_dir=job.data_dir, resume=True, task=task)
     except DivergedError:
         raise
     except UserError:
@@ -29,7 +34,7 @@ def attempt(job: Job, folder: Path) -> None:
             raise
         # Of another version, or damaged: what was begun is of no use. What is not airfl's ends it here.
         remove_run(folder)
-        run(job.settings, folder, job.device, data_dir=job.data_dir)
+        run(job.settings, folder, job.device, data_dir=job.data_dir, task=task)
     keep(folder)
 
 

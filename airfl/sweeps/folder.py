@@ -178,11 +178,14 @@ def check_place(root: Path, name: str, settings: Settings) -> None:
         raise UserError(f"{folder}: was run with {key} = {then!r}, which is {now!r} now; choose another --out")
 
 
-def check_same_sweep(listing: Listing, entry: Entry, settings: Settings) -> None:
+def check_same_sweep(listing: Listing, entry: Entry, settings: Settings, task: str = "") -> None:
     """UserError where this point and those that are there differ in more than what is swept: they would be averaged,
-    or compared, as if they did not."""
+    or compared, as if they did not. task: the fingerprint of the user's own."""
     like = [one for one in listing.entries if one.label == entry.label and listing.finished(one)]
     for one in like[:1]:
+        before = _json(listing.root / one.folder / POINT_NAME)
+        if (before.get("task", "") if isinstance(before, dict) else "") != task:
+            raise UserError(f"{listing.root}: holds points of another task than this one; choose another --out")
         for key, then, now in differences(_asked(listing.root / one.folder), settings):
             if key != "run.seed" and key not in one.values and key not in entry.values:
                 raise UserError(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from airfl.errors import UserError
-from airfl.sweeps.task import Job, Outcome, cause_of, packed_job
+from airfl.sweeps.task import Job, Outcome, cause_of, packed_job, unpacked_task
 
 SECONDS_TO_END = 10
 UNGUARDED = 86
@@ -37,14 +37,16 @@ def check_guard() -> None:
         raise SystemExit(UNGUARDED)
 
 
-def run_jobs(jobs: Sequence[Job], running: Path, processes: int) -> Generator[Outcome, None, None]:
-    """Run every job into running/NAME, so many at a time; outcomes as they come.
+def run_jobs(
+    jobs: Sequence[Job], running: Path, processes: int, task: bytes | None = None
+) -> Generator[Outcome, None, None]:
+    """Run every job into running/NAME, so many at a time; outcomes as they come. task: of the user's own, packed.
 
     A process that dies takes the point it was at with it and no other: another takes its place. UserError where the
     calling script has no main guard.
     """
     waiting = deque(jobs)
-    workers = [_Worker.start(running) for _ in range(min(processes, len(jobs)))]
+    workers = [_Worker.start(running, task) for _ in range(min(processes, len(jobs)))]
     try:
         for worker in workers:
             worker.give(waiting.popleft())
@@ -57,7 +59,7 @@ def run_jobs(jobs: Sequence[Job], running: Path, processes: int) -> Generator[Ou
                 if waiting:
                     if not workers[place].process.is_alive():
                         workers[place].stop()
-                        workers[place] = _Worker.start(running)
+                        workers[place] = _Worker.start(running, task)
                     workers[place].give(waiting.popleft())
                 yield outcome
     finally:
@@ -88,10 +90,10 @@ class _Worker:
     """Whether it has imported the calling script, which each process does first."""
 
     @classmethod
-    def start(cls, running: Path) -> _Worker:
+    def start(cls, running: Path, task: bytes | None) -> _Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(theirs, running), daemon=True)
+        process = context.Process(target=_serve, args=(theirs, running, task), daemon=True)
         process.start()
         theirs.close()
         return cls(process, ours)
@@ -148,7 +150,7 @@ def _end_with_the_parent() -> None:
     os._exit(1)
 
 
-def _serve(pipe: Any, running: Path) -> None:
+def _serve(pipe: Any, running: Path, task: bytes | None) -> None:
     """Runs points until the other end of the pipe is closed. Ctrl-C is for the parent, which stops this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # however whoever started this takes it
@@ -164,7 +166,7 @@ def _serve(pipe: Any, running: Path) -> None:
         cause = None
         try:
             job: Job = pickle.loads(sent)
-            attempt(job, running / job.name)
+            attempt(job, running / job.name, unpacked_task(task) if task else None)
         except Exception as error:
             cause = cause_of(error)
         pipe.send(cause)

@@ -33,9 +33,10 @@ def check_points(points: Sequence[Point], out: Path, where: Place, command: str 
     check_kind(where.device)
     listing = open_folder(out, command)
     for point in points:
-        check_fit(point.settings)
-        check_recipe(point.settings)
+        if point.task is None:
+            check_fit(point.settings)
+        check_recipe(point.settings, point.task)
         check_place(out, point.folder, point.settings)
     for label in dict.fromkeys(point.label for point in points):
         one = next(point for point in points if point.label == label)
-        check_same_sweep(listing, one.entry(), one.settings)
+        check_same_sweep(listing, one.entry(), one.settings, one.task.fingerprint if one.task else "")

@@ -6,15 +6,16 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airfl.config import Config, Overrides, Settings, to_json
-from airfl.config.given import PARTS, as_plain, changes_of, keys_named, source_of
+from airfl.config.given import PARTS, as_plain, changes_of, keys_named, settings_key, source_of, task_of
 from airfl.config.load import (
     SCHEME_NAME,
     check_used,
     for_rows,
     override_row,
+    plain_key,
     read_rows,
     read_tables,
     rows_given,
@@ -27,6 +28,10 @@ from airfl.errors import UserError
 from airfl.fingerprint import fingerprint, own_parts
 from airfl.sweeps.folder import DIGITS_OF_A_HASH, Entry
 from airfl.sweeps.values import check_different
+from airfl.tasks import with_task
+
+if TYPE_CHECKING:
+    from airfl.tasks.own import Task
 
 SEED = "run.seed"
 MOST_POINTS = 100_000
@@ -40,17 +45,21 @@ class Point:
         label: Of its row, "" where there are no rows.
         values: What is swept, by dotted key, without the seed.
         settings: As given, with what is automatic still to be resolved.
+        task: Of the user's own, where the settings name none.
     """
 
     label: str
     values: Mapping[str, Any]
     settings: Settings
+    task: Task | None = field(default=None, compare=False, repr=False)
 
     @property
     def folder(self) -> str:
         """The name of its run folder: a hash of what its settings give beside the defaults, so that a later version's
         new settings leave the names of earlier points as they are."""
         own = {key: fingerprint(part) for key, part in own_parts(self.settings).items()}
+        if self.task is not None:
+            own["task"] = self.task.fingerprint
         tables = self.settings.model_dump(exclude_defaults=True)
         text = to_json({**tables, "own": own} if own else tables)
         return hashlib.sha256(text.encode()).hexdigest()[:DIGITS_OF_A_HASH]
@@ -86,13 +95,21 @@ class Plan:
 
 
 def build_points(
-    config: Config, overrides: Overrides, plan: Plan, *, all_used: bool = True, plugins: bool = False
+    config: Config,
+    overrides: Overrides,
+    plan: Plan,
+    *,
+    all_used: bool = True,
+    plugins: bool = False,
+    task: Task | None = None,
 ) -> list[Point]:
     """Every point, seeds of one point together. UserError (one line) for anything that cannot be used, before any runs.
 
     config, overrides: as in `load_settings`, for all points. What a row sets comes after overrides, swept values after
-    rows. all_used: a key of [scheme] that no point has a use for is refused; plugins: as in `load_settings`.
+    rows. all_used: a key of [scheme] that no point has a use for is refused; plugins: as in `load_settings`; task: of
+    the user's own, for all points.
     """
+    task = task_of(config, task)
     if plan.seeds < 1:
         raise UserError(f"seeds: {plan.seeds} is below 1")
     tables, source, of_overrides = read_tables(config, plugins), source_of(config), changes_of(overrides)
@@ -100,8 +117,10 @@ def build_points(
     rows: list[tuple[str, dict[str, Any], str]] = [("", {}, source)]
     if plan.rows is not False:
         rows = read_rows(tables, source) if plan.rows is True else rows_given(plan.rows)
-    axes = axes_of(plan.axes)
-    plan = replace(plan, points=_points(plan.points))
+    axes = {plain_key(key, base): values for key, values in axes_of(plan.axes).items()}
+    listed = [{plain_key(key, base): value for key, value in point.items()} for point in _points(plan.points)]
+    together = [[plain_key(settings_key(key), base) for key in keys] for keys in checked_groups(plan.zipped)]
+    plan = replace(plan, points=listed, zipped=together)
     for key in axes:
         check_different(key, axes[key])
     seeds = axes.pop(SEED, None)
@@ -121,7 +140,8 @@ def build_points(
             settings = validate(swept, source=_where(where, values))
             first = settings.run.seed
             for seed in seeds or range(first, first + plan.seeds):
-                point = Point(label, values, validate(override_row(swept, {SEED: seed}), source=where))
+                seeded = validate(override_row(swept, {SEED: seed}), source=where)
+                point = Point(label, values, with_task(seeded, task), task)
                 twin = found.setdefault(point.folder, point)
                 if twin is not point and left_out:
                     continue  # of a scheme that does not have what is swept there is one
@@ -140,7 +160,7 @@ def axes_of(given: object) -> dict[str, list[Any]]:
         raise UserError(f"axes must be a mapping of dotted keys to values, for instance {example}, got {given!r}")
     axes = {}
     for key, values in given.items():
-        _check_dotted(key)
+        key = _checked_key(key)
         found = as_plain(values)  # of an array its numbers
         if isinstance(found, str | Mapping) or not isinstance(found, Iterable):
             raise UserError(f"{key}: a list of values to sweep over is wanted, for instance {example}, got {values!r}")
@@ -157,20 +177,20 @@ def _points(given: object) -> list[dict[str, Any]]:
         if not isinstance(point, Mapping):
             example = "{'scheme.ratio': 0.1}"
             raise UserError(f"points: settings by dotted key are wanted, for instance {example}, got {point!r}")
-        for key in point:
-            _check_dotted(key)
-        found.append({key: as_plain(value) for key, value in point.items()})
+        found.append({_checked_key(key): as_plain(value) for key, value in point.items()})
     return found
 
 
-def _check_dotted(key: object) -> None:
-    """Results name swept values by their keys, so that a section as a whole cannot be swept."""
+def _checked_key(key: object) -> str:
+    """The dotted key of settings. Results name swept values by their keys, so that a section as a whole cannot be
+    swept."""
     if not isinstance(key, str):
         raise UserError(f"{key!r}: a dotted key section.key is wanted")
     if "." not in key:
         inside = f"{key}.name" if key in PARTS else next(iter(keys_named(key)), "")
         close = f"; did you mean {inside}?" if inside else ""
         raise UserError(f"{key}: a dotted key section.key is wanted{close}")
+    return settings_key(key)
 
 
 def _listed(plan: Plan) -> list[str]:
@@ -202,10 +222,15 @@ def combinations(axes: Mapping[str, Sequence[Any]], plan: Plan) -> list[dict[str
     return combined
 
 
-def _zipped(axes: Mapping[str, Sequence[Any]], groups: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """The groups of keys that go together, checked."""
+def checked_groups(groups: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+    """Groups of keys as they are given; UserError for what is none."""
     if isinstance(groups, str) or any(isinstance(group, str) for group in groups):
         raise UserError(f"zipped must be a list of groups of keys, for instance [['a.b', 'c.d']], got {groups!r}")
+    return groups
+
+
+def _zipped(axes: Mapping[str, Sequence[Any]], groups: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
+    """The groups of keys that go together, checked."""
     zipped = [tuple(group) for group in groups]
     for keys in zipped:
         for key in keys:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airfl.config import Config, Overrides
 from airfl.config.arguments import public
@@ -23,10 +23,13 @@ from airfl.sweeps.place import Place, check_points
 from airfl.sweeps.points import Plan, Point, build_points
 from airfl.sweeps.progress import asked_progress
 from airfl.sweeps.status import Report, Status
-from airfl.sweeps.task import Job, Outcome, settings_of_a_point
+from airfl.sweeps.task import Job, Outcome, packed_task, settings_of_a_point
 from airfl.tasks.datasets import data_folders, load_dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
+
+if TYPE_CHECKING:
+    from airfl.tasks.own import Task
 
 
 @public
@@ -47,6 +50,7 @@ def sweep(
     progress: Report | bool | None = None,
     report: Report | None = None,
     plugins: bool = False,
+    task: Task | None = None,
 ) -> Results:
     """Run every point that is not finished in `out`, return the results of all that are there.
 
@@ -55,7 +59,8 @@ def sweep(
     processes could not share.
 
     Args:
-        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`.
+        config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
+            `airfl.load_settings`.
         axes: Dotted key -> values, each with each of the other keys, `{"scheme.ratio": [0.1, 0.3]}`.
         out: A new folder, or that of a sweep to go on with.
         seeds: Runs a point, their seeds counted up from run.seed.
@@ -71,12 +76,13 @@ def sweep(
             with a `airfl.sweeps.status.Status` at the beginning and after every point.
         report: The same, by its older name.
         plugins: As in `airfl.load_settings`.
+        task: As in `airfl.run`; its processes, or workers, get it as it is here.
 
     Raises UserError for what cannot be used, before any point runs.
     """
     plan = Plan(axes or {}, zipped, points if points is not None else ({},), rows, seeds)
     where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)
-    built = build_points(config, overrides, plan, plugins=plugins)
+    built = build_points(config, overrides, plan, plugins=plugins, task=task)
     with asked_progress(report if progress is None else progress) as told:
         return run_points(built, Path(out), where, told)
 
@@ -136,16 +142,18 @@ Work = Callable[[Sequence[Job], Path], Generator[Outcome, None, None]]
 def _workplace(points: Sequence[Point], where: Place) -> Iterator[tuple[Work, int]]:
     """What runs jobs, and how many at once, data at hand: UserError where a data set, a device or the cluster is not
     there."""
+    task = next((point.task for point in points if point.task), None)
+    sent = None if task is None else packed_task(task)
     if where.cluster is None:
         find_device(where.device)
         _load_data(points, where)
-        yield lambda jobs, running: run_jobs(jobs, running, where.jobs), where.jobs
+        yield lambda jobs, running: run_jobs(jobs, running, where.jobs, sent), where.jobs
         return
     data = _load_data(points, where)
     with closing(Cluster(where.cluster)) as cluster:
 
         def work(jobs: Sequence[Job], running: Path) -> Generator[Outcome, None, None]:
-            for outcome in cluster.run_jobs(jobs, data):
+            for outcome in cluster.run_jobs(jobs, data if sent is None else sent):
                 yield put(outcome, running)
 
         yield work, cluster.workers
@@ -165,8 +173,8 @@ def _load_data(points: Sequence[Point], where: Place) -> dict[str, RawData]:
             continue
         seen.append(what)
         if name not in data:
-            data[name] = load_dataset(name, folders)
-        build_task(settings, data[name], Streams(settings.run.seed))
+            data[name] = point.task.raw if point.task else load_dataset(name, folders)
+        build_task(settings, data[name], Streams(settings.run.seed), point.task)
     return data
 
 
@@ -181,4 +189,5 @@ def _asked(point: Point) -> dict[str, Any]:
         "values": dict(point.values),
         "seed": point.settings.run.seed,
         "settings": point.settings.model_dump(),
+        **({"task": point.task.fingerprint} if point.task else {}),
     }

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+import pickle
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from airfl.config import Settings
 from airfl.errors import MachineError, UserError
 from airfl.fingerprint import functions_of, own_parts
 from airfl.plugins import packed
+
+if TYPE_CHECKING:
+    from airfl.tasks.own import Task
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,18 @@ def packed_job(job: Job) -> bytes:
     """The job for a worker, with the code of what only this process knows."""
     own = own_parts(job.settings).values()
     return packed(job, [*map(type, own), *(one for part in own for one in functions_of(part))])
+
+
+def packed_task(task: Task) -> bytes:
+    """A task of the user's own for a worker, with the code of what only this process knows."""
+    return packed(task, task.code)
+
+
+@lru_cache(maxsize=1)
+def unpacked_task(sent: bytes) -> Task:
+    """On a worker: the task that was sent, once a process."""
+    task: Task = pickle.loads(sent)
+    return task
 
 
 def settings_of_a_point(settings: Settings) -> Settings:

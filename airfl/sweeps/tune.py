@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airfl.config import Config, Overrides, load_settings
 from airfl.config.arguments import public
+from airfl.config.given import task_of
+from airfl.config.load import read_tables, without_rows
+from airfl.experiment import Experiment
 from airfl.results.collect import Group
 from airfl.sweeps.folder import TUNE
 from airfl.sweeps.place import Place
@@ -18,6 +21,9 @@ from airfl.sweeps.status import Report
 from airfl.sweeps.sweep import run_points
 from airfl.sweeps.tuning import Tuning, check_tuning, checked_axes, rows_to_tune, tune_on_grid, write_tuned
 from airfl.sweeps.values import Interval, values_only
+
+if TYPE_CHECKING:
+    from airfl.tasks.own import Task
 
 
 @public
@@ -36,13 +42,15 @@ def tune(
     device: str = "cpu",
     data_dir: str | Path | None = None,
     progress: Report | bool | None = None,
+    task: Task | None = None,
 ) -> Tuning:
     """Choose values for each row by its accuracy on held-out training data; the choice is written to out/tuned.toml.
 
     What is finished in `out` is not run again. A script that calls this needs `if __name__ == "__main__":`.
 
     Args:
-        config: Settings, the name or path of a settings file, or a dict of tables: see `airfl.load_settings`.
+        config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
+            `airfl.load_settings`.
         axes: Dotted key -> values to try, each with each; with `trials` also an `airfl.Interval`.
         out: A new folder for the runs and tuned.toml, or that of a tuning to go on with.
         overrides: For all, as in `airfl.load_settings`; task.validation_share must be positive.
@@ -55,12 +63,16 @@ def tune(
         device: "cpu" or "cuda".
         data_dir: As in `airfl.run`.
         progress: As in `airfl.sweep`.
+        task: As in `airfl.run`; task.validation_share of its training data is held out.
 
     Raises UserError for what cannot be used, before anything runs; MachineError if nothing of a row came through.
     """
     where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)
     folder, wanted = Path(out), rows_to_tune(config, schemes, rows)
-    tried = checked_axes(axes)
+    task = task_of(config, task)
+    if task is not None:
+        config = Experiment.of(load_settings(config), task)
+    tried = checked_axes(axes, without_rows(read_tables(config)))
     check_tuning(config, overrides, wanted, tried, seeds, folder, where, trials)
 
     def run(points: Sequence[Point]) -> Sequence[Group]:

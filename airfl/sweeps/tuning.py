@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from airfl.config import Config, Overrides
-from airfl.config.given import Tables, source_of
+from airfl.config.given import Tables, settings_key, source_of
 from airfl.config.load import (
     check_used,
     keys_of,
     override,
     override_row,
+    plain_key,
     read_rows,
     read_tables,
     rows_given,
@@ -141,14 +142,17 @@ def check_installed() -> None:
         raise UserError('--trials: the package optuna is not installed; pip install "airfl[optuna]"') from None
 
 
-def checked_axes(given: object) -> dict[str, Sequence[Any] | Interval]:
-    """Dotted key -> the values to try, or the interval to search; UserError for what is none."""
+def checked_axes(given: object, tables: Tables | None = None) -> dict[str, Sequence[Any] | Interval]:
+    """Dotted key -> the values to try, or the interval to search; UserError for what is none. tables: of the
+    configuration, whose parts a key may be of."""
     if not isinstance(given, Mapping):
         return {**axes_of(given)}
     if not given:
         raise UserError("nothing to tune: give values to try, for instance local.learning_rate=0.01,0.03,0.1")
+    given = {settings_key(key) if isinstance(key, str) else key: one for key, one in given.items()}
     lists = axes_of({key: one for key, one in given.items() if not isinstance(one, Interval)})
-    return {key: one if isinstance(one, Interval) else lists[key] for key, one in given.items()}
+    found = {key: one if isinstance(one, Interval) else lists[key] for key, one in given.items()}
+    return {plain_key(key, tables or {}): one for key, one in found.items()}
 
 
 def check_tuning(

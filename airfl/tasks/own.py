@@ -97,6 +97,13 @@ class Task:
                 check_targets(targets, classes, where)
 
     @property
+    def code(self) -> list[Any]:
+        """The classes and functions that it is made of, which may be the user's own."""
+        model = {type(one) for one in self.model.modules()} if isinstance(self.model, nn.Module) else {self.model}
+        functions = [self.loss, *self.metrics.values(), self.partition]
+        return [*model, *(one for one in functions if callable(one))]
+
+    @property
     def samples(self) -> Samples:
         """For training."""
         return Samples(*self.train)
@@ -178,6 +185,11 @@ class Task:
                     f"test: its {what} are {there.dtype} of shape {tuple(there.shape[1:])} each, those of train "
                     f"{here.dtype} of {tuple(here.shape[1:])}"
                 )
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of all that it is made of, the same for every seed."""
+        return self.identity(self.module(Streams(0))).fingerprint
 
     @cached_property
     def _data(self) -> str:
