@@ -99,7 +99,8 @@ def load_plugin(file: Path) -> ModuleType:
     for registry in REGISTRIES:
         registry.forget(place)  # the file has been edited since
     try:
-        spec.loader.exec_module(module)
+        # What was read is what runs: a loader may take an older file of this size and second from its cache.
+        exec(compile(content, str(file), "exec"), vars(module))
         for part in defined_parts(module):
             if not any(registry.get(part.name) is part for registry in REGISTRIES):
                 register(part)

@@ -102,7 +102,7 @@ def test_an_object_runs_as_what_it_is_made_of(tmp_path: Path) -> None:
     for name in ("test_accuracy", "alignment_coefficient", "energy_j", "update_norm"):
         np.testing.assert_array_equal(mine[name], theirs[name], err_msg=name)
     assert airfl.link_budget(own).dimension == 25_450
-    with pytest.raises(ValueError, match=r"scheme\.ratio must be at most 1, got 2"):
+    with pytest.raises(UserError, match=r"scheme\.ratio must be at most 1, got 2"):
         small_settings().resolved(scheme={"name": halved(tmp_path), "ratio": 2.0})
 
 

@@ -1,0 +1,187 @@
+"""Experiments made of objects: the same as settings files, written and read back, wrong ones in one line."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import airfl
+from airfl.config.load import plain_key
+from airfl.shipped import configurations
+from airfl.sweeps.points import Plan, build_points
+from channels import fading, power
+from tests.conftest import DEMO
+
+LOCAL = {"steps": 5, "clip_norm": 1.0}
+MADE = airfl.Experiment(
+    scheme=airfl.schemes.Pfels(ratio=0.3),
+    local=airfl.LocalSgd(**LOCAL),
+    radio=airfl.Radio(
+        fading=fading.Rician(k=5.0),
+        power=power.TruncatedInversion(threshold=0.2),
+        max_snr_db=(25.0, 35.0),
+        grid=airfl.Grid(subcarriers=600),
+        csi={"phase_std_rad": 0.1},
+    ),
+    privacy=airfl.Privacy(epsilon=2.0),
+    selection="poisson",
+    rounds=3,
+    devices=100,
+    selected=8,
+)
+AS_A_FILE = """
+run = { rounds = 3, devices = 100, selected = 8 }
+local = { steps = 5, clip_norm = 1.0 }
+scheme = { ratio = 0.3 }
+channel = { fading = "rician", rician_k = 5.0 }
+power = { policy = "truncated-inversion", threshold = 0.2, max_snr_db = [25.0, 35.0] }
+grid = { subcarriers = 600 }
+csi = { phase_std_rad = 0.1 }
+privacy = { epsilon = 2.0 }
+selection = { kind = "poisson" }
+"""
+
+
+class Own(power.Policy):
+    """No policy, and without a name."""
+
+    def plan(self, task: power.PowerTask) -> power.PowerPlan:
+        raise NotImplementedError
+
+
+def own_task() -> Any:
+    inputs, targets = torch.randn(40, 4), torch.arange(40) % 2
+    return airfl.Task(model=torch.nn.Linear(4, 2), train=(inputs, targets), test=(inputs, targets))
+
+
+def test_it_is_the_same_as_its_settings_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(AS_A_FILE)
+    read = airfl.Experiment.load(file)
+    assert read == MADE
+    assert read.settings == airfl.load_settings(file) == airfl.load_settings(MADE)
+    assert (read.rounds, read.scheme, read.radio) == (3, airfl.schemes.Pfels(ratio=0.3), MADE.radio)
+    assert read.radio.channel.fading_model == fading.Rician(k=5.0)
+    assert airfl.Experiment.load(file, {"scheme.ratio": 0.1}) != MADE
+    assert repr(MADE.radio).startswith("Radio(fading=Rician(k=5.0), ")
+    assert "power=TruncatedInversion(threshold=0.2)" in repr(MADE)
+
+
+@pytest.mark.parametrize("everything", [False, True])
+@pytest.mark.parametrize("name", ["made", *configurations()])
+def test_it_writes_itself_and_reads_back_equal(name: str, everything: bool, tmp_path: Path) -> None:
+    experiment = MADE if name == "made" else airfl.Experiment.load(name)
+    file = experiment.save(tmp_path / "saved.toml", everything=everything)
+    assert airfl.Experiment.load(file) == experiment
+    with pytest.raises(airfl.UserError, match="is there already; choose another name, or overwrite=True"):
+        experiment.save(file)
+    assert (len(file.read_text().splitlines()) > 100) == everything
+
+
+def test_what_no_file_can_hold_is_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(airfl.UserError, match="power.policy is Own.., which no name stands for"):
+        MADE.replace(radio=airfl.Radio(power=Own())).save(tmp_path / "own.toml")
+    with pytest.raises(airfl.UserError, match="no settings file can hold the task 'Linear'"):
+        airfl.Experiment(task=own_task(), local=LOCAL, devices=4, selected=2).save(tmp_path / "own.toml")
+    assert not list(tmp_path.iterdir())
+
+
+def test_replace_changes_what_it_names_alone() -> None:
+    other = MADE.replace(rounds=7, scheme="fedavg")
+    assert (other.rounds, other.scheme) == (7, airfl.schemes.FedAvg())
+    assert other.replace(rounds=3, scheme=MADE.scheme) == MADE
+    task = own_task()
+    own = airfl.Experiment(task=task, local=LOCAL, devices=4, selected=2)
+    assert own.replace(rounds=3).task is task
+    assert own.settings.task.model == "own"
+
+
+@pytest.mark.parametrize(
+    ("key", "settings_key"),
+    [
+        ("radio.fading.k", "channel.rician_k"),
+        ("radio.power.threshold", "power.threshold"),
+        ("radio.max_snr_db", "power.max_snr_db"),
+        ("radio.noise_std", "channel.noise_std"),
+        ("radio.grid.subcarriers", "grid.subcarriers"),
+        ("channel.fading.k", "channel.rician_k"),
+        ("scheme.ratio", "scheme.ratio"),
+    ],
+)
+def test_keys_are_those_of_the_objects_or_of_the_file(key: str, settings_key: str) -> None:
+    value = 612 if "subcarriers" in key else 0.25
+    points = build_points(MADE, {key: value}, Plan({key: [value * 2]} if value != 612 else {}))
+    found = airfl.load_settings(MADE, {key: value})
+    section, _, name = settings_key.partition(".")
+    table = found.scheme.values() if section == "scheme" else dict(getattr(found, section))
+    assert table[name] == value
+    assert airfl.load_settings(MADE, [f"{key}={value}"]) == found
+    assert list(points[0].values) == ([settings_key] if value != 612 else [])
+    assert plain_key("scheme.ratio", {}) == "scheme.ratio"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"round": 3}, "Experiment: there is no argument 'round'; did you mean rounds?"),
+        ({"rounds": 0}, "Experiment: run.rounds: should be greater than or equal to 1 (given: 0)"),
+        ({"local": {"steps": 5}}, "Experiment: give exactly one of local.clip_norm and local.gradient_bound"),
+        ({"local": 5}, "local must be LocalSgd or a mapping of its arguments, got 5"),
+        ({"scheme": "pfel"}, "Experiment: scheme.name: there is no scheme 'pfel'; did you mean pfels?"),
+        ({"task": 5}, "task must be an airfl.Task or an airfl.NamedTask, got 5"),
+        ({"radio": {"max_snr": 3}}, "radio.max_snr: the radio has no max_snr; did you mean max_snr_db?"),
+        ({"radio": 5}, "radio: an airfl.Radio or a mapping of its arguments is wanted, not 5"),
+        ({"selected": 2000}, "Experiment: run.selected (2000) is above run.devices (1000)"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_one_line(arguments: dict[str, Any], line: str) -> None:
+    with pytest.raises(airfl.UserError) as caught:
+        airfl.Experiment(**{"local": LOCAL, **arguments})
+    assert str(caught.value).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: airfl.Radio(max_snr=3), "Radio: there is no argument 'max_snr'; did you mean max_snr_db?"),
+        (lambda: airfl.Radio(fading="rican"), "Radio: channel.fading: there is no fading law 'rican'; did you mean rici"),
+        (lambda: airfl.LocalSgd(steps=-1), "LocalSgd: steps: should be greater than or equal to 0 (given: -1)"),
+        (lambda: airfl.LocalSgd(5), "LocalSgd: arguments are given by name, such as epochs=..."),
+        (lambda: airfl.Privacy(epsilom=1), "Privacy: epsilom: unknown key; did you mean epsilon?"),
+        (lambda: airfl.Settings(local={"steps": 5}), "Settings: give exactly one of local.clip_norm"),
+        (lambda: MADE.settings.resolved(run={"rounds": -1}), "Settings: run.rounds: should be greater than or equal"),
+        (lambda: airfl.run(MADE, task=own_task()), None),
+        (lambda: airfl.Experiment.load("dmo"), "dmo: no such settings file"),
+    ],
+)
+def test_objects_made_by_hand_refuse_in_one_line(call: Any, line: str | None) -> None:
+    if line is None:
+        own = airfl.Experiment(task=own_task(), local=LOCAL, devices=4, selected=2)
+        with pytest.raises(airfl.UserError, match="the experiment has its own; give it there or as task=, not both"):
+            airfl.run(own, task=own_task())
+        return
+    with pytest.raises(airfl.UserError) as caught:
+        call()
+    assert str(caught.value).startswith(line)
+
+
+def test_every_function_takes_an_experiment() -> None:
+    small = airfl.Experiment.load(DEMO, ["run.rounds=2", "run.devices=100", "run.selected=8"])
+    budget, settings = airfl.link_budget(small), airfl.load_settings(small)
+    assert budget.figures() == airfl.link_budget(settings).figures()
+    np.testing.assert_array_equal(budget.round_energy, airfl.link_budget(settings).round_energy)
+    assert airfl.privacy(small).epsilon == airfl.privacy(settings).epsilon
+    for name in ("run", "compare", "sweep", "tune", "link_budget", "audit"):
+        documented = inspect.getdoc(getattr(airfl, name)) or inspect.getdoc(getattr(airfl, name)._function())
+        assert "airfl.Experiment" in documented
+
+
+def test_arguments_are_listed_and_described() -> None:
+    for kind, names in ((airfl.Radio, ("fading", "noise_std", "grid")), (airfl.Experiment, ("scheme", "rounds"))):
+        assert set(names) <= set(inspect.signature(kind).parameters)
+        assert all(f"{name}:" in (kind.__doc__ or "") for name in names if name not in ("fading",))
