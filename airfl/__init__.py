@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from airfl.errors import UserError
     from airfl.exports import export
     from airfl.plugins import register
+    from airfl.report.page.page import report
     from airfl.report.summary import Summary
     from airfl.results import Results, read_results
     from airfl.simulation import Run, run
@@ -76,7 +77,7 @@ _ROOMS = (
     "tasks",
     "trace",
 )
-"""Modules that are there without an import of their own; audit, compare and privacy are called like functions."""
+"""Modules that are there without an import of their own; audit, compare, privacy and report are called like functions."""
 
 
 __all__ = [
@@ -103,6 +104,7 @@ __all__ = [
     "privacy",
     "read_results",
     "register",
+    "report",
     "run",
     "schemes",
     "sweep",

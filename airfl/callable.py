@@ -1,6 +1,6 @@
 """Modules that are called like a function: `airfl.privacy("demo")`, beside `airfl.privacy.ledger`.
 
-Three functions have the name of the module or package that holds what they use: `compare`, `privacy`, `audit`.
+Four functions have the name of the module or package that holds what they use: `compare`, `privacy`, `audit`, `report`.
 `airfl.privacy` is the package, whichever of its modules is imported first; called, it hands its arguments on.
 """
 

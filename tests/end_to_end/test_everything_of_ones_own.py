@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -102,15 +103,9 @@ def test_a_run_that_is_killed_goes_on_and_is_reported_and_exported(script: Path,
         assert first.attrs["task"] == "Net"
         assert first.attrs["scheme"] == "halved"
         assert "Capped(share=0.5)" in first.attrs["own_parts"]
-    from typer.testing import CliRunner
-
-    from airfl.cli import app
-
-    for words in (["report", str(whole)], ["export", str(whole), "--to", "npz", "--out", str(tmp_path / "exported")]):
-        result = CliRunner().invoke(app, words)
-        assert result.exit_code == 0, result.output
-    (exported,) = (tmp_path / "exported").glob("*.npz")
-    with np.load(exported) as arrays:
+    assert "halved" in airfl.report(whole).read_text()
+    airfl.export(whole, "npz", tmp_path / "exported")
+    with np.load(tmp_path / "exported" / "trace.npz") as arrays:
         assert len(arrays["test_accuracy"]) == 6
 
 
@@ -127,3 +122,25 @@ def test_a_sweep_gives_the_same_by_processes_and_on_a_cluster(script: Path, tmp_
     assert list(here["power.policy.share"]) == [0.01, 0.01]
     folders = [{run.folder.name for run in results.runs} for results in found.values()]
     assert folders[0] == folders[1]
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore")
+def test_the_same_goes_from_the_cells_of_a_notebook(tmp_path: Path) -> None:
+    """Its classes are of __main__, and no process could import them."""
+    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
+    classes, main = SCRIPT.split('if __name__ == "__main__":\n')
+    made = textwrap.dedent(main).replace("sys.argv[1:]", repr(["jobs", str(tmp_path / "sweep")]))
+    shown = f"""
+runs = airfl.read_results({str(tmp_path / "sweep")!r})
+print(list(runs.frame()["scheme"]), runs.failed)
+print(airfl.run(experiment, {str(tmp_path / "run")!r}))
+print(airfl.report({str(tmp_path / "sweep")!r}).name)
+airfl.export({str(tmp_path / "run")!r}, "npz", {str(tmp_path / "exported")!r})
+"""
+    cells = [nbformat.v4.new_code_cell(text) for text in (classes, made, shown)]
+    done = nbclient.NotebookClient(nbformat.v4.new_notebook(cells=cells), timeout=300).execute()
+    printed = "".join(one.get("text", "") for one in done.cells[2].outputs)
+    assert "['halved', 'halved'] {}" in printed
+    assert "report.html" in printed
+    assert (tmp_path / "exported" / "trace.npz").is_file()

@@ -99,6 +99,8 @@ def test_replace_changes_what_it_names_alone() -> None:
     own = airfl.Experiment(task=task, local=LOCAL, devices=4, selected=2)
     assert own.replace(rounds=3).task is task
     assert own.settings.task.model == "own"
+    with pytest.raises(airfl.UserError, match="the experiment has its own; give it there or as task=, not both"):
+        airfl.run(own, task=own_task())
 
 
 @pytest.mark.parametrize(
@@ -155,16 +157,10 @@ def test_wrong_arguments_are_refused_in_one_line(arguments: dict[str, Any], line
         (lambda: airfl.Privacy(epsilom=1), "Privacy: epsilom: unknown key; did you mean epsilon?"),
         (lambda: airfl.Settings(local={"steps": 5}), "Settings: give exactly one of local.clip_norm"),
         (lambda: MADE.settings.resolved(run={"rounds": -1}), "Settings: run.rounds: should be greater than or equal"),
-        (lambda: airfl.run(MADE, task=own_task()), None),
         (lambda: airfl.Experiment.load("dmo"), "dmo: no such settings file"),
     ],
 )
-def test_objects_made_by_hand_refuse_in_one_line(call: Any, line: str | None) -> None:
-    if line is None:
-        own = airfl.Experiment(task=own_task(), local=LOCAL, devices=4, selected=2)
-        with pytest.raises(airfl.UserError, match="the experiment has its own; give it there or as task=, not both"):
-            airfl.run(own, task=own_task())
-        return
+def test_objects_made_by_hand_refuse_in_one_line(call: Any, line: str) -> None:
     with pytest.raises(airfl.UserError) as caught:
         call()
     assert str(caught.value).startswith(line)
@@ -173,12 +169,13 @@ def test_objects_made_by_hand_refuse_in_one_line(call: Any, line: str | None) ->
 def test_every_function_takes_an_experiment() -> None:
     small = airfl.Experiment.load(DEMO, ["run.rounds=2", "run.devices=100", "run.selected=8"])
     budget, settings = airfl.link_budget(small), airfl.load_settings(small)
-    assert budget.figures() == airfl.link_budget(settings).figures()
+    assert repr(budget.figures()) == repr(airfl.link_budget(settings).figures())
     np.testing.assert_array_equal(budget.round_energy, airfl.link_budget(settings).round_energy)
     assert airfl.privacy(small).epsilon == airfl.privacy(settings).epsilon
     for name in ("run", "compare", "sweep", "tune", "link_budget", "audit"):
-        documented = inspect.getdoc(getattr(airfl, name)) or inspect.getdoc(getattr(airfl, name)._function())
-        assert "airfl.Experiment" in documented
+        function = getattr(airfl, name)
+        function = function._function() if hasattr(function, "__calls__") else function
+        assert "airfl.Experiment" in (function.__doc__ or "")
 
 
 def test_arguments_are_listed_and_described() -> None:

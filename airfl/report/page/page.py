@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
+from airfl.config.arguments import public
 from airfl.errors import UserError
 from airfl.output import check_can_be_file, replacing
 from airfl.own import both_ends, check_no_link, is_file
@@ -21,6 +22,22 @@ from airfl.version import __version__
 NAME = "report.html"
 GENERATOR = '<meta name="generator" content="airfl report'
 HEAD_BYTES = 4096  # of a file: the generator stands near its beginning
+
+
+@public
+def report(folders: str | Path | Sequence[str | Path], out: str | Path | None = None) -> Path:
+    """One HTML page of the runs in some folders: tables, plots, fronts, privacy; `airfl.report` is this function.
+
+    Args:
+        folders: A folder of runs, or several.
+        out: The page; by default report.html in the first folder. An earlier report is replaced.
+
+    Returns:
+        Where it is.
+
+    Raises UserError for folders without runs, and where something else is in the way.
+    """
+    return write_page(folders, out)
 
 
 def write_page(
