@@ -269,7 +269,6 @@ def plain_key(key: str, tables: Tables) -> str:
     return f"{section}.{flat}" if flat else key
 
 
-
 def _part_with(slot: str, given: Any, name: str, value: Any) -> Any:
     """The part that a key holds, a name or a table, as a table with one parameter set: channel.fading.share=0.3."""
     named = NAMED.get(slot)

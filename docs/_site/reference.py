@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from airfl.callable import CallableModule
 from airfl.cli import app
 from airfl.config import Settings
 from airfl.config.parts import section_of
-from airfl.schemes.names import SCHEMES
+from airfl.plugins import REGISTRIES
 from airfl.trace import schema
 
 WIDTH = 100
@@ -168,13 +169,20 @@ def python_page() -> str:
             lines += [f".. autofunction:: {name}", ""]
         elif isinstance(there, CallableModule):  # of which the function is told of
             lines += [f".. autofunction:: {there.__calls__.replace(':', '.')}", ""]
-    lines += ["```", "", "## Schemes", "", "`airfl.schemes` has the classes of all schemes, with their parameters."]
-    lines += ["", "```{eval-rst}", ".. currentmodule:: airfl.schemes", ""]
-    for scheme in SCHEMES.values():
-        lines += [f".. autoclass:: {scheme.__name__}", "   :no-members:", ""]
+    lines += ["```", ""]
+    for registry in REGISTRIES:
+        kinds = f"{registry.kind[:-1]}ies" if registry.kind.endswith("y") else f"{registry.kind}s"
+        lines += [
+            f"## {kinds.capitalize()}",
+            "",
+            f"Classes derived from `{where(registry.base)}`.",
+            "",
+            "```{eval-rst}",
+        ]
+        for part in (registry[name] for name in registry.classes.values()):
+            lines += [f".. autoclass:: {where(part)}", "   :no-members:", ""]
+        lines += ["```", ""]
     lines += [
-        "```",
-        "",
         "## Callbacks",
         "",
         "What is told of a run while it goes on: [callbacks](../callbacks.md).",
@@ -184,6 +192,13 @@ def python_page() -> str:
     for name in airfl.callbacks.__all__:
         lines += [f".. autoclass:: {name}", *(["   :members:"] if name == "Callback" else []), ""]
     return "\n".join([*lines, "```", ""])
+
+
+def where(part: type[Any]) -> str:
+    """The shortest path that a class is imported by."""
+    package = part.__module__.rpartition(".")[0]
+    there = getattr(import_module(package), part.__name__, None) if package else None
+    return f"{package if there is part else part.__module__}.{part.__name__}"
 
 
 def cell(text: str) -> str:

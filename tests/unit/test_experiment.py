@@ -151,7 +151,10 @@ def test_wrong_arguments_are_refused_in_one_line(arguments: dict[str, Any], line
     ("call", "line"),
     [
         (lambda: airfl.Radio(max_snr=3), "Radio: there is no argument 'max_snr'; did you mean max_snr_db?"),
-        (lambda: airfl.Radio(fading="rican"), "Radio: channel.fading: there is no fading law 'rican'; did you mean rici"),
+        (
+            lambda: airfl.Radio(fading="rican"),
+            "Radio: channel.fading: there is no fading law 'rican'; did you mean rici",
+        ),
         (lambda: airfl.LocalSgd(steps=-1), "LocalSgd: steps: should be greater than or equal to 0 (given: -1)"),
         (lambda: airfl.LocalSgd(5), "LocalSgd: arguments are given by name, such as epochs=..."),
         (lambda: airfl.Privacy(epsilom=1), "Privacy: epsilom: unknown key; did you mean epsilon?"),
