@@ -77,7 +77,7 @@ _ROOMS = (
     "tasks",
     "trace",
 )
-"""Modules that are there without an import of their own; audit, compare, privacy and report are called like functions."""
+"""Modules that are there without an import of their own; audit, compare, privacy and report are called, too."""
 
 
 __all__ = [

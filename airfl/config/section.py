@@ -59,7 +59,7 @@ Schedule = Literal["constant", "inverse-sqrt", "exponential"]
 class _Told(ModelMetaclass):
     """What makes a section of arguments, as users do: what is wrong with them is a UserError of one line."""
 
-    def __call__(cls, *args: Any, **named: Any) -> Any:
+    def __call__(cls, *args: Any, **named: Any) -> Any:  # noqa: N805  a class is called
         try:
             return super().__call__(*args, **named)
         except ValidationError as error:
