@@ -84,7 +84,7 @@ def test_it_writes_itself_and_reads_back_equal(name: str, everything: bool, tmp_
 
 
 def test_what_no_file_can_hold_is_not_saved(tmp_path: Path) -> None:
-    with pytest.raises(airfl.UserError, match="power.policy is Own.., which no name stands for"):
+    with pytest.raises(airfl.UserError, match=r"power\.policy is Own\(\), which no name stands for"):
         MADE.replace(radio=airfl.Radio(power=Own())).save(tmp_path / "own.toml")
     with pytest.raises(airfl.UserError, match="no settings file can hold the task 'Linear'"):
         airfl.Experiment(task=own_task(), local=LOCAL, devices=4, selected=2).save(tmp_path / "own.toml")
@@ -153,7 +153,7 @@ def test_wrong_arguments_are_refused_in_one_line(arguments: dict[str, Any], line
         (lambda: airfl.Radio(max_snr=3), "Radio: there is no argument 'max_snr'; did you mean max_snr_db?"),
         (
             lambda: airfl.Radio(fading="rican"),
-            "Radio: channel.fading: there is no fading law 'rican'; did you mean rici",
+            "Radio: channel.fading: there is no fading law 'rican'; did you mean",
         ),
         (lambda: airfl.LocalSgd(steps=-1), "LocalSgd: steps: should be greater than or equal to 0 (given: -1)"),
         (lambda: airfl.LocalSgd(5), "LocalSgd: arguments are given by name, such as epochs=..."),

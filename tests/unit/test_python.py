@@ -92,7 +92,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
         "run",
         (5,),
         {},
-        "config must be a settings file, the name of one that comes with airfl, a dict of tables, settings, or an exper",
+        "config must be a settings file, the name of one that comes with airfl, a dict of tables, settings, or an exp",
     ),
     ("run", (), {}, "run: missing a required argument: 'config'"),
     ("run", ("demo",), {"outt": "x"}, "run: there is no argument 'outt'; did you mean out?"),
