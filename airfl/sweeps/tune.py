@@ -10,6 +10,7 @@ from airfl.config import Config, Overrides, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import task_of
 from airfl.config.load import read_tables, without_rows
+from airfl.errors import UserError
 from airfl.experiment import Experiment
 from airfl.results.collect import Group
 from airfl.sweeps.folder import TUNE
@@ -71,6 +72,11 @@ def tune(
     folder, wanted = Path(out), rows_to_tune(config, schemes, rows)
     task = task_of(config, task)
     if task is not None:
+        if task.loss is not None:
+            raise UserError(
+                f"task: tuning chooses by accuracy, which is recorded under cross-entropy alone, and {task.name!r} has "
+                "a loss of its own; sweep over the values, and choose by validation_loss"
+            )
         config = Experiment.of(load_settings(config), task)
     tried = checked_axes(axes, without_rows(read_tables(config)))
     check_tuning(config, overrides, wanted, tried, seeds, folder, where, trials)

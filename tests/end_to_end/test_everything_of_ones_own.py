@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import airfl
 from tests.conftest import ROOT
@@ -144,3 +145,25 @@ airfl.export({str(tmp_path / "run")!r}, "npz", {str(tmp_path / "exported")!r})
     assert "['halved', 'halved'] {}" in printed
     assert "report.html" in printed
     assert (tmp_path / "exported" / "trace.npz").is_file()
+
+
+def test_a_task_is_tuned_and_its_folder_takes_no_other(tmp_path: Path) -> None:
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(200, 4, generator=generator)
+    pair = (inputs, (inputs.sum(dim=1) > 0).long())
+    task = airfl.Task(model=lambda: torch.nn.Linear(4, 2), train=pair, test=pair)
+    local = airfl.LocalSgd(steps=3, clip_norm=1.0)
+    experiment = airfl.Experiment(task=task, scheme="fedavg", local=local, rounds=2, devices=10, selected=5)
+    held = {"task.validation_share": 0.2}
+    tuning = airfl.tune(experiment, {"local.learning_rate": [1e-6, 0.5]}, out=tmp_path / "tuned", overrides=held)
+    assert tuning.chosen[0].values == {"local.learning_rate": 0.5}
+    airfl.sweep(experiment, {"local.learning_rate": [0.1]}, out=tmp_path / "swept")
+    other = airfl.Task(model=lambda: torch.nn.Linear(4, 2), train=pair, test=pair, loss=cross)
+    with pytest.raises(airfl.UserError, match="holds points of another task than this one"):
+        airfl.sweep(experiment.replace(task=other), {"local.learning_rate": [0.2]}, out=tmp_path / "swept")
+    with pytest.raises(airfl.UserError, match="tuning chooses by accuracy, which is recorded under cross-entropy"):
+        airfl.tune(experiment.replace(task=other), {"local.learning_rate": [0.1]}, out=tmp_path / "none")
+
+
+def cross(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.cross_entropy(outputs, targets, reduction="none")
