@@ -18,7 +18,7 @@ from airfl.radio import build_radio, check_radio, check_size
 from airfl.schemes import fitted
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import LinkKind
-from airfl.selection import SELECTIONS
+from airfl.selection import ChannelRule
 from airfl.stages import ErrorFeedback, MessageBound, bound_after
 from airfl.streams import Streams
 
@@ -55,8 +55,10 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
     radio = build_radio(settings, streams)
     # Orthogonal devices sit anywhere in the band, however short a message is.
     frame = radio.frame(bound.entries if link == "analog" else max(bound.entries, 2 * radio.grid.used_subcarriers))
-    hears = SELECTIONS[settings.selection.kind].hears
-    rows = (settings.selection.candidates or settings.run.devices) if hears else settings.run.selected
+    rule = settings.selection.rule
+    rows = settings.run.selected
+    if isinstance(rule, ChannelRule) and rule.needs_csi:
+        rows = rule.candidates or settings.run.devices
     if link == "analog" and settings.power.alignment == "population":
         rows = settings.run.devices
     check_size(settings, bound.entries, rows, frame.blocks)
@@ -130,7 +132,7 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
             f"task.public_samples: scheme {settings.scheme.name!r} chooses coordinates on public data; give how many "
             "training samples are public (given: 0)"
         )
-    if bound.noise_std and SELECTIONS[settings.selection.kind].sampling == "poisson":
+    if bound.noise_std and settings.selection.rule.sampling == "poisson":
         raise UserError(
             f"selection.kind: devices of scheme {settings.scheme.name!r} bring the noise, so that its sum would tell "
             'how many a Poisson sample has; take "uniform"'

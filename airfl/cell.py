@@ -21,7 +21,7 @@ from airfl.privacy.statement import BetaTells, Statement
 from airfl.radio import Radio
 from airfl.schemes.recipe import Recipe
 from airfl.schemes.scheme import LinkKind
-from airfl.selection import SELECTIONS, Memory
+from airfl.selection import ChannelRule, Memory, SelectionRule
 from airfl.stages import MessageBound
 from airfl.streams import Streams
 from airfl.uplinks import AnalogUplink, LinkReport
@@ -93,7 +93,12 @@ class Cell:
     @property
     def memory(self) -> Memory:
         """What selection remembers before the first round."""
-        return SELECTIONS[self.settings.selection.kind].memory(self.settings.run.devices)
+        return self.rule.memory(self.settings.run.devices)
+
+    @property
+    def rule(self) -> SelectionRule:
+        """Who takes part in a round."""
+        return self.settings.selection.rule
 
     # Of the whole population, so computed once: a round costs what its own devices cost.
 
@@ -127,7 +132,7 @@ def entries_sharing_power(settings: Settings, link: LinkKind, dimension: int, bo
 def noise_multiplier(cell: Cell, report: LinkReport) -> float:
     """Noise over the largest contribution of one device, or of one record, in what is released; 0 without noise or
     bound, inf where the channel left nobody to take part and nothing is released."""
-    if SELECTIONS[cell.settings.selection.kind].among and not len(report.devices.energy):
+    if isinstance(cell.rule, ChannelRule) and not len(report.devices.energy):
         return float("inf")
     return cell.recipe.release.noise_multiplier(cell.bound, cell.largest_weight, report)
 
@@ -160,6 +165,6 @@ def worst_round_epsilon(cell: Cell, ledger: PrivacyLedger, rounds: Iterable[tupl
 def build_ledger(cell: Cell) -> PrivacyLedger:
     """The ledger of a run of this cell; UserError where its accountant has no bound for what is released."""
     release = cell.recipe.release
-    release.check(SELECTIONS[cell.settings.selection.kind].sampling)
+    release.check(cell.rule.sampling)
     with accountant_of_settings():
         return PrivacyLedger(cell.statement, like=release.event(1.0))

@@ -11,7 +11,8 @@ from airfl.errors import UserError
 from airfl.finite import check_channel
 from airfl.radio import power_policy
 from airfl.radio.parts import link_noise_std_of
-from airfl.selection import SELECTIONS, Candidates, Ids, Limits, Memory, select
+from airfl.selection import BlindRule, Candidates, ChannelRule, Ids, Memory, select, select_among
+from airfl.selection.energy_budget import EnergyBudget
 from airfl.streams import Purpose
 from channels.csi import Knowledge, received_power
 from channels.noise import disturbance_energy
@@ -34,20 +35,21 @@ class Choice(NamedTuple):
 
 def choose(cell: Cell, round_index: int, memory: Memory) -> Choice:
     """The devices of a round, and their channels as they are known."""
-    settings, streams = cell.settings, cell.streams
-    run, rule = settings.run, SELECTIONS[settings.selection.kind]
-    if rule.among is None:
-        drawn = select(settings.selection.kind, streams, round_index, run.devices, run.selected)
+    run, streams, rule = cell.settings.run, cell.streams, cell.rule
+    if not isinstance(rule, ChannelRule):
+        assert isinstance(rule, BlindRule)
+        drawn = select(rule, streams, round_index, run.devices, run.selected)
         return _without_hearing(cell, round_index, drawn)
-    count = settings.selection.candidates or run.devices
+    count = rule.candidates or run.devices
     ids = np.sort(
         streams.generator(Purpose.CANDIDATES, round_index).choice(run.devices, count, replace=False, shuffle=False)
     )
     everyone = None
-    if rule.hears:
+    if rule.needs_csi:
         ids, everyone = _known(cell, round_index, ids)
     nothing = np.zeros(len(ids))
-    rows = rule.among(
+    rows = select_among(
+        rule,
         Candidates(
             ids=ids,
             gains=nothing if everyone is None else gains(everyone),
@@ -55,9 +57,11 @@ def choose(cell: Cell, round_index: int, memory: Memory) -> Choice:
             mean_rates=nothing if memory.mean_rate is None else memory.mean_rate[ids],
             spent=nothing if memory.spent is None else memory.spent[ids],
             costs=cell.most_energy[ids],
+            own={name: array[ids] for name, array in memory.own.items()},
         ),
-        Limits(run.selected, settings.selection.min_gain, settings.selection.energy_budget or np.inf),
-        streams.generator(Purpose.SELECT, round_index),
+        streams,
+        round_index,
+        run.selected,
     )
     if everyone is None:
         return _without_hearing(cell, round_index, ids[rows])
@@ -104,8 +108,8 @@ def _worst_fade(cell: Cell) -> float:
 
 def check_energy_budget(cell: Cell) -> None:
     """UserError for a budget that covers not one round of anybody."""
-    budget = cell.settings.selection.energy_budget
-    if cell.settings.selection.kind == "energy-budget" and budget is not None:
+    budget = cell.rule.energy_budget if isinstance(cell.rule, EnergyBudget) else None
+    if budget is not None:
         least = float(cell.most_energy.min())
         if least > budget:
             raise UserError(

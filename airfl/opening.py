@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from airfl.cell import Cell, noise_multiplier
 from airfl.choice import choose, rates
 from airfl.downlink import broadcast
-from airfl.selection import SELECTIONS, Ids, Memory
+from airfl.selection import ChannelRule, Ids, Memory, remembered
 from airfl.uplinks import AnalogUplink, Link, Terms
 from airfl.uplinks.disclosure import Disclosure
 from channels.broadcast import Broadcast
@@ -54,7 +54,7 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
     """Select, fade, estimate, open the uplink: all of round t that is known before training."""
     settings, radio = cell.settings, cell.radio
     devices, knowledge, candidates, rows = choose(cell, round_index, memory)
-    divisor = len(devices) if SELECTIONS[settings.selection.kind].among else settings.run.selected
+    divisor = len(devices) if isinstance(cell.rule, ChannelRule) else settings.run.selected
     weights = cell.weights[devices]
     if cell.everybody_sets_beta:
         candidates, rows = np.arange(settings.run.devices), devices  # all of them are estimated
@@ -86,9 +86,9 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
     if cell.recipe.noise_target is not None:
         terms = _filled(cell, terms, cell.recipe.noise_target)
         link = cell.recipe.uplink.open(terms)
-    if memory.spent is not None or memory.mean_rate is not None:
+    if cell.rule.remembers:
         energy = link.at_bound().devices.energy
-        memory = memory.after(devices, rates(cell, devices, knowledge), energy, settings.selection.window)
+        memory = remembered(cell.rule, memory, devices, rates(cell, devices, knowledge), energy)
     downlink = None
     if settings.grid.downlink:
         downlink = broadcast(settings, radio, cell.dimension, knowledge, cell.bound.mask_bits)

@@ -112,7 +112,7 @@ def _of_task(own: Identity | None) -> dict[str, str]:
 def slots_of(cell: Cell) -> int:
     """Size of the dimension `slot`."""
     run = cell.settings.run
-    return max(most_selected(cell.settings.selection.kind, cell.streams, run.rounds, run.devices, run.selected), 1)
+    return max(most_selected(cell.rule, cell.streams, run.rounds, run.devices, run.selected), 1)
 
 
 def signal_dimensions(cell: Cell) -> dict[str, int]:

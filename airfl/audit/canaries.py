@@ -18,7 +18,6 @@ from airfl.audit.options import Options
 from airfl.cell import build_ledger
 from airfl.record import Record, noise_std
 from airfl.round import Exchange, Plant, World
-from airfl.selection import SELECTIONS
 from airfl.stages import Coder
 from airfl.store import Store
 
@@ -67,8 +66,8 @@ def attacked(world: World, options: Options) -> World:
 
 def rules(world: World, options: Options) -> Rules:
     """The rules under these settings; opposed devices make all but a canary alike, as if it was not there."""
-    run, kind = world.cell.settings.run, world.cell.settings.selection.kind
-    known = SELECTIONS[kind].sampling == "by_channel"
+    run = world.cell.settings.run
+    known = world.cell.rule.sampling == "by_channel"
     mirrored = options.against == "opposite" and options.others != "opposed"
     return Rules(1.0 if known else run.selected / run.devices, known, mirrored)
 

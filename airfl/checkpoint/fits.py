@@ -13,7 +13,7 @@ from airfl.checkpoint.folder import STATE_PREFIX, Saved
 from airfl.checkpoint.keeper import kept_records
 from airfl.checkpoint.pack import DamagedError
 from airfl.checkpoint.records import RECORDS_NAME
-from airfl.checkpoint.state import MEAN_RATE, PARAMETERS, ROW, SERVER, SPENT
+from airfl.checkpoint.state import PARAMETERS, ROW, SERVER
 from airfl.errors import UserError
 from airfl.output import CHECKPOINT_NAME
 from airfl.round import World
@@ -50,9 +50,8 @@ def _check_state(world: World, rounds: int, arrays: Mapping[str, Array]) -> None
     initial = world.model.initial()
     vector = (np.dtype(str(initial.dtype).removeprefix("torch.")), (len(initial),))
     wanted: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {PARAMETERS: vector}
-    for name, kept in ((MEAN_RATE, memory.mean_rate), (SPENT, memory.spent)):
-        if kept is not None:
-            wanted[name] = (kept.dtype, kept.shape)
+    for name, kept in memory.arrays():
+        wanted[f"memory:{name}"] = (kept.dtype, kept.shape)
     lacking = [name for name in wanted if name not in arrays]
     if lacking:
         raise DamagedError(f"is no state of this run: {lacking[0]} is missing")

@@ -16,6 +16,7 @@ from airfl.store import Store
 
 # Names of arrays; what follows the last colon of a device's row is its id.
 PARAMETERS, MEAN_RATE, SPENT, SERVER, ROW = "parameters", "memory:mean_rate", "memory:spent", "server:", "row:"
+OWN = "own:"
 
 
 def to_arrays(state: State) -> dict[str, NDArray[Any]]:
@@ -25,6 +26,7 @@ def to_arrays(state: State) -> dict[str, NDArray[Any]]:
         arrays[MEAN_RATE] = state.memory.mean_rate
     if state.memory.spent is not None:
         arrays[SPENT] = state.memory.spent
+    arrays |= {f"memory:{name}": array for name, array in state.memory.arrays() if name.startswith(OWN)}
     arrays |= {SERVER + name: _array(kept) for name, kept in state.store.server.items()}
     for name, rows in state.store.rows.items():
         arrays |= {f"{ROW}{name}:{device}": _array(kept) for device, kept in rows.items()}
@@ -33,7 +35,7 @@ def to_arrays(state: State) -> dict[str, NDArray[Any]]:
 
 def from_arrays(round_index: int, arrays: Arrays, device: torch.device) -> State:
     """The state with its tensors on the device; the arrays may go afterwards."""
-    store, memory = Store(), {}
+    store, memory, own = Store(), {}, {}
     for name, array in arrays.items():
         if name.startswith(SERVER):
             store.server[name.removeprefix(SERVER)] = _tensor(array, device)
@@ -42,7 +44,9 @@ def from_arrays(round_index: int, arrays: Arrays, device: torch.device) -> State
             store.write(kept, int(who), _tensor(array, device))
         elif name in (MEAN_RATE, SPENT):
             memory[name.partition(":")[2]] = np.array(array)
-    return State(round_index, _tensor(arrays[PARAMETERS], device), Memory(**memory), store)
+        elif name.startswith(f"memory:{OWN}"):
+            own[name.removeprefix(f"memory:{OWN}")] = np.array(array)
+    return State(round_index, _tensor(arrays[PARAMETERS], device), Memory(**memory, own=own), store)
 
 
 def _array(tensor: Tensor) -> NDArray[Any]:

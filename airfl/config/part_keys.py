@@ -157,7 +157,16 @@ class NamedPart(Generic[P]):
             made: P = _built(part, tuple(keys.items()))
             return made
         except PartError as error:
-            raise ValueError(told(error, self.key)) from None
+            raise ValueError(self._told(error, part)) from None
+
+    def _told(self, error: PartError, part: type[P]) -> str:
+        """The message of an error, with the section's own key of the parameter in it."""
+        flat = next((one.key for one in parameters_of(part) if one.name == error.key), "")
+        if not flat:
+            return told(error, self.key)
+        message, key = str(error), f"{self.key.partition('.')[0]}.{flat}"
+        of_its_name = message.startswith(f"{error.key} ")
+        return f"{key} {message.removeprefix(f'{error.key} ')}" if of_its_name else f"{key}: {message}"
 
     def foreign(self, section: Section) -> Iterator[tuple[str, list[str]]]:
         """Each of the section's keys that is set and belongs to other parts than its own, with their names."""

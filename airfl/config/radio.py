@@ -12,11 +12,12 @@ from airfl.config.names import (
     CorrelationName,
     PathLossName,
     PlacementName,
-    SelectionName,
     VariationName,
 )
 from airfl.config.part_keys import NamedPart, keys_of, with_keys
 from airfl.config.section import Count, Decibels, Scale, ScaleOrZero, Section
+from airfl.selection.registry import SELECTIONS
+from airfl.selection.rule import SelectionRule
 from channels.fading import FADINGS, Fading, fading_of
 from channels.fading.registry import SELECTIVE_MODELS
 from channels.power import POLICIES, Policy
@@ -25,30 +26,45 @@ Spread = Annotated[float, Field(ge=0, le=200, allow_inf_nan=False)]  # in dB
 Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
-class SelectionSettings(Section):
+RULE = NamedPart(SELECTIONS, "selection.kind", "uniform")
+
+
+class _Selection(Section):
     """Who takes part in a round."""
 
-    kind: SelectionName = Field(
+    model_config = ConfigDict(defer_build=True)
+
+    kind: Annotated[str | SelectionRule, RULE] = Field(
         "uniform",
         description="r of N without replacement, every device with probability r/N, or by the channel: threshold, "
         "best-k, proportional-fair, energy-budget",
     )
-    candidates: int = Field(
-        0, ge=0, description="devices, drawn uniformly, whose channel is estimated for a choice by it; 0 = all N"
-    )
-    min_gain: ScaleOrZero = Field(0.0, description="smallest |hhat| that is selected, for kind = threshold")
-    window: Count = Field(100, description="rounds over which proportional-fair averages a device's rate")
-    energy_budget: Scale | None = Field(
-        None, description="energy a device may spend in the whole run, for kind = energy-budget"
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, data: Any) -> Any:
+        return RULE.flattened(data, cls.model_fields)
 
     @model_validator(mode="after")
-    def _belongs_to_its_kind(self) -> SelectionSettings:
-        if self.kind == "threshold" and not self.min_gain:
-            raise ValueError('selection.min_gain: selection.kind = "threshold" needs a gain above 0')
-        if self.kind == "energy-budget" and self.energy_budget is None:
-            raise ValueError('selection.energy_budget: selection.kind = "energy-budget" needs it')
+    def _consistent(self) -> Self:
+        RULE.of(self)
         return self
+
+    @property
+    def rule(self) -> SelectionRule:
+        """The rule itself, with its parameters."""
+        return RULE.of(self)
+
+
+if TYPE_CHECKING:
+
+    class SelectionSettings(_Selection):
+        """With the keys of all rules, which the part of the one that is chosen has: `rule`."""
+
+        candidates: int = 0
+
+else:
+    SelectionSettings = with_keys(_Selection, "SelectionSettings", SELECTIONS, after="kind", places={})
 
 
 FADING = NamedPart(FADINGS, "channel.fading", "exponential", fading_of)

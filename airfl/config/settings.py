@@ -26,6 +26,7 @@ from airfl.config.radio import (
 )
 from airfl.config.scheme import SCHEME, SchemePart
 from airfl.config.section import Count, Fraction, NotNegative, Positive, Scale, Schedule, Section
+from airfl.selection.rule import ChannelRule
 from channels.part import Part
 
 
@@ -287,7 +288,8 @@ class Settings(Section):
                 f"run.selected ({self.run.selected}) is above run.devices ({self.run.devices}); "
                 "select at most all of them"
             )
-        candidates = self.selection.candidates
+        rule = self.selection.rule
+        candidates = rule.candidates if isinstance(rule, ChannelRule) else self.selection.candidates
         if candidates and not self.run.selected <= candidates <= self.run.devices:
             raise ValueError(
                 f"selection.candidates ({candidates}) lies outside run.selected = {self.run.selected} to run.devices = "

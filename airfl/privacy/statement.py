@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from airfl.errors import UserError
 from airfl.privacy.events import NOTHING, Adjacency, Event, FixedSizeSampled, PoissonSampled, as_poisson
 from airfl.privacy.visibility import alike, beta_tells, is_granted
-from airfl.selection import SELECTIONS, Sampling
+from airfl.selection.rule import Sampling
 
 if TYPE_CHECKING:
     from airfl.config.settings import Settings
@@ -129,7 +129,7 @@ def statement_of(
     unknown_before = link == "analog" and settings.privacy.gains == "public" and beta_tells(settings)
     return Statement(
         level=level,
-        sampling=SELECTIONS[settings.selection.kind].sampling if client else "without_replacement",
+        sampling=settings.selection.rule.sampling if client else "without_replacement",
         selected=settings.run.selected,
         devices=settings.run.devices,
         observer="server" if at_server else "third_party",

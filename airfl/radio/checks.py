@@ -27,7 +27,6 @@ from airfl.radio.parts import (
     topology_parameters,
     waveform_of,
 )
-from airfl.selection import SELECTIONS
 from channels.antennas import check_array, check_correlation
 from channels.csi import check_csi
 from channels.fading import FlatFading, OwnChannel, Recorded, SelectiveFading, flat_parts
@@ -305,7 +304,7 @@ def _check_power(settings: Settings) -> None:
                 f"{settings.antennas.count}); {remedy}, or one antenna"
             )
     _check_alignment(settings, policy, one_gain)
-    if power.divide_by == "active" and SELECTIONS[settings.selection.kind].sampling == "poisson":
+    if power.divide_by == "active" and settings.selection.rule.sampling == "poisson":
         raise UserError(
             'power.divide_by: "active" tells how many a Poisson sample has, which no privacy figure allows for; take '
             '"selected" or "expected", or another selection.kind'

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airfl.errors import UserError
 from airfl.privacy.calibration import EventOf, calibrated, smallest_noise
 from airfl.privacy.statement import Level, Statement, statement_of
-from airfl.selection import most_participations
+from airfl.selection import SelectionRule, most_participations
 from airfl.stages.feedback import ErrorFeedback
 from airfl.stages.stage import Stage, bound_after
 
@@ -57,11 +57,11 @@ def participations_of(settings: Settings, statement: Statement) -> int:
     if statement.hidden:
         return 1
     run = settings.run
-    return _most(settings.selection.kind, run.seed, run.rounds, run.devices, run.selected)
+    return _most(settings.selection.rule, run.seed, run.rounds, run.devices, run.selected)
 
 
 @functools.lru_cache(maxsize=16)
-def _most(kind: str, seed: int, rounds: int, devices: int, selected: int) -> int:
+def _most(rule: SelectionRule, seed: int, rounds: int, devices: int, selected: int) -> int:
     from airfl.streams import Streams
 
-    return most_participations(kind, Streams(seed), rounds, devices, selected)
+    return most_participations(rule, Streams(seed), rounds, devices, selected)

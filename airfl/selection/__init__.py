@@ -1,69 +1,48 @@
-"""Rules of who takes part in a round, blind or by the channel. A new one is one function and one line in the table."""
+"""Rules of who takes part in a round, blind or by the channel. The registry of names is in registry.py.
+
+    airfl.selection.Threshold(min_gain=0.02)
+
+Its classes are here by name, and imported when they are asked for.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
-from airfl.selection.blind import poisson, poisson_count, uniform
-from airfl.selection.by_channel import best_k, energy_budget, proportional_fair, threshold
-from airfl.selection.rule import Candidates, Ids, Limits, Memory, Sampling, Selection
-from airfl.streams import Purpose, Streams
+from airfl.selection.draws import most_participations, most_selected, remembered, select, select_among
+from airfl.selection.registry import SELECTIONS
+from airfl.selection.rule import BlindRule, Candidates, ChannelRule, Ids, Memory, Sampling, SelectionRule
 
-SELECTIONS: dict[str, Selection] = {
-    "uniform": Selection("without_replacement", "PFELS, algorithm 2", choose=uniform),
-    "poisson": Selection("poisson", "the literature's privacy convention", choose=poisson, count=poisson_count),
-    "threshold": Selection("by_channel", "gain threshold", among=threshold, hears=True),
-    "best-k": Selection("by_channel", "best channels", among=best_k, hears=True),
-    "proportional-fair": Selection(
-        "by_channel",
-        "Viswanath, Tse, Laroia: Opportunistic beamforming using dumb antennas (2002), section II",
-        among=proportional_fair,
-        hears=True,
-        memory=lambda devices: Memory(mean_rate=np.zeros(devices)),
-    ),
-    "energy-budget": Selection(
-        "by_channel",
-        "a device rests once its budget does not cover a round",
-        among=energy_budget,
-        memory=lambda devices: Memory(spent=np.zeros(devices)),
-    ),
-}
-
-
-def select(kind: str, streams: Streams, round_index: int, devices: int, selected: int) -> Ids:
-    """Device ids of round t under a blind rule, ascending, [r^t]."""
-    choose = SELECTIONS[kind].choose
-    assert choose is not None
-    return choose(streams.generator(Purpose.SELECT, round_index), devices, selected)
-
-
-def most_selected(kind: str, streams: Streams, rounds: int, devices: int, selected: int) -> int:
-    """The largest number of devices that any round of the run selects: the slots a trace needs."""
-    count = SELECTIONS[kind].count
-    if count is None:
-        return selected
-    return max(count(streams.generator(Purpose.SELECT, t), devices, selected) for t in range(rounds))
-
-
-def most_participations(kind: str, streams: Streams, rounds: int, devices: int, selected: int) -> int:
-    """Rounds of the device that the run selects most often; all of them under a rule by channel, where nobody knows."""
-    if SELECTIONS[kind].choose is None:
-        return rounds
-    counts = np.zeros(devices, dtype=np.int64)
-    for t in range(rounds):
-        counts[select(kind, streams, t, devices, selected)] += 1
-    return int(counts.max())
-
+if TYPE_CHECKING:
+    from airfl.selection.best_k import BestK as BestK
+    from airfl.selection.energy_budget import EnergyBudget as EnergyBudget
+    from airfl.selection.poisson import Poisson as Poisson
+    from airfl.selection.proportional_fair import ProportionalFair as ProportionalFair
+    from airfl.selection.threshold import Threshold as Threshold
+    from airfl.selection.uniform import Uniform as Uniform
 
 __all__ = [
     "SELECTIONS",
+    "BlindRule",
     "Candidates",
+    "ChannelRule",
     "Ids",
-    "Limits",
     "Memory",
     "Sampling",
-    "Selection",
+    "SelectionRule",
     "most_participations",
     "most_selected",
+    "remembered",
     "select",
+    "select_among",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in SELECTIONS.classes:
+        return SELECTIONS[SELECTIONS.classes[name]]
+    raise AttributeError(f"module 'airfl.selection' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *SELECTIONS.classes})

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from airfl.cell import Cell
 from airfl.opening import open_round
 from airfl.radio.parts import csi_parameters, grid_of, path_loss_of
-from airfl.selection import SELECTIONS
+from airfl.selection import SELECTIONS, ChannelRule
 from airfl.streams import Purpose
 from channels.antennas import COMBINERS
 from channels.csi import IMPAIRMENTS
@@ -139,7 +139,7 @@ def test_a_round_of_nobody(case: Case) -> None:
     knowledge = cell.radio.know(0, nobody, cell.frame, np.array([]))
     assert knowledge.state.response.shape == (0, cell.settings.antennas.count, *cell.radio.observed_shape(cell.frame))
     assert knowledge.mean_power.shape == (0,)
-    if SELECTIONS[cell.settings.selection.kind].sampling != "poisson":
+    if cell.rule.sampling != "poisson":
         return
     sizes = [cell.streams.generator(Purpose.SELECT, t).binomial(6, 1 / 6) for t in range(20)]
     opening, reception = pass_through(cell, sizes.index(0))
@@ -339,7 +339,12 @@ def test_an_impairment_is_present_and_charged(case: Case) -> None:
 def test_a_selection_takes_at_most_r_of_its_candidates(name: str) -> None:
     rule = SELECTIONS[name]
     case = Case("selection", name, ("channel.fading=rayleigh", f"selection.kind={name}", *need("selection", name)))
-    cell = cell_of(case, "run.devices=40", "run.selected=7", *(["selection.candidates=20"] if rule.among else []))
+    cell = cell_of(
+        case,
+        "run.devices=40",
+        "run.selected=7",
+        *(["selection.candidates=20"] if issubclass(rule, ChannelRule) else []),
+    )
     assert cell.recipe.uplink is not None
     memory, taken = cell.memory, []
     for t in range(6):

@@ -21,7 +21,7 @@ from airfl.privacy.calibration import SMALLEST, run_epsilon, smallest_noise, wha
 from airfl.privacy.events import Gaussian
 from airfl.privacy.statement import Statement
 from airfl.schemes.calibrated import participations_of
-from airfl.selection import select
+from airfl.selection import Uniform, select
 from airfl.simulation import run
 from airfl.streams import Streams
 from tests.conftest import small_settings
@@ -240,7 +240,7 @@ def test_the_device_with_most_rounds_is_counted_from_the_run_s_own_draws() -> No
     settings = calibrated("scheme.name=fed-spa", "run.rounds=20")
     streams, counts = Streams(settings.run.seed), np.zeros(100, dtype=int)
     for t in range(20):
-        counts[select("uniform", streams, t, 100, 8)] += 1
+        counts[select(Uniform(), streams, t, 100, 8)] += 1
     assert participations_of(settings, SERVER) == counts.max()
     assert participations_of(settings, PAPER) == 1
     by_channel = calibrated("selection.kind=best-k", "run.rounds=20")

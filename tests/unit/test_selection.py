@@ -4,11 +4,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from airfl.selection import SELECTIONS, most_selected, select
+from airfl.selection import SELECTIONS, BlindRule, Ids, most_selected
+from airfl.selection import select as select_by
 from airfl.streams import Purpose, Streams
 
 STREAMS = Streams(11)
-BLIND = [name for name, rule in SELECTIONS.items() if rule.choose is not None]
+BLIND = [name for name, rule in SELECTIONS.items() if issubclass(rule, BlindRule)]
+
+
+def select(kind: str, streams: Streams, t: int, devices: int, selected: int) -> Ids:
+    rule = SELECTIONS[kind]()
+    assert isinstance(rule, BlindRule)
+    return select_by(rule, streams, t, devices, selected)
 
 
 def test_uniform_takes_r_different_devices_in_order() -> None:
@@ -54,10 +61,11 @@ def test_poisson_sizes_are_binomial_and_devices_independent() -> None:
 @pytest.mark.parametrize("kind", BLIND)
 def test_the_count_is_known_without_choosing(kind: str) -> None:
     """And the largest round; a Poisson round may be empty."""
-    count = SELECTIONS[kind].count or (lambda generator, devices, selected: selected)
+    rule = SELECTIONS[kind]()
+    assert isinstance(rule, BlindRule)
     sizes = [len(select(kind, STREAMS, t, 50, 2)) for t in range(100)]
-    assert sizes == [count(STREAMS.generator(Purpose.SELECT, t), 50, 2) for t in range(100)]
-    assert most_selected(kind, STREAMS, 100, 50, 2) == max(sizes)
+    assert sizes == [rule.count(STREAMS.generator(Purpose.SELECT, t), 50, 2) for t in range(100)]
+    assert most_selected(rule, STREAMS, 100, 50, 2) == max(sizes)
     assert min(sizes) == (0 if kind == "poisson" else 2)
 
 

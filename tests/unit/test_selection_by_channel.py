@@ -27,7 +27,15 @@ from airfl.privacy.ledger import Participation, PrivacyLedger
 from airfl.privacy.statement import Observer, Statement
 from airfl.record import Record
 from airfl.round import State, World, run_round
-from airfl.selection import SELECTIONS, Candidates, Limits, Sampling
+from airfl.selection import (
+    BestK,
+    Candidates,
+    ChannelRule,
+    EnergyBudget,
+    ProportionalFair,
+    Sampling,
+    Threshold,
+)
 from airfl.simulation import build_world
 from airfl.stages import Batch
 from tests.conftest import small_settings
@@ -48,10 +56,8 @@ def candidates(gains: list[float], **others: list[float]) -> Candidates:
     return Candidates(ids=np.arange(10, 10 + count), gains=np.array(gains, dtype=np.float64), **arrays)
 
 
-def chosen(kind: str, given: Candidates, limits: Limits, seed: int = 0) -> list[int]:
-    among = SELECTIONS[kind].among
-    assert among is not None
-    rows = among(given, limits, np.random.default_rng(seed))
+def chosen(rule: ChannelRule, given: Candidates, selected: int, seed: int = 0) -> list[int]:
+    rows = rule.choose_among(given, selected, np.random.default_rng(seed))
     assert rows.dtype == np.int64
     assert np.all(np.diff(rows) > 0)
     return [int(row) for row in rows]
@@ -100,44 +106,44 @@ SPENT = candidates([0.0] * 5, spent=[9.0, 8.0, 0.0, 7.5, 10.0], costs=[1.0, 2.5,
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "limits", "wanted"),
+    ("rule", "given", "selected", "wanted"),
     [
-        ("threshold", candidates([0.1, 0.5, 0.2, 0.9]), Limits(3, min_gain=0.5), [1, 3]),
-        ("threshold", candidates([0.1, 0.5, 0.2, 0.9]), Limits(3, min_gain=1.0), []),
-        ("threshold", candidates([]), Limits(3, min_gain=1.0), []),
-        ("best-k", candidates([0.1, 0.5, 0.2, 0.9, 0.3]), Limits(2), [1, 3]),
-        ("best-k", candidates([0.1, 0.5, 0.2, 0.9, 0.3]), Limits(4), [1, 2, 3, 4]),
-        ("best-k", candidates([0.1, 0.5, 0.2, 0.9, 0.3]), Limits(9), [0, 1, 2, 3, 4]),
-        ("proportional-fair", RATED, Limits(1), [3]),
-        ("proportional-fair", RATED, Limits(2), [2, 3]),
+        (Threshold(min_gain=0.5), candidates([0.1, 0.5, 0.2, 0.9]), 3, [1, 3]),
+        (Threshold(min_gain=1.0), candidates([0.1, 0.5, 0.2, 0.9]), 3, []),
+        (Threshold(min_gain=1.0), candidates([]), 3, []),
+        (BestK(), candidates([0.1, 0.5, 0.2, 0.9, 0.3]), 2, [1, 3]),
+        (BestK(), candidates([0.1, 0.5, 0.2, 0.9, 0.3]), 4, [1, 2, 3, 4]),
+        (BestK(), candidates([0.1, 0.5, 0.2, 0.9, 0.3]), 9, [0, 1, 2, 3, 4]),
+        (ProportionalFair(), RATED, 1, [3]),
+        (ProportionalFair(), RATED, 2, [2, 3]),
         # Whoever was never served comes first, the larger rate before the smaller.
-        ("proportional-fair", NEVER_SERVED, Limits(1), [3]),
-        ("proportional-fair", NEVER_SERVED, Limits(3), [0, 1, 3]),
-        ("energy-budget", SPENT, Limits(3, energy_budget=10.0), [0, 3]),
+        (ProportionalFair(), NEVER_SERVED, 1, [3]),
+        (ProportionalFair(), NEVER_SERVED, 3, [0, 1, 3]),
+        (EnergyBudget(energy_budget=10.0), SPENT, 3, [0, 3]),
     ],
 )
-def test_the_choice_by_hand(kind: str, given: Candidates, limits: Limits, wanted: list[int]) -> None:
+def test_the_choice_by_hand(rule: ChannelRule, given: Candidates, selected: int, wanted: list[int]) -> None:
     """All above the threshold if fewer, the largest gains or rates over mean rates, whom a budget still covers."""
-    assert chosen(kind, given, limits) == wanted
+    assert chosen(rule, given, selected) == wanted
 
 
 @pytest.mark.parametrize(
-    ("kind", "given", "limits", "eligible"),
+    ("rule", "given", "selected", "eligible"),
     [
-        ("threshold", candidates([0.1, 0.5, 0.2, 0.9, 0.499, 0.7, 0.5]), Limits(2, min_gain=0.5), [1, 3, 5, 6]),
-        ("best-k", candidates([0.5, 0.5, 0.1, 0.5, 0.5]), Limits(2), [0, 1, 3, 4]),
+        (Threshold(min_gain=0.5), candidates([0.1, 0.5, 0.2, 0.9, 0.499, 0.7, 0.5]), 2, [1, 3, 5, 6]),
+        (BestK(), candidates([0.5, 0.5, 0.1, 0.5, 0.5]), 2, [0, 1, 3, 4]),
         (
-            "energy-budget",
+            EnergyBudget(energy_budget=5.0),
             candidates([0.0] * 6, spent=[0.0, 5.0, 0.0, 0.0, 5.0, 0.0], costs=[5.0] * 6),
-            Limits(2, energy_budget=5.0),
+            2,
             [0, 2, 3, 5],
         ),
     ],
 )
-def test_among_equals_chance_decides(kind: str, given: Candidates, limits: Limits, eligible: list[int]) -> None:
+def test_among_equals_chance_decides(rule: ChannelRule, given: Candidates, selected: int, eligible: list[int]) -> None:
     """n = 3,000 choices over all subsets of the eligible: chi-square below its 99.99% point."""
-    found = [tuple(chosen(kind, given, limits, seed)) for seed in range(3000)]
-    possible = list(itertools.combinations(eligible, limits.selected))
+    found = [tuple(chosen(rule, given, selected, seed)) for seed in range(3000)]
+    possible = list(itertools.combinations(eligible, selected))
     assert set(found) <= set(possible)
     assert stats.chisquare([found.count(one) for one in possible]).pvalue > 1e-4
 
