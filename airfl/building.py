@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from airfl.cell import Cell, entries_sharing_power
 from airfl.choice import check_energy_budget
 from airfl.config import Settings
+from airfl.config.part_keys import name_of
 from airfl.errors import AlignmentError, UserError
 from airfl.opening import open_round
 from airfl.privacy.release import ClientRelease
@@ -21,6 +22,7 @@ from airfl.schemes.scheme import LinkKind
 from airfl.selection import SELECTIONS
 from airfl.stages import ErrorFeedback, MessageBound, bound_after
 from airfl.streams import Streams
+from channels.fading.registry import FADINGS
 
 Array = NDArray[np.float64]
 
@@ -40,7 +42,8 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
     settings = fitted(settings)
     if settings.power.alignment == "auto":
         return _best_aligned(settings, dimension, weights, samples)
-    check_radio(settings)
+    check_radio(settings.radio, settings.run.devices)
+    _check_claims(settings)
     if settings.delta < SMALLEST_DELTA:
         raise UserError(f"privacy.delta: at least {SMALLEST_DELTA:g} is wanted, not {settings.delta:g}; give more")
     if settings.privacy.epsilon < SMALLEST_EPSILON:
@@ -52,14 +55,14 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
     bound = bound_after(recipe.stages, dimension)
     _check_recipe(settings, recipe, bound, link)
     _check_offsets(settings, link)
-    radio = build_radio(settings, streams)
+    radio = build_radio(settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds)
     # Orthogonal devices sit anywhere in the band, however short a message is.
     frame = radio.frame(bound.entries if link == "analog" else max(bound.entries, 2 * radio.grid.used_subcarriers))
     hears = SELECTIONS[settings.selection.kind].hears
     rows = (settings.selection.candidates or settings.run.devices) if hears else settings.run.selected
     if link == "analog" and settings.power.alignment == "population":
         rows = settings.run.devices
-    check_size(settings, bound.entries, rows, frame.blocks)
+    check_size(settings.radio, bound.entries, rows, frame.blocks)
     cell = Cell(
         settings=settings,
         streams=streams,
@@ -122,6 +125,30 @@ def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: Li
     # What memories tell of samples is an upper bound, too: no neighbours are known that pay for all of it.
     attained = recipe.release.attained and not bounded and not statement.remembered
     return replace(statement, attained=statement.attained and attained)
+
+
+def _check_claims(settings: Settings) -> None:
+    """What a radio can be, and what is claimed of privacy over it cannot."""
+    channel, antennas = settings.channel, settings.antennas
+    if settings.power.divide_by == "active" and SELECTIONS[settings.selection.kind].sampling == "poisson":
+        raise UserError(
+            'power.divide_by: "active" tells how many a Poisson sample has, which no privacy figure allows for; take '
+            '"selected" or "expected", or another selection.kind'
+        )
+    if settings.privacy.csi_error != "quantile":
+        return
+    correlated = antennas.correlation != "independent" and antennas.combining != "first"
+    if antennas.count > 1 and correlated:
+        raise UserError(
+            'privacy.csi_error: "quantile" is for antennas whose errors are independent (given: antennas.correlation = '
+            f'{antennas.correlation!r}); choose "realised" or "unbounded", or antennas.combining = "first"'
+        )
+    if not channel.fading_model.gaussian:
+        gaussian = " or ".join(name for name in FADINGS.classes.values() if FADINGS[name].gaussian)
+        raise UserError(
+            f'privacy.csi_error: "quantile" is for Gaussian channels, channel.fading = {gaussian} (given: '
+            f'{name_of(channel.fading)!r}); choose "realised" or "unbounded"'
+        )
 
 
 def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> None:

@@ -1,4 +1,4 @@
-"""From settings to what `channels` takes."""
+"""From the sections of the settings to what `channels` takes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.config import Settings
 from airfl.config.part_keys import name_of
+from airfl.config.radio import AntennaSettings, ChannelSettings, CsiSettings, GridSettings, TopologySettings
+from airfl.config.radio_sections import RadioSections
 from airfl.config.section import LEAST_SCALE, MOST_SCALE
 from airfl.errors import UserError
 from airfl.selection import Ids
@@ -74,9 +75,8 @@ def settings_of(section: str) -> Iterator[None]:
         raise UserError(f"{section}: {error}") from None
 
 
-def grid_of(settings: Settings) -> OfdmaGrid:
+def grid_of(grid: GridSettings) -> OfdmaGrid:
     """The OFDMA grid."""
-    grid = settings.grid
     with settings_of("grid"):
         subcarriers = grid.subcarriers if grid.resource_blocks is None else subcarriers_of(grid.resource_blocks)
         used = None if grid.used is None else used_from(grid.used, subcarriers=subcarriers)
@@ -91,26 +91,25 @@ def grid_of(settings: Settings) -> OfdmaGrid:
         return OfdmaGrid(subcarriers, duration_s, grid.packing, grid.spacing_hz, used)
 
 
-def noise_std_of(settings: Settings) -> float:
+def noise_std_of(channel: ChannelSettings, grid: GridSettings) -> float:
     """sigma_0 of one observed real entry: as given, or in sqrt(W) from bandwidth and noise figure."""
-    channel = settings.channel
     if channel.units == "normalised":
         return channel.noise_std
     with settings_of("channel"):
-        return thermal_noise_std(settings.grid.spacing_hz, channel.noise_figure_db, channel.temperature_k)
+        return thermal_noise_std(grid.spacing_hz, channel.noise_figure_db, channel.temperature_k)
 
 
-def link_noise_std_of(settings: Settings) -> float:
+def link_noise_std_of(channel: ChannelSettings, grid: GridSettings) -> float:
     """Square root of N_0 = 2 sigma_0^2, the noise on a complex element, which links that carry bits are set against."""
-    return math.sqrt(2.0) * noise_std_of(settings)
+    return math.sqrt(2.0) * noise_std_of(channel, grid)
 
 
-def fading_law(settings: Settings) -> FadingLaw | None:
+def fading_law(channel: ChannelSettings, topology: TopologySettings) -> FadingLaw | None:
     """The flat law of all devices; None where the channel is replayed or selective, or they have laws of their own."""
-    fading = settings.channel.fading_model
-    if not isinstance(fading, FlatFading) or has_own_k(settings):
+    fading = channel.fading_model
+    if not isinstance(fading, FlatFading) or has_own_k(channel, topology):
         return None
-    if isinstance(fading, Rician) and settings.topology.kind != "none" and settings.topology.los == "nlos":
+    if isinstance(fading, Rician) and topology.kind != "none" and topology.los == "nlos":
         return _law(Rayleigh())
     with settings_of("channel"):
         return _law(fading)
@@ -130,58 +129,58 @@ def _bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingL
     return bounded(law, low, high, bounds)
 
 
-def has_own_k(settings: Settings) -> bool:
+def has_own_k(channel: ChannelSettings, topology: TopologySettings) -> bool:
     """Whether a device's Rician law depends on where it is: on its line of sight, or on a K that is its own."""
-    fading, topology = settings.channel.fading_model, settings.topology
+    fading = channel.fading_model
     if not isinstance(fading, Rician):
         return False
     if fading.k == "tr38901":
         return topology.los != "nlos"
     if topology.kind == "none" or topology.los == "nlos":
         return False
-    return fading.k > 0 and topology.los == "probability" and path_loss_of(settings) != "log-distance"
+    return fading.k > 0 and topology.los == "probability" and path_loss_of(channel, topology) != "log-distance"
 
 
-def k_factors(settings: Settings, placed: Drop) -> Array | None:
+def k_factors(channel: ChannelSettings, topology: TopologySettings, placed: Drop) -> Array | None:
     """K of every device's Rician law, [N]: 0 without line of sight; None where all have one law."""
-    fading = settings.channel.fading_model
-    if not (isinstance(fading, Rician) and has_own_k(settings)):
+    fading = channel.fading_model
+    if not (isinstance(fading, Rician) and has_own_k(channel, topology)):
         return None
     if fading.k == "tr38901":
         return placed.k_factor
     return np.where(placed.line_of_sight, fading.k, 0.0)
 
 
-def no_law(settings: Settings) -> str:
+def no_law(channel: ChannelSettings, topology: TopologySettings) -> str:
     """Why there are no statistics of all devices' fading."""
-    if has_own_k(settings):
+    if has_own_k(channel, topology):
         return (
             "devices of the cell have different K, by line of sight or drawn (for one law of all set topology.los to "
             "los or nlos, and channel.rician_k to a number)"
         )
-    return f"the law of fading {name_of(settings.channel.fading)!r} is not known"
+    return f"the law of fading {name_of(channel.fading)!r} is not known"
 
 
-def replay_of(settings: Settings) -> Replay | None:
+def replay_of(channel: ChannelSettings, *, rounds: int, devices: int, antennas: int) -> Replay | None:
     """The recorded gains; None where the channel is not replayed."""
-    fading, run = settings.channel.fading_model, settings.run
+    fading = channel.fading_model
     if not isinstance(fading, Recorded):
         return None
     with settings_of("channel.replay_file"):
         try:
-            return fading.read(rounds=run.rounds, devices=run.devices, antennas=settings.antennas.count)
+            return fading.read(rounds=rounds, devices=devices, antennas=antennas)
         except VariableError as error:
             raise UserError(f"channel.replay_variable: {error}") from None
 
 
-def power_policy(settings: Settings) -> Policy:
+def power_policy(radio: RadioSections) -> Policy:
     """The power policy; a wanted participation becomes the threshold that gives it."""
-    power, policy = settings.power, settings.power.power_policy
+    power, policy = radio.power, radio.power.power_policy
     changes: dict[str, float | None] = {}
     if power.participation is not None:
-        fades = statistics_of(settings)
+        fades = statistics_of(radio)
         if fades is None:
-            raise UserError(f"power.participation: {no_law(settings)}; give power.threshold")
+            raise UserError(f"power.participation: {no_law(radio.channel, radio.topology)}; give power.threshold")
         changes["threshold"] = _threshold_for(power.participation, fades)
     if power.alignment == "schedule":  # its coefficient is announced, and no aim of the policy's own
         changes["coefficient"] = None
@@ -203,39 +202,38 @@ def _threshold_for(share: float, fades: FadeStatistics) -> float:
     return threshold
 
 
-def gain_law(settings: Settings) -> FadingLaw | None:
+def gain_law(radio: RadioSections) -> FadingLaw | None:
     """The law of one coefficient's |h| as bounded, over its mean before bounds; None where it is not known (replayed
     gains, Sionna's models) or devices have laws of their own."""
-    channel, law = settings.channel, fading_law(settings)
+    channel, law = radio.channel, fading_law(radio.channel, radio.topology)
     mean_gain, fading = channel.mean_gain, channel.fading_model
     if isinstance(fading, SelectiveFading) and fading.gaussian:  # every subcarrier fades so, and mean_gain is its rms
         law = _law(Rayleigh())
         mean_gain /= math.sqrt(law.mean_square)
-    if law is None or not has_bounds(settings):
+    if law is None or not has_bounds(channel, radio.grid):
         return law
     with settings_of("channel.bounds"):
         return _bounded(law, channel.min_gain / mean_gain, channel.max_gain / mean_gain, channel.bounds)
 
 
-def has_bounds(settings: Settings) -> bool:
+def has_bounds(channel: ChannelSettings, grid: GridSettings) -> bool:
     """Whether gains are kept within channel.min_gain and channel.max_gain: not in physical units, not as recorded, and
     not on the taps that a waveform goes through."""
-    channel = settings.channel
     fading = channel.fading_model
-    through_taps = settings.grid.waveform and not isinstance(fading, FlatFading)
+    through_taps = grid.waveform and not isinstance(fading, FlatFading)
     return channel.units == "normalised" and fading.drawn and not through_taps
 
 
-def bounds_factor(settings: Settings) -> float:
+def bounds_factor(radio: RadioSections) -> float:
     """What the bounds make of the mean power E|h|^2, over what it is without them; 1 where the law is not known."""
-    law, before = gain_law(settings), fading_law(settings) or _law(Rayleigh())
+    law, before = gain_law(radio), fading_law(radio.channel, radio.topology) or _law(Rayleigh())
     return law.mean_square / before.mean_square if law else 1.0
 
 
-def cut_by_bounds(settings: Settings) -> str | None:
+def cut_by_bounds(radio: RadioSections) -> str | None:
     """A sentence where the bounds move the mean gain by more than a tenth; one outside them is refused."""
-    channel = settings.channel
-    law = gain_law(settings) if channel.min_gain <= channel.mean_gain <= channel.max_gain else None
+    channel = radio.channel
+    law = gain_law(radio) if channel.min_gain <= channel.mean_gain <= channel.max_gain else None
     if law is None or abs(law.mean - 1) <= MOST_MOVED:
         return None
     return (
@@ -244,16 +242,15 @@ def cut_by_bounds(settings: Settings) -> str | None:
     )
 
 
-def statistics_of(settings: Settings) -> FadeStatistics | None:
+def statistics_of(radio: RadioSections) -> FadeStatistics | None:
     """Of the fading of one coefficient, as bounded; None where its law is not known (replayed gains, Sionna's
     models) or devices have laws of their own."""
-    law = gain_law(settings)
+    law = gain_law(radio)
     return fade_statistics(law) if law else None
 
 
-def csi_parameters(settings: Settings, grid: OfdmaGrid) -> CsiParameters:
+def csi_parameters(csi: CsiSettings, channel: ChannelSettings, grid: OfdmaGrid) -> CsiParameters:
     """What makes channel knowledge imperfect."""
-    csi, channel = settings.csi, settings.channel
     return CsiParameters(
         estimation=csi.estimation,
         pilots=csi.pilots,
@@ -277,64 +274,60 @@ def prefix_s(grid: OfdmaGrid) -> float:
     return max(grid.symbol_duration_s - 1 / grid.spacing_hz, 0.0)
 
 
-def waveform_of(settings: Settings) -> Waveform | None:
+def waveform_of(section: GridSettings) -> Waveform | None:
     """How entries are modulated in time, if they are: the FFT is the next power of two."""
-    if not settings.grid.waveform:
+    if not section.waveform:
         return None
     from channels.waveform import Waveform
 
-    grid = grid_of(settings)
+    grid = grid_of(section)
     size = 1 << (grid.used_subcarriers - 1).bit_length()
     prefix_samples = round(prefix_s(grid) * grid.spacing_hz * size)
     with settings_of("grid.waveform"):
-        return Waveform(size, prefix_samples, grid.used_subcarriers, settings.grid.clip_db)
+        return Waveform(size, prefix_samples, grid.used_subcarriers, section.clip_db)
 
 
-def topology_parameters(settings: Settings) -> TopologyParameters:
+def topology_parameters(channel: ChannelSettings, topology: TopologySettings) -> TopologyParameters:
     """The cell."""
-    topology = settings.topology
     return TopologyParameters(
         kind=topology.kind,
         radius_m=topology.radius_m,
         min_distance_m=topology.min_distance_m,
         coordinates=tuple((x, y) for x, y in topology.coordinates or ()),
-        path_loss=path_loss_of(settings),
+        path_loss=path_loss_of(channel, topology),
         exponent=topology.exponent,
         reference_loss_db=topology.reference_loss_db,
         los=topology.los,
         shadowing_std_db=topology.shadowing_std_db,
         shadowing_correlation_m=topology.shadowing_correlation_m,
-        carrier_hz=settings.channel.carrier_hz,
+        carrier_hz=channel.carrier_hz,
         base_height_m=topology.base_height_m,
         device_height_m=topology.device_height_m,
     )
 
 
-def path_loss_of(settings: Settings) -> str:
+def path_loss_of(channel: ChannelSettings, topology: TopologySettings) -> str:
     """The path loss model: given, or the fading's own scenario, or UMi."""
-    return settings.topology.path_loss or (settings.channel.fading_model.name if in_scenario(settings) else "umi")
+    return topology.path_loss or (channel.fading_model.name if in_scenario(channel) else "umi")
 
 
-def in_scenario(settings: Settings) -> bool:
+def in_scenario(channel: ChannelSettings) -> bool:
     """Whether the fading is that of a cell of TR 38.901, which has a path loss of its name."""
-    return isinstance(settings.channel.fading_model, Scenario)
+    return isinstance(channel.fading_model, Scenario)
 
 
-def base_height_m(settings: Settings) -> float:
+def base_height_m(channel: ChannelSettings, topology: TopologySettings) -> float:
     """Of the base station: given, or the path loss model's own, or 10 m."""
-    topology = topology_parameters(settings)
-    return topology.base_height_m or PATH_LOSS[topology.path_loss].base_height_m or 10.0
+    return topology.base_height_m or PATH_LOSS[path_loss_of(channel, topology)].base_height_m or 10.0
 
 
-def antenna_array(settings: Settings) -> AntennaArray:
+def antenna_array(antennas: AntennaSettings) -> AntennaArray:
     """The receiver's antennas."""
-    antennas = settings.antennas
     return AntennaArray(antennas.array, antennas.count, antennas.spacing_wavelengths, antennas.rows)
 
 
-def spatial_correlation(settings: Settings) -> SpatialCorrelation:
+def spatial_correlation(antennas: AntennaSettings) -> SpatialCorrelation:
     """Of the diffuse part between antennas."""
-    antennas = settings.antennas
     return SpatialCorrelation(
         kind=antennas.correlation,
         coefficient=antennas.correlation_coefficient,
@@ -343,9 +336,8 @@ def spatial_correlation(settings: Settings) -> SpatialCorrelation:
     )
 
 
-def directions_of(settings: Settings, streams: Streams, placed: Drop | None) -> Directions:
+def directions_of(antennas: AntennaSettings, devices: int, streams: Streams, placed: Drop | None) -> Directions:
     """From which the array sees every device of the run; one and the same for its line of sight and its other paths."""
-    antennas, devices = settings.antennas, settings.run.devices
     level = np.zeros(devices)
     if antennas.angle == "broadside":
         return Directions(level, level)

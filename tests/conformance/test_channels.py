@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from airfl.cell import Cell
 from airfl.opening import open_round
-from airfl.radio.parts import csi_parameters, grid_of, path_loss_of
+from airfl.radio.parts import path_loss_of
 from airfl.selection import SELECTIONS
 from airfl.streams import Purpose
 from channels.antennas import COMBINERS
@@ -296,7 +296,7 @@ def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
     if case.name != "coordinates":
         assert not np.isin(drop.positions_m[:, 0], other.radio.drop.positions_m[:, 0]).any()
         assert distances.max() <= cell.settings.topology.radius_m
-    assert distances.min() >= PATH_LOSS[path_loss_of(cell.settings)].distances_m[0]
+    assert distances.min() >= PATH_LOSS[path_loss_of(cell.settings.channel, cell.settings.topology)].distances_m[0]
     # 23 dBm on 8 subcarriers, for 27 elements of the mean symbol's duration: W, and J.
     np.testing.assert_allclose(cell.power_limits, 10**-0.7 / 8 * DIMENSION)
     assert cell.radio.energy_unit == pytest.approx(1 / 14e3)
@@ -311,7 +311,7 @@ def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
 def test_an_impairment_is_present_and_charged(case: Case) -> None:
     """It moves the truth or what is known of it, and pilots cost elements and energy if and only if there are some."""
     cell, perfect = cell_of(case), cell_of(replace(case, overrides=("channel.fading=tapped-line",)))
-    present = IMPAIRMENTS[case.name].present(csi_parameters(cell.settings, grid_of(cell.settings)))
+    present = IMPAIRMENTS[case.name].present(cell.radio.csi)
     assert present, f"say in NEEDS which settings bring the impairment {case.name!r} about"
     opening, plain = open_round(cell, 0, cell.memory), open_round(perfect, 0, perfect.memory)
     assert np.array_equal(opening.devices, plain.devices)

@@ -18,13 +18,13 @@ from scipy import stats
 from airfl.building import build_cell
 from airfl.cell import Cell
 from airfl.errors import UserError
-from airfl.radio import check_radio
 from channels.csi import IMPAIRMENTS, ChannelState, CsiParameters, Knowledge, LineOfSight, impair, perfect_knowledge
 from channels.draws import Draw
 from channels.frame import Frame
 from tests.conftest import small_settings
 from tests.laws.decoding import everybody
 from tests.laws.samples import assert_law, assert_mean, bessel, gaussian
+from tests.radios import check_radio
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
