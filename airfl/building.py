@@ -185,14 +185,15 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
 
 def _check_offsets(settings: Settings, link: LinkKind) -> None:
     """Offsets that are made in a waveform reach only what sends one."""
-    csi = settings.csi
-    if not settings.grid.waveform or not (csi.timing_offset_s or csi.frequency_offset_hz):
+    csi = settings.csi.imperfections
+    late_s, off_hz = csi.timing.timing_offset_s, csi.frequency.frequency_offset_hz
+    if not settings.grid.waveform or not (late_s or off_hz):
         return
     without = f"{link} link" if link != "analog" else "downlink" if settings.grid.downlink else None
     if without:
         raise UserError(
             f"grid.waveform: offsets are made in the waveform, which the {without} does not send (given: "
-            f"csi.timing_offset_s = {csi.timing_offset_s:g}, csi.frequency_offset_hz = {csi.frequency_offset_hz:g}); "
+            f"csi.timing_offset_s = {late_s:g}, csi.frequency_offset_hz = {off_hz:g}); "
             "take grid.waveform = false, or no offsets"
         )
 

@@ -23,7 +23,7 @@ def broadcast(radio: Radio, dimension: int, knowledge: Knowledge, mask_bits: int
 
     mask_bits: names of coordinates that the server chose and no seed tells.
     """
-    channel, csi, grid = radio.sections.channel, radio.sections.csi, radio.sections.grid
+    channel, grid, feedback = radio.sections.channel, radio.sections.grid, radio.csi.feedback
     response = knowledge.state.response
     if radio.physical:
         element_power = float(subcarrier_power_w(grid.downlink_power_dbm, radio.grid.used_subcarriers))
@@ -40,9 +40,9 @@ def broadcast(radio: Radio, dimension: int, knowledge: Knowledge, mask_bits: int
         None if spilled is None else spilled * over_noise,
     )
     coefficients = int(np.prod(response.shape[2:]))
-    feedback = len(response) * coefficients * (csi.phase_bits + csi.gain_bits)
+    fed_back = len(response) * coefficients * (feedback.phase_bits + feedback.gain_bits)
     try:
-        bits = downlink_bits(dimension, feedback_bits=feedback + mask_bits)
+        bits = downlink_bits(dimension, feedback_bits=fed_back + mask_bits)
         return broadcast_cost(bits, float(rates.min()), radio.grid, element_power * radio.energy_unit)
     except OverflowError as error:
         key = "grid.downlink_power_dbm" if radio.physical else "grid.downlink_snr_db"

@@ -15,8 +15,9 @@ from airfl.config.names import (
     SelectionName,
     VariationName,
 )
-from airfl.config.part_keys import NamedPart, keys_of, with_keys
+from airfl.config.part_keys import NamedPart, keys_of, parts_of, with_keys
 from airfl.config.section import Count, Decibels, Scale, ScaleOrZero, Section
+from channels.csi import IMPAIRMENTS, Imperfections
 from channels.fading import FADINGS, Fading, fading_of
 from channels.fading.registry import SELECTIVE_MODELS
 from channels.power import POLICIES, Policy
@@ -163,25 +164,30 @@ class TopologySettings(Section):
     device_height_m: Scale = Field(1.5, description="of all devices")
 
 
-class CsiSettings(Section):
+class _Csi(Section):
     """What is known of the channel. The defaults know it perfectly."""
 
-    estimation: Literal["perfect", "ls", "mmse"] = Field("perfect", description="from pilots, by which estimator")
-    pilots: Count = Field(1, description="L, pilot symbols a device sends for each coefficient")
-    pilot_snr_db: Decibels | None = Field(
-        None, description="energy of a pilot over sigma0^2; default that of a resource element of data"
+    model_config = ConfigDict(defer_build=True)
+
+    @property
+    def imperfections(self) -> Imperfections:
+        """The impairments, with their parameters."""
+        return Imperfections(**parts_of(self, IMPAIRMENTS))  # type: ignore[arg-type]
+
+
+if TYPE_CHECKING:
+
+    class CsiSettings(_Csi):
+        """With the keys of all impairments, which `imperfections` has as parts."""
+
+else:
+    CsiSettings = with_keys(
+        _Csi,
+        "CsiSettings",
+        IMPAIRMENTS,
+        after=None,
+        places={"delay_s": "pilot_snr_db", "los_doppler": "pilot_snr_db"},
     )
-    delay_s: ScaleOrZero = Field(0.0, description="from estimation to transmission: ageing by channel.speed_m_s")
-    los_doppler: Literal["unknown", "known"] = Field(
-        "unknown", description="whether the phase by which a line of sight turns over delay_s is known, and compensated"
-    )
-    phase_bits: int = Field(0, ge=0, le=16, description="of the quantised feedback; 0 = not quantised")
-    gain_bits: int = Field(0, ge=0, le=16, description="of the quantised feedback; 0 = not quantised")
-    phase_std_rad: ScaleOrZero = Field(0.0, description="residual phase, Gaussian, one a device and round")
-    timing_offset_s: ScaleOrZero = Field(
-        0.0, description="latest arrival after the receiver's window opens; uniform from 0, one a device and round"
-    )
-    frequency_offset_hz: ScaleOrZero = Field(0.0, description="largest carrier frequency offset; uniform within +-")
 
 
 class AntennaSettings(Section):

@@ -9,7 +9,6 @@ from airfl.config.radio import (
     POLICY,
     AntennaSettings,
     ChannelSettings,
-    CsiSettings,
     GridSettings,
     PowerSettings,
     TopologySettings,
@@ -20,7 +19,6 @@ from airfl.memory import machine_bytes
 from airfl.radio.parts import (
     antenna_array,
     base_height_m,
-    csi_parameters,
     fading_law,
     grid_of,
     has_bounds,
@@ -32,11 +30,12 @@ from airfl.radio.parts import (
     settings_of,
     spatial_correlation,
     statistics_of,
+    surroundings_of,
     topology_parameters,
     waveform_of,
 )
 from channels.antennas import check_array, check_correlation
-from channels.csi import check_csi
+from channels.csi import Ageing
 from channels.fading import FlatFading, OwnChannel, Recorded, SelectiveFading, flat_parts
 from channels.fading.registry import FADING_LAWS
 from channels.fading.rician import Rician
@@ -60,7 +59,7 @@ def check_radio(radio: RadioSections, devices: int) -> None:
     grid = grid_of(radio.grid)
     noise_std_of(radio.channel, radio.grid)
     with settings_of("csi"):
-        check_csi(csi_parameters(radio.csi, radio.channel, grid))
+        radio.csi.imperfections.check_within(surroundings_of(radio.channel, grid))
     _check_topology(radio.channel, radio.topology, devices)
     _check_fading(radio)
     _check_antennas(radio.channel, radio.antennas)
@@ -72,7 +71,7 @@ def check_radio(radio: RadioSections, devices: int) -> None:
 def check_size(radio: RadioSections, entries: int, rows: int, blocks: int) -> None:
     """UserError if a round's channel responses would not fit. rows: devices whose channel is needed at once."""
     antennas = radio.antennas
-    flat = not radio.channel.fading_model.selective and not radio.csi.timing_offset_s
+    flat = not radio.channel.fading_model.selective and not radio.csi.imperfections.timing.timing_offset_s
     subcarriers = 1 if flat else min(grid_of(radio.grid).used_subcarriers, entries)
     each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * antennas.count
     size = rows * blocks * subcarriers * each
@@ -164,7 +163,7 @@ def _check_fading(radio: RadioSections) -> None:
         )
     if model.spread_s is not None:
         _check_delays(grid, model, model.spread_s)
-    _check_ageing(channel, topology, radio.csi, model)
+    _check_ageing(channel, topology, radio.csi.imperfections.ageing, model)
     if channel.bounds == "redraw":
         raise UserError(f'channel.bounds: "redraw" is for flat laws ({", ".join(FADING_LAWS)}); take "clip"')
 
@@ -226,17 +225,15 @@ def _check_mean_gain(channel: ChannelSettings, grid: GridSettings) -> None:
         )
 
 
-def _check_ageing(
-    channel: ChannelSettings, topology: TopologySettings, csi: CsiSettings, model: SelectiveFading
-) -> None:
+def _check_ageing(channel: ChannelSettings, topology: TopologySettings, ageing: Ageing, model: SelectiveFading) -> None:
     """What ages is diffuse: of a response that holds a line of sight as well, nothing says which part is which."""
-    if not (csi.delay_s and channel.speed_m_s):
+    if not (ageing.delay_s and channel.speed_m_s):
         return
     if model.line_of_sight and not (model.needs_positions and topology.los == "nlos"):
         cure = 'topology.los = "nlos"' if model.needs_positions else "channel.fading = rician"
         raise UserError(
             f"csi.delay_s: ageing cannot be computed for channel.fading = {name_of(channel.fading)!r}, whose response "
-            f"does not tell its line of sight from diffuse paths (given: {csi.delay_s:g} s at {channel.speed_m_s:g} "
+            f"does not tell its line of sight from diffuse paths (given: {ageing.delay_s:g} s at {channel.speed_m_s:g} "
             f"m/s); take 0, or {cure}"
         )
 
@@ -333,7 +330,7 @@ def _check_alignment(power: PowerSettings, antennas: AntennaSettings, policy: Po
 
 
 def _check_waveform(radio: RadioSections) -> None:
-    channel, csi, antennas = radio.channel, radio.csi, radio.antennas
+    channel, csi, antennas = radio.channel, radio.csi.imperfections, radio.antennas
     fading = channel.fading_model
     if fading.selective and not isinstance(fading, TappedLine):
         allowed = [*FADING_LAWS, "replay", "tapped-line"]
@@ -351,9 +348,9 @@ def _check_waveform(radio: RadioSections) -> None:
         raise UserError("grid.waveform: all subcarriers carry entries; leave grid.used out")
     if radio.power.peak_db is not None and radio.power.peak == "clip":
         raise UserError('grid.waveform: power.peak = "clip" cuts entries; clip the waveform by grid.clip_db instead')
-    if csi.phase_std_rad or (csi.delay_s and channel.speed_m_s):
+    if csi.phase.phase_std_rad or (csi.ageing.delay_s and channel.speed_m_s):
         raise UserError(
             "grid.waveform: residual phase and ageing are not made in time; take csi.phase_std_rad and csi.delay_s 0 "
-            f"(given: {csi.phase_std_rad:g}, {csi.delay_s:g})"
+            f"(given: {csi.phase.phase_std_rad:g}, {csi.ageing.delay_s:g})"
         )
     waveform_of(radio.grid)

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.config.part_keys import name_of
-from airfl.config.radio import AntennaSettings, ChannelSettings, CsiSettings, GridSettings, TopologySettings
+from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings
 from airfl.config.radio_sections import RadioSections
 from airfl.config.section import LEAST_SCALE, MOST_SCALE
 from airfl.errors import UserError
 from airfl.selection import Ids
 from airfl.streams import Purpose, Streams
 from channels.antennas import AntennaArray, Directions, SpatialCorrelation
-from channels.csi import IMPAIRMENTS, CsiParameters
+from channels.csi import IMPAIRMENTS, Surroundings
 from channels.draws import Draw
 from channels.fading import (
     FadeStatistics,
@@ -249,22 +249,9 @@ def statistics_of(radio: RadioSections) -> FadeStatistics | None:
     return fade_statistics(law) if law else None
 
 
-def csi_parameters(csi: CsiSettings, channel: ChannelSettings, grid: OfdmaGrid) -> CsiParameters:
-    """What makes channel knowledge imperfect."""
-    return CsiParameters(
-        estimation=csi.estimation,
-        pilots=csi.pilots,
-        delay_s=csi.delay_s,
-        doppler_hz=doppler_hz(channel.speed_m_s, channel.carrier_hz),
-        los_doppler=csi.los_doppler,
-        phase_bits=csi.phase_bits,
-        gain_bits=csi.gain_bits,
-        phase_std_rad=csi.phase_std_rad,
-        timing_offset_s=csi.timing_offset_s,
-        frequency_offset_hz=csi.frequency_offset_hz,
-        spacing_hz=grid.spacing_hz,
-        prefix_s=prefix_s(grid),
-    )
+def surroundings_of(channel: ChannelSettings, grid: OfdmaGrid) -> Surroundings:
+    """What impairments need to know of channel and grid."""
+    return Surroundings(doppler_hz(channel.speed_m_s, channel.carrier_hz), grid.spacing_hz, prefix_s(grid))
 
 
 def prefix_s(grid: OfdmaGrid) -> float:

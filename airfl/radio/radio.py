@@ -17,7 +17,6 @@ from airfl.radio.parts import (
     antenna_array,
     base_height_m,
     bounds_factor,
-    csi_parameters,
     directions_of,
     fading_law,
     grid_of,
@@ -29,6 +28,7 @@ from airfl.radio.parts import (
     settings_of,
     spatial_correlation,
     statistics_of,
+    surroundings_of,
     topology_parameters,
     waveform_of,
     whole_population,
@@ -39,12 +39,12 @@ from airfl.uplinks.uplink import PilotCost
 from channels.antennas import Directions, correlation_roots, steering_turns
 from channels.csi import (
     ChannelState,
-    CsiParameters,
+    Imperfections,
     Knowledge,
     LineOfSight,
+    Surroundings,
     impair,
     perfect_knowledge,
-    pilots_charged,
 )
 from channels.draws import Complex, Draw, correlate
 from channels.fading import (
@@ -146,9 +146,14 @@ class Radio:
         return channel.speed_m_s > 0 and follows
 
     @cached_property
-    def csi(self) -> CsiParameters:
+    def csi(self) -> Imperfections:
         """What makes channel knowledge imperfect."""
-        return csi_parameters(self.sections.csi, self.sections.channel, self.grid)
+        return self.sections.csi.imperfections
+
+    @cached_property
+    def around(self) -> Surroundings:
+        """What impairments need to know of channel and grid."""
+        return surroundings_of(self.sections.channel, self.grid)
 
     def power_limits(self, dimension: int, entries: int) -> Array:
         """P_i: the energy of a whole uncompressed update at the device's limit, over the energy unit, [N]. entries: of
@@ -170,7 +175,7 @@ class Radio:
     def frame(self, entries: int) -> Frame:
         """The resource elements of a message, in blocks as long as the channel is held constant."""
         whole = self.grid.frame(entries, 1).symbols
-        if self.csi.frequency_offset_hz and self.waveform is None:
+        if self.csi.frequency.frequency_offset_hz and self.waveform is None:
             return self.grid.frame(entries, 1)
         if not self.changes_within_a_round:
             return self.grid.frame(entries, whole)
@@ -211,14 +216,12 @@ class Radio:
             self._line_of_sight(sight, round_index, devices),
             self._spatial_roots(devices),
         )
-        parameters = self.csi
-        if self.waveform is not None:  # offsets happen in the waveform itself
-            parameters = replace(parameters, timing_offset_s=0.0, frequency_offset_hz=0.0)
-        return impair(knowledge, parameters, frame, impairment_draws(self.streams, round_index, devices))
+        csi = self.csi if self.waveform is None else self.csi.beside_a_waveform
+        return impair(knowledge, csi, self.around, frame, impairment_draws(self.streams, round_index, devices))
 
     def pilot_energy(self, element_power: Array) -> Array:
         """Of one pilot, over the energy unit, [devices]."""
-        snr = self.sections.csi.pilot_snr_db
+        snr = self.csi.estimation.pilot_snr_db
         if snr is None:
             return element_power
         return np.full(len(element_power), float(db_to_linear(snr)) * self.noise_std**2)
@@ -226,7 +229,7 @@ class Radio:
     def pilots(self, shape: tuple[int, ...], estimated: Ids, rows: Ids, element_power: Array) -> PilotCost:
         """What the pilots cost. shape: of a response; estimated: ids of everybody whose channel was estimated; rows:
         who of them was selected; element_power: on a resource element of data, [N]."""
-        elements, sent = pilots_charged(self.csi, len(estimated), int(np.prod(shape[2:])))
+        elements, sent = self.csi.estimation.pilots_charged(len(estimated), int(np.prod(shape[2:])))
         energy = sent * self.pilot_energy(element_power[estimated]) * self.energy_unit
         return PilotCost(elements, energy[rows], float(energy.sum() - energy[rows].sum()) if elements else 0.0)
 
@@ -237,9 +240,9 @@ class Radio:
     def observed_shape(self, frame: Frame) -> tuple[int, int]:
         """The same after offsets."""
         blocks, subcarriers = self.response_shape(frame)
-        if self.waveform is None and self.csi.frequency_offset_hz:
+        if self.waveform is None and self.csi.frequency.frequency_offset_hz:
             blocks = frame.blocks
-        if self.waveform is None and self.csi.timing_offset_s:
+        if self.waveform is None and self.csi.timing.timing_offset_s:
             subcarriers = frame.subcarriers
         return blocks, subcarriers
 
@@ -255,8 +258,8 @@ class Radio:
         rate_hz = self.waveform.fft_size * self.grid.spacing_hz
         taps, delays = self._taps(round_index, devices, frame, rate_hz)
         draws = impairment_draws(self.streams, round_index, devices)
-        late = self.csi.timing_offset_s * draws["timing"](1)[:, 0]
-        offset_hz = self.csi.frequency_offset_hz * (2 * draws["frequency"](1)[:, 0] - 1)
+        late = self.csi.timing.timing_offset_s * draws["timing"](1)[:, 0]
+        offset_hz = self.csi.frequency.frequency_offset_hz * (2 * draws["frequency"](1)[:, 0] - 1)
         return Multipath(taps, delays, np.round(late * rate_hz).astype(np.int64), offset_hz / self.grid.spacing_hz)
 
     def _taps(
@@ -274,7 +277,7 @@ class Radio:
         fresh, lasting = self._draws(round_index, devices)
         within_s = frame.block_times_s if channel.variation == "jakes" else np.zeros(1)
         times_s = round_index * channel.round_s + within_s
-        diffuse = VARIATIONS[channel.variation](fresh, lasting, antennas, self.csi.doppler_hz, times_s)
+        diffuse = VARIATIONS[channel.variation](fresh, lasting, antennas, self.around.doppler_hz, times_s)
         roots, steering = self._spatial_roots(devices), None
         if roots is not None:
             diffuse = correlate(roots, diffuse)
@@ -327,7 +330,7 @@ class Radio:
         """f_D cos(theta), theta between a device's motion and its line of sight, [devices]."""
         fresh, lasting = self._draws(round_index, devices)
         cosines = line_of_sight_cosines(self.sections.channel.variation, fresh, lasting, self.sections.antennas.count)
-        return np.asarray(self.csi.doppler_hz * cosines)
+        return np.asarray(self.around.doppler_hz * cosines)
 
     def _selective(self, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
         channel = self.sections.channel

@@ -16,7 +16,6 @@ from airfl.radio.parts import path_loss_of
 from airfl.selection import SELECTIONS
 from airfl.streams import Purpose
 from channels.antennas import COMBINERS
-from channels.csi import IMPAIRMENTS
 from channels.topology import PATH_LOSS
 from tests.conformance.channel_cases import (
     CASES,
@@ -311,7 +310,7 @@ def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
 def test_an_impairment_is_present_and_charged(case: Case) -> None:
     """It moves the truth or what is known of it, and pilots cost elements and energy if and only if there are some."""
     cell, perfect = cell_of(case), cell_of(replace(case, overrides=("channel.fading=tapped-line",)))
-    present = IMPAIRMENTS[case.name].present(cell.radio.csi)
+    present = getattr(cell.radio.csi, case.name).present(cell.radio.around)
     assert present, f"say in NEEDS which settings bring the impairment {case.name!r} about"
     opening, plain = open_round(cell, 0, cell.memory), open_round(perfect, 0, perfect.memory)
     assert np.array_equal(opening.devices, plain.devices)
@@ -319,7 +318,7 @@ def test_an_impairment_is_present_and_charged(case: Case) -> None:
     moved = truth.shape != plain.channel.response.shape or not np.array_equal(truth, plain.channel.response)
     assert moved or not np.array_equal(known, plain.estimate.response)
     pilots = opening.link.at_bound().pilot_elements
-    assert (pilots > 0) == (cell.settings.csi.estimation != "perfect")
+    assert (pilots > 0) == (cell.radio.csi.estimation.method != "perfect")
     lasting = cell_of(case, "channel.variation=constant")
     ids = np.arange(2)
     first, second = (lasting.radio.know(t, ids, lasting.frame, (lasting.power_limits / DIMENSION)[ids]) for t in (0, 1))
