@@ -137,7 +137,7 @@ def _check_claims(settings: Settings) -> None:
         )
     if settings.privacy.csi_error != "quantile":
         return
-    correlated = antennas.correlation != "independent" and antennas.combining != "first"
+    correlated = antennas.correlation != "independent" and not antennas.combiner.one_antenna
     if antennas.count > 1 and correlated:
         raise UserError(
             'privacy.csi_error: "quantile" is for antennas whose errors are independent (given: antennas.correlation = '

@@ -8,7 +8,6 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from airfl.config.names import (
     ArrayName,
-    CombinerName,
     CorrelationName,
     PathLossName,
     PlacementName,
@@ -17,6 +16,7 @@ from airfl.config.names import (
 )
 from airfl.config.part_keys import NamedPart, keys_of, parts_of, with_keys
 from airfl.config.section import Count, Decibels, Scale, ScaleOrZero, Section
+from channels.antennas import COMBINERS, Combiner
 from channels.csi import IMPAIRMENTS, Imperfections
 from channels.fading import FADINGS, Fading, fading_of
 from channels.fading.registry import SELECTIVE_MODELS
@@ -190,11 +190,16 @@ else:
     )
 
 
+COMBINER = NamedPart(COMBINERS, "antennas.combining", "max-min")
+
+
 class AntennaSettings(Section):
     """The receiver's antennas."""
 
     count: int = Field(1, ge=1, le=64, description="A")
-    combining: CombinerName = Field("max-min", description="how they are combined; with one antenna all are the same")
+    combining: Annotated[str | Combiner, COMBINER] = Field(
+        "max-min", description="how they are combined; with one antenna all are the same"
+    )
     array: ArrayName = Field(
         "linear", description="where they are: linear (level), rectangular (upright, in rows) or circular (level)"
     )
@@ -223,6 +228,16 @@ class AntennaSettings(Section):
     angular_distribution: Literal["gaussian", "uniform"] = Field(
         "gaussian", description="of paths around the device's azimuth, for correlation = local-scattering"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, data: Any) -> Any:
+        return COMBINER.flattened(data, cls.model_fields)
+
+    @property
+    def combiner(self) -> Combiner:
+        """The combiner itself, with its parameters."""
+        return COMBINER.of(self)
 
 
 POLICY = NamedPart(POLICIES, "power.policy", "pfels")

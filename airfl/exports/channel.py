@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 FILE = "channel.h5"
 GAINS = "gains"
+NO_CHANNEL = (("power", "policy"), ("antennas", "combining"))
+"""Parts that make no channel, and may be of the user's own, which a trace cannot give back."""
 
 
 def check(trace: xarray.Dataset) -> None:
@@ -74,9 +76,11 @@ def _settings(trace: xarray.Dataset) -> Settings:
     """Those of the channel: who sends over it, and how strongly, makes none, and may be a part of the user's own."""
     source = str(trace.encoding["source"])
     tables = {name: table for name, table in json.loads(trace.attrs["config"]).items() if name != "scheme"}
-    power, channel = tables.get("power"), tables.get("channel")
-    if isinstance(power, dict) and isinstance(power.get("policy"), dict):
-        tables["power"] = {key: value for key, value in power.items() if key != "policy"}
+    for section, key in NO_CHANNEL:
+        table = tables.get(section)
+        if isinstance(table, dict) and isinstance(table.get(key), dict):
+            tables[section] = {name: value for name, value in table.items() if name != key}
+    channel = tables.get("channel")
     own = channel.get("fading") if isinstance(channel, dict) else None
     if isinstance(own, dict):
         raise UserError(

@@ -282,7 +282,7 @@ def _check_power(radio: RadioSections) -> None:
     if fades is not None:
         with settings_of("power"):
             policy.check_fades(fades.inverse_power)
-    one_gain = antennas.count == 1 or antennas.combining == "first"
+    one_gain = antennas.count == 1 or antennas.combiner.one_antenna
     for key, asked, remedy in (
         ("average_over", policy.over_fading, 'take "round"'),
         ("divide_by", power.divide_by == "expected", 'take "active"'),

@@ -15,7 +15,6 @@ from airfl.opening import open_round
 from airfl.radio.parts import path_loss_of
 from airfl.selection import SELECTIONS
 from airfl.streams import Purpose
-from channels.antennas import COMBINERS
 from channels.topology import PATH_LOSS
 from tests.conformance.channel_cases import (
     CASES,
@@ -169,7 +168,7 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
     np.testing.assert_allclose(report.devices.energy, (np.abs(tx) ** 2).sum(axis=1) * unit + pilots, rtol=1e-5)
 
     factors = np.sqrt(cell.power_limits[opening.devices]) / cell.bound.rms
-    combiner = COMBINERS[cell.settings.antennas.combining].weights(opening.estimate.response, factors)
+    combiner = cell.settings.antennas.combiner.weights(opening.estimate.response, factors)
     gains = (combiner.conj() * opening.channel.response).sum(axis=1)
     arriving = np.array([on_elements(gain, cell, 0) for gain in gains]).reshape(tx.shape) * tx
     received, expected = (np.abs(arriving) ** 2).sum(axis=1), entries_of(arriving.sum(axis=0), cell)

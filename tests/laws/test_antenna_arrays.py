@@ -373,7 +373,7 @@ def test_the_worst_of_16_devices_at_k_10_and_8_antennas() -> None:
         for t in range(6):
             opening = open_round(cell, t, cell.memory)
             h = opening.channel.response[:, :, 0, 0] / math.sqrt(cell.radio.mean_power[0])
-            weights = COMBINERS["max-min"].weights(opening.estimate.response, np.ones(n))[:, 0, 0]
+            weights = COMBINERS["max-min"]().weights(opening.estimate.response, np.ones(n))[:, 0, 0]
             powers.append((np.abs(h @ weights.conj()) ** 2).min())
         worst[angle] = 10 * np.log10(powers).mean()
     assert 6 < worst["broadside"] < 9
