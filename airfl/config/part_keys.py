@@ -14,7 +14,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, TypeVar, get_origin
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
 
 from pydantic import AllowInfNan, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, create_model
 from pydantic.fields import FieldInfo
@@ -198,6 +198,10 @@ def _built(part: type[P], values: tuple[tuple[str, Any], ...]) -> P:
     return part(**dict(values))
 
 
+def _tupled(value: Any) -> Any:
+    return tuple(map(_tupled, value)) if isinstance(value, list) else value
+
+
 def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
@@ -222,7 +226,9 @@ def keys_of(parts: Mapping[str, type[Part]]) -> dict[str, tuple[Parameter, list[
 def parts_of(section: Section, parts: Mapping[str, type[P]]) -> dict[str, P]:
     """All of these parts by name, from the section's keys for them; what has no key is at its default."""
     return {
-        name: _built(part, tuple((one.name, getattr(section, one.key)) for one in parameters_of(part) if one.key))
+        name: _built(
+            part, tuple((one.name, _tupled(getattr(section, one.key))) for one in parameters_of(part) if one.key)
+        )
         for name, part in parts.items()
     }
 
@@ -279,6 +285,12 @@ def _kind_of(one: Parameter, kind: Any) -> Any:
         return Annotated[int, Field(**bounds)] if bounds else int
     if kind in (bool, str, type(None)) or get_origin(kind) is Literal:
         return kind
+    if get_origin(kind) is tuple:
+        hints = get_args(kind)
+        listed: Any = list.__class_getitem__(_kind_of(one, hints[0]))
+        return (
+            listed if hints[-1] is Ellipsis else Annotated[listed, Field(min_length=len(hints), max_length=len(hints))]
+        )
     raise TypeError(f"{one.key}: no key is made of a parameter of type {kind} with those bounds; leave its key out")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -21,9 +22,9 @@ from channels.csi import IMPAIRMENTS, Imperfections
 from channels.fading import FADINGS, Fading, fading_of
 from channels.fading.registry import SELECTIVE_MODELS
 from channels.power import POLICIES, Policy
+from channels.topology import Topology
 
 Spread = Annotated[float, Field(ge=0, le=200, allow_inf_nan=False)]  # in dB
-Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
 class SelectionSettings(Section):
@@ -135,33 +136,45 @@ else:
     )
 
 
-class TopologySettings(Section):
+class _Topology(Section):
     """Where the devices are, and what distance costs. Needs channel.units = "physical"."""
 
+    model_config = ConfigDict(defer_build=True)
+
     kind: PlacementName = Field("none", description="none, disc, annulus or coordinates")
-    radius_m: Scale = Field(250.0, description="of the cell")
-    min_distance_m: ScaleOrZero | None = Field(
-        None, description="nobody is nearer to the base station, on the ground; default the model's smallest"
-    )
-    coordinates: list[Pair] | None = Field(None, description="[[x, y], ...] in metres, base station at the origin")
     path_loss: PathLossName | None = Field(
         None,
         description="log-distance, or 3GPP TR 38.901's umi, uma and rma; default that of channel.fading where that is "
         "one of the latter, else umi",
     )
-    exponent: Scale = Field(3.0, description="of log-distance")
-    reference_loss_db: Decibels | None = Field(None, description="of log-distance, at 1 m; default free space")
-    los: Literal["probability", "los", "nlos"] = Field(
-        "probability", description="line of sight: drawn for each device by the path loss model, or set for all"
+
+    def cell(self, *, path_loss: str, carrier_hz: float) -> Topology:
+        """The cell, of a kind that is not none.
+
+        Args:
+            path_loss: The model, which may follow from the fading.
+            carrier_hz: The channel's.
+        """
+        cell = parts_of(self, {"cell": Topology})["cell"]
+        return replace(cell, kind=self.kind, path_loss=path_loss, carrier_hz=carrier_hz)
+
+
+if TYPE_CHECKING:
+
+    class TopologySettings(_Topology):
+        """With the keys of `channels.topology.Topology`."""
+
+        los: Literal["probability", "los", "nlos"] = "probability"
+        base_height_m: float | None = None
+
+else:
+    TopologySettings = with_keys(
+        _Topology,
+        "TopologySettings",
+        {"cell": Topology},
+        after="path_loss",
+        places=dict.fromkeys(("radius_m", "min_distance_m", "coordinates"), "kind"),
     )
-    shadowing_std_db: Spread | None = Field(None, description="log-normal; default the model's own")
-    shadowing_correlation_m: ScaleOrZero | None = Field(
-        None,
-        description="distance between devices over which shadowing falls to 1/e of its correlation; 0 = independent; "
-        "default the model's own",
-    )
-    base_height_m: Scale | None = Field(None, description="default the model's own")
-    device_height_m: Scale = Field(1.5, description="of all devices")
 
 
 class _Csi(Section):

@@ -19,6 +19,7 @@ from airfl.memory import machine_bytes
 from airfl.radio.parts import (
     antenna_array,
     base_height_m,
+    cell_of,
     fading_law,
     grid_of,
     has_bounds,
@@ -31,7 +32,6 @@ from airfl.radio.parts import (
     spatial_correlation,
     statistics_of,
     surroundings_of,
-    topology_parameters,
     waveform_of,
 )
 from channels.antennas import check_array, check_correlation
@@ -102,7 +102,7 @@ def _check_topology(channel: ChannelSettings, topology: TopologySettings, device
     if in_scenario(channel):
         _check_scenario(channel, topology)
     with settings_of("topology"):
-        check_topology(topology_parameters(channel, topology), devices)
+        check_topology(cell_of(channel, topology), devices)
 
 
 def _check_scenario(channel: ChannelSettings, topology: TopologySettings) -> None:

@@ -43,7 +43,7 @@ from channels.noise import thermal_noise_std
 from channels.part import is_built_in
 from channels.power import Policy
 from channels.selective.scenario import Scenario
-from channels.topology import PATH_LOSS, Drop, TopologyParameters
+from channels.topology import PATH_LOSS, Drop, Topology
 
 if TYPE_CHECKING:
     from channels.waveform import Waveform
@@ -274,23 +274,9 @@ def waveform_of(section: GridSettings) -> Waveform | None:
         return Waveform(size, prefix_samples, grid.used_subcarriers, section.clip_db)
 
 
-def topology_parameters(channel: ChannelSettings, topology: TopologySettings) -> TopologyParameters:
-    """The cell."""
-    return TopologyParameters(
-        kind=topology.kind,
-        radius_m=topology.radius_m,
-        min_distance_m=topology.min_distance_m,
-        coordinates=tuple((x, y) for x, y in topology.coordinates or ()),
-        path_loss=path_loss_of(channel, topology),
-        exponent=topology.exponent,
-        reference_loss_db=topology.reference_loss_db,
-        los=topology.los,
-        shadowing_std_db=topology.shadowing_std_db,
-        shadowing_correlation_m=topology.shadowing_correlation_m,
-        carrier_hz=channel.carrier_hz,
-        base_height_m=topology.base_height_m,
-        device_height_m=topology.device_height_m,
-    )
+def cell_of(channel: ChannelSettings, topology: TopologySettings) -> Topology:
+    """Where devices are, and what distance costs, of a topology that is not none."""
+    return topology.cell(path_loss=path_loss_of(channel, topology), carrier_hz=channel.carrier_hz)
 
 
 def path_loss_of(channel: ChannelSettings, topology: TopologySettings) -> str:

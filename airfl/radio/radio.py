@@ -17,6 +17,7 @@ from airfl.radio.parts import (
     antenna_array,
     base_height_m,
     bounds_factor,
+    cell_of,
     directions_of,
     fading_law,
     grid_of,
@@ -29,7 +30,6 @@ from airfl.radio.parts import (
     spatial_correlation,
     statistics_of,
     surroundings_of,
-    topology_parameters,
     waveform_of,
     whole_population,
 )
@@ -413,7 +413,7 @@ def build_radio(sections: RadioSections, streams: Streams, *, devices: int, roun
     scale = np.full(devices, channel.mean_gain)
     if topology.kind != "none":
         with settings_of("topology"):
-            placed = drop(topology_parameters(channel, topology), whole_population(streams, Purpose.TOPOLOGY, devices))
+            placed = drop(cell_of(channel, topology), whole_population(streams, Purpose.TOPOLOGY, devices))
             own_k = k_factors(channel, topology, placed)
         if own_k is not None:
             mean_square = rician_mean_square(own_k)
