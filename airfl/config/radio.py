@@ -17,7 +17,7 @@ from airfl.config.names import (
 )
 from airfl.config.part_keys import NamedPart, keys_of, parts_of, with_keys
 from airfl.config.section import Count, Decibels, Scale, ScaleOrZero, Section
-from channels.antennas import COMBINERS, Combiner
+from channels.antennas import COMBINERS, AntennaArray, Combiner, SpatialCorrelation
 from channels.csi import IMPAIRMENTS, Imperfections
 from channels.fading import FADINGS, Fading, fading_of
 from channels.fading.registry import SELECTIVE_MODELS
@@ -206,18 +206,17 @@ else:
 COMBINER = NamedPart(COMBINERS, "antennas.combining", "max-min")
 
 
-class AntennaSettings(Section):
+class _Antennas(Section):
     """The receiver's antennas."""
 
-    count: int = Field(1, ge=1, le=64, description="A")
+    model_config = ConfigDict(defer_build=True)
+
     combining: Annotated[str | Combiner, COMBINER] = Field(
         "max-min", description="how they are combined; with one antenna all are the same"
     )
     array: ArrayName = Field(
         "linear", description="where they are: linear (level), rectangular (upright, in rows) or circular (level)"
     )
-    rows: Count = Field(1, description="of array = rectangular; they divide the count")
-    spacing_wavelengths: Annotated[float, Field(gt=0, le=10)] = Field(0.5, description="between neighbours")
     angle: Literal["device", "broadside"] = Field(
         "device",
         description="direction of a device's line of sight, and of the paths that scatter around it: device = its own, "
@@ -232,15 +231,6 @@ class AntennaSettings(Section):
     correlation: CorrelationName = Field(
         "independent", description="of the diffuse part between antennas: independent, exponential or local-scattering"
     )
-    correlation_coefficient: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.5, description="rho between neighbours, for correlation = exponential"
-    )
-    angular_std_deg: Annotated[float, Field(ge=0, le=180)] = Field(
-        10.0, description="of paths around the device's azimuth, for correlation = local-scattering"
-    )
-    angular_distribution: Literal["gaussian", "uniform"] = Field(
-        "gaussian", description="of paths around the device's azimuth, for correlation = local-scattering"
-    )
 
     @model_validator(mode="before")
     @classmethod
@@ -251,6 +241,36 @@ class AntennaSettings(Section):
     def combiner(self) -> Combiner:
         """The combiner itself, with its parameters."""
         return COMBINER.of(self)
+
+    @property
+    def geometry(self) -> AntennaArray:
+        """Where they are; ValueError for rows that do not divide them."""
+        return replace(parts_of(self, {"array": AntennaArray})["array"], kind=self.array)
+
+    @property
+    def diffuse_correlation(self) -> SpatialCorrelation:
+        """Of the diffuse part between them."""
+        return replace(parts_of(self, {"correlation": SpatialCorrelation})["correlation"], kind=self.correlation)
+
+
+if TYPE_CHECKING:
+
+    class AntennaSettings(_Antennas):
+        """With the keys of `AntennaArray` and `SpatialCorrelation`."""
+
+        count: int = 1
+
+else:
+    AntennaSettings = with_keys(
+        _Antennas,
+        "AntennaSettings",
+        {"array": AntennaArray, "correlation": SpatialCorrelation},
+        after=None,
+        places={
+            **dict.fromkeys(("rows", "spacing_wavelengths"), "array"),
+            **dict.fromkeys(("correlation_coefficient", "angular_std_deg", "angular_distribution"), "correlation"),
+        },
+    )
 
 
 POLICY = NamedPart(POLICIES, "power.policy", "pfels")

@@ -17,7 +17,6 @@ from airfl.config.radio_sections import RadioSections
 from airfl.errors import AlignmentError, UserError
 from airfl.memory import machine_bytes
 from airfl.radio.parts import (
-    antenna_array,
     base_height_m,
     cell_of,
     fading_law,
@@ -29,12 +28,10 @@ from airfl.radio.parts import (
     path_loss_of,
     power_policy,
     settings_of,
-    spatial_correlation,
     statistics_of,
     surroundings_of,
     waveform_of,
 )
-from channels.antennas import check_array, check_correlation
 from channels.csi import Ageing
 from channels.fading import FlatFading, OwnChannel, Recorded, SelectiveFading, flat_parts
 from channels.fading.registry import FADING_LAWS
@@ -170,8 +167,7 @@ def _check_fading(radio: RadioSections) -> None:
 
 def _check_antennas(channel: ChannelSettings, antennas: AntennaSettings) -> None:
     with settings_of("antennas.rows" if antennas.array == "rectangular" else "antennas"):
-        check_array(antenna_array(antennas))
-        check_correlation(spatial_correlation(antennas))
+        _ = antennas.geometry
     if antennas.count > 1:
         _check_own_angles(channel, antennas)
 

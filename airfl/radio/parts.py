@@ -19,7 +19,7 @@ from airfl.config.section import LEAST_SCALE, MOST_SCALE
 from airfl.errors import UserError
 from airfl.selection import Ids
 from airfl.streams import Purpose, Streams
-from channels.antennas import AntennaArray, Directions, SpatialCorrelation
+from channels.antennas import Directions
 from channels.csi import IMPAIRMENTS, Surroundings
 from channels.draws import Draw
 from channels.fading import (
@@ -292,21 +292,6 @@ def in_scenario(channel: ChannelSettings) -> bool:
 def base_height_m(channel: ChannelSettings, topology: TopologySettings) -> float:
     """Of the base station: given, or the path loss model's own, or 10 m."""
     return topology.base_height_m or PATH_LOSS[path_loss_of(channel, topology)].base_height_m or 10.0
-
-
-def antenna_array(antennas: AntennaSettings) -> AntennaArray:
-    """The receiver's antennas."""
-    return AntennaArray(antennas.array, antennas.count, antennas.spacing_wavelengths, antennas.rows)
-
-
-def spatial_correlation(antennas: AntennaSettings) -> SpatialCorrelation:
-    """Of the diffuse part between antennas."""
-    return SpatialCorrelation(
-        kind=antennas.correlation,
-        coefficient=antennas.correlation_coefficient,
-        angular_std_rad=math.radians(antennas.angular_std_deg),
-        distribution=antennas.angular_distribution,
-    )
 
 
 def directions_of(antennas: AntennaSettings, devices: int, streams: Streams, placed: Drop | None) -> Directions:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from airfl.config.radio_sections import RadioSections
 from airfl.radio.own import check_shape, own_mean_power, own_response
 from airfl.radio.parts import (
-    antenna_array,
     base_height_m,
     bounds_factor,
     cell_of,
@@ -27,7 +26,6 @@ from airfl.radio.parts import (
     prefix_s,
     replay_of,
     settings_of,
-    spatial_correlation,
     statistics_of,
     surroundings_of,
     waveform_of,
@@ -282,7 +280,7 @@ class Radio:
         if roots is not None:
             diffuse = correlate(roots, diffuse)
         if self.directions is not None:
-            steering = steering_turns(antenna_array(self.sections.antennas), self.directions.take(devices))
+            steering = steering_turns(self.sections.antennas.geometry, self.directions.take(devices))
             steering = np.repeat(steering, len(within_s), axis=1)
         diffuse = diffuse.reshape(len(devices), antennas * len(within_s))
         turns = np.zeros((len(devices), 1))
@@ -310,10 +308,10 @@ class Radio:
     def _spatial_roots(self, devices: Ids) -> Complex | None:
         """Square roots of the diffuse part's correlation between antennas, [devices, antennas, antennas], None where
         they are independent, or recorded."""
-        correlation = spatial_correlation(self.sections.antennas)
+        correlation = self.sections.antennas.diffuse_correlation
         if self.directions is None or self.replay is not None or correlation.kind == "independent":
             return None
-        return correlation_roots(antenna_array(self.sections.antennas), correlation, self.directions.take(devices))
+        return correlation_roots(self.sections.antennas.geometry, correlation, self.directions.take(devices))
 
     def _line_of_sight(self, part: NDArray[np.complex128] | None, round_index: int, devices: Ids) -> LineOfSight | None:
         """What ageing asks of the line of sight, where the law has one."""
@@ -371,7 +369,7 @@ class Radio:
             prefix_s=prefix_s(self.grid),
             spacing_hz=self.grid.spacing_hz,
             bandwidth_hz=self.grid.used_subcarriers * self.grid.spacing_hz,
-            array=antenna_array(self.sections.antennas),
+            array=self.sections.antennas.geometry,
             directions=None if self.directions is None else self.directions.take(devices),
             broadside_rad=math.radians(self.sections.antennas.broadside_deg),
             spatial_roots=self._spatial_roots(devices),

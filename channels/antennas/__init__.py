@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from channels.antennas.array import ARRAYS, AntennaArray, Directions, check_array, steering_turns
+from channels.antennas.array import ARRAYS, AntennaArray, Directions, steering_turns
 from channels.antennas.bound import upper_bound
 from channels.antennas.combiner import Combiner, check_antennas, combine
 from channels.antennas.correlation import (
     CORRELATIONS,
     SpatialCorrelation,
-    check_correlation,
     correlation_matrices,
     correlation_roots,
 )
@@ -35,8 +34,6 @@ __all__ = [
     "Directions",
     "SpatialCorrelation",
     "check_antennas",
-    "check_array",
-    "check_correlation",
     "check_weights",
     "combine",
     "correlation_matrices",

@@ -6,12 +6,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from channels.antennas.array import MOST_ANTENNAS
 from channels.csi.state import Response
 from channels.part import Part
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
-MOST_ANTENNAS = 64
 
 
 class Combiner(Part):
