@@ -21,8 +21,8 @@ class Combiner(Part):
 
     Attributes:
         source: Where the choice is from.
-        one_antenna: Whether the weights are those of one antenna whatever the channel is, so that what is combined
-            fades as one antenna's channel does.
+        one_antenna: Whether the first antenna alone is heard whatever the channel is, so that what is combined fades as
+            the channel of one antenna does.
     """
 
     source: ClassVar[str] = ""

@@ -21,7 +21,8 @@ def check_weights(combiner: Combiner, response: Response, weights: Any) -> None:
         response: What it was given, [devices, antennas, blocks, subcarriers].
         weights: What it gave.
 
-    Raises ValueError, one line, for an array of another shape, numbers that are not finite, and another norm than 1.
+    Raises ValueError, one line, for an array of another shape, numbers that are not finite, another norm than 1, and
+    weights of other antennas than the first where the class says that there are none.
     """
     found, wanted = np.asarray(weights), response.shape[1:]
     if found.dtype.kind not in "fc":
@@ -36,3 +37,5 @@ def check_weights(combiner: Combiner, response: Response, weights: Any) -> None:
     off = np.abs(norms - 1) > ROUNDING
     if off.any():
         raise ValueError(f"{combiner!r} gave weights of norm {norms[off][0]:.6g} over the antennas, 1 is wanted")
+    if combiner.one_antenna and found[1:].any():
+        raise ValueError(f"{combiner!r} is said to hear one antenna, and gave weights other than 0 to others")

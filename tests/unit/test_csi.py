@@ -13,6 +13,7 @@ from airfl.config.part_keys import parts_of, with_keys
 from airfl.config.radio import CsiSettings
 from airfl.config.section import Section
 from airfl.streams import Purpose, Streams
+from channels.antennas import AntennaArray
 from channels.csi import (
     IMPAIRMENTS,
     ChannelEstimate,
@@ -26,7 +27,8 @@ from channels.csi import (
 )
 from channels.draws import Array, Draw
 from channels.frame import Frame
-from channels.part import parameter, parameters_of
+from channels.part import Part, parameter, parameters_of
+from channels.topology import Topology
 from tests.imperfections import csi_of, impair
 from tests.refusals import one_line
 
@@ -277,16 +279,29 @@ def test_good_parameters_pass() -> None:
 class Windowed(Estimation):
     """Estimation, with a parameter that settings have never heard of."""
 
-    name = "estimation"
     window: int = parameter(default=3, ge=1, key="window", description="pilots that are averaged")
 
 
-def test_a_parameter_that_an_impairment_adds_is_a_key_of_the_section() -> None:
+class Walled(Topology):
+    """A cell, with another one."""
+
+    window: int = parameter(default=3, ge=1, key="window", description="pilots that are averaged")
+
+
+class Domed(AntennaArray):
+    """An array, with another one."""
+
+    window: int = parameter(default=3, ge=1, key="window", description="pilots that are averaged")
+
+
+@pytest.mark.parametrize("part", [Windowed, Walled, Domed])
+def test_a_parameter_that_a_class_adds_is_a_key_of_its_section(part: type[Part]) -> None:
     """Type, bounds, default and description come from the class, the value reaches the part."""
-    parts = {**IMPAIRMENTS, "estimation": Windowed}
+    parts = {**IMPAIRMENTS, "estimation": part}
     made = with_keys(type("Made", (Section,), {"model_config": {"defer_build": True}}), "Made", parts, None, {})
     assert made.model_fields["window"].description == "pilots that are averaged"
-    assert parts_of(made(window=5, pilots=2), parts)["estimation"] == Windowed(window=5, pilots=2)
+    assert parts_of(made(window=5), parts)["estimation"] == part(window=5)
+    assert parts_of(made(), parts)["estimation"] == part()
     with pytest.raises(ValueError, match="greater than or equal to 1"):
         made(window=0)
 

@@ -34,6 +34,7 @@ class Tilted(Combiner):
         return np.asarray(both[0] if self.share == 0 else mixed / np.linalg.norm(mixed, axis=0))
 
 
+POLICY = "power.policy=truncated-inversion"
 SPOILS: dict[str, Any] = {
     "long": lambda weights: 2 * weights,
     "flat": lambda weights: weights[:, 0, 0],
@@ -55,6 +56,17 @@ class Spoilt(Combiner):
         """The spoilt ones."""
         found: Complex = SPOILS[self.how](MaxMin().weights(response, factors))
         return found
+
+
+class Lying(Spoilt):
+    """Said to hear one antenna."""
+
+    name = "lying"
+    one_antenna = True
+
+    def weights(self, response: Response, factors: Array) -> Complex:
+        """Of all of them."""
+        return MaxMin().weights(response, factors)
 
 
 @pytest.fixture
@@ -100,6 +112,7 @@ def test_a_built_in_combiner_is_kept_by_its_name() -> None:
         (Spoilt(how="long"), ("antennas.combining: Spoilt() gave weights of norm 2 over the antennas, 1 is wanted",)),
         (Spoilt(how="flat"), ("Spoilt(how='flat') gave weights of shape (3,), [antennas, blocks", "(3, 1, 1)")),
         (Spoilt(how="nan"), ("gave weights that are not finite",)),
+        (Lying(), ("Lying() is said to hear one antenna, and gave weights other than 0 to others",)),
         (Spoilt(how="text"), ("gave weights of type <U1, real or complex numbers are wanted",)),
     ],
     ids=str,
@@ -128,3 +141,21 @@ def test_what_is_no_combiner_or_breaks_its_promise_is_refused_in_one_line(
 def test_airfl_check_finds_what_is_wrong(combiner: Combiner, check: str | None, said: str) -> None:
     wrong = {one.check: one.found for one in check_part(combiner) if one.outcome == "wrong"}
     assert (not wrong) if check is None else (said in wrong[check]), wrong
+
+
+@pytest.mark.parametrize("overrides", [("power.alignment=population",), ("power.participation=0.5", POLICY)])
+def test_how_an_own_combiner_s_channel_fades_is_not_known(overrides: tuple[str, ...]) -> None:
+    with pytest.raises(airfl.UserError, match="combined antennas"):
+        airfl.link_budget(combining(Tilted(), *overrides))
+    airfl.link_budget(combining("first", *overrides))
+
+
+@pytest.mark.parametrize("csi_error", ["quantile", "realised"])
+def test_nor_how_errors_of_correlated_antennas_are_combined(csi_error: str) -> None:
+    rayleigh = ("channel.fading=rayleigh", "antennas.correlation=exponential", f"privacy.csi_error={csi_error}")
+    airfl.link_budget(combining("first", *rayleigh))
+    if csi_error == "realised":
+        airfl.link_budget(combining(Tilted(), *rayleigh))
+    else:
+        with pytest.raises(airfl.UserError, match=r"privacy\.csi_error: .* whose errors are independent"):
+            airfl.link_budget(combining(Tilted(), *rayleigh))
