@@ -5,39 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from airfl.config.part_keys import name_of
-from airfl.config.radio import (
-    POLICY,
-    AntennaSettings,
-    ChannelSettings,
-    GridSettings,
-    PowerSettings,
-    TopologySettings,
-)
+from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings
 from airfl.config.radio_sections import RadioSections
-from airfl.errors import AlignmentError, UserError
+from airfl.errors import UserError
 from airfl.memory import machine_bytes
+from airfl.radio.laws import fading_law, has_bounds
 from airfl.radio.parts import (
     base_height_m,
     cell_of,
-    fading_law,
     grid_of,
-    has_bounds,
     in_scenario,
-    no_law,
     noise_std_of,
     path_loss_of,
-    power_policy,
     settings_of,
-    statistics_of,
     surroundings_of,
     waveform_of,
 )
+from airfl.radio.power import check_power
 from channels.csi import Ageing
 from channels.fading import FlatFading, OwnChannel, Recorded, SelectiveFading, flat_parts
 from channels.fading.registry import FADING_LAWS
 from channels.fading.rician import Rician
-from channels.part import parameters_of
-from channels.power import POLICIES, Policy
 from channels.selective import check
 from channels.selective.tapped_line import TappedLine, tap_spacing_s
 from channels.topology import PATH_LOSS, check_topology
@@ -60,7 +48,7 @@ def check_radio(radio: RadioSections, devices: int) -> None:
     _check_topology(radio.channel, radio.topology, devices)
     _check_fading(radio)
     _check_antennas(radio.channel, radio.antennas)
-    _check_power(radio)
+    check_power(radio)
     if radio.grid.waveform:
         _check_waveform(radio)
 
@@ -251,77 +239,6 @@ def _check_delays(section: GridSettings, model: SelectiveFading, spread_s: float
         raise UserError(
             f"channel.taps: {taps:,} taps, at most {MOST_TAPS:,} are allowed (0 takes as many as the delay spread "
             "needs over the used subcarriers); give fewer"
-        )
-
-
-def _check_power(radio: RadioSections) -> None:
-    power, channel, antennas, fades = radio.power, radio.channel, radio.antennas, statistics_of(radio)
-    if power.spread == "message" and channel.units != "physical":
-        raise UserError(
-            'power.spread: "message" needs channel.units = "physical", where power is in dBm (given: '
-            f'{channel.units!r}); take "band"'
-        )
-    name, given = name_of(power.policy), power.power_policy
-    if power.participation is not None and "threshold" not in given.values():
-        raise UserError(
-            f"power.participation: power policy {name!r} has no threshold to set by it (given: "
-            f"{power.participation}); leave it out, or choose one of {_readers('threshold')}"
-        )
-    policy = power_policy(radio)
-    if policy.over_fading and fades is None:
-        raise UserError(f'power.average_over: {no_law(channel, radio.topology)}; take "round"')
-    for key, readers in POLICY.foreign(power):
-        if not (key == "coefficient" and power.alignment == "schedule"):
-            raise UserError(
-                f"power: power policy {name!r} takes no {key}: leave it out, or choose one of {', '.join(readers)}"
-            )
-    if fades is not None:
-        with settings_of("power"):
-            policy.check_fades(fades.inverse_power)
-    one_gain = antennas.count == 1 or antennas.combiner.one_antenna
-    for key, asked, remedy in (
-        ("average_over", policy.over_fading, 'take "round"'),
-        ("divide_by", power.divide_by == "expected", 'take "active"'),
-        ("participation", power.participation is not None, "give power.threshold"),
-    ):
-        if asked and not one_gain:
-            raise UserError(
-                f"power.{key}: how combined antennas fade is not known (given: antennas.count = "
-                f"{antennas.count}); {remedy}, or one antenna"
-            )
-    _check_alignment(power, antennas, policy, one_gain)
-    if power.divide_by == "expected" and fades is None and policy.truncates:
-        raise UserError(f'power.divide_by: {no_law(channel, radio.topology)}; take "selected" or "active"')
-    if power.divide_by == "expected" and not policy.truncates:
-        raise UserError(
-            f'power.divide_by: "expected" needs a policy with a threshold (given: {name!r}); take "selected" '
-            'or "active"'
-        )
-
-
-def _readers(parameter: str) -> str:
-    """Names of the policies that have a parameter of that name."""
-    return ", ".join(name for name, one in POLICIES.items() if parameter in (own.name for own in parameters_of(one)))
-
-
-def _check_alignment(power: PowerSettings, antennas: AntennaSettings, policy: Policy, one_gain: bool) -> None:
-    if power.alignment in ("auto", "sample"):
-        return
-    if not (policy.announces and policy.one_by_one):
-        able = ", ".join(name for name, one in POLICIES.items() if one.announces and one.one_by_one)
-        raise AlignmentError(
-            f"power.alignment: policy {name_of(power.policy)!r} takes beta from the devices that send (given: "
-            f"{power.alignment!r}); take sample, or power.policy = {able}"
-        )
-    if power.alignment == "population" and policy.target is not None:
-        raise AlignmentError(
-            f"power.coefficient: power.alignment = 'population' takes beta from the channels (given: "
-            f"{policy.target:g}); take schedule, or leave the coefficient out"
-        )
-    if power.alignment == "population" and not one_gain:
-        raise AlignmentError(
-            "power.alignment: combined antennas have another gain for every set of devices (given: antennas.count = "
-            f'{antennas.count}); take schedule, antennas.combining = "first", or one antenna'
         )
 
 

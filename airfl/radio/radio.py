@@ -12,21 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.config.radio_sections import RadioSections
+from airfl.radio.laws import bounds_factor, fading_law, k_factors, replay_of, statistics_of
 from airfl.radio.own import check_shape, own_mean_power, own_response
 from airfl.radio.parts import (
     base_height_m,
-    bounds_factor,
     cell_of,
     directions_of,
-    fading_law,
     grid_of,
     impairment_draws,
-    k_factors,
     noise_std_of,
     prefix_s,
-    replay_of,
     settings_of,
-    statistics_of,
     surroundings_of,
     waveform_of,
     whole_population,
@@ -35,15 +31,7 @@ from airfl.selection import Ids
 from airfl.streams import Purpose, Streams
 from airfl.uplinks.uplink import PilotCost
 from channels.antennas import Directions, correlation_roots, steering_turns
-from channels.csi import (
-    ChannelState,
-    Imperfections,
-    Knowledge,
-    LineOfSight,
-    Surroundings,
-    impair,
-    perfect_knowledge,
-)
+from channels.csi import ChannelState, Imperfections, Knowledge, LineOfSight, Surroundings, impair, perfect_knowledge
 from channels.draws import Complex, Draw, correlate
 from channels.fading import (
     VARIATIONS,

@@ -6,7 +6,8 @@ import math
 
 from airfl.config.settings import Settings
 from airfl.errors import AlignmentError
-from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of, power_policy, settings_of, waveform_of
+from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of, settings_of, waveform_of
+from airfl.radio.power import power_policy
 from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink
 from airfl.uplinks.control import PowerControl
 from channels.digital import DigitalParameters, check_digital

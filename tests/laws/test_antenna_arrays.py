@@ -18,7 +18,7 @@ from scipy.linalg import toeplitz
 from airfl.building import build_cell
 from airfl.cell import Cell
 from airfl.opening import open_round
-from airfl.radio.parts import gain_law
+from airfl.radio.laws import gain_law
 from channels.antennas import (
     COMBINERS,
     AntennaArray,
