@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from airfl.config.parts import told
 from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings
 from airfl.config.section import LEAST_SCALE, MOST_SCALE
 from airfl.errors import UserError
@@ -21,6 +22,7 @@ from channels.draws import Draw
 from channels.fading import doppler_hz
 from channels.grid import OfdmaGrid, default_symbol_duration_s, exact_grid, subcarriers_of, used_from
 from channels.noise import thermal_noise_std
+from channels.part import PartError
 from channels.selective.scenario import Scenario
 from channels.topology import PATH_LOSS, Drop, Topology
 
@@ -45,6 +47,8 @@ def settings_of(section: str) -> Iterator[None]:
     """What `channels` refuses inside is the user's to mend, in that section."""
     try:
         yield
+    except PartError as error:
+        raise UserError(told(error, section)) from None
     except ValueError as error:
         raise UserError(f"{section}: {error}") from None
 

@@ -10,7 +10,7 @@ from channels.csi.impairment import Impairment, Surroundings
 from channels.csi.knowledge import Knowledge, turn
 from channels.draws import Draw
 from channels.frame import Frame
-from channels.part import LEAST_SCALE, MOST_SCALE, parameter
+from channels.part import LEAST_SCALE, MOST_SCALE, PartError, parameter
 
 
 class FrequencyOffset(Impairment):
@@ -54,7 +54,8 @@ class FrequencyOffset(Impairment):
     def check_within(self, around: Surroundings) -> None:
         """The receiver tells a subcarrier from the next."""
         if self.frequency_offset_hz >= around.spacing_hz / 2:
-            raise ValueError(
+            raise PartError(
                 f"frequency_offset_hz must be below half the spacing, {around.spacing_hz / 2:.6g} Hz, got "
-                f"{self.frequency_offset_hz}"
+                f"{self.frequency_offset_hz}",
+                "frequency_offset_hz",
             )

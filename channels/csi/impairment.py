@@ -65,4 +65,4 @@ class Impairment(Part):
         """
 
     def check_within(self, around: Surroundings) -> None:
-        """Raise ValueError, one line, for parameters that do not go with these surroundings; nothing by default."""
+        """Raise PartError, one line, for a parameter that does not go with these surroundings; nothing by default."""

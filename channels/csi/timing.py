@@ -10,7 +10,7 @@ from channels.csi.impairment import Impairment, Surroundings
 from channels.csi.knowledge import Knowledge, turn
 from channels.draws import Draw
 from channels.frame import Frame
-from channels.part import LEAST_SCALE, MOST_SCALE, parameter
+from channels.part import LEAST_SCALE, MOST_SCALE, PartError, parameter
 
 
 class TimingOffset(Impairment):
@@ -54,7 +54,8 @@ class TimingOffset(Impairment):
     def check_within(self, around: Surroundings) -> None:
         """Nobody is later than a symbol."""
         if self.timing_offset_s >= 1 / around.spacing_hz:
-            raise ValueError(
+            raise PartError(
                 f"timing_offset_s must be below the useful symbol, {1 / around.spacing_hz:.6g} s, got "
-                f"{self.timing_offset_s}"
+                f"{self.timing_offset_s}",
+                "timing_offset_s",
             )
