@@ -29,7 +29,9 @@ from channels.draws import Array, Draw
 from channels.frame import Frame
 from channels.part import Part, parameter, parameters_of
 from channels.topology import Topology
+from tests.conftest import small_settings
 from tests.imperfections import csi_of, impair
+from tests.radios import radio_of
 from tests.refusals import one_line
 
 BLOCKS, SUBCARRIERS = 3, 5
@@ -346,3 +348,14 @@ def test_a_response_that_does_not_fit_estimate_or_frame_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             impaired(source, **EVERY)
+
+
+def test_a_waveform_has_the_offsets_in_it_and_nobody_puts_them_upon_the_channel_again() -> None:
+    every, around = csi_of(**EVERY)
+    assert [one.name for one in every.beside_a_waveform if one.present(around)] == list(ONLY)[:4]
+    offsets = ("csi.timing_offset_s=1e-5", "csi.frequency_offset_hz=300.0", "csi.estimation=ls")
+    for waveform in (False, True):
+        radio = radio_of(small_settings(f"grid.waveform={str(waveform).lower()}", "grid.subcarriers=8", *offsets))
+        known = radio.know(0, np.arange(3), radio.frame(16), np.ones(3))
+        assert known.offsets.carrier.any() != waveform
+        assert not np.array_equal(known.state.response, known.estimate.response)
