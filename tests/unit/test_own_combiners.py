@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import airfl
 from airfl.check import check_part
 from airfl.config import Settings
+from airfl.exports import export
 from airfl.tasks.datasets import load_dataset
 from channels import antennas
 from channels.antennas import COMBINERS, Combiner, MaxMin
@@ -81,9 +83,14 @@ def combining(combiner: Combiner | str | dict[str, Any], *overrides: str) -> Set
     return small_settings("antennas.count=3", *overrides).resolved(antennas={"combining": combiner})
 
 
-def test_an_own_combiner_that_is_max_min_gives_its_trace() -> None:
+def test_an_own_combiner_that_is_max_min_gives_its_trace(tmp_path: Path) -> None:
+    """And its channel, of which combining is no part, is exported."""
     data = load_dataset("fashion-mnist-sample")
-    found, wanted = (airfl.run(combining(one), data=data).trace().load() for one in (Tilted(), "max-min"))
+    runs = [
+        airfl.run(combining(one), tmp_path / str(index), data=data) for index, one in enumerate((Tilted(), "max-min"))
+    ]
+    found, wanted = (one.trace().load() for one in runs)
+    assert [one.name for one in export(tmp_path / "0", "channel", tmp_path / "out")] == ["channel.h5"]
     assert all(found[name].values.tobytes() == wanted[name].values.tobytes() for name in wanted.variables)
     assert '"combining": {"name": "tilted", "share": 0.0}' in found.attrs["config"]
     assert "Tilted" in found.attrs["own_parts"]
