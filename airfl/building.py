@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from airfl.cell import Cell, entries_sharing_power
 from airfl.choice import check_energy_budget
 from airfl.config import Settings
+from airfl.config.part_keys import name_of
 from airfl.errors import AlignmentError, UserError
 from airfl.opening import open_round
 from airfl.privacy.release import ClientRelease
@@ -21,6 +22,7 @@ from airfl.schemes.scheme import LinkKind
 from airfl.selection import ChannelRule
 from airfl.stages import ErrorFeedback, MessageBound, bound_after
 from airfl.streams import Streams
+from channels.fading.registry import FADINGS
 
 Array = NDArray[np.float64]
 
@@ -40,7 +42,8 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
     settings = fitted(settings)
     if settings.power.alignment == "auto":
         return _best_aligned(settings, dimension, weights, samples)
-    check_radio(settings)
+    check_radio(settings.radio, settings.run.devices)
+    _check_claims(settings)
     if settings.delta < SMALLEST_DELTA:
         raise UserError(f"privacy.delta: at least {SMALLEST_DELTA:g} is wanted, not {settings.delta:g}; give more")
     if settings.privacy.epsilon < SMALLEST_EPSILON:
@@ -52,7 +55,7 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
     bound = bound_after(recipe.stages, dimension)
     _check_recipe(settings, recipe, bound, link)
     _check_offsets(settings, link)
-    radio = build_radio(settings, streams)
+    radio = build_radio(settings.radio, streams, devices=settings.run.devices, rounds=settings.run.rounds)
     # Orthogonal devices sit anywhere in the band, however short a message is.
     frame = radio.frame(bound.entries if link == "analog" else max(bound.entries, 2 * radio.grid.used_subcarriers))
     rule = settings.selection.rule
@@ -61,7 +64,7 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
         rows = rule.candidates or settings.run.devices
     if link == "analog" and settings.power.alignment == "population":
         rows = settings.run.devices
-    check_size(settings, bound.entries, rows, frame.blocks)
+    check_size(settings.radio, bound.entries, rows, frame.blocks)
     cell = Cell(
         settings=settings,
         streams=streams,
@@ -126,6 +129,30 @@ def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: Li
     return replace(statement, attained=statement.attained and attained)
 
 
+def _check_claims(settings: Settings) -> None:
+    """What a radio can be, and what is claimed of privacy over it cannot."""
+    channel, antennas = settings.channel, settings.antennas
+    if settings.power.divide_by == "active" and settings.selection.rule.sampling == "poisson":
+        raise UserError(
+            'power.divide_by: "active" tells how many a Poisson sample has, which no privacy figure allows for; take '
+            '"selected" or "expected", or another selection.kind'
+        )
+    if settings.privacy.csi_error != "quantile":
+        return
+    correlated = antennas.correlation != "independent" and not antennas.combiner.one_antenna
+    if antennas.count > 1 and correlated:
+        raise UserError(
+            'privacy.csi_error: "quantile" is for antennas whose errors are independent (given: antennas.correlation = '
+            f'{antennas.correlation!r}); choose "realised" or "unbounded", or antennas.combining = "first"'
+        )
+    if not channel.fading_model.gaussian:
+        gaussian = " or ".join(name for name in FADINGS.classes.values() if FADINGS[name].gaussian)
+        raise UserError(
+            f'privacy.csi_error: "quantile" is for Gaussian channels, channel.fading = {gaussian} (given: '
+            f'{name_of(channel.fading)!r}); choose "realised" or "unbounded"'
+        )
+
+
 def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link: LinkKind) -> None:
     if recipe.public_data and not settings.task.public_samples:
         raise UserError(
@@ -160,14 +187,15 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
 
 def _check_offsets(settings: Settings, link: LinkKind) -> None:
     """Offsets that are made in a waveform reach only what sends one."""
-    csi = settings.csi
-    if not settings.grid.waveform or not (csi.timing_offset_s or csi.frequency_offset_hz):
+    csi = settings.csi.imperfections
+    late_s, off_hz = csi.timing.timing_offset_s, csi.frequency.frequency_offset_hz
+    if not settings.grid.waveform or not (late_s or off_hz):
         return
     without = f"{link} link" if link != "analog" else "downlink" if settings.grid.downlink else None
     if without:
         raise UserError(
             f"grid.waveform: offsets are made in the waveform, which the {without} does not send (given: "
-            f"csi.timing_offset_s = {csi.timing_offset_s:g}, csi.frequency_offset_hz = {csi.frequency_offset_hz:g}); "
+            f"csi.timing_offset_s = {late_s:g}, csi.frequency_offset_hz = {off_hz:g}); "
             "take grid.waveform = false, or no offsets"
         )
 

@@ -97,7 +97,7 @@ def round_costs(cell: Cell) -> Array:
 def _worst_fade(cell: Cell) -> float:
     """How far a round may exceed a limit that holds on the mean over fades: inversion at the threshold t takes
     1/(t E[P/|h|^2; |h|^2 >= t P]) times that mean, with the smallest |h|^2/P in place of a t below it."""
-    fades, policy = cell.radio.fades, power_policy(cell.settings)
+    fades, policy = cell.radio.fades, power_policy(cell.settings.radio)
     if not policy.over_fading:
         return 1.0
     assert fades is not None
@@ -128,8 +128,9 @@ def rates(cell: Cell, devices: Ids, knowledge: Knowledge) -> Array:
     """The mean of log2(1 + SINR) over a device's elements at its power limit, bit/s/Hz, [devices], antennas combined
     by their maximum ratio. Against it are the noise N_0 = 2 sigma_0^2 of a complex element, other cells, and what the
     device leaks itself, of which a measured SINR tells: as much on every element."""
-    noise_std, over_noise_db = link_noise_std_of(cell.settings), cell.settings.channel.interference_to_noise_db
-    disturbance = disturbance_energy(noise_std, over_noise_db)
+    channel = cell.settings.channel
+    noise_std = link_noise_std_of(channel, cell.settings.grid)
+    disturbance = disturbance_energy(noise_std, channel.interference_to_noise_db)
     # What paths beyond the prefix leak is lost to the estimate, and heard all the same.
     energy = cell.element_power[devices] / (1 - knowledge.late)
     received = received_power(knowledge.estimate.response) * energy[:, None, None]

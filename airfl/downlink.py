@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.radio import Radio
 from airfl.radio.parts import link_noise_std_of
@@ -16,7 +15,7 @@ from channels.noise import disturbance_energy
 from channels.units import db_to_linear, subcarrier_power_w
 
 
-def broadcast(settings: Settings, radio: Radio, dimension: int, knowledge: Knowledge, mask_bits: int = 0) -> Broadcast:
+def broadcast(radio: Radio, dimension: int, knowledge: Knowledge, mask_bits: int = 0) -> Broadcast:
     """What it takes at the capacity of the weakest selected device, over the uplink's reciprocal channel.
 
     A device is as far off the server's time and carrier in receiving as it is in sending, and hears as much of other
@@ -24,16 +23,15 @@ def broadcast(settings: Settings, radio: Radio, dimension: int, knowledge: Knowl
 
     mask_bits: names of coordinates that the server chose and no seed tells.
     """
-    grid, response = settings.grid, knowledge.state.response
+    channel, grid, feedback = radio.sections.channel, radio.sections.grid, radio.csi.feedback
+    response = knowledge.state.response
     if radio.physical:
         element_power = float(subcarrier_power_w(grid.downlink_power_dbm, radio.grid.used_subcarriers))
     else:
         element_power = float(db_to_linear(grid.downlink_snr_db)) * radio.noise_std**2
     if not len(response):
         return Broadcast(0, 0, 0, 0.0, 0.0)
-    over_noise = element_power / disturbance_energy(
-        link_noise_std_of(settings), settings.channel.interference_to_noise_db
-    )
+    over_noise = element_power / disturbance_energy(link_noise_std_of(channel, grid), channel.interference_to_noise_db)
     spilled = spilled_gains(knowledge.state)
     rates = single_user_rates(
         power_gains(response[:, :1]) * over_noise,  # one beam for everybody: no array gain is counted
@@ -42,9 +40,9 @@ def broadcast(settings: Settings, radio: Radio, dimension: int, knowledge: Knowl
         None if spilled is None else spilled * over_noise,
     )
     coefficients = int(np.prod(response.shape[2:]))
-    feedback = len(response) * coefficients * (settings.csi.phase_bits + settings.csi.gain_bits)
+    fed_back = len(response) * coefficients * (feedback.phase_bits + feedback.gain_bits)
     try:
-        bits = downlink_bits(dimension, feedback_bits=feedback + mask_bits)
+        bits = downlink_bits(dimension, feedback_bits=fed_back + mask_bits)
         return broadcast_cost(bits, float(rates.min()), radio.grid, element_power * radio.energy_unit)
     except OverflowError as error:
         key = "grid.downlink_power_dbm" if radio.physical else "grid.downlink_snr_db"

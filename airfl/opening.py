@@ -91,7 +91,7 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
         memory = remembered(cell.rule, memory, devices, rates(cell, devices, knowledge), energy)
     downlink = None
     if settings.grid.downlink:
-        downlink = broadcast(settings, radio, cell.dimension, knowledge, cell.bound.mask_bits)
+        downlink = broadcast(radio, cell.dimension, knowledge, cell.bound.mask_bits)
     return Opening(devices, knowledge, link, memory, downlink, terms.own_noise, _disclosure(cell, terms))
 
 

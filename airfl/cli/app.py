@@ -126,7 +126,7 @@ def say_without_effect(overrides: Sequence[str] | None, rows: Sequence[Settings]
 
     for sentence in without_effect(overrides or [], rows):
         say(sentence)
-    for sentence in dict.fromkeys(filter(None, map(cut_by_bounds, rows))):
+    for sentence in dict.fromkeys(filter(None, (cut_by_bounds(row.radio) for row in rows))):
         say(sentence)
 
 

@@ -25,7 +25,7 @@ from airfl.config.given import (
 )
 from airfl.config.part_keys import NamedPart, PartTable
 from airfl.config.problems import first_line
-from airfl.config.radio import FADING, POLICY, RULE
+from airfl.config.radio import COMBINER, FADING, POLICY, RULE
 from airfl.config.scheme import SCHEME
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
@@ -36,7 +36,7 @@ from airfl.shipped import find_configuration
 from channels.part import Part, parameters_of
 
 SCHEME_NAME = "scheme.name"
-NAMED: dict[str, NamedPart[Any]] = {one.key: one for one in (FADING, POLICY, RULE)}
+NAMED: dict[str, NamedPart[Any]] = {one.key: one for one in (RULE, FADING, COMBINER, POLICY)}
 """Keys of sections that hold a part."""
 
 

@@ -14,7 +14,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Generic, Literal, TypeVar, get_origin
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
 
 from pydantic import AllowInfNan, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, create_model
 from pydantic.fields import FieldInfo
@@ -207,6 +207,10 @@ def _built(part: type[P], values: tuple[tuple[str, Any], ...]) -> P:
     return part(**dict(values))
 
 
+def _tupled(value: Any) -> Any:
+    return tuple(map(_tupled, value)) if isinstance(value, list) else value
+
+
 def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
@@ -217,35 +221,47 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
 
 
-def keys_of(registry: Registry[Any]) -> dict[str, tuple[Parameter, list[str]]]:
-    """The keys that the parts of a package give a section, in order: each with its parameter and the names of the parts
-    that have it."""
+def keys_of(parts: Mapping[str, type[Part]]) -> dict[str, tuple[Parameter, list[str]]]:
+    """The keys that parts give a section, in order: each with its parameter and the names of the parts that have it. Of
+    a registry's parts those that come with the package."""
     found: dict[str, tuple[Parameter, list[str]]] = {}
-    parts: Mapping[str, type[Part]] = registry
-    for name in registry.classes.values():
+    for name in parts.classes.values() if isinstance(parts, Registry) else parts:
         for one in parameters_of(parts[name]):
             if one.key:
                 found.setdefault(one.key, (one, []))[1].append(name)
     return found
 
 
-def with_keys(base: type[S], name: str, registry: Registry[Any], after: str, places: Mapping[str, str]) -> type[S]:
-    """A section with the keys of the parts of a registry.
+def parts_of(section: Section, parts: Mapping[str, type[P]]) -> dict[str, P]:
+    """All of these parts by name, from the section's keys for them; what has no key is at its default."""
+    return {
+        name: _built(
+            part, tuple((one.name, _tupled(getattr(section, one.key))) for one in parameters_of(part) if one.key)
+        )
+        for name, part in parts.items()
+    }
+
+
+def with_keys(
+    base: type[S], name: str, parts: Mapping[str, type[Part]], after: str | None, places: Mapping[str, str]
+) -> type[S]:
+    """A section with the keys of parts.
 
     Args:
         base: The section without them; one that defers its building is built once, here.
         name: Of the class.
-        registry: Of the parts.
-        after: The key that theirs follow.
+        parts: By name, or their registry.
+        after: The key that theirs follow, None where there is none before them.
         places: Key -> the one that it follows instead.
     """
-    made = {key: field_of(one) for key, (one, _) in keys_of(registry).items()}
+    made = {key: field_of(one) for key, (one, _) in keys_of(parts).items()}
     section = create_model(name, __base__=base, __module__=base.__module__, __doc__=base.__doc__, **made)  # type: ignore[call-overload]
     order = list(base.model_fields)
     ends = {place: place for place in {after, *places.values()}}
     for key in made:
         place = places.get(key, after)
-        order.insert(order.index(ends[place]) + 1, key)
+        before = ends[place]
+        order.insert(0 if before is None else order.index(before) + 1, key)
         ends[place] = key
     ordered = {key: section.model_fields[key] for key in order}
     section.model_fields.clear()
@@ -278,6 +294,12 @@ def _kind_of(one: Parameter, kind: Any) -> Any:
         return Annotated[int, Field(**bounds)] if bounds else int
     if kind in (bool, str, type(None)) or get_origin(kind) is Literal:
         return kind
+    if get_origin(kind) is tuple:
+        hints = get_args(kind)
+        listed: Any = list.__class_getitem__(_kind_of(one, hints[0]))
+        return (
+            listed if hints[-1] is Ellipsis else Annotated[listed, Field(min_length=len(hints), max_length=len(hints))]
+        )
     raise TypeError(f"{one.key}: no key is made of a parameter of type {kind} with those bounds; leave its key out")
 
 

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from airfl.config.names import (
     ArrayName,
-    CombinerName,
     CorrelationName,
     PathLossName,
     PlacementName,
     VariationName,
 )
-from airfl.config.part_keys import NamedPart, keys_of, with_keys
+from airfl.config.part_keys import NamedPart, keys_of, parts_of, with_keys
 from airfl.config.section import Count, Decibels, Scale, ScaleOrZero, Section
 from airfl.selection.registry import SELECTIONS
 from airfl.selection.rule import SelectionRule
+from channels.antennas import COMBINERS, AntennaArray, Combiner, SpatialCorrelation
+from channels.csi import IMPAIRMENTS, Imperfections
 from channels.fading import FADINGS, Fading, fading_of
 from channels.fading.registry import SELECTIVE_MODELS
 from channels.power import POLICIES, Policy
+from channels.topology import Topology
 
 Spread = Annotated[float, Field(ge=0, le=200, allow_inf_nan=False)]  # in dB
-Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
 RULE = NamedPart(SELECTIONS, "selection.kind", "uniform")
@@ -150,66 +152,87 @@ else:
     )
 
 
-class TopologySettings(Section):
+class _Topology(Section):
     """Where the devices are, and what distance costs. Needs channel.units = "physical"."""
 
+    model_config = ConfigDict(defer_build=True)
+
     kind: PlacementName = Field("none", description="none, disc, annulus or coordinates")
-    radius_m: Scale = Field(250.0, description="of the cell")
-    min_distance_m: ScaleOrZero | None = Field(
-        None, description="nobody is nearer to the base station, on the ground; default the model's smallest"
-    )
-    coordinates: list[Pair] | None = Field(None, description="[[x, y], ...] in metres, base station at the origin")
     path_loss: PathLossName | None = Field(
         None,
         description="log-distance, or 3GPP TR 38.901's umi, uma and rma; default that of channel.fading where that is "
         "one of the latter, else umi",
     )
-    exponent: Scale = Field(3.0, description="of log-distance")
-    reference_loss_db: Decibels | None = Field(None, description="of log-distance, at 1 m; default free space")
-    los: Literal["probability", "los", "nlos"] = Field(
-        "probability", description="line of sight: drawn for each device by the path loss model, or set for all"
-    )
-    shadowing_std_db: Spread | None = Field(None, description="log-normal; default the model's own")
-    shadowing_correlation_m: ScaleOrZero | None = Field(
-        None,
-        description="distance between devices over which shadowing falls to 1/e of its correlation; 0 = independent; "
-        "default the model's own",
-    )
-    base_height_m: Scale | None = Field(None, description="default the model's own")
-    device_height_m: Scale = Field(1.5, description="of all devices")
+
+    def cell(self, *, path_loss: str, carrier_hz: float) -> Topology:
+        """The cell, of a kind that is not none.
+
+        Args:
+            path_loss: The model, which may follow from the fading.
+            carrier_hz: The channel's.
+        """
+        cell = parts_of(self, {"cell": Topology})["cell"]
+        return replace(cell, kind=self.kind, path_loss=path_loss, carrier_hz=carrier_hz)
 
 
-class CsiSettings(Section):
+if TYPE_CHECKING:
+
+    class TopologySettings(_Topology):
+        """With the keys of `channels.topology.Topology`."""
+
+        los: Literal["probability", "los", "nlos"] = "probability"
+        base_height_m: float | None = None
+
+else:
+    TopologySettings = with_keys(
+        _Topology,
+        "TopologySettings",
+        {"cell": Topology},
+        after="path_loss",
+        places=dict.fromkeys(("radius_m", "min_distance_m", "coordinates"), "kind"),
+    )
+
+
+class _Csi(Section):
     """What is known of the channel. The defaults know it perfectly."""
 
-    estimation: Literal["perfect", "ls", "mmse"] = Field("perfect", description="from pilots, by which estimator")
-    pilots: Count = Field(1, description="L, pilot symbols a device sends for each coefficient")
-    pilot_snr_db: Decibels | None = Field(
-        None, description="energy of a pilot over sigma0^2; default that of a resource element of data"
-    )
-    delay_s: ScaleOrZero = Field(0.0, description="from estimation to transmission: ageing by channel.speed_m_s")
-    los_doppler: Literal["unknown", "known"] = Field(
-        "unknown", description="whether the phase by which a line of sight turns over delay_s is known, and compensated"
-    )
-    phase_bits: int = Field(0, ge=0, le=16, description="of the quantised feedback; 0 = not quantised")
-    gain_bits: int = Field(0, ge=0, le=16, description="of the quantised feedback; 0 = not quantised")
-    phase_std_rad: ScaleOrZero = Field(0.0, description="residual phase, Gaussian, one a device and round")
-    timing_offset_s: ScaleOrZero = Field(
-        0.0, description="latest arrival after the receiver's window opens; uniform from 0, one a device and round"
-    )
-    frequency_offset_hz: ScaleOrZero = Field(0.0, description="largest carrier frequency offset; uniform within +-")
+    model_config = ConfigDict(defer_build=True)
+
+    @property
+    def imperfections(self) -> Imperfections:
+        """The impairments, with their parameters."""
+        return Imperfections(**parts_of(self, IMPAIRMENTS))  # type: ignore[arg-type]
 
 
-class AntennaSettings(Section):
+if TYPE_CHECKING:
+
+    class CsiSettings(_Csi):
+        """With the keys of all impairments, which `imperfections` has as parts."""
+
+else:
+    CsiSettings = with_keys(
+        _Csi,
+        "CsiSettings",
+        IMPAIRMENTS,
+        after=None,
+        places={"delay_s": "pilot_snr_db", "los_doppler": "pilot_snr_db"},
+    )
+
+
+COMBINER = NamedPart(COMBINERS, "antennas.combining", "max-min")
+
+
+class _Antennas(Section):
     """The receiver's antennas."""
 
-    count: int = Field(1, ge=1, le=64, description="A")
-    combining: CombinerName = Field("max-min", description="how they are combined; with one antenna all are the same")
+    model_config = ConfigDict(defer_build=True)
+
+    combining: Annotated[str | Combiner, COMBINER] = Field(
+        "max-min", description="how they are combined; with one antenna all are the same"
+    )
     array: ArrayName = Field(
         "linear", description="where they are: linear (level), rectangular (upright, in rows) or circular (level)"
     )
-    rows: Count = Field(1, description="of array = rectangular; they divide the count")
-    spacing_wavelengths: Annotated[float, Field(gt=0, le=10)] = Field(0.5, description="between neighbours")
     angle: Literal["device", "broadside"] = Field(
         "device",
         description="direction of a device's line of sight, and of the paths that scatter around it: device = its own, "
@@ -224,14 +247,45 @@ class AntennaSettings(Section):
     correlation: CorrelationName = Field(
         "independent", description="of the diffuse part between antennas: independent, exponential or local-scattering"
     )
-    correlation_coefficient: Annotated[float, Field(ge=0, le=1)] = Field(
-        0.5, description="rho between neighbours, for correlation = exponential"
-    )
-    angular_std_deg: Annotated[float, Field(ge=0, le=180)] = Field(
-        10.0, description="of paths around the device's azimuth, for correlation = local-scattering"
-    )
-    angular_distribution: Literal["gaussian", "uniform"] = Field(
-        "gaussian", description="of paths around the device's azimuth, for correlation = local-scattering"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, data: Any) -> Any:
+        return COMBINER.flattened(data, cls.model_fields)
+
+    @property
+    def combiner(self) -> Combiner:
+        """The combiner itself, with its parameters."""
+        return COMBINER.of(self)
+
+    @property
+    def geometry(self) -> AntennaArray:
+        """Where they are; ValueError for rows that do not divide them."""
+        return replace(parts_of(self, {"array": AntennaArray})["array"], kind=self.array)
+
+    @property
+    def diffuse_correlation(self) -> SpatialCorrelation:
+        """Of the diffuse part between them."""
+        return replace(parts_of(self, {"correlation": SpatialCorrelation})["correlation"], kind=self.correlation)
+
+
+if TYPE_CHECKING:
+
+    class AntennaSettings(_Antennas):
+        """With the keys of `AntennaArray` and `SpatialCorrelation`."""
+
+        count: int = 1
+
+else:
+    AntennaSettings = with_keys(
+        _Antennas,
+        "AntennaSettings",
+        {"array": AntennaArray, "correlation": SpatialCorrelation},
+        after=None,
+        places={
+            **dict.fromkeys(("rows", "spacing_wavelengths"), "array"),
+            **dict.fromkeys(("correlation_coefficient", "angular_std_deg", "angular_distribution"), "correlation"),
+        },
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -24,6 +25,7 @@ from airfl.config.radio import (
     SelectionSettings,
     TopologySettings,
 )
+from airfl.config.radio_sections import RadioSections
 from airfl.config.scheme import SCHEME, SchemePart
 from airfl.config.section import Count, Fraction, NotNegative, Positive, Scale, Schedule, Section
 from airfl.selection.rule import ChannelRule
@@ -314,6 +316,11 @@ class Settings(Section):
                 yield from [(section, value)] if value != default else []
             else:
                 yield from ((f"{section}.{key}", one) for key, one in value.__repr_args__())
+
+    @property
+    def radio(self) -> RadioSections:
+        """The sections that a radio is made from."""
+        return RadioSections(**{one.name: getattr(self, one.name) for one in fields(RadioSections)})
 
     @property
     def delta(self) -> float:

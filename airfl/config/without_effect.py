@@ -258,7 +258,7 @@ def _value(settings: Settings, key: str) -> str:
     if key == "topology.path_loss":
         from airfl.radio.parts import path_loss_of
 
-        return path_loss_of(settings)
+        return path_loss_of(settings.channel, settings.topology)
     section, _, name = key.partition(".")
     value = getattr(getattr(settings, section), name)
     return name_of(value) if isinstance(value, Part) else str(value)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 FILE = "channel.h5"
 GAINS = "gains"
+NO_CHANNEL = (("power", "policy"), ("antennas", "combining"))
+"""Parts that make no channel, and may be of the user's own, which a trace cannot give back."""
 
 
 def check(trace: xarray.Dataset) -> None:
@@ -51,7 +53,8 @@ def write(trace: xarray.Dataset, folder: Path) -> None:
     """gains, complex128 [round, device, antenna], and mean_power, E|h|^2, [device]: before estimation, ageing and
     offsets, which a replay meets again by its own settings."""
     radio, frame = _radio(trace)
-    run, antennas = radio.settings.run, radio.settings.antennas.count
+    settings = _settings(trace)
+    run, antennas = settings.run, settings.antennas.count
     everyone = np.arange(run.devices)
     sizes = {"round": run.rounds, "device": run.devices, "antenna": antennas}
     with h5py.File(folder / FILE, "x") as file:
@@ -66,16 +69,18 @@ def write(trace: xarray.Dataset, folder: Path) -> None:
                 dataset.dims[axis].attach_scale(file[name])
         for index in range(run.rounds):
             gains[index] = radio.channel(index, everyone, frame).response[:, :, 0, 0]
-        _describe(file, trace, radio)
+        _describe(file, trace, settings, placed=radio.drop is not None)
 
 
 def _settings(trace: xarray.Dataset) -> Settings:
     """Those of the channel: who sends over it, and how strongly, makes none, and may be a part of the user's own."""
     source = str(trace.encoding["source"])
     tables = {name: table for name, table in json.loads(trace.attrs["config"]).items() if name != "scheme"}
-    power, channel = tables.get("power"), tables.get("channel")
-    if isinstance(power, dict) and isinstance(power.get("policy"), dict):
-        tables["power"] = {key: value for key, value in power.items() if key != "policy"}
+    for section, key in NO_CHANNEL:
+        table = tables.get(section)
+        if isinstance(table, dict) and isinstance(table.get(key), dict):
+            tables[section] = {name: value for name, value in table.items() if name != key}
+    channel = tables.get("channel")
     own = channel.get("fading") if isinstance(channel, dict) else None
     if isinstance(own, dict):
         raise UserError(
@@ -92,7 +97,8 @@ def _radio(trace: xarray.Dataset) -> tuple[Radio, Frame]:
             f"{trace.encoding['source']}: holds no finished round, which says how long a round is; export another run"
         )
     settings = _settings(trace)
-    radio = build_radio(settings, Streams(settings.run.seed))
+    run = settings.run
+    radio = build_radio(settings.radio, Streams(run.seed), devices=run.devices, rounds=run.rounds)
     entries = int(trace["message_length"][0])
     if entries < 1:
         raise UserError(f"{trace.encoding['source']}: damaged: messages of {entries} entries; run it again")
@@ -101,14 +107,13 @@ def _radio(trace: xarray.Dataset) -> tuple[Radio, Frame]:
     return radio, radio.frame(entries)
 
 
-def _describe(file: h5py.File, trace: xarray.Dataset, radio: Radio) -> None:
-    """What the numbers are and where they are from."""
-    settings, about = radio.settings, attributes_of(trace)
-    placed = "path loss and shadowing in it" if radio.drop is not None else "no path loss"
+def _describe(file: h5py.File, trace: xarray.Dataset, settings: Settings, *, placed: bool) -> None:
+    """What the numbers are and where they are from. placed: whether devices are somewhere."""
+    about, loss = attributes_of(trace), "path loss and shadowing in it" if placed else "no path loss"
     said: dict[str, dict[str, Any]] = {
         GAINS: {
             "units": "1",
-            "long_name": f"true channel gain h: received over sent amplitude, {placed}; before ageing and offsets",
+            "long_name": f"true channel gain h: received over sent amplitude, {loss}; before ageing and offsets",
             "dimensions": "round, device, antenna; counted from 0",
         },
         MEAN_POWER: {

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from channels.fading import FlatFading
+from channels.csi import Surroundings
+from channels.fading import FlatFading, doppler_hz
 
 if TYPE_CHECKING:
     from airfl.config.settings import Settings
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 def beta_tells(settings: Settings) -> bool:
     """Whether beta follows from who was selected, and not from a schedule or from everybody."""
-    power, channel, csi = settings.power, settings.channel, settings.csi
-    steady = not (channel.speed_m_s or csi.timing_offset_s or csi.frequency_offset_hz)
+    power, channel, csi = settings.power, settings.channel, settings.csi.imperfections
+    steady = not (channel.speed_m_s or csi.timing.timing_offset_s or csi.frequency.frequency_offset_hz)
     flat = isinstance(channel.fading_model, FlatFading) and steady
     lowered = (power.strict and not flat) or (power.peak_db is not None and power.peak == "back-off")
     of_the_sample = power.alignment in ("auto", "sample") and power.power_policy.target is None
@@ -55,8 +56,5 @@ def may_be_lost(settings: Settings, link: str) -> bool:
 
 def imperfect_csi(settings: Settings) -> bool:
     """Whether channels are known otherwise than they are."""
-    csi = settings.csi
-    aged = bool(csi.delay_s and settings.channel.speed_m_s)
-    quantised = bool(csi.phase_bits or csi.gain_bits)
-    offset = bool(csi.phase_std_rad or csi.timing_offset_s or csi.frequency_offset_hz)
-    return csi.estimation != "perfect" or aged or quantised or offset
+    channel = settings.channel
+    return settings.csi.imperfections.present(Surroundings(doppler_hz(channel.speed_m_s, channel.carrier_hz)))

@@ -4,36 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from airfl.config import Settings
 from airfl.config.part_keys import name_of
-from airfl.config.radio import POLICY
-from airfl.errors import AlignmentError, UserError
+from airfl.config.radio import AntennaSettings, ChannelSettings, GridSettings, TopologySettings
+from airfl.config.radio_sections import RadioSections
+from airfl.errors import UserError
 from airfl.memory import machine_bytes
+from airfl.radio.laws import fading_law, has_bounds
 from airfl.radio.parts import (
-    antenna_array,
     base_height_m,
-    csi_parameters,
-    fading_law,
+    cell_of,
     grid_of,
-    has_bounds,
     in_scenario,
-    no_law,
     noise_std_of,
     path_loss_of,
-    power_policy,
     settings_of,
-    spatial_correlation,
-    statistics_of,
-    topology_parameters,
+    surroundings_of,
     waveform_of,
 )
-from channels.antennas import check_array, check_correlation
-from channels.csi import check_csi
+from airfl.radio.power import check_power
+from channels.csi import Ageing
 from channels.fading import FlatFading, OwnChannel, Recorded, SelectiveFading, flat_parts
-from channels.fading.registry import FADING_LAWS, FADINGS
+from channels.fading.registry import FADING_LAWS
 from channels.fading.rician import Rician
-from channels.part import parameters_of
-from channels.power import POLICIES, Policy
 from channels.selective import check
 from channels.selective.tapped_line import TappedLine, tap_spacing_s
 from channels.topology import PATH_LOSS, check_topology
@@ -47,46 +39,40 @@ BYTES_A_PAIR = 32
 MOST_TAPS = 4096
 
 
-def check_radio(settings: Settings) -> None:
-    """UserError for settings of the radio that contradict each other or leave a model's range. Reads no file."""
-    grid = grid_of(settings)
-    noise_std_of(settings)
+def check_radio(radio: RadioSections, devices: int) -> None:
+    """UserError for a radio of so many devices that contradicts itself or leaves a model's range. Reads no file."""
+    grid = grid_of(radio.grid)
+    noise_std_of(radio.channel, radio.grid)
     with settings_of("csi"):
-        check_csi(csi_parameters(settings, grid))
-    _check_topology(settings)
-    _check_fading(settings)
-    _check_antennas(settings)
-    _check_power(settings)
-    if settings.grid.waveform:
-        _check_waveform(settings)
-    if settings.privacy.csi_error == "quantile" and not settings.channel.fading_model.gaussian:
-        gaussian = " or ".join(name for name in FADINGS.classes.values() if FADINGS[name].gaussian)
-        raise UserError(
-            f'privacy.csi_error: "quantile" is for Gaussian channels, channel.fading = {gaussian} (given: '
-            f'{name_of(settings.channel.fading)!r}); choose "realised" or "unbounded"'
-        )
+        radio.csi.imperfections.check_within(surroundings_of(radio.channel, grid))
+    _check_topology(radio.channel, radio.topology, devices)
+    _check_fading(radio)
+    _check_antennas(radio.channel, radio.antennas)
+    check_power(radio)
+    if radio.grid.waveform:
+        _check_waveform(radio)
 
 
-def check_size(settings: Settings, entries: int, rows: int, blocks: int) -> None:
+def check_size(radio: RadioSections, entries: int, rows: int, blocks: int) -> None:
     """UserError if a round's channel responses would not fit. rows: devices whose channel is needed at once."""
-    flat = not settings.channel.fading_model.selective and not settings.csi.timing_offset_s
-    subcarriers = 1 if flat else min(grid_of(settings).used_subcarriers, entries)
-    each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * settings.antennas.count
+    antennas = radio.antennas
+    flat = not radio.channel.fading_model.selective and not radio.csi.imperfections.timing.timing_offset_s
+    subcarriers = 1 if flat else min(grid_of(radio.grid).used_subcarriers, entries)
+    each = BYTES_A_COEFFICIENT + BYTES_AN_ANTENNA * antennas.count
     size = rows * blocks * subcarriers * each
-    if settings.antennas.correlation != "independent":
-        size += rows * settings.antennas.count**2 * BYTES_A_PAIR
+    if antennas.correlation != "independent":
+        size += rows * antennas.count**2 * BYTES_A_PAIR
     memory = machine_bytes()
     if size > MEMORY_SHARE * memory:
         raise UserError(
-            f"channel.coherence: a round's channels of {rows:,} devices, {settings.antennas.count} antennas, "
+            f"channel.coherence: a round's channels of {rows:,} devices, {antennas.count} antennas, "
             f"{blocks:,} blocks and {subcarriers:,} subcarriers take {size / 1e9:.3g} GB of {memory / 1e9:.3g} GB; "
             "take a longer coherence, fewer devices or fewer antennas"
         )
 
 
-def _check_topology(settings: Settings) -> None:
-    topology, channel = settings.topology, settings.channel
-    _check_k_factor(settings)
+def _check_topology(channel: ChannelSettings, topology: TopologySettings, devices: int) -> None:
+    _check_k_factor(channel, topology)
     if topology.kind == "none":
         return
     if channel.units != "physical":
@@ -98,16 +84,16 @@ def _check_topology(settings: Settings) -> None:
     if not fading.drawn:
         what = "replayed gains have" if isinstance(fading, Recorded) else f"the gains of {name_of(fading)!r} have"
         raise UserError(f'topology.kind: {what} their path loss in them; take topology.kind = "none"')
-    if in_scenario(settings):
-        _check_scenario(settings)
+    if in_scenario(channel):
+        _check_scenario(channel, topology)
     with settings_of("topology"):
-        check_topology(topology_parameters(settings), settings.run.devices)
+        check_topology(cell_of(channel, topology), devices)
 
 
-def _check_scenario(settings: Settings) -> None:
+def _check_scenario(channel: ChannelSettings, topology: TopologySettings) -> None:
     """A cell of TR 38.901 has one set of tables: its lines of sight, path losses and base station are its own."""
-    topology, fading = settings.topology, settings.channel.fading_model.name
-    if path_loss_of(settings) != fading:
+    fading = channel.fading_model.name
+    if path_loss_of(channel, topology) != fading:
         raise UserError(
             f"topology.path_loss: channel.fading = {fading!r} has the path loss and the lines of sight of its own cell "
             f"(given: {topology.path_loss!r}); leave it out, or take {fading!r}"
@@ -121,30 +107,30 @@ def _check_scenario(settings: Settings) -> None:
         )
 
 
-def _check_k_factor(settings: Settings) -> None:
-    fading = settings.channel.fading_model
+def _check_k_factor(channel: ChannelSettings, topology: TopologySettings) -> None:
+    fading = channel.fading_model
     if not (isinstance(fading, Rician) and fading.k == "tr38901"):
         return
-    kind = settings.topology.kind
-    if kind == "none" or PATH_LOSS[path_loss_of(settings)].k_factor_db is None:
+    kind, model = topology.kind, path_loss_of(channel, topology)
+    if kind == "none" or PATH_LOSS[model].k_factor_db is None:
         able = ", ".join(name for name, entry in PATH_LOSS.items() if entry.k_factor_db is not None)
-        given = f"topology.kind = {kind!r}" if kind == "none" else f"topology.path_loss = {path_loss_of(settings)!r}"
+        given = f"topology.kind = {kind!r}" if kind == "none" else f"topology.path_loss = {model!r}"
         raise UserError(
             f'channel.rician_k: "tr38901" needs a topology with topology.path_loss = {able} (given: {given}); set '
             "these, or give K as a number"
         )
 
 
-def _check_fading(settings: Settings) -> None:
-    channel = settings.channel
+def _check_fading(radio: RadioSections) -> None:
+    channel, topology, grid = radio.channel, radio.topology, radio.grid
     model, name = channel.fading_model, name_of(channel.fading)
     if not isinstance(model, SelectiveFading):
         if isinstance(model, FlatFading):
-            _check_redraw(settings)
-        _check_mean_gain(settings)
+            _check_redraw(channel, topology)
+        _check_mean_gain(channel, grid)
         return
-    _check_mean_gain(settings)
-    if model.needs_positions and settings.topology.kind == "none":
+    _check_mean_gain(channel, grid)
+    if model.needs_positions and topology.kind == "none":
         raise UserError(
             f"topology.kind: channel.fading = {name!r} asks where the devices are; take disc, annulus or "
             "coordinates (given: 'none')"
@@ -152,41 +138,31 @@ def _check_fading(settings: Settings) -> None:
     with settings_of("channel"):
         check(
             model,
-            subcarriers=grid_of(settings).used_subcarriers,
-            antennas=settings.antennas.count,
+            subcarriers=grid_of(grid).used_subcarriers,
+            antennas=radio.antennas.count,
             carrier_hz=channel.carrier_hz,
             speed_m_s=channel.speed_m_s,
             variation=channel.variation,
-            positions=settings.topology.kind != "none",
-            base_height_m=base_height_m(settings),
+            positions=topology.kind != "none",
+            base_height_m=base_height_m(channel, topology),
         )
     if model.spread_s is not None:
-        _check_delays(settings, model, model.spread_s)
-    _check_ageing(settings, model)
+        _check_delays(grid, model, model.spread_s)
+    _check_ageing(channel, topology, radio.csi.imperfections.ageing, model)
     if channel.bounds == "redraw":
         raise UserError(f'channel.bounds: "redraw" is for flat laws ({", ".join(FADING_LAWS)}); take "clip"')
 
 
-def _check_antennas(settings: Settings) -> None:
-    antennas = settings.antennas
+def _check_antennas(channel: ChannelSettings, antennas: AntennaSettings) -> None:
     with settings_of("antennas.rows" if antennas.array == "rectangular" else "antennas"):
-        check_array(antenna_array(settings))
-        check_correlation(spatial_correlation(settings))
-    if antennas.count == 1:
-        return
-    _check_own_angles(settings)
-    correlated = antennas.correlation != "independent" and antennas.combining != "first"
-    if settings.privacy.csi_error == "quantile" and correlated:
-        raise UserError(
-            'privacy.csi_error: "quantile" is for antennas whose errors are independent (given: antennas.correlation = '
-            f'{antennas.correlation!r}); choose "realised" or "unbounded", or antennas.combining = "first"'
-        )
+        _ = antennas.geometry
+    if antennas.count > 1:
+        _check_own_angles(channel, antennas)
 
 
-def _check_own_angles(settings: Settings) -> None:
+def _check_own_angles(channel: ChannelSettings, antennas: AntennaSettings) -> None:
     """What does not reach a model whose paths have angles of their own."""
-    antennas, fading = settings.antennas, name_of(settings.channel.fading)
-    model = settings.channel.fading_model
+    fading, model = name_of(channel.fading), channel.fading_model
     if not (isinstance(model, SelectiveFading) and model.own_angles):
         return
     if antennas.correlation != "independent":
@@ -206,9 +182,9 @@ def _check_own_angles(settings: Settings) -> None:
         )
 
 
-def _check_redraw(settings: Settings) -> None:
+def _check_redraw(channel: ChannelSettings, topology: TopologySettings) -> None:
     """A gain is drawn, which is refused where the bounds leave none of the law."""
-    channel, law = settings.channel, fading_law(settings)
+    law = fading_law(channel, topology)
     if law is None or channel.bounds == "clip" or channel.units == "physical":
         return
     with settings_of("channel.bounds"):
@@ -223,10 +199,9 @@ def _check_redraw(settings: Settings) -> None:
         )
 
 
-def _check_mean_gain(settings: Settings) -> None:
+def _check_mean_gain(channel: ChannelSettings, grid: GridSettings) -> None:
     """Bounds that do not hold the mean make another law of it than the one that was asked for."""
-    channel = settings.channel
-    if has_bounds(settings) and not channel.min_gain <= channel.mean_gain <= channel.max_gain:
+    if has_bounds(channel, grid) and not channel.min_gain <= channel.mean_gain <= channel.max_gain:
         key = "min_gain" if channel.mean_gain < channel.min_gain else "max_gain"
         raise UserError(
             f"channel.mean_gain: must lie within the bounds on the gain, {channel.min_gain:g} to {channel.max_gain:g} "
@@ -234,27 +209,26 @@ def _check_mean_gain(settings: Settings) -> None:
         )
 
 
-def _check_ageing(settings: Settings, model: SelectiveFading) -> None:
+def _check_ageing(channel: ChannelSettings, topology: TopologySettings, ageing: Ageing, model: SelectiveFading) -> None:
     """What ages is diffuse: of a response that holds a line of sight as well, nothing says which part is which."""
-    channel, csi = settings.channel, settings.csi
-    if not (csi.delay_s and channel.speed_m_s):
+    if not (ageing.delay_s and channel.speed_m_s):
         return
-    if model.line_of_sight and not (model.needs_positions and settings.topology.los == "nlos"):
+    if model.line_of_sight and not (model.needs_positions and topology.los == "nlos"):
         cure = 'topology.los = "nlos"' if model.needs_positions else "channel.fading = rician"
         raise UserError(
             f"csi.delay_s: ageing cannot be computed for channel.fading = {name_of(channel.fading)!r}, whose response "
-            f"does not tell its line of sight from diffuse paths (given: {csi.delay_s:g} s at {channel.speed_m_s:g} "
+            f"does not tell its line of sight from diffuse paths (given: {ageing.delay_s:g} s at {channel.speed_m_s:g} "
             f"m/s); take 0, or {cure}"
         )
 
 
-def _check_delays(settings: Settings, model: SelectiveFading, spread_s: float) -> None:
+def _check_delays(section: GridSettings, model: SelectiveFading, spread_s: float) -> None:
     """What no symbol holds: a spread beyond it, a path that a waveform of that symbol has no place for."""
-    grid = grid_of(settings)
+    grid = grid_of(section)
     useful_s, latest_s, taps = 1 / grid.spacing_hz, spread_s, 0
     if isinstance(model, TappedLine) and latest_s < useful_s:
         taps = model.taps_over(grid.used_subcarriers * grid.spacing_hz)
-        if settings.grid.waveform:
+        if section.waveform:
             latest_s = tap_spacing_s(spread_s, taps) * (taps - 1)
     if latest_s >= useful_s:
         raise UserError(
@@ -268,85 +242,8 @@ def _check_delays(settings: Settings, model: SelectiveFading, spread_s: float) -
         )
 
 
-def _check_power(settings: Settings) -> None:
-    power, fades = settings.power, statistics_of(settings)
-    if power.spread == "message" and settings.channel.units != "physical":
-        raise UserError(
-            'power.spread: "message" needs channel.units = "physical", where power is in dBm (given: '
-            f'{settings.channel.units!r}); take "band"'
-        )
-    name, given = name_of(power.policy), power.power_policy
-    if power.participation is not None and "threshold" not in given.values():
-        raise UserError(
-            f"power.participation: power policy {name!r} has no threshold to set by it (given: "
-            f"{power.participation}); leave it out, or choose one of {_readers('threshold')}"
-        )
-    policy = power_policy(settings)
-    if policy.over_fading and fades is None:
-        raise UserError(f'power.average_over: {no_law(settings)}; take "round"')
-    for key, readers in POLICY.foreign(power):
-        if not (key == "coefficient" and power.alignment == "schedule"):
-            raise UserError(
-                f"power: power policy {name!r} takes no {key}: leave it out, or choose one of {', '.join(readers)}"
-            )
-    if fades is not None:
-        with settings_of("power"):
-            policy.check_fades(fades.inverse_power)
-    one_gain = settings.antennas.count == 1 or settings.antennas.combining == "first"
-    for key, asked, remedy in (
-        ("average_over", policy.over_fading, 'take "round"'),
-        ("divide_by", power.divide_by == "expected", 'take "active"'),
-        ("participation", power.participation is not None, "give power.threshold"),
-    ):
-        if asked and not one_gain:
-            raise UserError(
-                f"power.{key}: how combined antennas fade is not known (given: antennas.count = "
-                f"{settings.antennas.count}); {remedy}, or one antenna"
-            )
-    _check_alignment(settings, policy, one_gain)
-    if power.divide_by == "active" and settings.selection.rule.sampling == "poisson":
-        raise UserError(
-            'power.divide_by: "active" tells how many a Poisson sample has, which no privacy figure allows for; take '
-            '"selected" or "expected", or another selection.kind'
-        )
-    if power.divide_by == "expected" and fades is None and policy.truncates:
-        raise UserError(f'power.divide_by: {no_law(settings)}; take "selected" or "active"')
-    if power.divide_by == "expected" and not policy.truncates:
-        raise UserError(
-            f'power.divide_by: "expected" needs a policy with a threshold (given: {name!r}); take "selected" '
-            'or "active"'
-        )
-
-
-def _readers(parameter: str) -> str:
-    """Names of the policies that have a parameter of that name."""
-    return ", ".join(name for name, one in POLICIES.items() if parameter in (own.name for own in parameters_of(one)))
-
-
-def _check_alignment(settings: Settings, policy: Policy, one_gain: bool) -> None:
-    power = settings.power
-    if power.alignment in ("auto", "sample"):
-        return
-    if not (policy.announces and policy.one_by_one):
-        able = ", ".join(name for name, one in POLICIES.items() if one.announces and one.one_by_one)
-        raise AlignmentError(
-            f"power.alignment: policy {name_of(power.policy)!r} takes beta from the devices that send (given: "
-            f"{power.alignment!r}); take sample, or power.policy = {able}"
-        )
-    if power.alignment == "population" and policy.target is not None:
-        raise AlignmentError(
-            f"power.coefficient: power.alignment = 'population' takes beta from the channels (given: "
-            f"{policy.target:g}); take schedule, or leave the coefficient out"
-        )
-    if power.alignment == "population" and not one_gain:
-        raise AlignmentError(
-            "power.alignment: combined antennas have another gain for every set of devices (given: antennas.count = "
-            f'{settings.antennas.count}); take schedule, antennas.combining = "first", or one antenna'
-        )
-
-
-def _check_waveform(settings: Settings) -> None:
-    channel = settings.channel
+def _check_waveform(radio: RadioSections) -> None:
+    channel, csi, antennas = radio.channel, radio.csi.imperfections, radio.antennas
     fading = channel.fading_model
     if fading.selective and not isinstance(fading, TappedLine):
         allowed = [*FADING_LAWS, "replay", "tapped-line"]
@@ -356,17 +253,17 @@ def _check_waveform(settings: Settings) -> None:
         )
     if isinstance(fading, OwnChannel) and fading.moves:
         raise UserError(f"grid.waveform: a channel that stands still is wanted, not channel.fading = {fading!r}")
-    if settings.antennas.count > 1:
-        raise UserError(f"grid.waveform: one receive antenna is wanted, not antennas.count = {settings.antennas.count}")
+    if antennas.count > 1:
+        raise UserError(f"grid.waveform: one receive antenna is wanted, not antennas.count = {antennas.count}")
     if channel.coherence != "round":
         raise UserError(f'grid.waveform: channel.coherence = "round" is wanted, not {channel.coherence!r}')
-    if settings.grid.used is not None:
+    if radio.grid.used is not None:
         raise UserError("grid.waveform: all subcarriers carry entries; leave grid.used out")
-    if settings.power.peak_db is not None and settings.power.peak == "clip":
+    if radio.power.peak_db is not None and radio.power.peak == "clip":
         raise UserError('grid.waveform: power.peak = "clip" cuts entries; clip the waveform by grid.clip_db instead')
-    if settings.csi.phase_std_rad or (settings.csi.delay_s and channel.speed_m_s):
+    if csi.phase.phase_std_rad or (csi.ageing.delay_s and channel.speed_m_s):
         raise UserError(
             "grid.waveform: residual phase and ageing are not made in time; take csi.phase_std_rad and csi.delay_s 0 "
-            f"(given: {settings.csi.phase_std_rad:g}, {settings.csi.delay_s:g})"
+            f"(given: {csi.phase.phase_std_rad:g}, {csi.ageing.delay_s:g})"
         )
-    waveform_of(settings)
+    waveform_of(radio.grid)

@@ -1,4 +1,5 @@
-"""The radio of a run, built from its settings: where devices are, what fades, who knows what of it, in which units."""
+"""The radio of a run, built from its sections of the settings: where devices are, what fades, who knows what of it, in
+which units."""
 
 from __future__ import annotations
 
@@ -10,25 +11,19 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.config import Settings
+from airfl.config.radio_sections import RadioSections
+from airfl.radio.laws import bounds_factor, fading_law, k_factors, replay_of, statistics_of
 from airfl.radio.own import check_shape, own_mean_power, own_response
 from airfl.radio.parts import (
-    antenna_array,
     base_height_m,
-    bounds_factor,
-    csi_parameters,
+    cell_of,
     directions_of,
-    fading_law,
     grid_of,
     impairment_draws,
-    k_factors,
     noise_std_of,
     prefix_s,
-    replay_of,
     settings_of,
-    spatial_correlation,
-    statistics_of,
-    topology_parameters,
+    surroundings_of,
     waveform_of,
     whole_population,
 )
@@ -36,15 +31,7 @@ from airfl.selection import Ids
 from airfl.streams import Purpose, Streams
 from airfl.uplinks.uplink import PilotCost
 from channels.antennas import Directions, correlation_roots, steering_turns
-from channels.csi import (
-    ChannelState,
-    CsiParameters,
-    Knowledge,
-    LineOfSight,
-    impair,
-    perfect_knowledge,
-    pilots_charged,
-)
+from channels.csi import ChannelState, Imperfections, Knowledge, LineOfSight, Surroundings, impair, perfect_knowledge
 from channels.draws import Complex, Draw, correlate
 from channels.fading import (
     VARIATIONS,
@@ -89,15 +76,17 @@ Array = NDArray[np.float64]
 class Radio:
     """As it holds for all rounds.
 
-    grid; noise_std: sigma_0, in normalised units or sqrt(W); drop: where devices are, None without a topology; law: of
-    flat fading, None for replayed or selective channels and where K is a device's own; k_factors: K of every device's
-    Rician law there, [N]; replay: recorded gains; fades: statistics of the fading as bounded, None where they are not
-    known, or not the same for all; scale: mean |h| of flat laws, rms of selective models, before bounds, [N];
-    mean_power: E|h|^2 within the bounds, [N], of Sionna's models before them, as their law is not known; directions:
-    from which the antennas see the devices, [N], None of one antenna, to which they are all the same.
+    sections: what it is made from; devices: N; grid; noise_std: sigma_0, in normalised units or sqrt(W); drop:
+    where devices are, None without a topology; law: of flat fading, None for replayed or selective channels and
+    where K is a device's own; k_factors: K of every device's Rician law there, [N]; replay: recorded gains; fades:
+    statistics of the fading as bounded, None where they are not known, or not the same for all; scale: mean |h| of
+    flat laws, rms of selective models, before bounds, [N]; mean_power: E|h|^2 within the bounds, [N], of Sionna's
+    models before them, as their law is not known; directions: from which the antennas see the devices, [N], None of
+    one antenna, to which they are all the same.
     """
 
-    settings: Settings
+    sections: RadioSections
+    devices: int
     streams: Streams
     grid: OfdmaGrid
     noise_std: float
@@ -113,7 +102,7 @@ class Radio:
     @property
     def physical(self) -> bool:
         """Whether powers are in W and energies in J."""
-        return self.settings.channel.units == "physical"
+        return self.sections.channel.units == "physical"
 
     @property
     def energy_unit(self) -> float:
@@ -123,7 +112,7 @@ class Radio:
     @property
     def fading(self) -> Fading:
         """How the channel fades."""
-        return self.settings.channel.fading_model
+        return self.sections.channel.fading_model
 
     @property
     def selective(self) -> bool:
@@ -134,7 +123,7 @@ class Radio:
     def changes_within_a_round(self) -> bool:
         """Whether devices move while they send; of flat channels only Jakes' model follows them, a replayed one has a
         gain a round."""
-        channel = self.settings.channel
+        channel = self.sections.channel
         if isinstance(self.fading, OwnChannel):
             return self.fading.moves
         if self.replay is not None:
@@ -143,16 +132,21 @@ class Radio:
         return channel.speed_m_s > 0 and follows
 
     @cached_property
-    def csi(self) -> CsiParameters:
+    def csi(self) -> Imperfections:
         """What makes channel knowledge imperfect."""
-        return csi_parameters(self.settings, self.grid)
+        return self.sections.csi.imperfections
+
+    @cached_property
+    def around(self) -> Surroundings:
+        """What impairments need to know of channel and grid."""
+        return surroundings_of(self.sections.channel, self.grid)
 
     def power_limits(self, dimension: int, entries: int) -> Array:
         """P_i: the energy of a whole uncompressed update at the device's limit, over the energy unit, [N]. entries: of
         the message that has a device's power between its elements, where these are fewer than the used subcarriers; d
         where every message leaves its share of the band unused. Physical units only."""
-        power, devices = self.settings.power, self.settings.run.devices
-        uniforms = self.streams.generator(Purpose.POWER_LIMIT).random(devices)
+        power = self.sections.power
+        uniforms = self.streams.generator(Purpose.POWER_LIMIT).random(self.devices)
         allowed = power.tx_power_dbm if self.physical else power.max_snr_db
         ratio = draw_max_snr(
             uniforms, (allowed[0], allowed[1]) if isinstance(allowed, list) else allowed, power.spacing
@@ -167,11 +161,11 @@ class Radio:
     def frame(self, entries: int) -> Frame:
         """The resource elements of a message, in blocks as long as the channel is held constant."""
         whole = self.grid.frame(entries, 1).symbols
-        if self.csi.frequency_offset_hz and self.waveform is None:
+        if self.csi.frequency.frequency_offset_hz and self.waveform is None:
             return self.grid.frame(entries, 1)
         if not self.changes_within_a_round:
             return self.grid.frame(entries, whole)
-        coherence = self.settings.channel.coherence
+        coherence = self.sections.channel.coherence
         symbols = {"round": whole, "slot": self.grid.symbols_per_slot, "symbol": 1}[coherence]
         return self.grid.frame(entries, min(symbols, whole))
 
@@ -191,7 +185,7 @@ class Radio:
         if self.selective:
             return self._selective(round_index, devices, frame), None
         found, sight = self._flat(round_index, devices, frame)
-        antennas = self.settings.antennas.count
+        antennas = self.sections.antennas.count
         axes = (len(devices), antennas, found.shape[1] // antennas, 1)
         gains = ChannelState(np.asarray(found.reshape(axes)))
         return gains, None if sight is None else np.broadcast_to(sight, found.shape).reshape(axes)
@@ -208,14 +202,12 @@ class Radio:
             self._line_of_sight(sight, round_index, devices),
             self._spatial_roots(devices),
         )
-        parameters = self.csi
-        if self.waveform is not None:  # offsets happen in the waveform itself
-            parameters = replace(parameters, timing_offset_s=0.0, frequency_offset_hz=0.0)
-        return impair(knowledge, parameters, frame, impairment_draws(self.streams, round_index, devices))
+        csi = self.csi if self.waveform is None else self.csi.beside_a_waveform
+        return impair(knowledge, csi, self.around, frame, impairment_draws(self.streams, round_index, devices))
 
     def pilot_energy(self, element_power: Array) -> Array:
         """Of one pilot, over the energy unit, [devices]."""
-        snr = self.settings.csi.pilot_snr_db
+        snr = self.csi.estimation.pilot_snr_db
         if snr is None:
             return element_power
         return np.full(len(element_power), float(db_to_linear(snr)) * self.noise_std**2)
@@ -223,7 +215,7 @@ class Radio:
     def pilots(self, shape: tuple[int, ...], estimated: Ids, rows: Ids, element_power: Array) -> PilotCost:
         """What the pilots cost. shape: of a response; estimated: ids of everybody whose channel was estimated; rows:
         who of them was selected; element_power: on a resource element of data, [N]."""
-        elements, sent = pilots_charged(self.csi, len(estimated), int(np.prod(shape[2:])))
+        elements, sent = self.csi.estimation.pilots_charged(len(estimated), int(np.prod(shape[2:])))
         energy = sent * self.pilot_energy(element_power[estimated]) * self.energy_unit
         return PilotCost(elements, energy[rows], float(energy.sum() - energy[rows].sum()) if elements else 0.0)
 
@@ -234,16 +226,16 @@ class Radio:
     def observed_shape(self, frame: Frame) -> tuple[int, int]:
         """The same after offsets."""
         blocks, subcarriers = self.response_shape(frame)
-        if self.waveform is None and self.csi.frequency_offset_hz:
+        if self.waveform is None and self.csi.frequency.frequency_offset_hz:
             blocks = frame.blocks
-        if self.waveform is None and self.csi.timing_offset_s:
+        if self.waveform is None and self.csi.timing.timing_offset_s:
             subcarriers = frame.subcarriers
         return blocks, subcarriers
 
     @cached_property
     def waveform(self) -> Waveform | None:
         """How entries are modulated in time, if they are."""
-        return waveform_of(self.settings)
+        return waveform_of(self.sections.grid)
 
     def multipath(self, round_index: int, devices: Ids, frame: Frame) -> Multipath | None:
         """Taps and offsets behind the response, on the sample grid, where the waveform is made."""
@@ -252,8 +244,8 @@ class Radio:
         rate_hz = self.waveform.fft_size * self.grid.spacing_hz
         taps, delays = self._taps(round_index, devices, frame, rate_hz)
         draws = impairment_draws(self.streams, round_index, devices)
-        late = self.csi.timing_offset_s * draws["timing"](1)[:, 0]
-        offset_hz = self.csi.frequency_offset_hz * (2 * draws["frequency"](1)[:, 0] - 1)
+        late = self.csi.timing.timing_offset_s * draws["timing"](1)[:, 0]
+        offset_hz = self.csi.frequency.frequency_offset_hz * (2 * draws["frequency"](1)[:, 0] - 1)
         return Multipath(taps, delays, np.round(late * rate_hz).astype(np.int64), offset_hz / self.grid.spacing_hz)
 
     def _taps(
@@ -267,16 +259,16 @@ class Radio:
 
     def _flat(self, round_index: int, devices: Ids, frame: Frame) -> FlatParts:
         """Gains and what of them comes by the line of sight, [devices, antennas x blocks], blocks inmost."""
-        channel, antennas = self.settings.channel, self.settings.antennas.count
+        channel, antennas = self.sections.channel, self.sections.antennas.count
         fresh, lasting = self._draws(round_index, devices)
         within_s = frame.block_times_s if channel.variation == "jakes" else np.zeros(1)
         times_s = round_index * channel.round_s + within_s
-        diffuse = VARIATIONS[channel.variation](fresh, lasting, antennas, self.csi.doppler_hz, times_s)
+        diffuse = VARIATIONS[channel.variation](fresh, lasting, antennas, self.around.doppler_hz, times_s)
         roots, steering = self._spatial_roots(devices), None
         if roots is not None:
             diffuse = correlate(roots, diffuse)
         if self.directions is not None:
-            steering = steering_turns(antenna_array(self.settings), self.directions.take(devices))
+            steering = steering_turns(self.sections.antennas.geometry, self.directions.take(devices))
             steering = np.repeat(steering, len(within_s), axis=1)
         diffuse = diffuse.reshape(len(devices), antennas * len(within_s))
         turns = np.zeros((len(devices), 1))
@@ -304,10 +296,10 @@ class Radio:
     def _spatial_roots(self, devices: Ids) -> Complex | None:
         """Square roots of the diffuse part's correlation between antennas, [devices, antennas, antennas], None where
         they are independent, or recorded."""
-        correlation = spatial_correlation(self.settings)
+        correlation = self.sections.antennas.diffuse_correlation
         if self.directions is None or self.replay is not None or correlation.kind == "independent":
             return None
-        return correlation_roots(antenna_array(self.settings), correlation, self.directions.take(devices))
+        return correlation_roots(self.sections.antennas.geometry, correlation, self.directions.take(devices))
 
     def _line_of_sight(self, part: NDArray[np.complex128] | None, round_index: int, devices: Ids) -> LineOfSight | None:
         """What ageing asks of the line of sight, where the law has one."""
@@ -323,11 +315,11 @@ class Radio:
     def _line_of_sight_doppler_hz(self, round_index: int, devices: Ids) -> Array:
         """f_D cos(theta), theta between a device's motion and its line of sight, [devices]."""
         fresh, lasting = self._draws(round_index, devices)
-        cosines = line_of_sight_cosines(self.settings.channel.variation, fresh, lasting, self.settings.antennas.count)
-        return np.asarray(self.csi.doppler_hz * cosines)
+        cosines = line_of_sight_cosines(self.sections.channel.variation, fresh, lasting, self.sections.antennas.count)
+        return np.asarray(self.around.doppler_hz * cosines)
 
     def _selective(self, round_index: int, devices: Ids, frame: Frame) -> ChannelState:
-        channel = self.settings.channel
+        channel = self.sections.channel
         request = self._request(round_index, devices, frame)
         if self.waveform is not None:
             from channels.waveform import response
@@ -351,11 +343,11 @@ class Radio:
         return ChannelState(faded, None if spilled is None else spilled * scale**2)
 
     def _request(self, round_index: int, devices: Ids, frame: Frame) -> SelectiveRequest:
-        channel = self.settings.channel
+        channel = self.sections.channel
         fresh, lasting = self._draws(round_index, devices)
         request = SelectiveRequest(
             frame=frame,
-            antennas=self.settings.antennas.count,
+            antennas=self.sections.antennas.count,
             carrier_hz=channel.carrier_hz,
             speed_m_s=channel.speed_m_s,
             variation=cast("Variation", channel.variation),
@@ -365,9 +357,9 @@ class Radio:
             prefix_s=prefix_s(self.grid),
             spacing_hz=self.grid.spacing_hz,
             bandwidth_hz=self.grid.used_subcarriers * self.grid.spacing_hz,
-            array=antenna_array(self.settings),
+            array=self.sections.antennas.geometry,
             directions=None if self.directions is None else self.directions.take(devices),
-            broadside_rad=math.radians(self.settings.antennas.broadside_deg),
+            broadside_rad=math.radians(self.sections.antennas.broadside_deg),
             spatial_roots=self._spatial_roots(devices),
         )
         if self.drop is None:
@@ -375,14 +367,14 @@ class Radio:
         return replace(
             request,
             positions_m=self.drop.positions_m[devices],
-            base_height_m=base_height_m(self.settings),
+            base_height_m=base_height_m(channel, self.sections.topology),
             line_of_sight=self.drop.line_of_sight[devices],
         )
 
     def _own_request(self, round_index: int, devices: Ids, frame: Frame) -> ChannelRequest:
         fresh, lasting = self._draws(round_index, devices)
-        start_s = round_index * self.settings.channel.round_s
-        antennas = self.settings.antennas.count
+        start_s = round_index * self.sections.channel.round_s
+        antennas = self.sections.antennas.count
         return ChannelRequest(round_index, devices, antennas, frame, start_s, fresh, lasting)
 
     def _draws(self, round_index: int, devices: Ids) -> tuple[Draw, Draw]:
@@ -393,10 +385,11 @@ class Radio:
         )
 
 
-def build_radio(settings: Settings, streams: Streams) -> Radio:
-    """The radio of these settings; UserError for what no radio can be."""
-    channel, devices = settings.channel, settings.run.devices
-    law, placed, replay = fading_law(settings), None, replay_of(settings)
+def build_radio(sections: RadioSections, streams: Streams, *, devices: int, rounds: int) -> Radio:
+    """The radio of so many devices, for so many rounds; UserError for what no radio can be."""
+    channel, topology, antennas = sections.channel, sections.topology, sections.antennas
+    law, placed = fading_law(channel, topology), None
+    replay = replay_of(channel, rounds=rounds, devices=devices, antennas=antennas.count)
     own_k: Array | None = None
     mean_square: float | Array = law.mean_square if law else 1.0
     fading = channel.fading_model
@@ -404,36 +397,35 @@ def build_radio(settings: Settings, streams: Streams) -> Radio:
         with settings_of("channel.tr38901_version"):
             check_version(fading.tr38901_version)
     scale = np.full(devices, channel.mean_gain)
-    if settings.topology.kind != "none":
+    if topology.kind != "none":
         with settings_of("topology"):
-            placed = drop(topology_parameters(settings), whole_population(streams, Purpose.TOPOLOGY, devices))
-            own_k = k_factors(settings, placed)
+            placed = drop(cell_of(channel, topology), whole_population(streams, Purpose.TOPOLOGY, devices))
+            own_k = k_factors(channel, topology, placed)
         if own_k is not None:
             mean_square = rician_mean_square(own_k)
         scale = placed.amplitude / np.sqrt(mean_square)  # a path gain is of powers: fading has unit mean power
-    mean_power = scale**2 * mean_square * bounds_factor(settings)
+    mean_power = scale**2 * mean_square * bounds_factor(sections)
     if replay is not None:
         mean_power = replay.mean_power
     radio = Radio(
-        settings=settings,
+        sections=sections,
+        devices=devices,
         streams=streams,
-        grid=grid_of(settings),
-        noise_std=noise_std_of(settings),
+        grid=grid_of(sections.grid),
+        noise_std=noise_std_of(channel, sections.grid),
         drop=placed,
         law=law,
         k_factors=own_k,
         replay=replay,
-        fades=statistics_of(settings),
+        fades=statistics_of(sections),
         scale=scale,
         mean_power=mean_power,
-        directions=directions_of(settings, streams, placed) if settings.antennas.count > 1 else None,
+        directions=directions_of(antennas, devices, streams, placed) if antennas.count > 1 else None,
     )
     if not isinstance(fading, OwnChannel):
         return radio
     band = radio.frame(2 * radio.grid.used_subcarriers)
     return replace(
         radio,
-        mean_power=own_mean_power(
-            fading, devices, settings.run.rounds, lambda index, ids: radio.channel(index, ids, band).response
-        ),
+        mean_power=own_mean_power(fading, devices, rounds, lambda index, ids: radio.channel(index, ids, band).response),
     )

@@ -6,7 +6,8 @@ import math
 
 from airfl.config.settings import Settings
 from airfl.errors import AlignmentError
-from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of, power_policy, settings_of, waveform_of
+from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of, settings_of, waveform_of
+from airfl.radio.power import power_policy
 from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink
 from airfl.uplinks.control import PowerControl
 from channels.digital import DigitalParameters, check_digital
@@ -16,7 +17,7 @@ def analog_uplink(settings: Settings, privacy_bound: float = math.inf) -> Analog
     """All devices at once, aligned to the largest beta within power and `privacy_bound`; other policies than the
     paper's (power.policy) keep to the same bounds."""
     power, run = settings.power, settings.run
-    noise_std = noise_std_of(settings)
+    noise_std = noise_std_of(settings.channel, settings.grid)
     scheduled = math.inf if power.coefficient is None else power.coefficient
     if power.alignment == "schedule" and math.isinf(min(scheduled, privacy_bound)):
         raise AlignmentError(
@@ -24,12 +25,12 @@ def analog_uplink(settings: Settings, privacy_bound: float = math.inf) -> Analog
             "privacy bound; give power.coefficient, or take sample or population"
         )
     control = PowerControl(
-        policy=power_policy(settings),
+        policy=power_policy(settings.radio),
         limit=settings.power_limit,
         noise_std=noise_std,
         privacy_bound=privacy_bound,
         divide_by=power.divide_by,
-        combining=settings.antennas.combining,
+        combining=settings.antennas.combiner,
         strict=power.strict,
         peak_db=power.peak_db,
         peak=power.peak,
@@ -37,12 +38,12 @@ def analog_uplink(settings: Settings, privacy_bound: float = math.inf) -> Analog
         scheduled=scheduled,
     )
     return AnalogUplink(
-        grid=grid_of(settings),
+        grid=grid_of(settings.grid),
         control=control,
         noise_std=noise_std,
         noise=settings.channel.noise,
         interference_to_noise_db=settings.channel.interference_to_noise_db,
-        waveform=waveform_of(settings),
+        waveform=waveform_of(settings.grid),
         csi_error=settings.privacy.csi_error,
         tail=settings.csi_tail / run.rounds,
         least_gain=settings.channel.min_gain if settings.channel.units == "normalised" else 0.0,
@@ -65,9 +66,9 @@ def digital_uplink(settings: Settings) -> DigitalUplink:
     with settings_of("digital"):
         check_digital(parameters)
     return DigitalUplink(
-        grid=grid_of(settings),
+        grid=grid_of(settings.grid),
         parameters=parameters,
-        noise_std=link_noise_std_of(settings),
+        noise_std=link_noise_std_of(settings.channel, settings.grid),
         concentrate=digital.power == "total",
         deadline_s=digital.deadline_s,
         secure_aggregation=digital.secure_aggregation,
@@ -79,8 +80,8 @@ def digital_uplink(settings: Settings) -> DigitalUplink:
 def ideal_uplink(settings: Settings) -> IdealUplink:
     """Error-free and orthogonal, charged at capacity."""
     return IdealUplink(
-        grid=grid_of(settings),
-        noise_std=link_noise_std_of(settings),
+        grid=grid_of(settings.grid),
+        noise_std=link_noise_std_of(settings.channel, settings.grid),
         interference_to_noise_db=settings.channel.interference_to_noise_db,
         deadline_s=settings.digital.deadline_s,
         divide_by_heard=settings.power.divide_by == "active",

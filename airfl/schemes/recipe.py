@@ -35,7 +35,7 @@ class Problem:
     @property
     def noise_std(self) -> float:
         """sigma_0, in the settings' units."""
-        return noise_std_of(self.settings)
+        return noise_std_of(self.settings.channel, self.settings.grid)
 
     @property
     def batch(self) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from airfl.errors import UserError
 from airfl.uplinks.disclosure import Disclosure, disclosed, everybody_named
 from airfl.uplinks.uplink import Array, Terms
-from channels.antennas import COMBINERS, combine
+from channels.antennas import COMBINERS, Combiner, check_weights, combine
 from channels.csi import Response
 from channels.part import is_built_in
 from channels.power import (
@@ -54,9 +54,9 @@ class PowerControl:
 
     policy: how power follows the channel, or a name of `POLICIES`; limit: what P_i bounds; noise_std: sigma_0;
     privacy_bound: the largest beta that privacy allows, inf where it does not matter; divide_by: selected, expected or
-    active devices; combining: a name of `COMBINERS`; strict: keep to the limit in every round; peak_db: largest energy
-    of a resource element over its mean at the limit, None for no peak limit; peak: how it is kept to; alignment: see
-    `Alignment`; scheduled: the beta of a schedule, within the privacy bound.
+    active devices; combining: how antennas are, or a name of `COMBINERS`; strict: keep to the limit in every round;
+    peak_db: largest energy of a resource element over its mean at the limit, None for no peak limit; peak: how it is
+    kept to; alignment: see `Alignment`; scheduled: the beta of a schedule, within the privacy bound.
     """
 
     policy: str | Policy
@@ -64,7 +64,7 @@ class PowerControl:
     noise_std: float
     privacy_bound: float = float("inf")
     divide_by: Divisor = "selected"
-    combining: str = "first"
+    combining: str | Combiner = "first"
     strict: bool = False
     peak_db: float | None = None
     peak: Peak = "back-off"
@@ -76,6 +76,11 @@ class PowerControl:
         """The policy itself."""
         return POLICIES.build(self.policy)
 
+    @cached_property
+    def receiver(self) -> Combiner:
+        """The combiner itself."""
+        return COMBINERS.build(self.combining)
+
     def sample_sets_beta(self, flat: bool) -> bool:
         """Whether beta, or what else is broadcast beside the sum, follows from who was selected. flat: whether all
         entries meet one coefficient."""
@@ -85,7 +90,7 @@ class PowerControl:
 
     def one_by_one(self, antennas: int, flat: bool) -> bool:
         """Whether beta is the least of what the devices reach one by one, so that what it tells can be worked out."""
-        alone = antennas == 1 or self.combining == "first"
+        alone = antennas == 1 or self.receiver.one_antenna
         together = self.divide_by == "active" or self._lowers(flat) or not self.rule.one_by_one
         shows = self.rule.least_power > 0 and not flat  # which coefficients nobody uses
         return alone and not together and not shows
@@ -126,7 +131,7 @@ class PowerControl:
         """What the policy is asked, the combiner, and the estimated channel behind it."""
         limits = round_energy_limits(terms.power_limits, terms.entries / terms.dimension, self.limit)
         response = terms.knowledge.estimate.response
-        combiner = COMBINERS[self.combining].weights(response, np.sqrt(limits) / terms.rms_norms)
+        combiner = self._weights(response, np.sqrt(limits) / terms.rms_norms)
         known = combine(combiner, response)
         task = PowerTask(
             gains=np.abs(known).astype(np.float64),
@@ -139,6 +144,20 @@ class PowerControl:
             inverse_power=terms.fades.inverse_power if terms.fades else None,
         )
         return task, combiner, known
+
+    def _weights(self, response: Response, factors: Array) -> NDArray[np.complex128]:
+        """The combiner's; UserError where one of the user's own breaks what it promises. It is not asked where there is
+        nobody to hear."""
+        if is_built_in(self.receiver):
+            return self.receiver.weights(response, factors)
+        if not len(response):
+            return COMBINERS.build("first").weights(response, factors)
+        weights = self.receiver.weights(response, factors)
+        try:
+            check_weights(self.receiver, response, weights)
+        except ValueError as error:
+            raise UserError(f"antennas.combining: {error}") from None
+        return np.asarray(weights, dtype=np.complex128)
 
     def of_round(self, terms: Terms) -> Control:
         """Everything that is settled before an update is known."""

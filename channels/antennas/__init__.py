@@ -1,27 +1,29 @@
-"""Many receive antennas: where they are, what they have in common, and how they are combined into one. A new combiner
-is one file beside these and one line in the table."""
+"""Many receive antennas: where they are, what they have in common, and how they are combined into one.
 
-from channels.antennas.array import ARRAYS, AntennaArray, Directions, check_array, steering_turns
+    MaxMin()
+
+The classes of combiners are here by name. A new one is one file beside these and one line in registry.py; a user's own
+derives from `Combiner`, and needs no line.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from channels.antennas.array import ARRAYS, AntennaArray, Directions, steering_turns
 from channels.antennas.bound import upper_bound
-from channels.antennas.coherent_sum import COHERENT_SUM
 from channels.antennas.combiner import Combiner, check_antennas, combine
 from channels.antennas.correlation import (
     CORRELATIONS,
     SpatialCorrelation,
-    check_correlation,
     correlation_matrices,
     correlation_roots,
 )
-from channels.antennas.first import FIRST
-from channels.antennas.max_min import MAX_MIN
-from channels.antennas.principal import PRINCIPAL
+from channels.antennas.own import check_weights
+from channels.antennas.registry import COMBINERS
 
-COMBINERS: dict[str, Combiner] = {
-    "first": FIRST,
-    "sum": COHERENT_SUM,
-    "principal": PRINCIPAL,
-    "max-min": MAX_MIN,
-}
+register = COMBINERS.register
+"""A class decorator that adds a combiner of the user's own, so that settings can name it."""
 
 __all__ = [
     "ARRAYS",
@@ -32,11 +34,21 @@ __all__ = [
     "Directions",
     "SpatialCorrelation",
     "check_antennas",
-    "check_array",
-    "check_correlation",
+    "check_weights",
     "combine",
     "correlation_matrices",
     "correlation_roots",
+    "register",
     "steering_turns",
     "upper_bound",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in COMBINERS.classes:
+        return COMBINERS[COMBINERS.classes[name]]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *COMBINERS.classes})

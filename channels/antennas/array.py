@@ -11,18 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from channels.draws import Array
+from channels.part import Part, parameter
 
-MOST_SPACING_WAVELENGTHS = 10.0
+MOST_ANTENNAS = 64
 
 
-@dataclass(frozen=True)
-class AntennaArray:
-    """kind: see `ARRAYS`; spacing_wavelengths: between neighbours; rows: of "rectangular", which divide the count."""
+class AntennaArray(Part):
+    """Where the receiver's antennas are."""
 
-    kind: str = "linear"
-    count: int = 1
-    spacing_wavelengths: float = 0.5
-    rows: int = 1
+    kind: str = parameter(default="linear", description="geometry, see `ARRAYS`")
+    count: int = parameter(default=1, ge=1, le=MOST_ANTENNAS, key="count", description="A")
+    rows: int = parameter(default=1, ge=1, key="rows", description="of array = rectangular; they divide the count")
+    spacing_wavelengths: float = parameter(
+        default=0.5, gt=0, le=10, key="spacing_wavelengths", description="between neighbours"
+    )
+
+    def check(self) -> None:
+        """There is such a geometry, and its rows are full."""
+        if self.kind not in ARRAYS:
+            raise ValueError(f'an array "{self.kind}": known are {", ".join(ARRAYS)}')
+        if self.kind == "rectangular" and self.count % self.rows:
+            raise ValueError(f"{self.rows} rows of {self.count} antennas: the number of rows must divide the count")
 
     @cached_property
     def positions(self) -> Array:
@@ -58,19 +67,6 @@ def steering_turns(array: AntennaArray, directions: Directions) -> Array:
     # Coordinate by coordinate: then no bit of a device's row depends on how many rows there are.
     along = (array.positions[:, axis] * towards[axis][:, None] for axis in range(3))
     return np.asarray(sum(along))
-
-
-def check_array(array: AntennaArray) -> None:
-    """Raises ValueError for an array that cannot be built."""
-    if array.kind not in ARRAYS:
-        raise ValueError(f'an array "{array.kind}": known are {", ".join(ARRAYS)}')
-    if not 0 < array.spacing_wavelengths <= MOST_SPACING_WAVELENGTHS:
-        raise ValueError(
-            f"a spacing of {array.spacing_wavelengths:g} wavelengths: give one above 0, at most "
-            f"{MOST_SPACING_WAVELENGTHS:g}"
-        )
-    if array.kind == "rectangular" and (array.rows < 1 or array.count % array.rows):
-        raise ValueError(f"{array.rows} rows of {array.count} antennas: the number of rows must divide the count")
 
 
 def _linear(array: AntennaArray) -> Array:

@@ -6,12 +6,12 @@ from channels.antennas.combiner import Array, Combiner, Complex, as_weights, cha
 from channels.csi.state import Response
 
 
-def _weights(response: Response, factors: Array) -> Complex:
-    """a = sum_i h_i / ||sum_i h_i|| over the devices that take part, phases as they are; powers play no role."""
-    return as_weights(unit(channel_vectors(response, np.sign(factors)).sum(axis=1)), response)
+class CoherentSum(Combiner):
+    """The sum of the channels."""
 
+    name = "sum"
+    source = "Amiri, Duman, Gunduz, Kulkarni, Poor, Blind federated edge learning, IEEE Trans. Wireless Commun. 2021"
 
-COHERENT_SUM = Combiner(
-    weights=_weights,
-    source="Amiri, Duman, Gunduz, Kulkarni, Poor, Blind federated edge learning, IEEE Trans. Wireless Commun. 2021",
-)
+    def weights(self, response: Response, factors: Array) -> Complex:
+        """a = sum_i h_i / ||sum_i h_i|| over the devices that take part, phases as they are; powers play no role."""
+        return as_weights(unit(channel_vectors(response, np.sign(factors)).sum(axis=1)), response)

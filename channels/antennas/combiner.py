@@ -1,30 +1,42 @@
 """What a receive combiner is, and what it makes of the channel: g_i = a^H h_i with ||a|| = 1."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from abc import abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from channels.antennas.array import MOST_ANTENNAS
 from channels.csi.state import Response
+from channels.part import Part
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
-MOST_ANTENNAS = 64
 
 
-@dataclass(frozen=True)
-class Combiner:
+class Combiner(Part):
     """A choice of the receive weights a.
 
-    weights: (estimated response [devices, antennas, blocks, subcarriers], reach factors [devices]) -> a, [antennas,
-    blocks, subcarriers] (axes of length 1 as in the response), of unit norm over antennas. The reach factor of a device
-    is w_i = sqrt(P_i)/rms_i, so that w_i |a^H h_i| is the largest amplitude with which it can arrive; a device of
-    factor 0 is left out. source: where the choice is from.
+    A user's own derives from it, has a name and `weights`, and may have parameters.
+
+    Attributes:
+        source: Where the choice is from.
+        one_antenna: Whether the first antenna alone is heard whatever the channel is, so that what is combined fades as
+            the channel of one antenna does.
     """
 
-    weights: Callable[[Response, Array], Complex]
-    source: str
+    source: ClassVar[str] = ""
+    one_antenna: ClassVar[bool] = False
+
+    @abstractmethod
+    def weights(self, response: Response, factors: Array) -> Complex:
+        """a, [antennas, blocks, subcarriers] (axes of length 1 as in the response), of unit norm over antennas.
+
+        Args:
+            response: As it is estimated, [devices, antennas, blocks, subcarriers].
+            factors: Of the devices' reach, [devices]: w_i = sqrt(P_i)/rms_i, so that w_i |a^H h_i| is the largest
+                amplitude with which a device can arrive. A device of factor 0 is left out.
+        """
 
 
 def check_antennas(count: int) -> None:

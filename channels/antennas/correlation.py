@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from channels.antennas.array import AntennaArray, Directions, steering_turns
 from channels.draws import Array, Complex
+from channels.part import Part, parameter
 
 # Standard deviations beyond which a normal law has less than 1e-18 of its weight, and its transform less than 1e-17 of
 # its value.
@@ -20,30 +20,34 @@ _REACH = 9.0
 _POINTS, _PIECE_RAD = 24, 16.0
 
 
-@dataclass(frozen=True)
-class SpatialCorrelation:
-    """kind: see `CORRELATIONS`; coefficient: rho between neighbours, of "exponential"; angular_std_rad: angular
-    standard deviation around the device's azimuth, and the law of the deviation, of "local-scattering"."""
+class SpatialCorrelation(Part):
+    """How the diffuse part is correlated between antennas."""
 
-    kind: str = "independent"
-    coefficient: float = 0.5
-    angular_std_rad: float = math.radians(10)
-    distribution: Literal["gaussian", "uniform"] = "gaussian"
+    kind: str = parameter(default="independent", description="model, see `CORRELATIONS`")
+    coefficient: float = parameter(
+        default=0.5,
+        ge=0,
+        le=1,
+        key="correlation_coefficient",
+        description="rho between neighbours, for correlation = exponential",
+    )
+    angular_std_deg: float = parameter(
+        default=10.0,
+        ge=0,
+        le=180,
+        key="angular_std_deg",
+        description="of paths around the device's azimuth, for correlation = local-scattering",
+    )
+    distribution: Literal["gaussian", "uniform"] = parameter(
+        default="gaussian",
+        key="angular_distribution",
+        description="of paths around the device's azimuth, for correlation = local-scattering",
+    )
 
-
-def check_correlation(correlation: SpatialCorrelation) -> None:
-    """Raises ValueError for parameters that no channel has."""
-    if correlation.kind not in CORRELATIONS:
-        raise ValueError(f'a spatial correlation "{correlation.kind}": known are {", ".join(CORRELATIONS)}')
-    if not 0 <= correlation.coefficient <= 1:
-        raise ValueError(f"a correlation coefficient of {correlation.coefficient:g}: give one from 0 to 1")
-    if not 0 <= correlation.angular_std_rad <= math.pi:
-        raise ValueError(
-            f"an angular standard deviation of {math.degrees(correlation.angular_std_rad):g} degrees: give one from 0 "
-            "to 180"
-        )
-    if correlation.distribution not in ("gaussian", "uniform"):
-        raise ValueError(f"angles distributed as {correlation.distribution!r}: gaussian and uniform are known")
+    def check(self) -> None:
+        """There is such a model."""
+        if self.kind not in CORRELATIONS:
+            raise ValueError(f'a spatial correlation "{self.kind}": known are {", ".join(CORRELATIONS)}')
 
 
 def correlation_matrices(array: AntennaArray, correlation: SpatialCorrelation, directions: Directions) -> Complex:
@@ -121,7 +125,7 @@ def _local_scattering(
 def _quadrature(correlation: SpatialCorrelation, depth_rad: float) -> tuple[Array, Array]:
     """Deviations and weights of sum 1 for functions like e^(j z sin), z up to the depth: their Fourier coefficients, of
     Bessel functions J_k(z), vanish a little above k = z."""
-    std, band = correlation.angular_std_rad, depth_rad + 10 * depth_rad ** (1 / 3) + 10
+    std, band = math.radians(correlation.angular_std_deg), depth_rad + 10 * depth_rad ** (1 / 3) + 10
     if std == 0:
         return np.zeros(1), np.ones(1)
     if correlation.distribution == "gaussian":  # by equal steps, whose error is the spectrum beyond 2 pi/step

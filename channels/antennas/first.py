@@ -6,10 +6,15 @@ from channels.antennas.combiner import Array, Combiner, Complex
 from channels.csi.state import Response
 
 
-def _weights(response: Response, factors: Array) -> Complex:
-    weights = np.zeros(response.shape[1:], dtype=np.complex128)
-    weights[0] = 1.0
-    return weights
+class First(Combiner):
+    """The first antenna alone."""
 
+    name = "first"
+    source = "a receiver of one antenna"
+    one_antenna = True
 
-FIRST = Combiner(weights=_weights, source="a receiver of one antenna")
+    def weights(self, response: Response, factors: Array) -> Complex:
+        """1 at the first antenna, 0 at the others."""
+        weights = np.zeros(response.shape[1:], dtype=np.complex128)
+        weights[0] = 1.0
+        return weights

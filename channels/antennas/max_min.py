@@ -9,7 +9,7 @@ its square as in the paper: x^2 >= 2 x x0 - x0^2, so a step gains no less, and i
 import numpy as np
 
 from channels.antennas.combiner import Array, Combiner, Complex, as_weights, channel_vectors, unit
-from channels.antennas.first import FIRST
+from channels.antennas.first import First
 from channels.antennas.nearest import nearest_points
 from channels.antennas.principal import principal_vectors
 from channels.csi.state import Response
@@ -22,15 +22,26 @@ _TOLERANCE = 1e-4  # relative: of a step's gain, and of the gap of a nearest poi
 _CHUNK = 2**17  # complex numbers worked on at a time, about what a processor's cache holds
 
 
-def _weights(response: Response, factors: Array) -> Complex:
-    devices, antennas = response.shape[:2]
-    if antennas == 1 or not devices:
-        return FIRST.weights(response, factors)
-    channels = channel_vectors(response, factors)
-    plain = channel_vectors(response, np.sign(factors)).sum(axis=1)
-    size = max(_CHUNK // (devices * antennas), 1)
-    parts = [_solve(channels[n : n + size], plain[n : n + size]) for n in range(0, len(channels), size)]
-    return as_weights(np.concatenate(parts), response)
+class MaxMin(Combiner):
+    """The largest worst gain."""
+
+    name = "max-min"
+    source = (
+        "MU-SLA: Gopalakrishnan, Sidiropoulos, High performance adaptive algorithms for single-group multicast "
+        "beamforming, IEEE Trans. Signal Process. 2015; for sums over the air: Chen, Qin, Wei, A uniform-forcing "
+        "transceiver design for over-the-air function computation, IEEE Wireless Commun. Lett. 2018"
+    )
+
+    def weights(self, response: Response, factors: Array) -> Complex:
+        """Those that the search finds; with one antenna, or nobody to hear, the first antenna."""
+        devices, antennas = response.shape[:2]
+        if antennas == 1 or not devices:
+            return First().weights(response, factors)
+        channels = channel_vectors(response, factors)
+        plain = channel_vectors(response, np.sign(factors)).sum(axis=1)
+        size = max(_CHUNK // (devices * antennas), 1)
+        parts = [_solve(channels[n : n + size], plain[n : n + size]) for n in range(0, len(channels), size)]
+        return as_weights(np.concatenate(parts), response)
 
 
 def _solve(channels: Complex, plain: Complex) -> Complex:
@@ -134,11 +145,3 @@ def _climbed(channels: Complex, weights: Complex) -> Complex:
         if not len(active):
             break
     return weights
-
-
-MAX_MIN = Combiner(
-    weights=_weights,
-    source="MU-SLA: Gopalakrishnan, Sidiropoulos, High performance adaptive algorithms for single-group multicast "
-    "beamforming, IEEE Trans. Signal Process. 2015; for sums over the air: Chen, Qin, Wei, A uniform-forcing "
-    "transceiver design for over-the-air function computation, IEEE Wireless Commun. Lett. 2018",
-)

@@ -16,11 +16,12 @@ def principal_vectors(channels: Complex) -> Complex:
     return np.asarray(principal * np.exp(-1j * np.angle(principal[:, :1])))
 
 
-def _weights(response: Response, factors: Array) -> Complex:
-    return as_weights(principal_vectors(channel_vectors(response, factors)), response)
+class Principal(Combiner):
+    """The principal eigenvector of the sum of received powers."""
 
+    name = "principal"
+    source = "Lopez, Multiplexing, scheduling, and multicasting strategies for antenna arrays, thesis, MIT 2002"
 
-PRINCIPAL = Combiner(
-    weights=_weights,
-    source="Lopez, Multiplexing, scheduling, and multicasting strategies for antenna arrays, thesis, MIT 2002",
-)
+    def weights(self, response: Response, factors: Array) -> Complex:
+        """Of sum_i w_i^2 h_i h_i^H."""
+        return as_weights(principal_vectors(channel_vectors(response, factors)), response)

@@ -4,51 +4,78 @@ line of sight turns."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from scipy.special import j0
 
-from channels.csi.knowledge import CsiParameters, Impairment, Knowledge, if_exact
+from channels.csi.impairment import Impairment, Surroundings
+from channels.csi.knowledge import Knowledge, if_exact
 from channels.csi.state import ChannelEstimate, Response
 from channels.draws import Array, Draw, circular_gaussian, correlate
 from channels.frame import Frame
+from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
 
-def _age(knowledge: Knowledge, parameters: CsiParameters, frame: Frame, draw: Draw) -> Knowledge:
-    """h' = e^(j psi) s + rho (h - s) + sqrt(1 - rho^2) sqrt(P_d) w, rho = J0(2 pi f_D delay), w ~ CN(0, 1).
+class Ageing(Impairment):
+    """The channel goes on fading between its estimation and the transmission."""
 
-    s: what comes by the line of sight, turned by psi = 2 pi f_s delay, f_s its Doppler shift; the rest, of mean power
-    P_d, takes a Gauss-Markov step with the correlation of Jakes' spectrum, w independent of h. rho may be negative. w
-    is correlated between antennas as the diffuse part is. Where the shift is known, the estimate's own part by the
-    line of sight is turned too.
-    """
-    sight = knowledge.line_of_sight
-    if sight is None:
-        return _age_diffuse(knowledge, np.zeros_like(knowledge.state.response), knowledge.mean_power, parameters, draw)
-    diffuse_power = knowledge.mean_power * (1 - sight.share)
-    aged = _age_diffuse(knowledge, sight.part, diffuse_power, parameters, draw)
-    turns = np.exp(2j * np.pi * sight.doppler_hz * parameters.delay_s)[:, None, None, None]
-    estimate = knowledge.estimate.response
-    if parameters.los_doppler == "known":
-        estimate = estimate + ((turns - 1) * sight.heard).astype(estimate.dtype)
-    # Without diffuse paths an exact estimate is turned, at most; otherwise h given it depends on the line of sight.
-    turned = not diffuse_power.any()
-    return replace(
-        aged,
-        state=replace(aged.state, response=aged.state.response + (turns * sight.part).astype(estimate.dtype)),
-        estimate=ChannelEstimate(estimate),
-        slope=knowledge.slope if turned else aged.slope,
-        error_variance=if_exact(knowledge.error_variance) if turned else None,
+    name = "ageing"
+    source = (
+        "W. C. Jakes, Microwave Mobile Communications (1974), section 1.1; K. E. Baddour and N. C. Beaulieu, "
+        "Autoregressive modeling for fading channel simulation, IEEE Trans. Wireless Commun. 4(4), 2005"
     )
 
+    delay_s: float = parameter(
+        default=0.0,
+        ge=LEAST_SCALE,
+        le=MOST_SCALE,
+        also=(0.0,),
+        key="delay_s",
+        description="from estimation to transmission: ageing by channel.speed_m_s",
+    )
+    los_doppler: Literal["unknown", "known"] = parameter(
+        default="unknown",
+        key="los_doppler",
+        description="whether the phase by which a line of sight turns over delay_s is known, and compensated",
+    )
 
-def _age_diffuse(
-    knowledge: Knowledge, sight: Response, diffuse_power: Array, parameters: CsiParameters, draw: Draw
-) -> Knowledge:
+    def present(self, around: Surroundings) -> bool:
+        """Where devices move, and time passes."""
+        return self.delay_s > 0 and around.doppler_hz > 0
+
+    def apply(self, knowledge: Knowledge, around: Surroundings, frame: Frame, draw: Draw) -> Knowledge:
+        """h' = e^(j psi) s + rho (h - s) + sqrt(1 - rho^2) sqrt(P_d) w, rho = J0(2 pi f_D delay), w ~ CN(0, 1).
+
+        s: what comes by the line of sight, turned by psi = 2 pi f_s delay, f_s its Doppler shift; the rest, of mean
+        power P_d, takes a Gauss-Markov step with the correlation of Jakes' spectrum, w independent of h. rho may be
+        negative. w is correlated between antennas as the diffuse part is. Where the shift is known, the estimate's own
+        part by the line of sight is turned too.
+        """
+        sight, rho = knowledge.line_of_sight, ageing_correlation(around.doppler_hz, self.delay_s)
+        if sight is None:
+            return _age_diffuse(knowledge, np.zeros_like(knowledge.state.response), knowledge.mean_power, rho, draw)
+        diffuse_power = knowledge.mean_power * (1 - sight.share)
+        aged = _age_diffuse(knowledge, sight.part, diffuse_power, rho, draw)
+        turns = np.exp(2j * np.pi * sight.doppler_hz * self.delay_s)[:, None, None, None]
+        estimate = knowledge.estimate.response
+        if self.los_doppler == "known":
+            estimate = estimate + ((turns - 1) * sight.heard).astype(estimate.dtype)
+        # Without diffuse paths an exact estimate is turned, at most; otherwise h given it depends on the line of sight.
+        turned = not diffuse_power.any()
+        return replace(
+            aged,
+            state=replace(aged.state, response=aged.state.response + (turns * sight.part).astype(estimate.dtype)),
+            estimate=ChannelEstimate(estimate),
+            slope=knowledge.slope if turned else aged.slope,
+            error_variance=if_exact(knowledge.error_variance) if turned else None,
+        )
+
+
+def _age_diffuse(knowledge: Knowledge, sight: Response, diffuse_power: Array, rho: float, draw: Draw) -> Knowledge:
     """The step of what does not come by the line of sight, and the moments of that alone. sight: axes of the response;
     diffuse_power: E|h - s|^2, [devices]."""
     diffuse = knowledge.state.response - sight
-    rho = ageing_correlation(parameters.doppler_hz, parameters.delay_s)
     spread = (1 - rho**2) * diffuse_power
     innovation = _innovation(diffuse, draw)
     if knowledge.spatial_roots is not None:
@@ -81,11 +108,3 @@ def _innovation(h: Response, draw: Draw) -> Response:
     power[..., :1, :1] += total == 0  # a channel that is 0 everywhere is flat
     shaped: Response = np.fft.fft2(white * np.sqrt(power / np.where(total == 0, 1, total)))
     return shaped
-
-
-AGEING = Impairment(
-    apply=_age,
-    present=lambda parameters: parameters.delay_s > 0 and parameters.doppler_hz > 0,
-    source="W. C. Jakes, Microwave Mobile Communications (1974), section 1.1; K. E. Baddour and N. C. Beaulieu, "
-    "Autoregressive modeling for fading channel simulation, IEEE Trans. Wireless Commun. 4(4), 2005",
-)

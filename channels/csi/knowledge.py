@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,39 +9,7 @@ from numpy.typing import NDArray
 
 from channels.csi.offsets import Offsets
 from channels.csi.state import ChannelEstimate, ChannelState, LineOfSight
-from channels.draws import Array, Complex, Draw
-from channels.frame import Frame
-
-MOST_BITS = 16
-
-
-@dataclass(frozen=True)
-class CsiParameters:
-    """What makes channel knowledge imperfect; the defaults leave it perfect.
-
-    estimation: "perfect", "ls" or "mmse"; pilots: L, pilot symbols a device sends for each coefficient that is
-    estimated; delay_s: from estimation to transmission; doppler_hz: f_D = v f_c/c; los_doppler: whether the phase that
-    the line of sight takes on meanwhile is "known", so that it is made up for, or "unknown"; phase_bits, gain_bits: of
-    the quantised feedback, 0 for none; gain_range_db: (lowest, highest) modulus the feedback can say, relative to the
-    device's root mean square; phase_std_rad: of the residual phase; timing_offset_s: a device arrives up to that much
-    after the receiver's window opens for the first arrival, uniform in [0, timing_offset_s], and as far as prefix_s
-    late without harm; frequency_offset_hz: a device's carrier is off by plus or minus this at most, uniform;
-    spacing_hz, prefix_s: of the OFDM symbols; the channel's own delays are none of the offsets'.
-    """
-
-    estimation: str = "perfect"
-    pilots: int = 1
-    delay_s: float = 0.0
-    doppler_hz: float = 0.0
-    los_doppler: str = "unknown"
-    phase_bits: int = 0
-    gain_bits: int = 0
-    gain_range_db: tuple[float, float] = (-40.0, 10.0)
-    phase_std_rad: float = 0.0
-    timing_offset_s: float = 0.0
-    frequency_offset_hz: float = 0.0
-    spacing_hz: float = 15e3
-    prefix_s: float = 0.0
+from channels.draws import Array, Complex
 
 
 @dataclass(frozen=True)
@@ -174,52 +140,3 @@ def match(state: ChannelState, estimate: ChannelEstimate) -> None:
     for axis, a, b in zip(("devices", "antennas", "blocks", "subcarriers"), true, known, strict=True):
         if a != b and (axis in ("devices", "antennas") or 1 not in (a, b)):
             raise ValueError(f"the channel has {a} {axis}, its estimate {b}: give the estimate for the same {axis}")
-
-
-def check_csi(parameters: CsiParameters) -> None:
-    """ValueError, one line, for parameters that no run can have."""
-    p = parameters
-    if p.estimation not in ("perfect", "ls", "mmse"):
-        raise ValueError(f"channel estimation {p.estimation!r} is not known: choose perfect, ls or mmse")
-    if not 1 <= p.pilots < math.inf or p.pilots % 1:
-        raise ValueError(f"{p.pilots} pilots per coefficient: give a whole number from 1 up")
-    if p.los_doppler not in ("known", "unknown"):
-        raise ValueError(f"a line of sight's Doppler shift is known or unknown, not {p.los_doppler!r}")
-    for what, value in (("a CSI delay", p.delay_s), ("a cyclic prefix", p.prefix_s)):
-        if not 0 <= value < math.inf:
-            raise ValueError(f"{what} of {value} s: give a finite time from 0 up")
-    if not 0 <= p.doppler_hz < math.inf:
-        raise ValueError(f"a Doppler frequency of {p.doppler_hz} Hz: give a finite one from 0 up, speed/wavelength")
-    for what, bits in (("phase", p.phase_bits), ("gain", p.gain_bits)):
-        if not 0 <= bits <= MOST_BITS or bits % 1:
-            raise ValueError(f"{bits} bits of {what} feedback: give a whole number from 0 (exact) to {MOST_BITS}")
-    low, high = p.gain_range_db
-    if not -math.inf < low < high < math.inf:
-        raise ValueError(f"a gain range from {low} to {high} dB: give two finite values, the lower first")
-    if not 0 <= p.phase_std_rad < math.inf:
-        raise ValueError(f"a phase error of {p.phase_std_rad} rad: give a finite standard deviation from 0 up")
-    if not 0 < p.spacing_hz < math.inf:
-        raise ValueError(f"a subcarrier spacing of {p.spacing_hz} Hz: give a finite one above 0")
-    if not 0 <= p.timing_offset_s < 1 / p.spacing_hz:
-        raise ValueError(
-            f"a timing offset of {p.timing_offset_s} s: give one from 0 up and below the useful symbol, "
-            f"{1 / p.spacing_hz:.6g} s"
-        )
-    if not 0 <= p.frequency_offset_hz < p.spacing_hz / 2:
-        raise ValueError(
-            f"a frequency offset of {p.frequency_offset_hz} Hz: give one from 0 up and below half the spacing, "
-            f"{p.spacing_hz / 2:.6g} Hz"
-        )
-
-
-Impair = Callable[[Knowledge, CsiParameters, Frame, Draw], Knowledge]
-
-
-@dataclass(frozen=True)
-class Impairment:
-    """One effect. apply: (knowledge, parameters, frame, draw) -> knowledge; present: whether the parameters ask for it;
-    source: where the model is from."""
-
-    apply: Impair
-    present: Callable[[CsiParameters], bool]
-    source: str

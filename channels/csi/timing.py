@@ -6,28 +6,56 @@ from dataclasses import replace
 
 import numpy as np
 
-from channels.csi.knowledge import CsiParameters, Impairment, Knowledge, turn
+from channels.csi.impairment import Impairment, Surroundings
+from channels.csi.knowledge import Knowledge, turn
 from channels.draws import Draw
 from channels.frame import Frame
+from channels.part import LEAST_SCALE, MOST_SCALE, PartError, parameter
 
 
-def _delay(knowledge: Knowledge, parameters: CsiParameters, frame: Frame, draw: Draw) -> Knowledge:
-    """h'(f) = h(f) (1 - e/T) e^(-j 2 pi f tau_i), tau_i uniform in [0, timing_offset_s], e = max(tau_i - prefix, 0).
+class TimingOffset(Impairment):
+    """Devices arrive late."""
 
-    Of the useful duration T = 1/spacing, e is filled with the symbol before. So a share (e/T)(1 - e/T) of the received
-    power is lost to the other subcarriers and e/T comes from the symbol before: 2 e/T - (e/T)^2 in all, where all
-    subcarriers are loaded (Parseval over the truncated window). A prefix that is longer than the offset costs nothing.
-    """
-    late_s = parameters.timing_offset_s * draw(1)
-    lost = np.maximum(late_s - parameters.prefix_s, 0) * parameters.spacing_hz
-    ramp = (1 - lost) * np.exp(-2j * np.pi * late_s * frame.frequencies_hz)
-    turned = turn(knowledge, ramp[:, None, None, :], (lost * (2 - lost))[:, 0])
-    return replace(turned, offsets=replace(turned.offsets, late=lost[:, 0]))
+    name = "timing"
+    source = (
+        "M. Speth, S. A. Fechtel, G. Fock, H. Meyr, Optimum receiver design for wireless broad-band systems using "
+        "OFDM, part I, IEEE Trans. Commun. 47(11), 1999: symbol timing offset"
+    )
+    in_waveform = True
 
+    timing_offset_s: float = parameter(
+        default=0.0,
+        ge=LEAST_SCALE,
+        le=MOST_SCALE,
+        also=(0.0,),
+        key="timing_offset_s",
+        description="latest arrival after the receiver's window opens; uniform from 0, one a device and round",
+    )
 
-TIMING = Impairment(
-    apply=_delay,
-    present=lambda parameters: parameters.timing_offset_s > 0,
-    source="M. Speth, S. A. Fechtel, G. Fock, H. Meyr, Optimum receiver design for wireless broad-band systems using "
-    "OFDM, part I, IEEE Trans. Commun. 47(11), 1999: symbol timing offset",
-)
+    def present(self, around: Surroundings) -> bool:
+        """Where somebody may be late."""
+        return self.timing_offset_s > 0
+
+    def apply(self, knowledge: Knowledge, around: Surroundings, frame: Frame, draw: Draw) -> Knowledge:
+        """h'(f) = h(f) (1 - e/T) e^(-j 2 pi f tau_i), tau_i uniform in [0, timing_offset_s], e = max(tau_i - prefix,
+        0).
+
+        Of the useful duration T = 1/spacing, e is filled with the symbol before. So a share (e/T)(1 - e/T) of the
+        received power is lost to the other subcarriers and e/T comes from the symbol before: 2 e/T - (e/T)^2 in all,
+        where all subcarriers are loaded (Parseval over the truncated window). A prefix that is longer than the offset
+        costs nothing.
+        """
+        late_s = self.timing_offset_s * draw(1)
+        lost = np.maximum(late_s - around.prefix_s, 0) * around.spacing_hz
+        ramp = (1 - lost) * np.exp(-2j * np.pi * late_s * frame.frequencies_hz)
+        turned = turn(knowledge, ramp[:, None, None, :], (lost * (2 - lost))[:, 0])
+        return replace(turned, offsets=replace(turned.offsets, late=lost[:, 0]))
+
+    def check_within(self, around: Surroundings) -> None:
+        """Nobody is later than a symbol."""
+        if self.timing_offset_s >= 1 / around.spacing_hz:
+            raise PartError(
+                f"timing_offset_s must be below the useful symbol, {1 / around.spacing_hz:.6g} s, got "
+                f"{self.timing_offset_s}",
+                "timing_offset_s",
+            )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from channels.draws import Draw
-from channels.topology.path_loss import PATH_LOSS, PathLoss, Paths, check_los, check_paths, path_losses
+from channels.part import LEAST_SCALE, MOST_SCALE, Part, parameter
+from channels.topology.path_loss import PATH_LOSS, PathLoss, Paths, check_paths, path_losses
 from channels.topology.placement import PLACEMENTS, Area, Placement
 from channels.topology.shadowing import correlated, normal_scores
 from channels.units import db_to_linear
@@ -20,7 +22,7 @@ __all__ = [
     "Drop",
     "PathLoss",
     "Placement",
-    "TopologyParameters",
+    "Topology",
     "check_topology",
     "drop",
 ]
@@ -33,30 +35,90 @@ MOST_LOSS_DB = 400.0
 _PLACE, _PATH, _SHADOW, _K_FACTOR, _UNIFORMS = slice(0, 2), slice(2, 4), 4, 5, 6
 
 
-@dataclass(frozen=True)
-class TopologyParameters:
-    """A cell.
+class Topology(Part):
+    """A cell: where devices are, and what distance costs."""
 
-    kind: of placement, see `PLACEMENTS`; radius_m, min_distance_m: in the plane, None for the smallest distance at
-    which the path loss model holds; coordinates: (x, y) in m of every device; path_loss: see `PATH_LOSS`; exponent,
-    reference_loss_db: of log-distance, None for free space at 1 m; los: "probability", "los" or "nlos";
-    shadowing_std_db: None for the model's own; shadowing_correlation_m: where the correlation has fallen to 1/e, None
-    for the model's own, 0 for none; base_height_m: None for the model's own (log-distance: the devices').
-    """
-
-    kind: str = "disc"
-    radius_m: float = 500.0
-    min_distance_m: float | None = None
-    coordinates: tuple[tuple[float, float], ...] = ()
-    path_loss: str = "umi"
-    exponent: float = 3.0
-    reference_loss_db: float | None = None
-    los: str = "probability"
-    shadowing_std_db: float | None = None
-    shadowing_correlation_m: float | None = None
-    carrier_hz: float = 3.5e9
-    base_height_m: float | None = None
-    device_height_m: float = 1.5
+    kind: str = parameter(
+        default="disc",
+        description="of placement, see `PLACEMENTS`",
+    )
+    radius_m: float = parameter(
+        default=250.0,
+        ge=LEAST_SCALE,
+        le=MOST_SCALE,
+        key="radius_m",
+        description="of the cell",
+    )
+    min_distance_m: float | None = parameter(
+        default=None,
+        ge=LEAST_SCALE,
+        le=MOST_SCALE,
+        also=(0.0,),
+        key="min_distance_m",
+        description="nobody is nearer to the base station, on the ground; default the model's smallest",
+    )
+    coordinates: tuple[tuple[float, float], ...] | None = parameter(
+        default=None,
+        key="coordinates",
+        description="[[x, y], ...] in metres, base station at the origin",
+    )
+    path_loss: str = parameter(
+        default="umi",
+        description="model of it, see `PATH_LOSS`",
+    )
+    carrier_hz: float = parameter(
+        default=3.5e9,
+        description="carrier frequency",
+    )
+    exponent: float = parameter(
+        default=3.0,
+        ge=LEAST_SCALE,
+        le=MOST_SCALE,
+        key="exponent",
+        description="of log-distance",
+    )
+    reference_loss_db: float | None = parameter(
+        default=None,
+        ge=-200,
+        le=200,
+        key="reference_loss_db",
+        description="of log-distance, at 1 m; default free space",
+    )
+    los: Literal["probability", "los", "nlos"] = parameter(
+        default="probability",
+        key="los",
+        description="line of sight: drawn for each device by the path loss model, or set for all",
+    )
+    shadowing_std_db: float | None = parameter(
+        default=None,
+        ge=0,
+        le=200,
+        key="shadowing_std_db",
+        description="log-normal; default the model's own",
+    )
+    shadowing_correlation_m: float | None = parameter(
+        default=None,
+        ge=LEAST_SCALE,
+        le=MOST_SCALE,
+        also=(0.0,),
+        key="shadowing_correlation_m",
+        description="distance between devices over which shadowing falls to 1/e of its correlation; 0 = "
+        "independent; default the model's own",
+    )
+    base_height_m: float | None = parameter(
+        default=None,
+        ge=LEAST_SCALE,
+        le=MOST_SCALE,
+        key="base_height_m",
+        description="default the model's own",
+    )
+    device_height_m: float = parameter(
+        default=1.5,
+        ge=LEAST_SCALE,
+        le=MOST_SCALE,
+        key="device_height_m",
+        description="of all devices",
+    )
 
 
 @dataclass(frozen=True)
@@ -93,7 +155,7 @@ class Drop:
         return np.asarray(10.0 ** (-self.path_loss_db / 20))
 
 
-def drop(parameters: TopologyParameters, draw: Draw) -> Drop:
+def drop(parameters: Topology, draw: Draw) -> Drop:
     """Place devices and find their path losses; six uniform numbers each. Raises ValueError as `check_topology`."""
     uniforms = draw(_UNIFORMS)
     check_topology(parameters, len(uniforms))
@@ -127,19 +189,12 @@ def _check_losses(loss_db: Array, distance_m: Array) -> None:
         )
 
 
-def check_topology(parameters: TopologyParameters, devices: int) -> None:
+def check_topology(parameters: Topology, devices: int) -> None:
     """Raises ValueError where the parameters contradict each other or leave a model's range, whatever is drawn."""
     if parameters.kind not in PLACEMENTS:
         raise ValueError(f'a placement "{parameters.kind}": known are {", ".join(PLACEMENTS)}')
     if devices < 1:
         raise ValueError(f"a cell of {devices} devices: at least 1 is needed")
-    check_los(parameters.los)
-    std_db = parameters.shadowing_std_db
-    if std_db is not None and not 0 <= std_db < math.inf:
-        raise ValueError(f"shadowing with a standard deviation of {std_db:g} dB: it is at least 0, and finite")
-    correlation_m = parameters.shadowing_correlation_m
-    if correlation_m is not None and not 0 <= correlation_m < math.inf:
-        raise ValueError(f"shadowing correlated over {correlation_m:g} m: it is at least 0 (independent), and finite")
     # The model is checked before the area, whose default comes from it; the distances last, when the area is one.
     check_paths(parameters.path_loss, _paths(parameters, np.array([])), parameters.los)
     placement, area = PLACEMENTS[parameters.kind], _area(parameters)
@@ -147,14 +202,14 @@ def check_topology(parameters: TopologyParameters, devices: int) -> None:
     check_paths(parameters.path_loss, _paths(parameters, np.array(placement.distances_m(area))), parameters.los)
 
 
-def _area(parameters: TopologyParameters) -> Area:
+def _area(parameters: Topology) -> Area:
     least = parameters.min_distance_m
     if least is None:
         least = PATH_LOSS[parameters.path_loss].distances_m[0]
-    return Area(parameters.radius_m, least, parameters.coordinates)
+    return Area(parameters.radius_m, least, parameters.coordinates or ())
 
 
-def _paths(parameters: TopologyParameters, distance_2d_m: Array) -> Paths:
+def _paths(parameters: Topology, distance_2d_m: Array) -> Paths:
     model, base_height_m = PATH_LOSS.get(parameters.path_loss), parameters.base_height_m
     if base_height_m is None and model is not None:
         base_height_m = model.base_height_m
@@ -168,15 +223,13 @@ def _paths(parameters: TopologyParameters, distance_2d_m: Array) -> Paths:
     )
 
 
-def _shadowing_std_db(parameters: TopologyParameters, paths: Paths, line_of_sight: NDArray[np.bool_]) -> Array:
+def _shadowing_std_db(parameters: Topology, paths: Paths, line_of_sight: NDArray[np.bool_]) -> Array:
     if parameters.shadowing_std_db is not None:
         return np.full(len(line_of_sight), parameters.shadowing_std_db)
     return PATH_LOSS[parameters.path_loss].shadowing_std_db(paths, line_of_sight)
 
 
-def _shadowing_scores(
-    parameters: TopologyParameters, uniforms: Array, plane: Array, line_of_sight: NDArray[np.bool_]
-) -> Array:
+def _shadowing_scores(parameters: Topology, uniforms: Array, plane: Array, line_of_sight: NDArray[np.bool_]) -> Array:
     """Losses by shadowing over their standard deviation, N(0, 1), [devices]. Devices with a line of sight and devices
     without share none of it."""
     scores, given_m = normal_scores(uniforms), parameters.shadowing_correlation_m
@@ -187,7 +240,7 @@ def _shadowing_scores(
 
 
 def _k_factor(
-    parameters: TopologyParameters, uniforms: Array, shadowing: Array, line_of_sight: NDArray[np.bool_]
+    parameters: Topology, uniforms: Array, shadowing: Array, line_of_sight: NDArray[np.bool_]
 ) -> Array | None:
     """K of a log-normal law in line of sight, correlated with what shadowing leaves of the power, [devices]."""
     model = PATH_LOSS[parameters.path_loss]

@@ -45,8 +45,6 @@ def _as_given(uniforms: Array, area: Area) -> Array:
 
 
 def _check_disc(area: Area, devices: int) -> None:
-    if not 0 < area.radius_m < math.inf:
-        raise ValueError(f"a cell of radius {area.radius_m:g} m: it must be positive and finite")
     if not 0 <= area.min_distance_m < area.radius_m:
         raise ValueError(
             f"a smallest distance of {area.min_distance_m:g} m in a cell of radius {area.radius_m:g} m: it is at least "
@@ -64,7 +62,7 @@ def _check_coordinates(area: Area, devices: int) -> None:
     if len(area.coordinates) < devices:
         raise ValueError(f"{len(area.coordinates)} coordinates for {devices} devices: give one [x, y] for each")
     for index, point in enumerate(area.coordinates):
-        if len(point) != 2 or not all(math.isfinite(value) for value in point):
+        if not all(math.isfinite(value) for value in point):
             raise ValueError(f"coordinates {list(point)} of device {index}: they are two finite numbers, [x, y] in m")
 
 

@@ -47,4 +47,4 @@ def _rounds(count: int, name: str) -> list[Round]:
 
 def _worst(one: Round, name: str) -> float:
     response = one.opening.estimate.response
-    return float(np.abs(combine(COMBINERS[name].weights(response, EQUAL), response)).min()) ** 2
+    return float(np.abs(combine(COMBINERS[name]().weights(response, EQUAL), response)).min()) ** 2

@@ -202,7 +202,7 @@ def test_combining_leaves_the_noise_as_it_is(name: str, antennas: int) -> None:
     case = Case("combiner", name, ("channel.fading=tapped-line", f"antennas.combining={name}"))
     kept = Kept(cell_of(case, f"antennas.count={antennas}", "channel.noise_std=2", dimension=4000))
     opening = open_round(kept.cell, 0, kept.cell.memory)
-    weights = COMBINERS[name].weights(opening.estimate.response, np.ones(3))
+    weights = COMBINERS[name]().weights(opening.estimate.response, np.ones(3))
     assert weights.shape == (antennas, 1, 8)
     np.testing.assert_allclose(np.linalg.norm(weights, axis=0), 1, rtol=1e-6)
     silence = send(opening.link, torch.zeros(3, 4000))

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 
 from airfl.cell import Cell
 from airfl.opening import open_round
-from airfl.radio.parts import csi_parameters, grid_of, path_loss_of
+from airfl.radio.parts import path_loss_of
 from airfl.selection import SELECTIONS, ChannelRule
 from airfl.streams import Purpose
-from channels.antennas import COMBINERS
-from channels.csi import IMPAIRMENTS
 from channels.topology import PATH_LOSS
 from tests.conformance.channel_cases import (
     CASES,
@@ -170,7 +168,7 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
     np.testing.assert_allclose(report.devices.energy, (np.abs(tx) ** 2).sum(axis=1) * unit + pilots, rtol=1e-5)
 
     factors = np.sqrt(cell.power_limits[opening.devices]) / cell.bound.rms
-    combiner = COMBINERS[cell.settings.antennas.combining].weights(opening.estimate.response, factors)
+    combiner = cell.settings.antennas.combiner.weights(opening.estimate.response, factors)
     gains = (combiner.conj() * opening.channel.response).sum(axis=1)
     arriving = np.array([on_elements(gain, cell, 0) for gain in gains]).reshape(tx.shape) * tx
     received, expected = (np.abs(arriving) ** 2).sum(axis=1), entries_of(arriving.sum(axis=0), cell)
@@ -296,7 +294,7 @@ def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
     if case.name != "coordinates":
         assert not np.isin(drop.positions_m[:, 0], other.radio.drop.positions_m[:, 0]).any()
         assert distances.max() <= cell.settings.topology.radius_m
-    assert distances.min() >= PATH_LOSS[path_loss_of(cell.settings)].distances_m[0]
+    assert distances.min() >= PATH_LOSS[path_loss_of(cell.settings.channel, cell.settings.topology)].distances_m[0]
     # 23 dBm on 8 subcarriers, for 27 elements of the mean symbol's duration: W, and J.
     np.testing.assert_allclose(cell.power_limits, 10**-0.7 / 8 * DIMENSION)
     assert cell.radio.energy_unit == pytest.approx(1 / 14e3)
@@ -311,7 +309,7 @@ def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
 def test_an_impairment_is_present_and_charged(case: Case) -> None:
     """It moves the truth or what is known of it, and pilots cost elements and energy if and only if there are some."""
     cell, perfect = cell_of(case), cell_of(replace(case, overrides=("channel.fading=tapped-line",)))
-    present = IMPAIRMENTS[case.name].present(csi_parameters(cell.settings, grid_of(cell.settings)))
+    present = getattr(cell.radio.csi, case.name).present(cell.radio.around)
     assert present, f"say in NEEDS which settings bring the impairment {case.name!r} about"
     opening, plain = open_round(cell, 0, cell.memory), open_round(perfect, 0, perfect.memory)
     assert np.array_equal(opening.devices, plain.devices)
@@ -319,7 +317,7 @@ def test_an_impairment_is_present_and_charged(case: Case) -> None:
     moved = truth.shape != plain.channel.response.shape or not np.array_equal(truth, plain.channel.response)
     assert moved or not np.array_equal(known, plain.estimate.response)
     pilots = opening.link.at_bound().pilot_elements
-    assert (pilots > 0) == (cell.settings.csi.estimation != "perfect")
+    assert (pilots > 0) == (cell.radio.csi.estimation.method != "perfect")
     lasting = cell_of(case, "channel.variation=constant")
     ids = np.arange(2)
     first, second = (lasting.radio.know(t, ids, lasting.frame, (lasting.power_limits / DIMENSION)[ids]) for t in (0, 1))

@@ -24,11 +24,11 @@ from airfl.cli import app
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.load import read_tables, validate
 from airfl.errors import UserError
-from airfl.radio import check_radio
 from tests import processes
 from tests.conftest import DEMO, ROOT, SMALL
 from tests.documentation.blocks import Block, commands
 from tests.processes import script
+from tests.radios import check_radio
 
 TAKE_SETTINGS = ("run", "compare", "sweep", "tune", "audit", "bench")
 FEW_ROUNDS = ("run.rounds=5",)

@@ -15,8 +15,8 @@ from PIL import Image
 
 from airfl.config import Settings
 from airfl.config.load import read_tables, validate
-from airfl.radio import check_radio
 from tests.conftest import DEMO, ROOT
+from tests.radios import check_radio
 
 FOLDER = ROOT / "docs" / "channels"
 SCRIPT = ROOT / "experiments" / "channel_effects.py"

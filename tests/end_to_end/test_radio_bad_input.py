@@ -85,8 +85,8 @@ BAD: tuple[tuple[str, str], ...] = (
     (f"{DISC} topology.path_loss=uma channel.carrier_hz=1e8", "topology: ... 0.1 GHz ... 0.5 to 100 GHz"),
     (f"{DISC} topology.radius_m=6000.0", "topology: ... 6000 m ... 10 to 5000 m"),
     # Channel knowledge
-    ("csi.timing_offset_s=1e-4", "csi: ... timing offset of 0.0001 s ... 6.66667e-05 s"),
-    ("csi.frequency_offset_hz=7500.0", "csi: ... frequency offset of 7500.0 Hz ... 7500 Hz"),
+    ("csi.timing_offset_s=1e-4", "csi.timing_offset_s must be below the useful symbol, 6.66667e-05 s, got 0.0001"),
+    ("csi.frequency_offset_hz=7500.0", "csi.frequency_offset_hz must be below half the spacing, 7500 Hz, got 7500.0"),
     ("privacy.csi_error=quantile csi.estimation=mmse", "privacy.csi_error: ... rayleigh ... exponential"),
     # Antennas
     (

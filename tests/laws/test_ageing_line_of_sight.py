@@ -18,13 +18,14 @@ from scipy import stats
 from airfl.building import build_cell
 from airfl.cell import Cell
 from airfl.errors import UserError
-from airfl.radio import check_radio
-from channels.csi import IMPAIRMENTS, ChannelState, CsiParameters, Knowledge, LineOfSight, impair, perfect_knowledge
+from channels.csi import IMPAIRMENTS, ChannelState, Knowledge, LineOfSight, perfect_knowledge
 from channels.draws import Draw
 from channels.frame import Frame
 from tests.conftest import small_settings
+from tests.imperfections import impair
 from tests.laws.decoding import everybody
 from tests.laws.samples import assert_law, assert_mean, bessel, gaussian
+from tests.radios import check_radio
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -45,12 +46,12 @@ def aged(k: float, power: float, cosine: float, noise: float = 0.0, **parameters
         sight.reshape(axes), sight.reshape(axes), np.full(N, k / (k + 1)), np.full(N, cosine * DOPPLER_HZ)
     )
     source = perfect_knowledge(ChannelState(h.reshape(axes)), np.full(N, power), np.full(N, noise), known)
-    given = CsiParameters(doppler_hz=DOPPLER_HZ, delay_s=DELAY_S, **parameters)
+    given = {"doppler_hz": DOPPLER_HZ, "delay_s": DELAY_S, **parameters}
 
     def of(address: int) -> Draw:
         return lambda count: np.random.default_rng([7, address]).random((N, count))
 
-    return impair(source, given, FLAT, {name: of(address) for address, name in enumerate(IMPAIRMENTS)})
+    return impair(source, FLAT, {name: of(address) for address, name in enumerate(IMPAIRMENTS)}, **given)
 
 
 def pair(knowledge: Knowledge) -> tuple[Complex, Complex]:

@@ -18,7 +18,7 @@ from scipy.linalg import toeplitz
 from airfl.building import build_cell
 from airfl.cell import Cell
 from airfl.opening import open_round
-from airfl.radio.parts import gain_law
+from airfl.radio.laws import gain_law
 from channels.antennas import (
     COMBINERS,
     AntennaArray,
@@ -125,23 +125,28 @@ def test_phases_are_those_of_the_paths_to_the_antennas(azimuth: float, elevation
         "circular": [(radius * math.cos(m * math.pi / 3), radius * math.sin(m * math.pi / 3), 0.0) for m in range(6)],
     }
     for kind, points in places.items():
-        turns = steering_turns(AntennaArray(kind, 6, 0.7, rows=2), seen_from(azimuth, elevation_rad=elevation))
+        turns = steering_turns(
+            AntennaArray(kind=kind, count=6, spacing_wavelengths=0.7, rows=2),
+            seen_from(azimuth, elevation_rad=elevation),
+        )
         nearer = 1e7 - np.linalg.norm(source - np.array(points), axis=1)
         np.testing.assert_allclose(turns[0], nearer, atol=1e-6, err_msg=kind)
-    line = steering_turns(AntennaArray("linear", 6, 0.7), seen_from(azimuth, elevation_rad=elevation))[0]
+    line = steering_turns(
+        AntennaArray(kind="linear", count=6, spacing_wavelengths=0.7), seen_from(azimuth, elevation_rad=elevation)
+    )[0]
     np.testing.assert_allclose(2 * np.pi * line, [line_phase(m, azimuth, elevation, 0.7) for m in range(6)], atol=1e-12)
 
 
 def test_neighbours_on_a_circle_are_a_spacing_apart() -> None:
     for count in (2, 3, 8, 64):
-        points = AntennaArray("circular", count, 0.5).positions
+        points = AntennaArray(kind="circular", count=count, spacing_wavelengths=0.5).positions
         np.testing.assert_allclose(np.linalg.norm(points - np.roll(points, 1, axis=0), axis=1), 0.5)
-    assert not AntennaArray("circular", 1).positions.any()
+    assert not AntennaArray(kind="circular", count=1).positions.any()
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.9, 1.0])
 def test_exponential_correlation_on_a_line(rho: float) -> None:
-    array, asked = AntennaArray("linear", 5), SpatialCorrelation("exponential", rho)
+    array, asked = AntennaArray(kind="linear", count=5), SpatialCorrelation(kind="exponential", coefficient=rho)
     found = correlation_matrices(array, asked, seen_from(0.4, -1.0))
     for matrix, azimuth in zip(found, (0.4, -1.0), strict=True):
         np.testing.assert_allclose(matrix, exponential(5, rho, azimuth), atol=1e-12)
@@ -153,8 +158,8 @@ def test_exponential_correlation_on_a_line(rho: float) -> None:
 @pytest.mark.parametrize("std_deg", [0.5, 10.0, 60.0])
 def test_local_scattering_is_the_integral(std_deg: float, distribution: Any) -> None:
     """Bjornson, Hoydis, Sanguinetti 2017, eq. 2.23, far from small angles too."""
-    asked = SpatialCorrelation("local-scattering", angular_std_rad=math.radians(std_deg), distribution=distribution)
-    found = correlation_matrices(AntennaArray("linear", 6), asked, seen_from(0.4, -1.3))
+    asked = SpatialCorrelation(kind="local-scattering", angular_std_deg=std_deg, distribution=distribution)
+    found = correlation_matrices(AntennaArray(kind="linear", count=6), asked, seen_from(0.4, -1.3))
     for matrix, azimuth in zip(found, (0.4, -1.3), strict=True):
         expected = local_scattering(6, math.radians(std_deg), distribution, azimuth)
         np.testing.assert_allclose(matrix, expected, atol=1e-8)
@@ -163,11 +168,11 @@ def test_local_scattering_is_the_integral(std_deg: float, distribution: Any) -> 
 def test_local_scattering_of_other_arrays_and_at_an_elevation() -> None:
     """Each pair by its own integral: a circle of 4, two rows of 2, and a wide line whose phases turn 30 times."""
     std, azimuth, elevation = math.radians(15), 0.7, -0.5
-    asked = SpatialCorrelation("local-scattering", angular_std_rad=std)
+    asked = SpatialCorrelation(kind="local-scattering", angular_std_deg=math.degrees(std))
     for array in (
-        AntennaArray("circular", 4, 0.8),
-        AntennaArray("rectangular", 4, 0.6, rows=2),
-        AntennaArray("linear", 4, 10.0),
+        AntennaArray(kind="circular", count=4, spacing_wavelengths=0.8),
+        AntennaArray(kind="rectangular", count=4, spacing_wavelengths=0.6, rows=2),
+        AntennaArray(kind="linear", count=4, spacing_wavelengths=10.0),
     ):
         places = array.positions
 
@@ -188,8 +193,8 @@ def test_local_scattering_of_other_arrays_and_at_an_elevation() -> None:
 
 def test_scattering_from_all_around_is_clarke() -> None:
     """Uniform over three whole turns, pi sqrt(3) each way: J0 of the distance, whatever the azimuth (Jakes 1974)."""
-    asked = SpatialCorrelation("local-scattering", angular_std_rad=math.pi / math.sqrt(3), distribution="uniform")
-    found = correlation_matrices(AntennaArray("linear", 6), asked, seen_from(1.1))[0]
+    asked = SpatialCorrelation(kind="local-scattering", angular_std_deg=180 / math.sqrt(3), distribution="uniform")
+    found = correlation_matrices(AntennaArray(kind="linear", count=6), asked, seen_from(1.1))[0]
     np.testing.assert_allclose(found[:, 0], special.j0(np.pi * np.arange(6)), atol=1e-12)
 
 
@@ -197,8 +202,8 @@ def test_scattering_from_all_around_is_clarke() -> None:
 @pytest.mark.parametrize("correlation", ["exponential", "local-scattering"])
 def test_roots_are_of_correlation_matrices(kind: str, correlation: str) -> None:
     """Hermitian, of unit diagonal, and their square is the matrix: none of these has a negative eigenvalue."""
-    array = AntennaArray(kind, 12, 0.5, rows=3)
-    asked = SpatialCorrelation(correlation, 0.95, math.radians(3))
+    array = AntennaArray(kind=kind, count=12, spacing_wavelengths=0.5, rows=3)
+    asked = SpatialCorrelation(kind=correlation, coefficient=0.95, angular_std_deg=3.0)
     directions = seen_from(0.3, -2.0, elevation_rad=-0.2)
     matrices, roots = correlation_matrices(array, asked, directions), correlation_roots(array, asked, directions)
     np.testing.assert_allclose(matrices, matrices.conj().swapaxes(1, 2), atol=1e-12)
@@ -207,7 +212,7 @@ def test_roots_are_of_correlation_matrices(kind: str, correlation: str) -> None:
 
 
 def test_a_device_is_the_same_whoever_else_is_there() -> None:
-    array, asked = AntennaArray("linear", 4), SpatialCorrelation("local-scattering")
+    array, asked = AntennaArray(kind="linear", count=4), SpatialCorrelation(kind="local-scattering")
     roots = correlation_roots(array, asked, seen_from(0.3, -0.2, 0.9))
     numbers = np.random.default_rng(1).standard_normal((3, 4, 5)) + 0j
     together = correlate(roots, numbers)
@@ -259,7 +264,7 @@ def test_every_antenna_keeps_its_law(law: str, bounds: str) -> None:
     fading = (f"channel.fading={law}", "channel.rician_k=3.0", "channel.nakagami_m=2.0")
     limits = (f"channel.bounds={bounds}", "channel.min_gain=0.008", "channel.max_gain=0.05")
     cell = cell_of(*fading, *limits, "antennas.count=3", *correlated(0.9), devices=4_000)
-    found, expected = np.abs(channel_of(cell)), gain_law(cell.settings)
+    found, expected = np.abs(channel_of(cell)), gain_law(cell.settings.radio)
     assert found.min() >= 0.008 * (1 - 1e-12)
     assert found.max() <= 0.05 * (1 + 1e-12)
     for antenna in found.T:
@@ -373,7 +378,7 @@ def test_the_worst_of_16_devices_at_k_10_and_8_antennas() -> None:
         for t in range(6):
             opening = open_round(cell, t, cell.memory)
             h = opening.channel.response[:, :, 0, 0] / math.sqrt(cell.radio.mean_power[0])
-            weights = COMBINERS["max-min"].weights(opening.estimate.response, np.ones(n))[:, 0, 0]
+            weights = COMBINERS["max-min"]().weights(opening.estimate.response, np.ones(n))[:, 0, 0]
             powers.append((np.abs(h @ weights.conj()) ** 2).min())
         worst[angle] = 10 * np.log10(powers).mean()
     assert 6 < worst["broadside"] < 9

@@ -14,7 +14,7 @@ Complex = NDArray[np.complex128]
 
 def least_powers(name: str, response: Complex, factors: Array) -> Array:
     """min_i w_i^2 |a^H h_i|^2, [blocks, subcarriers]."""
-    gains = np.abs(combine(COMBINERS[name].weights(response, factors), response))
+    gains = np.abs(combine(COMBINERS[name]().weights(response, factors), response))
     return np.asarray(((factors[:, None, None] * gains) ** 2).min(axis=0))
 
 
@@ -33,7 +33,7 @@ def test_one_device_has_the_norm_of_its_channel_and_equal_channels_that_gain(nam
     np.testing.assert_allclose(least_powers(name, response, np.array([2.0])), expected, rtol=1e-9)
     gains = np.array([0.2, 1.0, 0.5])
     response = np.repeat(gains[:, None, None, None], antennas, axis=1).astype(np.complex128)
-    effective = combine(COMBINERS[name].weights(response, np.ones(3)), response)
+    effective = combine(COMBINERS[name]().weights(response, np.ones(3)), response)
     np.testing.assert_allclose(np.abs(effective[:, 0, 0]) ** 2, antennas * gains**2, rtol=1e-9)
 
 
@@ -41,7 +41,7 @@ def test_the_sum_combiner_lines_up_devices_that_do_not_precode() -> None:
     """Sum of all effective channels: real and positive, ||sum h_i||; on average (A = 64, r = 4) a device has a share
     1/r of it, and imaginary parts cancel. 2,000 coefficients: the mean within 5 standard errors."""
     response = gaussian(np.random.default_rng(2), 4, 64, 1, 2000)
-    effective = combine(COMBINERS["sum"].weights(response, np.ones(4)), response)[:, 0]
+    effective = combine(COMBINERS["sum"]().weights(response, np.ones(4)), response)[:, 0]
     np.testing.assert_allclose(effective.sum(axis=0), np.linalg.norm(response.sum(axis=0), axis=0)[0], rtol=1e-9)
     shares = effective / effective.sum(axis=0)
     errors = shares.std(axis=1) / np.sqrt(2000)
@@ -53,7 +53,7 @@ def test_the_principal_vector_has_the_largest_sum_of_powers() -> None:
     response, factors = gaussian(rng, 5, 3, 1, 1), rng.uniform(0.5, 2, 5)
     vectors = factors[:, None] * response[:, :, 0, 0]
     largest = np.linalg.svd(vectors, compute_uv=False)[0] ** 2
-    effective = factors[:, None, None] * combine(COMBINERS["principal"].weights(response, factors), response)
+    effective = factors[:, None, None] * combine(COMBINERS["principal"]().weights(response, factors), response)
     assert (np.abs(effective) ** 2).sum() == pytest.approx(largest, rel=1e-12)
 
 
@@ -153,7 +153,7 @@ def test_the_bound_is_the_largest_eigenvalue_of_a_mixture() -> None:
 def test_combining_leaves_the_variance_of_the_noise(name: str) -> None:
     """n = 40,000 draws of CN(0, 2) on 6 antennas: the variance within 5 standard errors, 2/sqrt(n)."""
     rng, n = np.random.default_rng(11), 40_000
-    weights = COMBINERS[name].weights(gaussian(rng, 4, 6, 1, 1), np.ones(4))
+    weights = COMBINERS[name]().weights(gaussian(rng, 4, 6, 1, 1), np.ones(4))
     noise = np.sqrt(2) * gaussian(rng, 1, 6, 1, n)
     combined = combine(np.broadcast_to(weights, (6, 1, 1)), noise)
     assert abs(np.mean(np.abs(combined) ** 2) - 2) < 5 * 2 / np.sqrt(n)

@@ -11,11 +11,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from channels.csi import IMPAIRMENTS, ChannelState, CsiParameters, Knowledge, Response, impair, perfect_knowledge
+from channels.csi import IMPAIRMENTS, ChannelState, Knowledge, Response, perfect_knowledge
 from channels.csi.ageing import ageing_correlation
 from channels.csi.feedback import quantise_phase
 from channels.draws import Draw
 from channels.frame import Frame
+from tests.imperfections import impair
 from tests.laws.ofdm import ALL, PREFIX, SAMPLE_S, SIZE, SPACING, demodulated, ofdm, qpsk
 from tests.laws.samples import assert_law, assert_mean, bessel, gaussian
 
@@ -52,7 +53,7 @@ def flat(response: Response) -> Complex:
 
 def known(knowledge: Knowledge, **parameters: Any) -> tuple[Complex, Complex, Knowledge]:
     """True channel, estimate, and all that is known, under these parameters, for flat channels."""
-    after = impair(knowledge, CsiParameters(**parameters), FLAT, draws(len(knowledge.mean_power), 11))
+    after = impair(knowledge, FLAT, draws(len(knowledge.mean_power), 11), **parameters)
     return flat(after.state.response), flat(after.estimate.response), after
 
 
@@ -143,7 +144,7 @@ def test_the_innovation_is_as_selective_as_the_channel() -> None:
     source = perfect_knowledge(ChannelState(response), np.ones(devices), np.zeros(devices))
     frame = replace(FLAT, frequencies_hz=np.arange(subcarriers) * SPACING, elements=subcarriers)
     delay_s = 2.404825557695773 / (2 * np.pi * 100)  # the first zero of J0
-    after = impair(source, CsiParameters(doppler_hz=100, delay_s=delay_s), frame, draws(devices, 17))
+    after = impair(source, frame, draws(devices, 17), doppler_hz=100, delay_s=delay_s)
     aged = after.state.response
     for k in (0, 7, 31):
         for antenna in (0, 1):
@@ -167,7 +168,7 @@ def test_the_innovation_is_flat_where_the_channel_is() -> None:
     frame = replace(FLAT, frequencies_hz=np.arange(4) * SPACING, elements=12)
     for response, axis in ((np.repeat(h, 4, axis=3), 3), (np.repeat(h[:, :, :1], 3, axis=2), 2)):
         source = perfect_knowledge(ChannelState(response), np.ones(50), np.zeros(50))
-        aged = impair(source, CsiParameters(doppler_hz=100, delay_s=1e-3), frame, draws(50, 13)).state.response
+        aged = impair(source, frame, draws(50, 13), doppler_hz=100, delay_s=1e-3).state.response
         np.testing.assert_allclose(np.ptp(aged.real, axis=axis), 0, atol=1e-12)
         assert np.abs(np.diff(aged, axis=1)).min() > 1e-6
 
@@ -233,7 +234,7 @@ def offset(**parameters: Any) -> Callable[[float, Frame], Knowledge]:
 
     def at(uniform: float, frame: Frame) -> Knowledge:
         source = perfect_knowledge(ChannelState(np.ones((1, 1, 1, 1), dtype=complex)), np.ones(1), np.zeros(1))
-        return impair(source, CsiParameters(**parameters), frame, given(np.array([[uniform]])))
+        return impair(source, frame, given(np.array([[uniform]])), **parameters)
 
     return at
 
@@ -305,9 +306,9 @@ def test_offsets_are_uniform_within_their_limits() -> None:
     """n = 40,000 devices, read off the phases."""
     source = perfect_knowledge(ChannelState(np.ones((N, 1, 1, 1), dtype=complex)), np.ones(N), np.zeros(N))
     frame = Frame(np.array([0.0, 1e3]), elements=4, symbol_s=1e-4, symbols_per_block=1)
-    late = impair(source, CsiParameters(timing_offset_s=6e-5, prefix_s=6e-5), frame, draws(N, 15)).state.response
+    late = impair(source, frame, draws(N, 15), timing_offset_s=6e-5, prefix_s=6e-5).state.response
     assert_law(-np.angle(late[:, 0, 0, 1]) / (2 * np.pi * 1e3), stats.uniform(0, 6e-5).cdf)
-    off = impair(source, CsiParameters(frequency_offset_hz=900), frame, draws(N, 15)).state.response
+    off = impair(source, frame, draws(N, 15), frequency_offset_hz=900).state.response
     step = np.angle(off[:, 0, 1, 0] / off[:, 0, 0, 0]) / (2 * np.pi * 1e-4)
     assert_law(step, stats.uniform(-900, 1800).cdf)
 
@@ -317,8 +318,8 @@ def test_leakage_composes_by_what_is_left() -> None:
     numbers = np.random.default_rng(16).random((20, 1))
     source = perfect_knowledge(ChannelState(np.ones((20, 1, 1, 1), dtype=complex)), np.ones(20), np.zeros(20))
     only: list[dict[str, Any]] = [{"timing_offset_s": 5e-5, "prefix_s": 5e-6}, {"frequency_offset_hz": 5e3}]
-    kept = [1 - impair(source, CsiParameters(**p), ALL, given(numbers)).leakage for p in only]
-    both = impair(source, CsiParameters(**{**only[0], **only[1]}), ALL, given(numbers))
+    kept = [1 - impair(source, ALL, given(numbers), **p).leakage for p in only]
+    both = impair(source, ALL, given(numbers), **{**only[0], **only[1]})
     np.testing.assert_allclose(1 - both.leakage, kept[0] * kept[1], rtol=1e-12)
     np.testing.assert_allclose(np.abs(both.state.response[:, 0, 0]) ** 2, (1 - both.leakage)[:, None] * np.ones(SIZE))
     assert both.leakage.max() > 0.5

@@ -14,12 +14,13 @@ from scipy import stats
 from airfl.building import build_cell
 from airfl.errors import UserError
 from airfl.opening import open_round
-from airfl.radio import check_radio, cut_by_bounds
+from airfl.radio import cut_by_bounds
 from channels.fading import FADING_LAWS, FadeStatistics, FadingLaw, bounded, fade_statistics
 from tests.conftest import small_settings
 from tests.end_to_end.test_command_line import airfl
 from tests.laws.decoding import everybody, send
 from tests.laws.samples import assert_mean, assert_share
+from tests.radios import check_radio
 
 Array = NDArray[np.float64]
 Bounds = Literal["clip", "redraw"]
@@ -176,9 +177,9 @@ def test_a_mean_gain_outside_the_bounds_is_refused(fading: str, bounds: str) -> 
 
 def test_a_mean_gain_that_the_bounds_move_is_told() -> None:
     """Exponential |h| of mean 0.06 has the mean 0.06 (1 - exp(-0.1/0.06)) = 0.0487 when clipped to 0.1."""
-    assert cut_by_bounds(small_settings()) is None
-    assert cut_by_bounds(small_settings("channel.units=physical", "channel.mean_gain=0.06")) is None
-    told = cut_by_bounds(small_settings("channel.mean_gain=0.06"))
+    assert cut_by_bounds(small_settings().radio) is None
+    assert cut_by_bounds(small_settings("channel.units=physical", "channel.mean_gain=0.06").radio) is None
+    told = cut_by_bounds(small_settings("channel.mean_gain=0.06").radio)
     assert "0.0487" in told
     ended = airfl("budget", "demo", "run.rounds=1", "channel.mean_gain=0.06")
     assert ended.returncode == 0

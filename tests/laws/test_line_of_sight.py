@@ -13,7 +13,7 @@ from scipy.special import j0
 
 from airfl.building import build_cell
 from airfl.cell import Cell
-from airfl.radio import checks, parts
+from airfl.radio import checks, laws, power
 from channels.fading import FADING_LAWS
 from channels.selective import SELECTIVE_MODELS
 from tests.conftest import small_settings
@@ -83,12 +83,12 @@ def test_where_all_have_one_state_the_law_is_known(overrides: tuple[str, ...], l
     """And so are thresholds by participation, E[1/|h|^2] and expected senders."""
     whole = ("power.policy=truncated-inversion", "power.participation=0.8", "power.divide_by=expected")
     settings = small_settings(*RICIAN, "channel.rician_k=4.0", *overrides, *whole)
-    checks.check_radio(settings)
-    statistics = parts.statistics_of(settings)
-    share = statistics.exceedance(parts.power_policy(settings).least_power)
+    checks.check_radio(settings.radio, settings.run.devices)
+    statistics = laws.statistics_of(settings.radio)
+    share = statistics.exceedance(power.power_policy(settings.radio).least_power)
     assert share == pytest.approx(0.8, abs=1e-6)
     own = FADING_LAWS[law[0]](**({"k": law[1]} if law[0] == "rician" else {})).law()
-    found = parts.fading_law(settings)
+    found = laws.fading_law(settings.channel, settings.topology)
     np.testing.assert_array_equal(found.cdf(np.linspace(0.1, 2, 20)), own.cdf(np.linspace(0.1, 2, 20)))
 
 

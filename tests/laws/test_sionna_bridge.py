@@ -120,13 +120,18 @@ def test_tables_are_those_of_the_version_that_is_asked_for(name: str, version: s
 def test_panels_are_those_that_are_asked_for(name: str) -> None:
     """Two rows of two at 0.8 wavelengths, each device's azimuth (cdl) or the broadside (cells) turned: bit for bit."""
     towards = Directions(np.array([0.5, -0.7]), np.zeros(2))
-    asked = request(2, array=AntennaArray("rectangular", 4, 0.8, rows=2), directions=towards, broadside_rad=0.9)
+    asked = request(
+        2,
+        array=AntennaArray(kind="rectangular", count=4, spacing_wavelengths=0.8, rows=2),
+        directions=towards,
+        broadside_rad=0.9,
+    )
     response, plain = respond(name, asked), respond(name, request(2))
     for device, velocity in enumerate(device_velocities_m_s(asked)):
         np.testing.assert_array_equal(response[device], sionnas_own(name, asked, device, velocity))
     assert np.abs(response - plain).min() > 0
     with pytest.raises(ValueError, match="a circular array"):
-        respond(name, request(2, array=AntennaArray("circular", 4)))
+        respond(name, request(2, array=AntennaArray(kind="circular", count=4)))
     with pytest.raises(ValueError, match="correlated antennas"):
         respond(name, request(2, spatial_roots=np.zeros((2, 4, 4), complex)))
 
@@ -154,7 +159,7 @@ def test_tapped_delay_lines_at_correlated_antennas(name: str) -> None:
         n,
         frame=frame(2, 1),
         antennas=3,
-        array=AntennaArray("linear", 3, 0.6),
+        array=AntennaArray(kind="linear", count=3, spacing_wavelengths=0.6),
         directions=Directions(np.full(n, azimuth), np.zeros(n)),
         spatial_roots=np.tile(root + 0j, (n, 1, 1)),
     )

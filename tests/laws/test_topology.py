@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from channels.draws import Draw
-from channels.topology import PATH_LOSS, Drop, TopologyParameters, drop, shadowing
+from channels.topology import PATH_LOSS, Drop, Topology, drop, shadowing
 from channels.topology.path_loss import Paths, free_space_loss_db, path_losses
 from channels.topology.placement import PLACEMENTS, Area
 from tests.laws.samples import LEAST_P, assert_law, assert_share
@@ -54,7 +54,7 @@ def test_devices_are_uniform_in_area(kind: str, inner: float) -> None:
 
 def test_a_drop_keeps_to_the_law_of_its_area() -> None:
     """n = 20,000, a disc of 300 m whose smallest distance is the model's, 10 m."""
-    positions = drop(TopologyParameters(radius_m=300.0, shadowing_correlation_m=0.0), draw()).positions_m
+    positions = drop(Topology(radius_m=300.0, shadowing_correlation_m=0.0), draw()).positions_m
     distance = np.hypot(positions[:, 0], positions[:, 1])
     assert_law(distance, lambda d: (np.asarray(d) ** 2 - 100) / (300.0**2 - 100))
 
@@ -215,7 +215,7 @@ def test_losses_are_those_of_sionna(model: str, carrier_hz: float, height_m: flo
 
 def shadow(**settings: Any) -> tuple[NDArray[np.float64], Drop]:
     """What shadowing adds to the loss, independent between devices: the same drop with and without."""
-    parameters = TopologyParameters(**{"radius_m": 150.0, "shadowing_correlation_m": 0.0, **settings})
+    parameters = Topology(**{"radius_m": 150.0, "shadowing_correlation_m": 0.0, **settings})
     found, bare = drop(parameters, draw()), drop(replace(parameters, shadowing_std_db=0.0), draw())
     np.testing.assert_array_equal(found.positions_m, bare.positions_m)
     np.testing.assert_array_equal(found.line_of_sight, bare.line_of_sight)
@@ -257,9 +257,9 @@ STREET = tuple((x, 60.0) for x in (20.0, 100.0, 30.0, 22.0, 60.0, -60.0, 35.0, 1
 
 def shadows(scores: NDArray[np.float64], **settings: Any) -> NDArray[np.float64]:
     """Shadowing over its standard deviation of 1 dB, where the devices draw these normal scores, [drops, devices]."""
-    cell = TopologyParameters(kind="coordinates", coordinates=STREET, shadowing_std_db=1.0, **settings)
+    cell = Topology(kind="coordinates", coordinates=STREET, shadowing_std_db=1.0, **settings)
 
-    def losses_db(parameters: TopologyParameters, score: NDArray[np.float64]) -> NDArray[np.float64]:
+    def losses_db(parameters: Topology, score: NDArray[np.float64]) -> NDArray[np.float64]:
         numbers = np.repeat(stats.norm.cdf(score)[:, None], 8, axis=1)
         return drop(parameters, lambda count: numbers[:, :count]).path_loss_db
 
@@ -332,7 +332,7 @@ def test_k_factors_are_the_tables(model: str, mean_db: float, std_db: float, wit
     assert_law((k_db - mean_db) / std_db, stats.norm.cdf)
     ranks = stats.spearmanr(k_db, -added[found.line_of_sight]).statistic
     assert abs(ranks - 6 / math.pi * math.asin(with_power / 2)) < 5 / math.sqrt(len(k_db))
-    assert drop(TopologyParameters(path_loss="log-distance"), draw()).k_factor is None
+    assert drop(Topology(path_loss="log-distance"), draw()).k_factor is None
 
 
 def test_place_condition_and_shadow_tell_nothing_of_each_other() -> None:

@@ -20,7 +20,7 @@ def drawn(devices: int, antennas: int, blocks: int = 1, subcarriers: int = 1, se
 
 
 def least_gain(name: str, response: Complex, factors: NDArray[np.float64]) -> NDArray[np.float64]:
-    gains = np.abs(combine(COMBINERS[name].weights(response, factors), response))
+    gains = np.abs(combine(COMBINERS[name]().weights(response, factors), response))
     return np.asarray((factors[:, None, None] * gains).min(axis=0))
 
 
@@ -31,7 +31,7 @@ def least_gain(name: str, response: Complex, factors: NDArray[np.float64]) -> ND
 def test_weights_have_unit_norm_and_the_axes_of_the_response(
     name: str, devices: int, antennas: int, axes: tuple[int, int]
 ) -> None:
-    weights = COMBINERS[name].weights(drawn(devices, antennas, *axes), np.linspace(0.5, 2, devices))
+    weights = COMBINERS[name]().weights(drawn(devices, antennas, *axes), np.linspace(0.5, 2, devices))
     assert weights.dtype == np.complex128
     assert weights.shape == (antennas, *axes)
     np.testing.assert_allclose(np.linalg.norm(weights, axis=0), 1, rtol=1e-12)
@@ -41,9 +41,9 @@ def test_weights_have_unit_norm_and_the_axes_of_the_response(
 def test_one_antenna_changes_no_modulus(name: str) -> None:
     """And where nothing is heard at all there are weights all the same."""
     response = drawn(4, 1, 2, 3)
-    weights = COMBINERS[name].weights(response, np.ones(4))
+    weights = COMBINERS[name]().weights(response, np.ones(4))
     np.testing.assert_allclose(np.abs(combine(weights, response)), np.abs(response[:, 0]), rtol=1e-12)
-    silent = COMBINERS[name].weights(np.zeros((3, 4, 1, 2), dtype=np.complex128), np.ones(3))
+    silent = COMBINERS[name]().weights(np.zeros((3, 4, 1, 2), dtype=np.complex128), np.ones(3))
     np.testing.assert_allclose(np.linalg.norm(silent, axis=0), 1, rtol=1e-12)
     assert COMBINERS[name].source
 
@@ -53,25 +53,25 @@ def test_a_coefficient_is_combined_as_if_it_were_alone(name: str) -> None:
     """And no argument is changed."""
     response, factors = drawn(6, 4, 3, 5), np.linspace(0.5, 2, 6)
     kept = response.copy(), factors.copy()
-    together = COMBINERS[name].weights(response, factors)
+    together = COMBINERS[name]().weights(response, factors)
     np.testing.assert_array_equal(response, kept[0])
     np.testing.assert_array_equal(factors, kept[1])
     for block, subcarrier in np.ndindex(3, 5):
-        alone = COMBINERS[name].weights(response[:, :, block, subcarrier][..., None, None], factors)
+        alone = COMBINERS[name]().weights(response[:, :, block, subcarrier][..., None, None], factors)
         np.testing.assert_allclose(together[:, block, subcarrier], alone[:, 0, 0], rtol=1e-9, atol=1e-12)
 
 
 def test_many_coefficients_are_worked_on_in_parts_without_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     response, factors = drawn(6, 4, 2, 50), np.ones(6)
-    whole = COMBINERS["max-min"].weights(response, factors)
+    whole = COMBINERS["max-min"]().weights(response, factors)
     monkeypatch.setattr("channels.antennas.max_min._CHUNK", 24 * 7)
-    np.testing.assert_allclose(COMBINERS["max-min"].weights(response, factors), whole, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(COMBINERS["max-min"]().weights(response, factors), whole, rtol=1e-9, atol=1e-12)
 
 
 def test_powers_play_no_role_in_the_sum() -> None:
     response = drawn(5, 3)
     expected = response.sum(axis=0) / np.linalg.norm(response.sum(axis=0))
-    np.testing.assert_allclose(COMBINERS["sum"].weights(response, np.linspace(0.5, 2, 5)), expected, rtol=1e-12)
+    np.testing.assert_allclose(COMBINERS["sum"]().weights(response, np.linspace(0.5, 2, 5)), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("antennas", [2, 9])
@@ -83,7 +83,7 @@ def test_max_min_is_no_worse_than_the_others_even_without_its_search(
     response, factors = drawn(4, antennas, 1, 300), np.array([1.0, 0.0, 2.0, 0.5])
     heard, least = factors > 0, {}
     for name, combiner in COMBINERS.items():
-        effective = combine(combiner.weights(response, factors), response)[heard, 0]
+        effective = combine(combiner().weights(response, factors), response)[heard, 0]
         least[name] = (factors[heard, None] * np.abs(effective)).min(axis=0)
     best = np.max([least[name] for name in ("first", "sum", "principal")], axis=0)
     assert (least["max-min"] >= best * (1 - 1e-9)).all()
@@ -119,7 +119,7 @@ def test_a_device_of_factor_0_is_left_out(name: str) -> None:
     response, factors = drawn(5, 3, 1, 4), np.array([1.0, 0.0, 2.0, 0.5, 1.0])
     heard = factors > 0
     expected = least_gain(name, response[heard], factors[heard])
-    effective = combine(COMBINERS[name].weights(response, factors), response)[heard]
+    effective = combine(COMBINERS[name]().weights(response, factors), response)[heard]
     reach = (factors[heard, None, None] * np.abs(effective)).min(axis=0)
     np.testing.assert_allclose(reach, expected, rtol=SOLVED)
 
@@ -129,7 +129,7 @@ def test_a_device_without_a_channel_disturbs_nobody(name: str) -> None:
     response = drawn(5, 3)
     response[2] = 0
     others = np.delete(response, 2, axis=0)
-    effective = combine(COMBINERS[name].weights(response, np.ones(5)), others)
+    effective = combine(COMBINERS[name]().weights(response, np.ones(5)), others)
     np.testing.assert_allclose(np.abs(effective).min(axis=0), least_gain(name, others, np.ones(4)), rtol=SOLVED)
 
 
@@ -137,7 +137,7 @@ def test_a_device_without_a_channel_disturbs_nobody(name: str) -> None:
 def test_single_precision_is_taken(name: str) -> None:
     response, factors = drawn(5, 3), np.linspace(0.5, 2, 5)
     single = response.astype(np.complex64)
-    weights = COMBINERS[name].weights(single, factors)
+    weights = COMBINERS[name]().weights(single, factors)
     assert weights.dtype == combine(weights, single).dtype == np.complex128
     reach = (factors[:, None, None] * np.abs(combine(weights, response))).min()
     assert reach == pytest.approx(least_gain(name, response, factors).item(), rel=1e-3)

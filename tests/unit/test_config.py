@@ -11,9 +11,9 @@ import pytest
 from airfl.config import Settings, load_rows, load_settings, to_json
 from airfl.config.parts import section_of
 from airfl.errors import UserError
-from airfl.radio.checks import check_radio
 from airfl.schemes import FedSpa, WflP
 from tests.conftest import small_settings
+from tests.radios import check_radio
 from tests.refusals import one_line
 
 MINIMAL = "[local]\nsteps = 2\nclip_norm = 1.0\n"

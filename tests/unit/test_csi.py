@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,22 +9,29 @@ from typing import Any
 import numpy as np
 import pytest
 
+from airfl.config.part_keys import parts_of, with_keys
+from airfl.config.radio import CsiSettings
+from airfl.config.section import Section
 from airfl.streams import Purpose, Streams
+from channels.antennas import AntennaArray
 from channels.csi import (
     IMPAIRMENTS,
     ChannelEstimate,
     ChannelState,
-    CsiParameters,
+    Estimation,
+    Imperfections,
     Knowledge,
     Response,
-    check_csi,
-    impair,
     match,
     perfect_knowledge,
-    pilots_charged,
 )
 from channels.draws import Array, Draw
 from channels.frame import Frame
+from channels.part import Part, parameter, parameters_of
+from channels.topology import Topology
+from tests.conftest import small_settings
+from tests.imperfections import csi_of, impair
+from tests.radios import radio_of
 from tests.refusals import one_line
 
 BLOCKS, SUBCARRIERS = 3, 5
@@ -40,7 +46,6 @@ ONLY: dict[str, dict[str, Any]] = {
     "frequency": {"frequency_offset_hz": 700.0},
 }
 EVERY = {key: value for setting in ONLY.values() for key, value in setting.items()}
-ALL = CsiParameters(**EVERY)
 every_impairment = pytest.mark.parametrize("name", IMPAIRMENTS)
 
 
@@ -62,7 +67,7 @@ def channel(*shape: int, dtype: type = np.complex128) -> Knowledge:
 
 def impaired(source: Knowledge, **parameters: Any) -> Knowledge:
     """By all devices' own draws."""
-    return impair(source, CsiParameters(**parameters), FRAME, draws(range(len(source.mean_power))))
+    return impair(source, FRAME, draws(range(len(source.mean_power))), **parameters)
 
 
 def test_perfect_knowledge_is_left_as_it_is() -> None:
@@ -71,7 +76,7 @@ def test_perfect_knowledge_is_left_as_it_is() -> None:
     assert set(ONLY) == set(IMPAIRMENTS), "an impairment that is added needs its line in ONLY"
     assert all(impairment.source for impairment in IMPAIRMENTS.values())
     source = channel(4, 2, BLOCKS, SUBCARRIERS)
-    assert impair(source, CsiParameters(), FRAME, {}) is source
+    assert impair(source, FRAME, {}) is source
     assert source.estimate.response is source.state.response
     for values, wanted in ((source.slope, 1), (source.error_variance, 0), (source.leakage, 0)):
         np.testing.assert_array_equal(values, wanted)
@@ -80,11 +85,11 @@ def test_perfect_knowledge_is_left_as_it_is() -> None:
 @every_impairment
 def test_an_impairment_is_present_when_its_settings_say_so(name: str) -> None:
     """A channel ages only with delay and movement."""
-    for other, impairment in IMPAIRMENTS.items():
-        assert not impairment.present(CsiParameters())
-        assert impairment.present(CsiParameters(**ONLY[name])) == (name == other)
-    for still in (CsiParameters(delay_s=1e-3), CsiParameters(doppler_hz=50.0)):
-        assert not IMPAIRMENTS["ageing"].present(still)
+    perfect, only = csi_of(), csi_of(**ONLY[name])
+    assert not perfect[0].present(perfect[1])
+    assert [one.name for one in only[0] if one.present(only[1])] == [name]
+    for still in ({"delay_s": 1e-3}, {"doppler_hz": 50.0}):
+        assert not Imperfections.present(*csi_of(**still))
 
 
 @every_impairment
@@ -134,7 +139,7 @@ def test_a_device_alone_has_the_channel_it_has_among_others(axes: tuple[int, int
     for i in (0, 3, 5):
         row, noise = slice(i, i + 1), source.pilot_noise_variance
         lone = perfect_knowledge(ChannelState(source.state.response[row]), source.mean_power[row], noise[row])
-        alone = impair(lone, ALL, FRAME, draws([i]))
+        alone = impair(lone, FRAME, draws([i]), **EVERY)
         for of in (lambda k: k.state.response, lambda k: k.estimate.response, lambda k: k.leakage, lambda k: k.slope):
             np.testing.assert_array_equal(of(alone), of(together)[row])
 
@@ -152,10 +157,10 @@ def test_adding_an_impairment_moves_no_other_draw(name: str) -> None:
 
     watched = {other: recorded(other, draw) for other, draw in draws(range(4)).items()}
     source = channel(4, 2, 1, 1)
-    impair(source, CsiParameters(**ONLY[name]), FRAME, watched)
+    impair(source, FRAME, watched, **ONLY[name])
     assert [other for other in asked if asked[other]] == ([] if name == "feedback" else [name])
     alone, asked[name] = asked[name], []
-    impair(source, ALL, FRAME, watched)
+    impair(source, FRAME, watched, **EVERY)
     np.testing.assert_equal(asked[name], alone)
 
 
@@ -231,51 +236,88 @@ def test_a_prefix_longer_than_the_offset_costs_nothing() -> None:
 def test_pilots_are_charged() -> None:
     """8 devices, 12 coefficients, 3 pilots each: 288 resource elements, 36 pilots a device."""
     for estimation in ("ls", "mmse"):
-        assert pilots_charged(CsiParameters(estimation=estimation, pilots=3), 8, 12) == (288, 36)
-    assert pilots_charged(CsiParameters(pilots=3), 8, 12) == (0, 0)
+        assert Estimation(method=estimation, pilots=3).pilots_charged(8, 12) == (288, 36)
+    assert Estimation(pilots=3).pilots_charged(8, 12) == (0, 0)
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"estimation": "blind"}, "'blind' is not known"),
-    ({"pilots": 0}, "0 pilots"),
-    ({"pilots": 1.5}, "1.5 pilots"),
-    ({"delay_s": -1e-3}, "delay of -0.001 s"),
-    ({"delay_s": np.inf}, "delay of inf s"),
-    ({"delay_s": np.nan}, "delay of nan s"),
-    ({"doppler_hz": -1.0}, "Doppler frequency of -1.0"),
-    ({"doppler_hz": np.inf}, "Doppler frequency of inf"),
-    ({"phase_bits": -1}, "-1 bits of phase"),
-    ({"phase_bits": 17}, "17 bits of phase"),
-    ({"gain_bits": 17}, "17 bits of gain"),
-    ({"gain_bits": 2.5}, "2.5 bits of gain"),
-    ({"gain_range_db": (10.0, -40.0)}, "from 10.0 to -40.0 dB"),
-    ({"gain_range_db": (3.0, 3.0)}, "from 3.0 to 3.0 dB"),
-    ({"gain_range_db": (-np.inf, 3.0)}, "from -inf to 3.0 dB"),
-    ({"phase_std_rad": -0.1}, "phase error of -0.1"),
-    ({"phase_std_rad": np.nan}, "phase error of nan"),
-    ({"timing_offset_s": -1e-6}, "timing offset of -1e-06"),
+    ({"estimation": "blind"}, "method must be 'perfect', 'ls' or 'mmse', got 'blind'"),
+    ({"pilots": 0}, "pilots must be at least 1, got 0"),
+    ({"pilots": 1.5}, "pilots must be a whole number, got 1.5"),
+    ({"delay_s": -1e-3}, "delay_s must be 0 or at least 1e-20, got -0.001"),
+    ({"delay_s": np.nan}, "delay_s must be finite, got nan"),
+    ({"doppler_hz": -1.0}, "doppler_hz must be finite and at least 0"),
+    ({"doppler_hz": np.inf}, "got inf"),
+    ({"phase_bits": -1}, "phase_bits must be at least 0, got -1"),
+    ({"phase_bits": 17}, "phase_bits must be at most 16, got 17"),
+    ({"gain_bits": 17}, "gain_bits must be at most 16, got 17"),
+    ({"gain_bits": 2.5}, "gain_bits must be a whole number, got 2.5"),
+    ({"gain_range_db": (10.0, -40.0)}, "the lower first, got (10.0, -40.0)"),
+    ({"gain_range_db": (3.0, 3.0)}, "got (3.0, 3.0)"),
+    ({"gain_range_db": (-np.inf, 3.0)}, "two finite numbers"),
+    ({"phase_std_rad": -0.1}, "phase_std_rad must be 0 or at least"),
+    ({"timing_offset_s": -1e-6}, "timing_offset_s must be 0 or at least"),
     ({"timing_offset_s": 1 / 15e3}, "below the useful symbol, 6.66667e-05 s"),
     ({"timing_offset_s": 4e-5, "spacing_hz": 30e3}, "3.33333e-05 s"),
-    ({"frequency_offset_hz": -5.0}, "frequency offset of -5.0"),
     ({"frequency_offset_hz": 7500.0}, "below half the spacing, 7500 Hz"),
-    ({"frequency_offset_hz": np.nan}, "frequency offset of nan"),
-    ({"spacing_hz": 0.0}, "spacing of 0.0"),
-    ({"prefix_s": -1e-6}, "prefix of -1e-06"),
+    ({"spacing_hz": 0.0}, "spacing_hz must be finite and positive, got 0.0"),
+    ({"prefix_s": -1e-6}, "prefix_s must be finite and at least 0, got -1e-06"),
 ]
 
 
 @pytest.mark.parametrize(("parameters", "said"), REFUSED)
 def test_bad_parameters_are_refused_in_one_line(parameters: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=one_line(said)) as refusal:
-        check_csi(CsiParameters(**parameters))
-    assert re.search("give|choose", str(refusal.value))
+    with pytest.raises(ValueError, match=one_line(said)):
+        Imperfections.check_within(*csi_of(**parameters))
 
 
 def test_good_parameters_pass() -> None:
     extreme = {"pilots": 1, "phase_bits": 16, "gain_bits": 16}
     extreme |= {"timing_offset_s": 6.66e-5, "frequency_offset_hz": 7499.0}
     for parameters in ({}, EVERY, extreme):
-        check_csi(CsiParameters(**parameters))
+        Imperfections.check_within(*csi_of(**parameters))
+
+
+class Windowed(Estimation):
+    """Estimation, with a parameter that settings have never heard of."""
+
+    window: int = parameter(default=3, ge=1, key="window", description="pilots that are averaged")
+
+
+class Walled(Topology):
+    """A cell, with another one."""
+
+    window: int = parameter(default=3, ge=1, key="window", description="pilots that are averaged")
+
+
+class Domed(AntennaArray):
+    """An array, with another one."""
+
+    window: int = parameter(default=3, ge=1, key="window", description="pilots that are averaged")
+
+
+@pytest.mark.parametrize("part", [Windowed, Walled, Domed])
+def test_a_parameter_that_a_class_adds_is_a_key_of_its_section(part: type[Part]) -> None:
+    """Type, bounds, default and description come from the class, the value reaches the part."""
+    parts = {**IMPAIRMENTS, "estimation": part}
+    made = with_keys(type("Made", (Section,), {"model_config": {"defer_build": True}}), "Made", parts, None, {})
+    assert made.model_fields["window"].description == "pilots that are averaged"
+    assert parts_of(made(window=5), parts)["estimation"] == part(window=5)
+    assert parts_of(made(), parts)["estimation"] == part()
+    with pytest.raises(ValueError, match="greater than or equal to 1"):
+        made(window=0)
+
+
+@pytest.mark.parametrize("name", IMPAIRMENTS)
+def test_the_section_has_every_parameter_as_a_key(name: str) -> None:
+    """Under the name that settings files have always had, with the class's default."""
+    keys = [one.key or one.name for one in parameters_of(IMPAIRMENTS[name]) if one.name != "gain_range_db"]
+    assert keys
+    for key in keys:
+        assert key in CsiSettings.model_fields
+    assert getattr(CsiSettings().imperfections, name) == IMPAIRMENTS[name]()
+    given = {key: value for key, value in ONLY[name].items() if key in CsiSettings.model_fields}
+    assert getattr(CsiSettings(**given).imperfections, name) == getattr(csi_of(**given)[0], name)
 
 
 @pytest.mark.parametrize(
@@ -306,3 +348,14 @@ def test_a_response_that_does_not_fit_estimate_or_frame_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=said):
             impaired(source, **EVERY)
+
+
+def test_a_waveform_has_the_offsets_in_it_and_nobody_puts_them_upon_the_channel_again() -> None:
+    every, around = csi_of(**EVERY)
+    assert [one.name for one in every.beside_a_waveform if one.present(around)] == list(ONLY)[:4]
+    offsets = ("csi.timing_offset_s=1e-5", "csi.frequency_offset_hz=300.0", "csi.estimation=ls")
+    for waveform in (False, True):
+        radio = radio_of(small_settings(f"grid.waveform={str(waveform).lower()}", "grid.subcarriers=8", *offsets))
+        known = radio.know(0, np.arange(3), radio.frame(16), np.ones(3))
+        assert known.offsets.carrier.any() != waveform
+        assert not np.array_equal(known.state.response, known.estimate.response)

@@ -30,12 +30,12 @@ def test_the_weakest_listener_s_capacity_and_the_bits_of_all() -> None:
     first, second = np.sqrt([15.0, 1.0, 3.0]), np.full(3, 100.0)
     response = np.stack([first, second], axis=1)[:, :, None, None].astype(np.complex128)
     knowledge = perfect_knowledge(ChannelState(response), np.ones(3), np.zeros(3))
-    found = broadcast(settings, radio, 10, knowledge, mask_bits=7)
+    found = broadcast(radio, 10, knowledge, mask_bits=7)
     assert (found.bits, found.resource_elements, found.ofdm_symbols) == (438, 438, 110)
     assert found.air_time_s == pytest.approx(110 * SYMBOL_S)
     assert found.energy == pytest.approx(438 * 2 * 3.0**2)
     alone = replace(knowledge, state=ChannelState(response[:1]))
-    assert broadcast(settings, radio, 10, alone).resource_elements == math.ceil((320 + 96 + 5) / 4)
+    assert broadcast(radio, 10, alone).resource_elements == math.ceil((320 + 96 + 5) / 4)
 
 
 def test_a_budgets_air_time_is_that_of_both_directions() -> None:

@@ -13,8 +13,6 @@ import pytest
 
 import airfl
 from airfl.config import Settings
-from airfl.radio import build_radio
-from airfl.streams import Streams
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
 from channels import fading
@@ -23,6 +21,7 @@ from channels.fading.registry import FADINGS
 from channels.part import PartError, is_built_in, parameter
 from channels.selective import SelectiveRequest, SelectiveResponse
 from tests.conftest import small_settings
+from tests.radios import radio_of
 from tests.refusals import one_line
 
 
@@ -66,7 +65,7 @@ class Measured(OwnChannel):
 @cache
 def demos_radio() -> Any:
     settings = small_settings()
-    return build_radio(settings, Streams(settings.run.seed))
+    return radio_of(settings)
 
 
 def demos_channel(request: ChannelRequest) -> Any:
@@ -206,7 +205,7 @@ BREAKS: dict[str, dict[str, Any]] = {
 def test_a_law_that_breaks_its_promise_is_refused_before_a_run(how: str, said: str) -> None:
     settings = small_settings().resolved(channel={"fading": Broken(changes=how)})
     with pytest.raises(airfl.UserError, match=one_line("channel: ", said, "Broken")):
-        build_radio(settings, Streams(0))
+        radio_of(settings)
 
 
 @pytest.mark.parametrize("name", [name for name, part in FADINGS.items() if issubclass(part, FlatFading)])
@@ -237,7 +236,7 @@ def test_a_channel_that_breaks_its_promise_is_named(function: Any, said: str) ->
     settings = small_settings("topology.kind=none").resolved(channel={"fading": function})
     assert settings.channel.fading_model == fading.FunctionChannel(function=function)
     with pytest.raises(airfl.UserError, match=one_line("channel.fading: ", said)):
-        build_radio(settings, Streams(0))
+        radio_of(settings)
 
 
 @pytest.mark.parametrize(("value", "said"), [((3, 1, 1, 5), "gave H of shape (3, 1, 1, 5)"), (None, "not finite")])
@@ -247,7 +246,7 @@ def test_a_selective_model_that_breaks_its_promise_is_named(value: Any, said: st
             shape = value or (len(request.draw(1)), 1, 1, request.frame.subcarriers)
             return SelectiveResponse(np.full(shape, 1.0 if value else np.inf, np.complex64))
 
-    radio = build_radio(small_settings().resolved(channel={"fading": Off()}), Streams(0))
+    radio = radio_of(small_settings().resolved(channel={"fading": Off()}))
     with pytest.raises(airfl.UserError, match=one_line("channel.fading: Off() gave H", said)):
         radio.channel(0, np.arange(3), radio.frame(100))
 
@@ -264,7 +263,7 @@ def test_gains_that_differ_over_elements_keep_their_places() -> None:
             return np.broadcast_to(here, (len(request.devices), request.antennas, *here.shape))
 
     settings = small_settings("channel.coherence=slot", "antennas.count=2").resolved(channel={"fading": Ramp()})
-    radio = build_radio(settings, Streams(0))
+    radio = radio_of(settings)
     frame = radio.frame(100_000)
     found = radio.channel(3, np.array([4, 9]), frame).response
     assert found.shape == (2, 2, frame.blocks, frame.subcarriers)

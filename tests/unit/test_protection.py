@@ -27,11 +27,12 @@ from airfl.uplinks import LinkReport
 from airfl.uplinks.control import Control, PowerControl
 from airfl.uplinks.protection import largest_amplitude
 from channels.antennas import combine
-from channels.csi import IMPAIRMENTS, ChannelState, CsiParameters, Knowledge, impair, perfect_knowledge
+from channels.csi import IMPAIRMENTS, ChannelState, Knowledge, perfect_knowledge
 from channels.frame import Frame
 from channels.grid import Packing
 from channels.power import POLICIES
 from tests.conftest import small_settings
+from tests.imperfections import impair
 from tests.terms import terms_of
 
 Array = NDArray[np.float64]
@@ -59,7 +60,7 @@ def known(devices: int, coefficients: int, seed: int = 0, **parameters: Any) -> 
     def draw(count: int) -> Array:
         return generator.random((devices, count))
 
-    return impair(perfect, CsiParameters(**parameters), frame_of(coefficients), dict.fromkeys(IMPAIRMENTS, draw))
+    return impair(perfect, frame_of(coefficients), dict.fromkeys(IMPAIRMENTS, draw), **parameters)
 
 
 def controlled(

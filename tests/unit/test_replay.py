@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.io import savemat
 
 from airfl.errors import UserError
-from airfl.radio.parts import replay_of
+from airfl.radio.laws import replay_of
 from channels.fading import VariableError, read_replay
 from channels.isolated.child import IsolatedError
 from tests.conftest import small_settings
@@ -186,7 +186,7 @@ def test_the_settings_name_the_key_that_says_which_array(tmp_path: Path, variabl
     settings = small_settings("channel.fading=replay", f"channel.replay_file={path}", *named)
     what = "there is no array 'x'" if variable else "2 arrays could be the gains: one, two; name one"
     with pytest.raises(UserError, match=f"^channel.replay_variable: .*{what}"):
-        replay_of(settings)
+        replay_of(settings.channel, rounds=settings.run.rounds, devices=settings.run.devices, antennas=1)
 
 
 @pytest.mark.parametrize("kind", ["i4", "u1", "f2", "f4", ">f8", "c8"])

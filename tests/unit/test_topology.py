@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from channels.draws import Draw
-from channels.topology import PATH_LOSS, PLACEMENTS, TopologyParameters, check_topology, drop
+from channels.topology import PATH_LOSS, PLACEMENTS, Topology, check_topology, drop
 from channels.topology.path_loss import Paths, path_losses
 from channels.topology.shadowing import normal_scores
 
@@ -32,7 +32,7 @@ def columns_of(numbers: NDArray[np.float64]) -> Draw:
 @pytest.mark.parametrize("model", PATH_LOSS)
 @pytest.mark.parametrize("los", ["probability", "los", "nlos"])
 def test_every_placement_and_path_loss(kind: str, model: str, los: str) -> None:
-    parameters = TopologyParameters(
+    parameters = Topology(
         kind=kind, radius_m=150.0, min_distance_m=20.0, coordinates=POINTS, path_loss=model, los=los, shadowing_std_db=3
     )
     found = drop(parameters, draw())
@@ -51,7 +51,7 @@ def test_every_placement_and_path_loss(kind: str, model: str, los: str) -> None:
 @pytest.mark.parametrize("model", PATH_LOSS)
 def test_no_device_depends_on_who_else_is_there(model: str) -> None:
     """Where shadowing is correlated, on none of those after it."""
-    parameters = TopologyParameters(path_loss=model, shadowing_correlation_m=0.0)
+    parameters = Topology(path_loss=model, shadowing_correlation_m=0.0)
     everyone, last = drop(parameters, draw(7)), drop(parameters, draw(2, first=5))
     np.testing.assert_array_equal(everyone.positions_m[5:], last.positions_m)
     np.testing.assert_array_equal(everyone.path_loss_db[5:], last.path_loss_db)
@@ -63,17 +63,17 @@ def test_no_device_depends_on_who_else_is_there(model: str) -> None:
 
 @pytest.mark.parametrize(("model", "base_m"), [("umi", 10.0), ("uma", 25.0), ("rma", 35.0), ("log-distance", 1.5)])
 def test_the_base_stations_height_is_the_models_own_unless_given(model: str, base_m: float) -> None:
-    found = drop(TopologyParameters(path_loss=model), draw())
+    found = drop(Topology(path_loss=model), draw())
     plane = np.hypot(found.positions_m[:, 0], found.positions_m[:, 1])
     np.testing.assert_allclose(found.distance_m, np.hypot(plane, base_m - 1.5), rtol=1e-12)
-    given = drop(TopologyParameters(path_loss=model, base_height_m=30.0), draw())
+    given = drop(Topology(path_loss=model, base_height_m=30.0), draw())
     np.testing.assert_allclose(given.distance_m, np.hypot(plane, 28.5), rtol=1e-12)
 
 
 @pytest.mark.parametrize("model", PATH_LOSS)
 def test_without_a_smallest_distance_it_is_the_models_own(model: str) -> None:
     """The least uniform number is the least distance, in the plane."""
-    nearest = drop(TopologyParameters(path_loss=model), lambda count: np.zeros((1, count)))
+    nearest = drop(Topology(path_loss=model), lambda count: np.zeros((1, count)))
     assert math.hypot(*nearest.positions_m[0, :2]) == pytest.approx({"log-distance": 1.0}.get(model, 10.0))
 
 
@@ -83,76 +83,75 @@ def test_a_device_on_a_limit_is_not_refused_for_rounding() -> None:
     far = near.copy()
     far[:, 0] = np.nextafter(1.0, 0.0)
     for numbers in (near, far):
-        drop(TopologyParameters(radius_m=5000.0), columns_of(numbers))
+        drop(Topology(radius_m=5000.0), columns_of(numbers))
 
 
-Cell = TopologyParameters
-MANY = Cell(kind="coordinates", coordinates=POINTS)
-REFUSED: list[tuple[TopologyParameters, str]] = [
-    (Cell(kind="square"), 'a placement "square": known are disc, annulus, coordinates'),
-    (Cell(path_loss="sma"), 'path loss "sma": known are log-distance, umi, uma, rma'),
-    (Cell(los="maybe"), 'line of sight "maybe": known are probability, los, nlos'),
-    (Cell(radius_m=0.0), "a cell of radius 0 m"),
-    (Cell(radius_m=math.nan), "a cell of radius nan m"),
-    (Cell(radius_m=math.inf), "a cell of radius inf m"),
-    (Cell(min_distance_m=500.0), "a smallest distance of 500 m in a cell of radius 500 m"),
-    (Cell(min_distance_m=-1.0), "a smallest distance of -1 m"),
-    (Cell(min_distance_m=math.nan), "a smallest distance of nan m"),
-    (Cell(kind="annulus", min_distance_m=0.0), "an annulus with a smallest distance of 0 m"),
-    (replace(MANY, coordinates=POINTS[:6]), "6 coordinates for 7 devices"),
-    (replace(MANY, coordinates=()), "0 coordinates for 7 devices"),
-    (replace(MANY, coordinates=((1.0, 2.0, 3.0), *POINTS)), r"coordinates \[1.0, 2.0, 3.0\] of device 0"),  # type: ignore[arg-type]
-    (replace(MANY, coordinates=(*POINTS[:6], (math.nan, 20.0))), r"coordinates \[nan, 20.0\] of device 6"),
+MANY = Topology(kind="coordinates", coordinates=POINTS)
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"kind": "square"}, 'a placement "square": known are disc, annulus, coordinates'),
+    ({"path_loss": "sma"}, 'path loss "sma": known are log-distance, umi, uma, rma'),
+    ({"los": "maybe"}, "los must be 'probability', 'los' or 'nlos', got 'maybe'"),
+    ({"radius_m": 0.0}, "radius_m must be at least 1e-20, got 0.0"),
+    ({"radius_m": math.nan}, "radius_m must be finite, got nan"),
+    ({"radius_m": math.inf}, "radius_m must be finite, got inf"),
+    ({"min_distance_m": 250.0}, "a smallest distance of 250 m in a cell of radius 250 m"),
+    ({"min_distance_m": -1.0}, "min_distance_m must be 0 or at least 1e-20, got -1.0"),
+    ({"min_distance_m": math.nan}, "min_distance_m must be finite, got nan"),
+    ({"kind": "annulus", "min_distance_m": 0.0}, "an annulus with a smallest distance of 0 m"),
+    ({"kind": "coordinates", "coordinates": POINTS[:6]}, "6 coordinates for 7 devices"),
+    ({"kind": "coordinates", "coordinates": ()}, "0 coordinates for 7 devices"),
+    ({"kind": "coordinates", "coordinates": ((1.0, 2.0, 3.0), *POINTS)}, "coordinates must be a list or none, got"),
+    ({"kind": "coordinates", "coordinates": (*POINTS[:6], (math.nan, 20.0))}, r"coordinates \[nan, 20.0\] of device 6"),
     (
-        replace(MANY, coordinates=(*POINTS[:6], (3.0, 4.0))),
+        {"kind": "coordinates", "coordinates": (*POINTS[:6], (3.0, 4.0))},
         'a device at a distance of 5 m: "umi" holds from 10 to 5000 m',
     ),
-    (Cell(min_distance_m=9.0), 'a device at a distance of 9 m: "umi" holds from 10 to 5000 m'),
-    (Cell(radius_m=5001.0), 'a device at a distance of 5001 m: "umi" holds from 10 to 5000 m'),
-    (Cell(path_loss="uma", radius_m=6000.0), 'a device at a distance of 6000 m: "uma"'),
+    ({"min_distance_m": 9.0}, 'a device at a distance of 9 m: "umi" holds from 10 to 5000 m'),
+    ({"radius_m": 5001.0}, 'a device at a distance of 5001 m: "umi" holds from 10 to 5000 m'),
+    ({"path_loss": "uma", "radius_m": 6000.0}, 'a device at a distance of 6000 m: "uma"'),
     (
-        Cell(path_loss="rma", radius_m=5001.0),
+        {"path_loss": "rma", "radius_m": 5001.0},
         'a device at a distance of 5001 m: "rma without line of sight" holds from 10 to 5000 m',
     ),
     (
-        Cell(path_loss="rma", radius_m=10_001.0, los="los"),
+        {"path_loss": "rma", "radius_m": 10_001.0, "los": "los"},
         'a device at a distance of 10001 m: "rma" holds from 10 to 10000 m',
     ),
-    (Cell(path_loss="rma", carrier_hz=31e9), 'a carrier of 31 GHz: "rma" holds from 0.5 to 30 GHz'),
-    (Cell(path_loss="rma", base_height_m=9.0), 'a base station height of 9 m: "rma"'),
-    (Cell(path_loss="rma", device_height_m=11.0), 'a device height of 11 m: "rma"'),
-    (Cell(path_loss="log-distance", min_distance_m=0.5), "a device at a distance of 0.5 m"),
-    (Cell(path_loss="log-distance", exponent=0.0), "a path loss exponent of 0"),
-    (Cell(path_loss="log-distance", reference_loss_db=math.inf), "a reference loss of inf dB"),
-    (Cell(path_loss="log-distance", carrier_hz=-1e9), "a carrier of -1 GHz"),
-    (Cell(carrier_hz=0.4e9), 'a carrier of 0.4 GHz: "umi" holds from 0.5 to 100 GHz'),
-    (Cell(carrier_hz=math.nan), "a carrier of nan GHz"),
-    (Cell(device_height_m=1.0), 'a device height of 1 m: "umi" holds from 1.5 to 22.5 m'),
-    (Cell(base_height_m=1.0), 'a base station height of 1 m: "umi" holds from 1.5 to 1000 m'),
-    (Cell(path_loss="uma", base_height_m=20.0), 'a base station height of 20 m: "uma"'),
-    (Cell(base_height_m=math.nan), "a base station height of nan m"),
-    (Cell(shadowing_std_db=-1.0), "shadowing with a standard deviation of -1 dB"),
-    (Cell(shadowing_std_db=math.nan), "shadowing with a standard deviation of nan dB"),
-    (Cell(shadowing_correlation_m=-1.0), "shadowing correlated over -1 m"),
-    (Cell(shadowing_correlation_m=math.inf), "shadowing correlated over inf m"),
+    ({"path_loss": "rma", "carrier_hz": 31e9}, 'a carrier of 31 GHz: "rma" holds from 0.5 to 30 GHz'),
+    ({"path_loss": "rma", "base_height_m": 9.0}, 'a base station height of 9 m: "rma"'),
+    ({"path_loss": "rma", "device_height_m": 11.0}, 'a device height of 11 m: "rma"'),
+    ({"path_loss": "log-distance", "min_distance_m": 0.5}, "a device at a distance of 0.5 m"),
+    ({"path_loss": "log-distance", "exponent": 0.0}, "exponent must be at least 1e-20, got 0.0"),
+    ({"path_loss": "log-distance", "reference_loss_db": math.inf}, "reference_loss_db must be finite, got inf"),
+    ({"path_loss": "log-distance", "carrier_hz": -1e9}, "a carrier of -1 GHz"),
+    ({"carrier_hz": 0.4e9}, 'a carrier of 0.4 GHz: "umi" holds from 0.5 to 100 GHz'),
+    ({"carrier_hz": math.nan}, "carrier_hz must be finite, got nan"),
+    ({"device_height_m": 1.0}, 'a device height of 1 m: "umi" holds from 1.5 to 22.5 m'),
+    ({"base_height_m": 1.0}, 'a base station height of 1 m: "umi" holds from 1.5 to 1000 m'),
+    ({"path_loss": "uma", "base_height_m": 20.0}, 'a base station height of 20 m: "uma"'),
+    ({"base_height_m": math.nan}, "base_height_m must be finite, got nan"),
+    ({"shadowing_std_db": -1.0}, "shadowing_std_db must be at least 0, got -1.0"),
+    ({"shadowing_std_db": math.nan}, "shadowing_std_db must be finite, got nan"),
+    ({"shadowing_correlation_m": -1.0}, "shadowing_correlation_m must be 0 or at least 1e-20, got -1.0"),
+    ({"shadowing_correlation_m": math.inf}, "shadowing_correlation_m must be finite, got inf"),
 ]
 
 
 @pytest.mark.parametrize(("parameters", "message"), REFUSED)
 @pytest.mark.parametrize("ask", [lambda parameters: check_topology(parameters, 7), lambda one: drop(one, draw())])
-def test_one_line_says_what_is_wrong(parameters: TopologyParameters, message: str, ask: Callable[..., Any]) -> None:
+def test_one_line_says_what_is_wrong(parameters: dict[str, Any], message: str, ask: Callable[..., Any]) -> None:
     with pytest.raises(ValueError, match=f"^{message}") as refusal:
-        ask(parameters)
+        ask(Topology(**parameters))
     assert "\n" not in str(refusal.value)
 
 
 def test_what_passes_and_no_devices() -> None:
-    check_topology(TopologyParameters(), 10_000)
+    check_topology(Topology(), 10_000)
     check_topology(MANY, 3)
-    check_topology(TopologyParameters(path_loss="uma", device_height_m=22.5), 3)
-    check_topology(TopologyParameters(path_loss="rma", radius_m=10_000.0, los="los"), 3)
+    check_topology(Topology(path_loss="uma", device_height_m=22.5), 3)
+    check_topology(Topology(path_loss="rma", radius_m=10_000.0, los="los"), 3)
     with pytest.raises(ValueError, match="a cell of 0 devices"):
-        check_topology(TopologyParameters(), 0)
+        check_topology(Topology(), 0)
 
 
 def test_path_losses_by_themselves_count_from_antenna_to_antenna_and_are_not_extrapolated() -> None:
@@ -164,7 +163,7 @@ def test_path_losses_by_themselves_count_from_antenna_to_antenna_and_are_not_ext
 
 def test_coordinates_are_taken_as_they_are() -> None:
     given = ((30.0, 40.0), (-100.0, 0.0), (0.0, 999.0))
-    found = drop(TopologyParameters(kind="coordinates", coordinates=given, device_height_m=2.0), draw(2))
+    found = drop(Topology(kind="coordinates", coordinates=given, device_height_m=2.0), draw(2))
     np.testing.assert_array_equal(found.positions_m, [[30, 40, 2], [-100, 0, 2]])
     np.testing.assert_allclose(found.distance_m, [math.hypot(50, 8), math.hypot(100, 8)], rtol=1e-14)
 
@@ -201,11 +200,9 @@ def test_the_environment_height_is_not_bound_to_the_condition() -> None:
     assert abs(beyond.mean() - 0.091061) < 5 * math.sqrt(0.0911 * 0.9089 / len(beyond))
 
 
-@pytest.mark.parametrize(
-    "change", [{"exponent": 1e20}, {"exponent": 30.0}, {"shadowing_std_db": 1e6}, {"exponent": 1e300}]
-)
+@pytest.mark.parametrize("change", [{"exponent": 1e20}, {"exponent": 30.0}])
 def test_a_path_whose_gain_no_trace_holds_is_refused(change: dict[str, Any]) -> None:
-    cell = TopologyParameters(kind="disc", path_loss="log-distance", radius_m=1000.0, min_distance_m=500.0)
+    cell = Topology(kind="disc", path_loss="log-distance", radius_m=1000.0, min_distance_m=500.0)
     with pytest.raises(ValueError, match=r"the path loss of device 0, at .* m, is .* dB; at most 400 dB") as told:
         drop(replace(cell, **change), lambda count: np.full((3, count), 0.4))
     assert "(3 such devices)" in str(told.value)

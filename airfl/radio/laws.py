@@ -1,0 +1,153 @@
+"""How devices fade, as laws and statistics, where these are known."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from airfl.config.part_keys import name_of
+from airfl.config.radio import ChannelSettings, GridSettings, TopologySettings
+from airfl.config.radio_sections import RadioSections
+from airfl.errors import UserError
+from airfl.radio.parts import path_loss_of, settings_of
+from channels.fading import (
+    FadeStatistics,
+    FadingLaw,
+    FlatFading,
+    Recorded,
+    Replay,
+    SelectiveFading,
+    VariableError,
+    bounded,
+    check_law,
+    fade_statistics,
+)
+from channels.fading.gains import Bounds
+from channels.fading.rayleigh import Rayleigh
+from channels.fading.rician import Rician
+from channels.part import is_built_in
+from channels.topology import Drop
+
+Array = NDArray[np.float64]
+
+# Bounds that move the mean gain by a larger share are told.
+MOST_MOVED = 0.1
+
+
+def fading_law(channel: ChannelSettings, topology: TopologySettings) -> FadingLaw | None:
+    """The flat law of all devices; None where the channel is replayed or selective, or they have laws of their own."""
+    fading = channel.fading_model
+    if not isinstance(fading, FlatFading) or has_own_k(channel, topology):
+        return None
+    if isinstance(fading, Rician) and topology.kind != "none" and topology.los == "nlos":
+        return _law(Rayleigh())
+    with settings_of("channel"):
+        return _law(fading)
+
+
+# Kept, as a run asks for its law several times, and the moments of a bounded one are integrals.
+@functools.lru_cache(maxsize=64)
+def _law(fading: FlatFading) -> FadingLaw:
+    law = fading.law()
+    if not is_built_in(fading):
+        check_law(law, repr(fading))
+    return law
+
+
+@functools.lru_cache(maxsize=64)
+def _bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingLaw:
+    return bounded(law, low, high, bounds)
+
+
+def has_own_k(channel: ChannelSettings, topology: TopologySettings) -> bool:
+    """Whether a device's Rician law depends on where it is: on its line of sight, or on a K that is its own."""
+    fading = channel.fading_model
+    if not isinstance(fading, Rician):
+        return False
+    if fading.k == "tr38901":
+        return topology.los != "nlos"
+    if topology.kind == "none" or topology.los == "nlos":
+        return False
+    return fading.k > 0 and topology.los == "probability" and path_loss_of(channel, topology) != "log-distance"
+
+
+def k_factors(channel: ChannelSettings, topology: TopologySettings, placed: Drop) -> Array | None:
+    """K of every device's Rician law, [N]: 0 without line of sight; None where all have one law."""
+    fading = channel.fading_model
+    if not (isinstance(fading, Rician) and has_own_k(channel, topology)):
+        return None
+    if fading.k == "tr38901":
+        return placed.k_factor
+    return np.where(placed.line_of_sight, fading.k, 0.0)
+
+
+def no_law(channel: ChannelSettings, topology: TopologySettings) -> str:
+    """Why there are no statistics of all devices' fading."""
+    if has_own_k(channel, topology):
+        return (
+            "devices of the cell have different K, by line of sight or drawn (for one law of all set topology.los to "
+            "los or nlos, and channel.rician_k to a number)"
+        )
+    return f"the law of fading {name_of(channel.fading)!r} is not known"
+
+
+def replay_of(channel: ChannelSettings, *, rounds: int, devices: int, antennas: int) -> Replay | None:
+    """The recorded gains; None where the channel is not replayed."""
+    fading = channel.fading_model
+    if not isinstance(fading, Recorded):
+        return None
+    with settings_of("channel.replay_file"):
+        try:
+            return fading.read(rounds=rounds, devices=devices, antennas=antennas)
+        except VariableError as error:
+            raise UserError(f"channel.replay_variable: {error}") from None
+
+
+def gain_law(radio: RadioSections) -> FadingLaw | None:
+    """The law of one coefficient's |h| as bounded, over its mean before bounds; None where it is not known (replayed
+    gains, Sionna's models) or devices have laws of their own."""
+    channel, law = radio.channel, fading_law(radio.channel, radio.topology)
+    mean_gain, fading = channel.mean_gain, channel.fading_model
+    if isinstance(fading, SelectiveFading) and fading.gaussian:  # every subcarrier fades so, and mean_gain is its rms
+        law = _law(Rayleigh())
+        mean_gain /= math.sqrt(law.mean_square)
+    if law is None or not has_bounds(channel, radio.grid):
+        return law
+    with settings_of("channel.bounds"):
+        return _bounded(law, channel.min_gain / mean_gain, channel.max_gain / mean_gain, channel.bounds)
+
+
+def has_bounds(channel: ChannelSettings, grid: GridSettings) -> bool:
+    """Whether gains are kept within channel.min_gain and channel.max_gain: not in physical units, not as recorded, and
+    not on the taps that a waveform goes through."""
+    fading = channel.fading_model
+    through_taps = grid.waveform and not isinstance(fading, FlatFading)
+    return channel.units == "normalised" and fading.drawn and not through_taps
+
+
+def bounds_factor(radio: RadioSections) -> float:
+    """What the bounds make of the mean power E|h|^2, over what it is without them; 1 where the law is not known."""
+    law, before = gain_law(radio), fading_law(radio.channel, radio.topology) or _law(Rayleigh())
+    return law.mean_square / before.mean_square if law else 1.0
+
+
+def cut_by_bounds(radio: RadioSections) -> str | None:
+    """A sentence where the bounds move the mean gain by more than a tenth; one outside them is refused."""
+    channel = radio.channel
+    law = gain_law(radio) if channel.min_gain <= channel.mean_gain <= channel.max_gain else None
+    if law is None or abs(law.mean - 1) <= MOST_MOVED:
+        return None
+    return (
+        f"channel.mean_gain is {channel.mean_gain:g} before the bounds, and {law.mean * channel.mean_gain:.3g} within "
+        f"them (channel.min_gain {channel.min_gain:g}, channel.max_gain {channel.max_gain:g}, {channel.bounds})"
+    )
+
+
+def statistics_of(radio: RadioSections) -> FadeStatistics | None:
+    """Of the fading of one coefficient, as bounded; None where its law is not known (replayed gains, Sionna's
+    models) or devices have laws of their own."""
+    law = gain_law(radio)
+    return fade_statistics(law) if law else None

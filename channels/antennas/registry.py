@@ -1,0 +1,18 @@
+"""The registry of receive combiners. A new one is one file and one line here; a user's own needs no line."""
+
+from __future__ import annotations
+
+from channels.antennas.combiner import Combiner
+from channels.part import Registry
+
+COMBINERS: Registry[Combiner] = Registry(
+    "combiner",
+    Combiner,
+    {
+        "first": "channels.antennas.first:First",
+        "sum": "channels.antennas.coherent_sum:CoherentSum",
+        "principal": "channels.antennas.principal:Principal",
+        "max-min": "channels.antennas.max_min:MaxMin",
+    },
+    group="airfl.combiners",
+)

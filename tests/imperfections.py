@@ -1,0 +1,31 @@
+"""Impairments by the keys of [csi], and what is around them, for tests that vary one number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from channels import csi
+from channels.csi import IMPAIRMENTS, Imperfections, Knowledge, Surroundings
+from channels.draws import Draw
+from channels.frame import Frame
+from channels.part import parameters_of
+
+AROUND = tuple(one.name for one in fields(Surroundings))
+
+
+def csi_of(**given: Any) -> tuple[Imperfections, Surroundings]:
+    """The impairments of these parameters, by key or else by name, and their surroundings."""
+    around = Surroundings(**{key: given.pop(key) for key in AROUND if key in given})
+    made = {}
+    for name, kind in IMPAIRMENTS.items():
+        own = {one.key or one.name: one.name for one in parameters_of(kind)}
+        made[name] = kind(**{own[key]: given.pop(key) for key in list(given) if key in own})
+    assert not given, given
+    return Imperfections(**made), around  # type: ignore[arg-type]
+
+
+def impair(knowledge: Knowledge, frame: Frame, draws: Mapping[str, Draw], **given: Any) -> Knowledge:
+    """All that these parameters ask for."""
+    return csi.impair(knowledge, *csi_of(**given), frame, draws)

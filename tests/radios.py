@@ -1,0 +1,18 @@
+"""The radio of some settings, without scheme or claims."""
+
+from __future__ import annotations
+
+from airfl import radio
+from airfl.config import Settings
+from airfl.streams import Streams
+
+
+def check_radio(settings: Settings) -> None:
+    """UserError for a radio that contradicts itself."""
+    radio.check_radio(settings.radio, settings.run.devices)
+
+
+def radio_of(settings: Settings) -> radio.Radio:
+    """As it holds for all rounds."""
+    run = settings.run
+    return radio.build_radio(settings.radio, Streams(run.seed), devices=run.devices, rounds=run.rounds)

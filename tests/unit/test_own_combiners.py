@@ -1,0 +1,168 @@
+"""Combiners of the user's own: objects, or registered and named in a settings file, and what `airfl check` finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import airfl
+from airfl.check import check_part
+from airfl.config import Settings
+from airfl.exports import export
+from airfl.tasks.datasets import load_dataset
+from channels import antennas
+from channels.antennas import COMBINERS, Combiner, MaxMin
+from channels.antennas.combiner import Array, Complex
+from channels.csi.state import Response
+from channels.part import parameter
+from tests.conftest import small_settings
+from tests.refusals import one_line
+
+
+class Tilted(Combiner):
+    """Between the sum of the channels and the best worst gain."""
+
+    name = "tilted"
+    share: float = parameter(default=0.0, ge=0, le=1, description="of the sum's weights")
+
+    def weights(self, response: Response, factors: Array) -> Complex:
+        """Mixed, and scaled to norm 1."""
+        both = [one().weights(response, factors) for one in (COMBINERS["max-min"], COMBINERS["sum"])]
+        mixed = (1 - self.share) * both[0] + self.share * both[1]
+        return np.asarray(both[0] if self.share == 0 else mixed / np.linalg.norm(mixed, axis=0))
+
+
+POLICY = "power.policy=truncated-inversion"
+SPOILS: dict[str, Any] = {
+    "long": lambda weights: 2 * weights,
+    "flat": lambda weights: weights[:, 0, 0],
+    "nan": lambda weights: weights * np.nan,
+    "text": lambda weights: np.full(weights.shape, "a"),
+    "random": lambda weights: weights * np.exp(1j * np.random.default_rng().random()),
+    "over all": lambda weights: np.broadcast_to(weights[:, :1, :1], weights.shape),
+}
+
+
+class Spoilt(Combiner):
+    """Max-min, spoilt in one place."""
+
+    name = "spoilt"
+    how: str = parameter(default="long", description="what is done to the weights")
+    idle: float = parameter(default=1.0, description="what nobody reads")
+
+    def weights(self, response: Response, factors: Array) -> Complex:
+        """The spoilt ones."""
+        found: Complex = SPOILS[self.how](MaxMin().weights(response, factors))
+        return found
+
+
+class Lying(Spoilt):
+    """Said to hear one antenna."""
+
+    name = "lying"
+    one_antenna = True
+
+    def weights(self, response: Response, factors: Array) -> Complex:
+        """Of all of them."""
+        return MaxMin().weights(response, factors)
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    """`Tilted` can be named."""
+    antennas.register(Tilted)
+    yield
+    del COMBINERS._registered["tilted"]
+
+
+def combining(combiner: Combiner | str | dict[str, Any], *overrides: str) -> Settings:
+    return small_settings("antennas.count=3", *overrides).resolved(antennas={"combining": combiner})
+
+
+def test_an_own_combiner_that_is_max_min_gives_its_trace(tmp_path: Path) -> None:
+    """And its channel, of which combining is no part, is exported."""
+    data = load_dataset("fashion-mnist-sample")
+    runs = [
+        airfl.run(combining(one), tmp_path / str(index), data=data) for index, one in enumerate((Tilted(), "max-min"))
+    ]
+    found, wanted = (one.trace().load() for one in runs)
+    assert [one.name for one in export(tmp_path / "0", "channel", tmp_path / "out")] == ["channel.h5"]
+    assert all(found[name].values.tobytes() == wanted[name].values.tobytes() for name in wanted.variables)
+    assert '"combining": {"name": "tilted", "share": 0.0}' in found.attrs["config"]
+    assert "Tilted" in found.attrs["own_parts"]
+
+
+@pytest.mark.usefixtures("registered")
+def test_it_is_named_in_a_file_with_its_parameters() -> None:
+    table = small_settings("antennas.combining={ name = 'tilted', share = 0.5 }")
+    assert table.antennas.combiner == Tilted(share=0.5)
+    assert airfl.load_settings(table, ["antennas.combining.share=0.25"]).antennas.combiner == Tilted(share=0.25)
+    budgets = [airfl.link_budget(combining({"name": "tilted", "share": share})) for share in (0.0, 1.0)]
+    assert budgets[0].energy_j != budgets[1].energy_j
+
+
+def test_a_built_in_combiner_is_kept_by_its_name() -> None:
+    assert combining(MaxMin()) == combining({"name": "max-min"}) == combining("max-min")
+    assert combining("first").antennas.combiner.one_antenna
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("max", ("antennas.combining: there is no combiner 'max'; did you mean max-min?", "principal")),
+        ("{ name = 'sum', share = 1.0 }", ("antennas.combining.share: combiner 'sum' has no share",)),
+        ("3", ("antennas.combining: a combiner, its name, or a table with its name is wanted, got 3",)),
+        (Spoilt(how="long"), ("antennas.combining: Spoilt() gave weights of norm 2 over the antennas, 1 is wanted",)),
+        (Spoilt(how="flat"), ("Spoilt(how='flat') gave weights of shape (3,), [antennas, blocks", "(3, 1, 1)")),
+        (Spoilt(how="nan"), ("gave weights that are not finite",)),
+        (Lying(), ("Lying() is said to hear one antenna, and gave weights other than 0 to others",)),
+        (Spoilt(how="text"), ("gave weights of type <U1, real or complex numbers are wanted",)),
+    ],
+    ids=str,
+)
+def test_what_is_no_combiner_or_breaks_its_promise_is_refused_in_one_line(
+    given: Combiner | str, said: tuple[str, ...]
+) -> None:
+    with pytest.raises(airfl.UserError, match=one_line(*said)):
+        airfl.link_budget(
+            combining(given) if isinstance(given, Combiner) else small_settings(f"antennas.combining={given}")
+        )
+
+
+@pytest.mark.parametrize(
+    ("combiner", "check", "said"),
+    [
+        (Tilted(share=0.3), None, ""),
+        (MaxMin(), None, ""),
+        (Spoilt(how="long"), "weights", "of norm 2"),
+        (Spoilt(how="random"), "same-again", "other weights"),
+        (Spoilt(how="over all"), "coefficients", "otherwise than by itself"),
+        (Spoilt(how="over all"), "parameters", "the parameter idle is never read"),
+    ],
+    ids=str,
+)
+def test_airfl_check_finds_what_is_wrong(combiner: Combiner, check: str | None, said: str) -> None:
+    wrong = {one.check: one.found for one in check_part(combiner) if one.outcome == "wrong"}
+    assert (not wrong) if check is None else (said in wrong[check]), wrong
+
+
+@pytest.mark.parametrize("overrides", [("power.alignment=population",), ("power.participation=0.5", POLICY)])
+def test_how_an_own_combiner_s_channel_fades_is_not_known(overrides: tuple[str, ...]) -> None:
+    with pytest.raises(airfl.UserError, match="combined antennas"):
+        airfl.link_budget(combining(Tilted(), *overrides))
+    airfl.link_budget(combining("first", *overrides))
+
+
+@pytest.mark.parametrize("csi_error", ["quantile", "realised"])
+def test_nor_how_errors_of_correlated_antennas_are_combined(csi_error: str) -> None:
+    rayleigh = ("channel.fading=rayleigh", "antennas.correlation=exponential", f"privacy.csi_error={csi_error}")
+    airfl.link_budget(combining("first", *rayleigh))
+    if csi_error == "realised":
+        airfl.link_budget(combining(Tilted(), *rayleigh))
+    else:
+        with pytest.raises(airfl.UserError, match=r"privacy\.csi_error: .* whose errors are independent"):
+            airfl.link_budget(combining(Tilted(), *rayleigh))
