@@ -93,9 +93,8 @@ def _for_bits(settings: Settings) -> Settings:
 def check_recipe(settings: Settings) -> None:
     """UserError if scheme or radio cannot be built from these settings; needs neither data nor torch."""
     from airfl.building import build_cell
-    from airfl.tasks.models import MODELS
 
-    dimension = MODELS[settings.task.model].parameters
+    dimension = settings.task.model_part.dimension
     build_cell(settings, dimension, equal_weights(settings), nominal_samples(settings))
 
 
@@ -117,11 +116,9 @@ def equal_weights(settings: Settings) -> NDArray[np.float64]:
 
 def nominal_samples(settings: Settings) -> int:
     """Samples of a device if the training data is divided equally: known without reading it."""
-    from airfl.tasks.datasets import DATASETS
+    from airfl.tasks import equal_share, training_samples
 
-    total = DATASETS[settings.task.dataset].training_samples
-    held = round(settings.task.validation_share * total) + settings.task.public_samples
-    return max((total - held) // settings.run.devices, 1)
+    return equal_share(settings.task, settings.run.devices, training_samples(settings.task))
 
 
 def __getattr__(name: str) -> type[Scheme]:

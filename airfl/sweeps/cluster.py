@@ -24,6 +24,7 @@ from airfl.results.digest import DIGEST_NAME
 from airfl.run_folder import remove_run
 from airfl.sweeps.folder import check_running, is_point
 from airfl.sweeps.task import Job, Outcome, cause_of, packed_job
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
 
@@ -76,7 +77,7 @@ class Cluster:
         """How many there were at the beginning; each runs one point at a time."""
         return self._workers
 
-    def run_jobs(self, jobs: Sequence[Job], data: Mapping[str, RawData]) -> Iterator[Outcome]:
+    def run_jobs(self, jobs: Sequence[Job], data: Mapping[str | Dataset, RawData]) -> Iterator[Outcome]:
         """Run every job; outcomes with their files, as they come. data: by the name of the data set."""
         import distributed
 

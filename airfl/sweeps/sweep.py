@@ -25,6 +25,7 @@ from airfl.sweeps.progress import asked_progress
 from airfl.sweeps.status import Report, Status
 from airfl.sweeps.task import Job, Outcome, settings_of_a_point
 from airfl.tasks.datasets import data_folders, load_dataset
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
 
@@ -151,12 +152,12 @@ def _workplace(points: Sequence[Point], where: Place) -> Iterator[tuple[Work, in
         yield work, cluster.workers
 
 
-def _load_data(points: Sequence[Point], where: Place) -> dict[str, RawData]:
+def _load_data(points: Sequence[Point], where: Place) -> dict[str | Dataset, RawData]:
     """The data sets of the points, each found to be divisible as its points want it."""
     from airfl.tasks.task import build_task
 
     folders = data_folders(where.data_dir)
-    data: dict[str, RawData] = {}
+    data: dict[str | Dataset, RawData] = {}
     seen = []
     for point in points:
         settings = point.settings

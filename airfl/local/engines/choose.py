@@ -80,7 +80,7 @@ def choose(settings: Settings, model: FlatModel, task: DividedTask, streams: Str
     bench = Bench(model, task, settings.local.momentum, 1, load.steps, load.batch)
     if task.own is not None:
         return _choose_for_own(settings, bench, load, streams)
-    check_engine(settings)
+    check_engine(settings.local.engine, settings.task.model_part)
     name: str = settings.local.engine
     chunk = settings.run.chunk
     work = model.dimension * load.batch * load.steps * load.selected * load.rounds
