@@ -39,7 +39,7 @@ def test_it_can_be_downloaded_to_where_it_is_looked_for(name: str) -> None:
 @pytest.mark.parametrize("name", DATASETS)
 def test_its_entry_is_consistent(name: str) -> None:
     entry = DATASETS[name]
-    assert entry.folders and entry.folders[0].split("/")[0] == name
+    assert (entry.folders or ("",))[0].split("/")[0] == name
     assert entry.training_samples
     assert len(entry.input_shape) == {"pixels": 3, "features": 1, "text": 1}[entry.kind]
     assert entry.cached == (name not in SAMPLES)

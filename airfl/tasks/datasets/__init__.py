@@ -26,21 +26,39 @@ from airfl.tasks.datasets.registry import DATASETS
 
 if TYPE_CHECKING:
     # For editors and type checkers, which do not see what `__getattr__` imports.
-    from airfl.tasks.datasets.a9a import A9a as A9a
-    from airfl.tasks.datasets.a9a_sample import A9aSample as A9aSample
-    from airfl.tasks.datasets.cifar10 import Cifar10 as Cifar10
-    from airfl.tasks.datasets.fashion_mnist import FashionMnist as FashionMnist
-    from airfl.tasks.datasets.fashion_mnist_sample import FashionMnistSample as FashionMnistSample
-    from airfl.tasks.datasets.femnist import Femnist as Femnist
-    from airfl.tasks.datasets.mnist import Mnist as Mnist
-    from airfl.tasks.datasets.shakespeare import Shakespeare as Shakespeare
-    from airfl.tasks.datasets.shakespeare_plays import ShakespearePlays as ShakespearePlays
-    from airfl.tasks.datasets.svhn import Svhn as Svhn
-    from airfl.tasks.datasets.svhn_extra import SvhnExtra as SvhnExtra
+    from airfl.tasks.datasets.a9a import A9a
+    from airfl.tasks.datasets.a9a_sample import A9aSample
+    from airfl.tasks.datasets.cifar10 import Cifar10
+    from airfl.tasks.datasets.fashion_mnist import FashionMnist
+    from airfl.tasks.datasets.fashion_mnist_sample import FashionMnistSample
+    from airfl.tasks.datasets.femnist import Femnist
+    from airfl.tasks.datasets.mnist import Mnist
+    from airfl.tasks.datasets.shakespeare import Shakespeare
+    from airfl.tasks.datasets.shakespeare_plays import ShakespearePlays
+    from airfl.tasks.datasets.svhn import Svhn
+    from airfl.tasks.datasets.svhn_extra import SvhnExtra
 
 T = TypeVar("T")
 
-__all__ = ["DATASETS", "Dataset", "RawData", "data_folders", "find_dataset", "load_dataset"]
+__all__ = [
+    "DATASETS",
+    "A9a",
+    "A9aSample",
+    "Cifar10",
+    "Dataset",
+    "FashionMnist",
+    "FashionMnistSample",
+    "Femnist",
+    "Mnist",
+    "RawData",
+    "Shakespeare",
+    "ShakespearePlays",
+    "Svhn",
+    "SvhnExtra",
+    "data_folders",
+    "find_dataset",
+    "load_dataset",
+]
 
 
 def data_folders(data_dir: str | Path | None = None) -> list[Path]:
@@ -145,4 +163,4 @@ def __getattr__(name: str) -> type[Dataset]:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *DATASETS.classes})
+    return sorted(__all__)

@@ -15,18 +15,31 @@ from airfl.tasks.models.registry import MODELS
 
 if TYPE_CHECKING:
     # For editors and type checkers, which do not see what `__getattr__` imports.
-    from airfl.tasks.models.cnn import Cnn as Cnn
-    from airfl.tasks.models.cnn_cifar10 import CnnCifar10 as CnnCifar10
-    from airfl.tasks.models.cnn_fashion import CnnFashion as CnnFashion
-    from airfl.tasks.models.cnn_svhn import CnnSvhn as CnnSvhn
-    from airfl.tasks.models.logistic import Logistic as Logistic
-    from airfl.tasks.models.lstm import Lstm as Lstm
-    from airfl.tasks.models.mlp import Mlp as Mlp
-    from airfl.tasks.models.mlp_sigmoid import MlpSigmoid as MlpSigmoid
-    from airfl.tasks.models.resnet18 import ResNet18 as ResNet18
-    from airfl.tasks.models.vgg11 import Vgg11 as Vgg11
+    from airfl.tasks.models.cnn import Cnn
+    from airfl.tasks.models.cnn_cifar10 import CnnCifar10
+    from airfl.tasks.models.cnn_fashion import CnnFashion
+    from airfl.tasks.models.cnn_svhn import CnnSvhn
+    from airfl.tasks.models.logistic import Logistic
+    from airfl.tasks.models.lstm import Lstm
+    from airfl.tasks.models.mlp import Mlp
+    from airfl.tasks.models.mlp_sigmoid import MlpSigmoid
+    from airfl.tasks.models.resnet18 import ResNet18
+    from airfl.tasks.models.vgg11 import Vgg11
 
-__all__ = ["MODELS", "Model"]
+__all__ = [
+    "MODELS",
+    "Cnn",
+    "CnnCifar10",
+    "CnnFashion",
+    "CnnSvhn",
+    "Logistic",
+    "Lstm",
+    "Mlp",
+    "MlpSigmoid",
+    "Model",
+    "ResNet18",
+    "Vgg11",
+]
 
 
 def __getattr__(name: str) -> type[Model]:
@@ -36,4 +49,4 @@ def __getattr__(name: str) -> type[Model]:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *MODELS.classes})
+    return sorted(__all__)

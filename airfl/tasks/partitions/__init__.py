@@ -15,12 +15,21 @@ from airfl.tasks.partitions.rule import Partition, PartitionRule, Pool
 
 if TYPE_CHECKING:
     # For editors and type checkers, which do not see what `__getattr__` imports.
-    from airfl.tasks.partitions.by_class import ByClass as ByClass
-    from airfl.tasks.partitions.dirichlet import Dirichlet as Dirichlet
-    from airfl.tasks.partitions.iid import Iid as Iid
-    from airfl.tasks.partitions.writer import Writer as Writer
+    from airfl.tasks.partitions.by_class import ByClass
+    from airfl.tasks.partitions.dirichlet import Dirichlet
+    from airfl.tasks.partitions.iid import Iid
+    from airfl.tasks.partitions.writer import Writer
 
-__all__ = ["PARTITIONS", "Partition", "PartitionRule", "Pool"]
+__all__ = [
+    "PARTITIONS",
+    "ByClass",
+    "Dirichlet",
+    "Iid",
+    "Partition",
+    "PartitionRule",
+    "Pool",
+    "Writer",
+]
 
 
 def __getattr__(name: str) -> type[PartitionRule]:
@@ -30,4 +39,4 @@ def __getattr__(name: str) -> type[PartitionRule]:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *PARTITIONS.classes})
+    return sorted(__all__)
