@@ -8,10 +8,9 @@ import numpy as np
 
 from airfl.check.finding import Check
 from airfl.check.reading import recording
-from airfl.tasks.datasets import load_dataset
+from airfl.tasks.datasets import data_folders, find_dataset, load_dataset
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.own import checked_data
-from airfl.tasks.datasets.raw import RawData
 from channels.part import Part
 
 
@@ -53,8 +52,9 @@ def same(part: Dataset) -> str | None:
 
 def parameters(part: Dataset) -> str | None:
     """When it is loaded."""
+    place = find_dataset(part, data_folders())
+    assert place is not None  # it has been loaded
     spied, read = recording(part)
-    found = load_dataset(spied)
-    assert isinstance(found, RawData)
+    spied.load(place)
     unread = sorted(part.values().keys() - read)
     return f"{', '.join(unread)} is never read" if unread else None

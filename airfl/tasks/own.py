@@ -287,7 +287,7 @@ def _part(given: Any, slot: NamedPart[Any], what: str) -> Any:
     try:
         return registry.build(given)
     except PartError as error:
-        raise UserError(told(error, what)) from None
+        raise UserError(f"{what}: {error}" if isinstance(given, str) else told(error, what)) from None
 
 
 def _other_shape(model: Model, there: str) -> str:
