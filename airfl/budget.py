@@ -221,7 +221,7 @@ def _silent_share(rounds: Sequence[_Round]) -> float:
 def cell_of(settings: Settings, data_dir: str | Path | None = None, task: Task | None = None) -> Cell:
     """The cell of a run, without its data where that can be: devices that hold equally many samples are known without
     reading any."""
-    settings, dimension = with_task(settings, task), dimension_of(settings, task)
+    settings, dimension = with_task(settings, task), dimension_of(settings.task, task)
     folders = data_folders(data_dir)
     samples = equal_share(settings.task, settings.run.devices, training_samples(settings.task, folders, task))
     cell = build_cell(settings, dimension, equal_weights(settings), samples)

@@ -161,7 +161,7 @@ def run(
             world = world_of(chosen, build_task(chosen, raw, Streams(chosen.run.seed), task), torch_device)
             resolved = resolve(world)
             if saved:
-                check_data(saved.about, folder, settings, raw, world.task.own)
+                check_data(saved.about, folder, raw, settings.channel.fading_model, world.task.own)
                 check_fits(world, saved, folder)
             else:
                 saved = Saved(about_run(settings, resolved, torch_device, raw, world.task.own))

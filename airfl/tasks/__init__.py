@@ -42,9 +42,9 @@ def load_data(task: TaskSettings, folders: Sequence[Path] | None, own: Task | No
     return own.raw if own and own.raw else load_dataset(task.dataset_part, folders)
 
 
-def dimension_of(settings: Settings, task: Task | None = None) -> int:
+def dimension_of(task: TaskSettings, own: Task | None = None) -> int:
     """d, parameters of the model; UserError where that is an own one, and there is no task."""
-    return task.dimension if task else settings.task.model_part.dimension
+    return own.dimension if own else task.model_part.dimension
 
 
 def training_samples(task: TaskSettings, folders: Sequence[Path] | None = None, own: Task | None = None) -> int:

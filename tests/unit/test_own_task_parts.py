@@ -137,7 +137,7 @@ def test_own_parts_are_named_in_settings_with_their_parameters(tmp_path: Path) -
     settings = small_settings(*own, "local.engine=auto")
     assert (settings.task.model, settings.task.partition) == (Wide(width=8), Alternating())
     assert airfl.load_settings(settings, ["task.model.width=4"]).task.model == Wide(width=4)
-    assert dimension_of(settings) == 784 * 8 + 8 + 80 + 10
+    assert dimension_of(settings.task) == 784 * 8 + 8 + 80 + 10
     done = airfl.run(settings, tmp_path / "run", data=small_data.few_samples())
     assert sum(part.numel() for part in done.model().parameters()) == 6370
     with done.trace() as trace:
