@@ -293,7 +293,7 @@ class Buffered(Wide):
 
 
 class Careless(PartitionRule):
-    """Draws from the global generator."""
+    """Draws from a generator of its own."""
 
     name = "careless"
     equal = True
@@ -301,7 +301,8 @@ class Careless(PartitionRule):
     def divide(self, pool: Pool, generator: np.random.Generator) -> Partition:
         """Of different sizes."""
         owner = np.append(
-            np.arange(pool.devices), np.random.randint(pool.devices, size=len(pool.samples) - pool.devices)
+            np.arange(pool.devices),
+            np.random.default_rng().integers(pool.devices, size=len(pool.samples) - pool.devices),
         )
         return Partition.of([pool.samples[owner == device] for device in range(pool.devices)])
 
@@ -315,7 +316,13 @@ class Moody(Lines):
     def load(self, folder: Path) -> RawData:
         """Drawn afresh, without its scale."""
         return RawData(
-            np.random.rand(9, 2), np.zeros(9, dtype=int), np.zeros((1, 2)), np.zeros(1, dtype=int), 3, (), ()
+            np.random.default_rng().random((9, 2)),
+            np.zeros(9, dtype=int),
+            np.zeros((1, 2)),
+            np.zeros(1, dtype=int),
+            3,
+            (),
+            (),
         )
 
 
