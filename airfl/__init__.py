@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airfl.version import __version__
 
 if TYPE_CHECKING:
-    from airfl import callbacks, schemes
+    from airfl import callbacks, datasets, models, partitions, schemes
     from airfl.audit.audit import Audit, audit
     from airfl.budget import Budget, link_budget
     from airfl.calculator import RunPrivacy
@@ -68,7 +68,10 @@ _ROOMS = (
     "audit",
     "callbacks",
     "compare",
+    "datasets",
     "exports",
+    "models",
+    "partitions",
     "privacy",
     "report",
     "results",
@@ -97,10 +100,13 @@ __all__ = [
     "callbacks",
     "check_part",
     "compare",
+    "datasets",
     "export",
     "link_budget",
     "load_settings",
+    "models",
     "open_trace",
+    "partitions",
     "privacy",
     "read_results",
     "register",

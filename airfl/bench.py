@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from airfl.config import Settings
+from airfl.config.part_keys import name_of
 from airfl.device import find_device
 from airfl.errors import UserError
 from airfl.precision import precision
@@ -52,7 +53,7 @@ class Bench:
         settings = self.settings
         found: dict[str, Any] = {
             "scheme": settings.scheme.name,
-            "model": settings.task.model,
+            "model": name_of(settings.task.model),
             "dimension": self.dimension,
             "devices": settings.run.devices,
             "selected": settings.run.selected,

@@ -20,14 +20,16 @@ from airfl.cell import Cell, build_ledger, noise_multiplier, paper_cost_mb, rele
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import task_of
+from airfl.config.task import OWN
 from airfl.memory import store_bytes
 from airfl.opening import Opening, open_round
 from airfl.privacy.release import RecordRelease
-from airfl.schemes import equal_weights, nominal_samples
+from airfl.schemes import equal_weights
 from airfl.server import mean_weights
 from airfl.shown import brief
 from airfl.streams import Streams
-from airfl.tasks import dimension_of, equal_share, with_task
+from airfl.tasks import dimension_of, equal_share, load_data, training_samples, with_task
+from airfl.tasks.datasets import data_folders
 from airfl.trace.schema import NORMALISED
 from airfl.uplinks.disclosure import Disclosure
 from channels.broadcast import Broadcast
@@ -221,16 +223,16 @@ def _silent_share(rounds: Sequence[_Round]) -> float:
 def cell_of(settings: Settings, data_dir: str | Path | None = None, task: Task | None = None) -> Cell:
     """The cell of a run, without its data where that can be: devices that hold equally many samples are known without
     reading any."""
-    settings, dimension = with_task(settings, task), dimension_of(settings, task)
-    samples = equal_share(settings, len(task.train[0])) if task else nominal_samples(settings)
+    settings, dimension = with_task(settings, task), dimension_of(settings.task, task)
+    folders = data_folders(data_dir)
+    samples = equal_share(settings.task, settings.run.devices, training_samples(settings.task, folders, task))
     cell = build_cell(settings, dimension, equal_weights(settings), samples)
-    unequal = settings.task.partition not in ("iid", "class")
+    unequal = settings.task.partition == OWN or not settings.task.partition_rule.equal
     if settings.server.weights == "equal" and not (unequal and isinstance(cell.recipe.release, RecordRelease)):
         return cell
 
-    from airfl.tasks.datasets import data_folders, load_dataset
     from airfl.tasks.division import divide
 
-    raw = task.raw if task else load_dataset(settings.task.dataset, data_folders(data_dir))
-    sizes = divide(settings, raw, Streams(settings.run.seed), task.shares if task else None).partition.sizes
+    raw, streams = load_data(settings.task, folders, task), Streams(settings.run.seed)
+    sizes = divide(settings.task, settings.run.devices, raw, streams, task.shares if task else None).partition.sizes
     return build_cell(settings, dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))

@@ -27,8 +27,8 @@ from airfl.run_files import Progress
 from airfl.shown import brief
 from airfl.simulation import failure_of, is_complete, run
 from airfl.streams import Streams
-from airfl.tasks import with_task
-from airfl.tasks.datasets import data_folders, load_dataset
+from airfl.tasks import load_data, with_task
+from airfl.tasks.datasets import data_folders
 from airfl.tasks.task import build_task
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def check_tasks(rows: Sequence[Row], folders: Sequence[Path], task: Task | None 
         what = (row.settings.task, row.settings.run.devices)
         if what not in seen:
             seen.append(what)
-            raw = task.raw if task else load_dataset(row.settings.task.dataset, folders)
+            raw = load_data(row.settings.task, folders, task)
             build_task(row.settings, raw, Streams(row.settings.run.seed), task)
 
 

@@ -25,12 +25,18 @@ from airfl.errors import UserError
 from airfl.input import SETTINGS_BYTES, read_regular
 from airfl.schemes.names import SCHEMES
 from airfl.selection.registry import SELECTIONS
+from airfl.tasks.datasets.registry import DATASETS
+from airfl.tasks.models.registry import MODELS
+from airfl.tasks.partitions.registry import PARTITIONS
 from channels.antennas.registry import COMBINERS
 from channels.fading.registry import FADINGS
 from channels.part import Part, PartError, Registry
 from channels.power.registry import POLICIES
 
-REGISTRIES: tuple[Registry[Any], ...] = (SCHEMES, SELECTIONS, FADINGS, COMBINERS, POLICIES)
+REGISTRIES: tuple[Registry[Any], ...] = (
+    *(SCHEMES, SELECTIONS, PARTITIONS, MODELS, DATASETS),
+    *(FADINGS, COMBINERS, POLICIES),
+)
 """Of all kinds of parts that settings name."""
 PREFIX = "airfl_plugin_"
 """What the modules of plugin files are called, with digests of their path and contents behind it."""

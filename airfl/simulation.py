@@ -51,8 +51,8 @@ from airfl.run_files import Progress, written, written_alone
 from airfl.server import mean_weights
 from airfl.shown import brief
 from airfl.streams import Streams
-from airfl.tasks import build_model, with_task
-from airfl.tasks.datasets import data_folders, load_dataset
+from airfl.tasks import load_data, with_task
+from airfl.tasks.datasets import data_folders
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.task import DividedTask, build_task
 from airfl.trace import open_trace
@@ -92,7 +92,7 @@ class Run:
         """The trained model."""
         with torch.random.fork_rng(devices=[]):
             task, streams = self.task, Streams(self.settings.run.seed)
-            module = task.module(streams) if task else build_model(self.settings.task.model)
+            module = task.module(streams) if task else self.settings.task.model_part.build()
         torch.nn.utils.vector_to_parameters(self.parameters.cpu(), module.parameters())
         return module
 
@@ -141,7 +141,7 @@ def run(
     settings, told, task = load_settings(config, overrides), Callbacks(callbacks), task_of(config, task)
     if out is None:
         return _run_in_temporary_folder(settings, device, progress, data_dir, data, callbacks, task)
-    if task and data:
+    if task and task.raw and data:
         raise UserError("data: a task brings its own; give data= or task=, not both")
     settings, folder = with_task(settings, task), Path(out)
     if not resume:
@@ -159,11 +159,11 @@ def run(
                 saved = read_saved(folder)
             chosen = _as_begun(saved, folder, settings, torch_device) if saved else settings
             torch.set_num_threads(chosen.run.threads or threads)
-            raw = task.raw if task else data or load_dataset(settings.task.dataset, data_folders(data_dir))
+            raw = data or load_data(settings.task, data_folders(data_dir), task)
             world = world_of(chosen, build_task(chosen, raw, Streams(chosen.run.seed), task), torch_device)
             resolved = resolve(world)
             if saved:
-                check_data(saved.about, folder, settings, raw, world.task.own)
+                check_data(saved.about, folder, raw, settings.channel.fading_model, world.task.own)
                 check_fits(world, saved, folder)
             else:
                 saved = Saved(about_run(settings, resolved, torch_device, raw, world.task.own))
@@ -301,7 +301,7 @@ def build_world(
     """Data, model, recipe, limits: everything that holds for all rounds. folders: where data is looked for; task: own
     model and data instead."""
     settings = with_task(settings, task)
-    raw = task.raw if task else load_dataset(settings.task.dataset, folders)
+    raw = load_data(settings.task, folders, task)
     return world_of(settings, build_task(settings, raw, Streams(settings.run.seed), task), device)
 
 

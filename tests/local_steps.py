@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from airfl.local.flat import FlatModel
-from airfl.tasks.partition import Partition
+from airfl.tasks.partitions import Partition
 from airfl.tasks.task import DividedTask, Samples
 
 CPU = torch.device("cpu")

@@ -20,7 +20,13 @@ from airfl.plugins import REGISTRIES, defined_parts, load_plugin
 from channels.part import Part, Registry, parameters_of
 
 EVERY_PART = "airfl.check.parts:checks"
-OF_KIND: dict[str, str] = {"scheme": "airfl.check.scheme:checks", "combiner": "airfl.check.combiner:checks"}
+OF_KIND: dict[str, str] = {
+    "scheme": "airfl.check.scheme:checks",
+    "combiner": "airfl.check.combiner:checks",
+    "partition": "airfl.check.partition:checks",
+    "model": "airfl.check.model:checks",
+    "dataset": "airfl.check.dataset:checks",
+}
 """Kind of a registry -> "module:function" that gives its checks for a part; imported when they are asked for."""
 
 

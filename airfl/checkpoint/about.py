@@ -27,7 +27,7 @@ from airfl.streams import Streams
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.task import Identity
 from airfl.version import __version__
-from channels.fading import Recorded
+from channels.fading import Fading, Recorded
 
 if TYPE_CHECKING:
     from airfl.tasks.own import Task
@@ -104,7 +104,7 @@ def about_run(
             "run": {"threads": resolved.run.threads, "chunk": resolved.run.chunk},
             "local": {"engine": resolved.local.engine},
         },
-        data=checksum(given, raw),
+        data=checksum(raw, given.channel.fading_model),
         created_utc=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         numerics=numerics(device, resolved.local.engine),
         parts={key: fingerprint(part) for key, part in own_parts(given).items()},
@@ -196,7 +196,7 @@ def check_task(attributes: Mapping[str, Any], folder: Path, task: Task | None) -
         )
 
 
-def check_data(about: About, folder: Path, settings: Settings, raw: RawData, own: Identity | None = None) -> None:
+def check_data(about: About, folder: Path, raw: RawData, fading: Fading, own: Identity | None = None) -> None:
     """UserError where the data set, the replayed channel, or a part of an own task is not the one that the run was
     begun with."""
     parts = _parts(own)
@@ -207,21 +207,21 @@ def check_data(about: About, folder: Path, settings: Settings, raw: RawData, own
                 f"{folder}: its run was begun with another {name} of the task ({was[:200]}; here: {is_[:200]}); go on "
                 "with what it was begun with, or choose another --out"
             )
-    if about.data != checksum(settings, raw):
+    if about.data != checksum(raw, fading):
         raise UserError(
             f"{folder}: its run was begun with other data (data set, or channel.replay_file); name the folder of the "
             "data set with --data-dir, or choose another --out"
         )
 
 
-def checksum(settings: Settings, raw: RawData) -> int:
+def checksum(raw: RawData, fading: Fading) -> int:
     """Of all arrays of a data set, and of the replayed channel's file: CRC-32, which reads some GB a second."""
     found = 0
     for array in vars(raw).values():
         if isinstance(array, np.ndarray):
             found = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, found)
-    if isinstance(settings.channel.fading_model, Recorded):
-        with open_regular(settings.channel.fading_model.file) as file:
+    if isinstance(fading, Recorded):
+        with open_regular(fading.file) as file:
             while block := file.read(BLOCK_BYTES):  # it may be larger than memory: only a part of it is replayed
                 found = zlib.crc32(block, found)
     return found

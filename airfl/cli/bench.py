@@ -54,9 +54,11 @@ def bench(
 
 def _sentence(found: Bench) -> str:
     """How fast, how much memory, on what."""
+    from airfl.config.part_keys import name_of
+
     settings = found.settings
     return (
-        f"{settings.scheme.name}, {settings.task.model} (d = {found.dimension:,}), {settings.run.selected} of "
+        f"{settings.scheme.name}, {name_of(settings.task.model)} (d = {found.dimension:,}), {settings.run.selected} of "
         f"{settings.run.devices:,} devices: {found.rounds_per_second:.4g} rounds/s (median of {len(found.seconds)}, "
         f"spread {100 * found.spread:.0f}%); {found.device}, engine {settings.local.engine}, chunk "
         f"{settings.run.chunk}, {settings.run.threads} threads; peak memory {found.peak_memory_bytes / 1e6:,.0f} MB"

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from airfl.cli.app import AsJson, MaybeConfig, Overrides, Plugins, print_list
 from airfl.errors import UserError
 from airfl.schemes.scheme import Scheme
-from channels.part import parameters_of
+from channels.part import REQUIRED, Part, Registry, parameters_of
+
+if TYPE_CHECKING:
+    from airfl.tasks.datasets.dataset import Dataset
+    from airfl.tasks.models.model import Model
+
+P = TypeVar("P", bound=Part)
 
 
 def schemes(as_json: AsJson = False) -> None:
@@ -43,9 +50,9 @@ def models(as_json: AsJson = False) -> None:
             "parameters": m.parameters,
             "input_shape": list(m.input_shape),
             "classes": m.classes,
-            "text": m.text,
+            "text": text_of(m),
         }
-        for name, m in MODELS.items()
+        for name, m in _shown(MODELS)
     ]
     print_list(listing, as_json)
 
@@ -59,10 +66,10 @@ def datasets(as_json: AsJson = False) -> None:
             "name": name,
             "input_shape": list(d.input_shape),
             "classes": d.classes,
-            "text": d.text,
+            "text": text_of(d),
             "licence": d.licence,
         }
-        for name, d in DATASETS.items()
+        for name, d in _shown(DATASETS)
     ]
     print_list(listing, as_json)
 
@@ -96,6 +103,18 @@ def config(
         typer.echo(settings_file(path, overrides or []), nl=False)
         return
     typer.echo(to_json(load_settings(path, overrides or []).model_dump(), indent=2))
+
+
+def _shown(registry: Registry[P]) -> Iterator[tuple[str, P]]:
+    """The parts of a registry, each with its defaults; one that needs a parameter has none and is left out."""
+    for name, part in registry.items():
+        if all(one.default is not REQUIRED for one in parameters_of(part)):
+            yield name, part()
+
+
+def text_of(part: Model | Dataset) -> str:
+    """What it is in one line."""
+    return part.text or (type(part).__doc__ or "").partition("\n")[0]
 
 
 def _file_of(scheme: type[Scheme]) -> str:

@@ -28,6 +28,7 @@ from airfl.config.problems import first_line
 from airfl.config.radio import COMBINER, FADING, POLICY, RULE
 from airfl.config.scheme import SCHEME
 from airfl.config.settings import Settings
+from airfl.config.task import DATASET, MODEL, PARTITION
 from airfl.errors import UserError, nearest
 from airfl.input import SETTINGS_BYTES, read_regular
 from airfl.plugins import load_plugins
@@ -36,7 +37,7 @@ from airfl.shipped import find_configuration
 from channels.part import Part, parameters_of
 
 SCHEME_NAME = "scheme.name"
-NAMED: dict[str, NamedPart[Any]] = {one.key: one for one in (RULE, FADING, COMBINER, POLICY)}
+NAMED: dict[str, NamedPart[Any]] = {one.key: one for one in (RULE, FADING, COMBINER, POLICY, PARTITION, MODEL, DATASET)}
 """Keys of sections that hold a part."""
 
 

@@ -9,10 +9,6 @@ from pydantic import AfterValidator, WithJsonSchema
 
 from airfl.errors import nearest
 from airfl.privacy.accountants import ACCOUNTANTS
-from airfl.tasks.datasets import DATASETS
-from airfl.tasks.models import MODELS
-from airfl.tasks.partition import PARTITIONS
-from airfl.tasks.table import OWN
 from channels.antennas import ARRAYS, CORRELATIONS
 from channels.digital import ALLOCATIONS, ERROR_MODELS
 from channels.fading.variation import VARIATIONS
@@ -29,9 +25,6 @@ def _in_table(what: str, table: Collection[str]) -> tuple[Any, Any]:
     return AfterValidator(check), WithJsonSchema({"type": "string", "enum": sorted(table)})
 
 
-DatasetName = Annotated[str, *_in_table("dataset", [*DATASETS, OWN])]
-ModelName = Annotated[str, *_in_table("model", [*MODELS, OWN])]
-PartitionName = Annotated[str, *_in_table("partition", [*PARTITIONS, OWN])]
 VariationName = Annotated[str, *_in_table("variation", VARIATIONS)]
 PlacementName = Annotated[str, *_in_table("topology", ["none", *PLACEMENTS])]
 PathLossName = Annotated[str, *_in_table("path loss", PATH_LOSS)]

@@ -89,12 +89,14 @@ class NamedPart(Generic[P]):
         key: The dotted key, for messages.
         default: The name where none is given.
         made_of: What makes a part of an object that is no part, a name or a table, such as a function.
+        beside: Names that stand for something else than a part of the registry.
     """
 
     registry: Registry[P]
     key: str
     default: str
     made_of: Callable[[object], P] | None = None
+    beside: tuple[str, ...] = ()
 
     def flattened(self, data: Any, keys: Mapping[str, FieldInfo]) -> Any:
         """A section's data with the part that they hold as a table or an object, by name where the section's own keys
@@ -178,13 +180,17 @@ class NamedPart(Generic[P]):
 
     def _checked(self, given: object) -> str | P:
         if isinstance(given, str):
-            if given not in self.registry:
+            allowed = [*self.registry, *self.beside]
+            if given not in allowed:
                 raise ValueError(
-                    f"there is no {self.registry.kind} {given!r}{nearest(given, self.registry)} (allowed: "
-                    f"{', '.join(sorted(self.registry))})"
+                    f"there is no {self.registry.kind} {given!r}{nearest(given, allowed)} (allowed: "
+                    f"{', '.join(sorted(allowed))})"
                 )
-            return given
-        return self._part(given)
+            if given in self.beside or given in self.registry.classes.values():
+                return given
+            if any(one.key for one in parameters_of(self.registry[given])):  # whose values are keys of the section
+                return given
+        return self._part(given)  # of the user's own: other processes and fingerprints need the class itself
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         def plain(given: str | P, info: core_schema.SerializationInfo) -> Any:
@@ -198,7 +204,7 @@ class NamedPart(Generic[P]):
         )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        name = {"type": "string", "enum": sorted(self.registry)}
+        name = {"type": "string", "enum": sorted([*self.registry, *self.beside])}
         return {"anyOf": [name, schema_of(PartOf(self.registry, self.key, self.default))]}
 
 

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from airfl.config.digital import DigitalSettings
 from airfl.config.json_numbers import MaybeInfinite
-from airfl.config.names import AccountantName, DatasetName, ModelName, PartitionName
+from airfl.config.names import AccountantName
 from airfl.config.radio import (
     AntennaSettings,
     ChannelSettings,
@@ -28,6 +28,7 @@ from airfl.config.radio import (
 from airfl.config.radio_sections import RadioSections
 from airfl.config.scheme import SCHEME, SchemePart
 from airfl.config.section import Count, Fraction, NotNegative, Positive, Scale, Schedule, Section
+from airfl.config.task import TaskSettings
 from airfl.selection.rule import ChannelRule
 from channels.part import Part
 
@@ -57,24 +58,6 @@ class RunSettings(Section):
     tuned: bool = Field(
         False, description="says that step size and the like were chosen for this scheme; `airfl tune` writes it"
     )
-
-
-class TaskSettings(Section):
-    """What is learned, from which data, divided how."""
-
-    dataset: DatasetName = Field(
-        "fashion-mnist-sample", description="a name of `airfl datasets`; own = that of an airfl.Task"
-    )
-    model: ModelName = Field("mlp", description="a name of `airfl models`; own = that of an airfl.Task")
-    partition: PartitionName = Field("iid", description="how the training data is divided among the devices")
-    dirichlet_alpha: Positive = Field(0.5, description="concentration of the label shares, for partition = dirichlet")
-    min_samples: int = Field(
-        0,
-        ge=0,
-        description="writers with fewer samples, training and test together, are left out, for partition = writer",
-    )
-    validation_share: float = Field(0.0, ge=0, lt=1, description="share of the training data held out, for tuning")
-    public_samples: int = Field(0, ge=0, description="training samples held out as public data")
 
 
 class LocalSettings(Section):

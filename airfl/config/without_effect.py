@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from airfl.config.digital import DigitalSettings
 from airfl.config.part_keys import keys_of, name_of
 from airfl.config.settings import Settings
+from airfl.config.task import OWN
+from airfl.tasks.partitions.registry import PARTITIONS
 from channels.fading import FADINGS, Fading, FlatFading, SelectiveFading
 from channels.part import Part
 from channels.power import POLICIES
@@ -62,7 +64,10 @@ class Needs:
 NORMALISED, PHYSICAL = Needs("channel.units", ("normalised",)), Needs("channel.units", ("physical",))
 PLACED, NOT_PLACED = Needs("topology.kind", ("disc", "annulus", "coordinates")), Needs("topology.kind", ("none",))
 ESTIMATED = Needs("csi.estimation", ("ls", "mmse"))
-NAMES: dict[str, frozenset[str]] = {"channel.fading": frozenset(FADINGS.classes.values())}
+NAMES: dict[str, frozenset[str]] = {
+    "channel.fading": frozenset(FADINGS.classes.values()),
+    "task.partition": frozenset([*PARTITIONS.classes.values(), OWN]),
+}
 """Of parts that come with the package, by the key that names them."""
 
 
@@ -187,7 +192,7 @@ BELONGS_TO: dict[str, tuple[Needs, ...]] = {
     "selection.min_gain": (Needs("selection.kind", ("threshold",)),),
     "selection.window": (Needs("selection.kind", ("proportional-fair",)),),
     "selection.energy_budget": (Needs("selection.kind", ("energy-budget",)),),
-    "task.dirichlet_alpha": (Needs("task.partition", ("dirichlet",)),),
+    **{f"task.{key}": (Needs("task.partition", tuple(names)),) for key, (_, names) in keys_of(PARTITIONS).items()},
     "topology.radius_m": (PLACED, IN_AREA),
     "topology.min_distance_m": (PLACED, IN_AREA),
     **dict.fromkeys(

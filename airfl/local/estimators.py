@@ -144,7 +144,7 @@ class GradientTrainer:
         limit = math.inf if work.clip_norm is None else work.clip_norm
         self._bound, self._whole_bound = (limit, math.inf) if work.clip == "sample" else (math.inf, limit)
         alone = settings.local.engine == "loop" or self._gradients.engine == "loop"
-        self.chunk = settings.run.chunk or (1 if alone else self._fitting(settings))
+        self.chunk = settings.run.chunk or (1 if alone else self._fitting(settings.run.selected))
         self.engine: str = "loop" if alone else self._gradients.engine
         self._counted: tuple[int, dict[int, int]] = (-1, {})
 
@@ -190,10 +190,9 @@ class GradientTrainer:
             return False
         return bool(self._streams.generator(Purpose.SNAPSHOT, round_index).random() < self._work.refresh)
 
-    def _fitting(self, settings: Settings) -> int:
-        """Devices of a chunk; SAGA writes all gradients of their batches down."""
+    def _fitting(self, most: int) -> int:
+        """Devices of a chunk, of `most` at once; SAGA writes all gradients of their batches down."""
         width = min(self._batch_size, int(self._sizes.max()))
-        most = settings.run.selected
         if self._work.estimator == "saga":
             most = min(most, max(1, SLICE_BYTES // (4 * width * self._gradients.model.dimension)))
         return self._gradients.chunk(most, width)

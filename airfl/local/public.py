@@ -12,7 +12,7 @@ from torch import Tensor
 
 from airfl.finite import check_public
 from airfl.store import Store
-from airfl.tasks.partition import Partition
+from airfl.tasks.partitions.rule import Partition
 
 if TYPE_CHECKING:
     from airfl.config import Settings

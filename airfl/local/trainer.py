@@ -16,6 +16,7 @@ from airfl.local.flat import FlatModel
 from airfl.local.schedule import learning_rate
 from airfl.store import Store
 from airfl.streams import Streams
+from airfl.tasks import check_engine
 from airfl.tasks.task import DividedTask
 
 
@@ -24,9 +25,11 @@ class LocalTrainer:
 
     def __init__(self, settings: Settings, task: DividedTask, streams: Streams, device: torch.device) -> None:
         self._settings, self._task, self._streams = settings.local, task, streams
-        self._rule, self._sizes = rule_of(settings), task.partition.sizes
+        self._rule, self._sizes = rule_of(settings.local), task.partition.sizes
         self._largest = int(self._sizes.max())
-        chosen = choose(settings, FlatModel(task.model, task.loss), task, streams)
+        if task.own is None:  # of a user's own it is found out which engines compute it
+            check_engine(settings.local.engine, settings.task.model_part)
+        chosen = choose(settings.local, settings.run, FlatModel(task.model, task.loss), task, streams)
         self.engine, self.chunk, self._engine = chosen.name, chosen.chunk, chosen.engine
 
     def evaluations(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.int64]:

@@ -21,7 +21,7 @@ from airfl.config.json_numbers import from_plain, to_json
 from airfl.input import open_regular, read_regular
 from airfl.output import TRACE_NAME, replace_text
 from airfl.report.summary import Summary, settings_of, summarise, values_of
-from airfl.tasks.models import MODELS
+from airfl.tasks.models.registry import MODELS
 from airfl.trace import open_trace
 from airfl.trace.contents import (
     ADJACENCIES,
@@ -129,8 +129,10 @@ def _with_own_task(tables: dict[str, dict[str, object]], attributes: Mapping[str
 
 def _parameters(settings: Mapping[str, Mapping[str, Any]]) -> int:
     """Of the model, for a trace of a version that did not write it; 0 where it is not known."""
-    model = MODELS.get(str(settings.get("task", {}).get("model")))
-    return model.parameters if model else 0
+    name = settings.get("task", {}).get("model")
+    if not (isinstance(name, str) and name in MODELS.classes.values()):  # a user's own is not imported for a trace
+        return 0
+    return MODELS[name].parameters or 0
 
 
 @np.errstate(all="ignore")

@@ -95,10 +95,10 @@ def check_recipe(settings: Settings, task: Task | None = None) -> None:
     """UserError if scheme or radio cannot be built from these settings; needs neither data nor torch. task: of the
     user's own, which the settings are for."""
     from airfl.building import build_cell
-    from airfl.tasks import dimension_of, equal_share
+    from airfl.tasks import dimension_of, equal_share, training_samples
 
-    samples = equal_share(settings, len(task.train[0])) if task else nominal_samples(settings)
-    build_cell(settings, dimension_of(settings, task), equal_weights(settings), samples)
+    samples = equal_share(settings.task, settings.run.devices, training_samples(settings.task, own=task))
+    build_cell(settings, dimension_of(settings.task, task), equal_weights(settings), samples)
 
 
 def equal_weights(settings: Settings) -> NDArray[np.float64]:
@@ -119,11 +119,9 @@ def equal_weights(settings: Settings) -> NDArray[np.float64]:
 
 def nominal_samples(settings: Settings) -> int:
     """Samples of a device if the training data is divided equally: known without reading it."""
-    from airfl.tasks.datasets import DATASETS
+    from airfl.tasks import equal_share, training_samples
 
-    total = DATASETS[settings.task.dataset].training_samples
-    held = round(settings.task.validation_share * total) + settings.task.public_samples
-    return max((total - held) // settings.run.devices, 1)
+    return equal_share(settings.task, settings.run.devices, training_samples(settings.task))
 
 
 def __getattr__(name: str) -> type[Scheme]:

@@ -24,6 +24,7 @@ from airfl.results.digest import DIGEST_NAME
 from airfl.run_folder import remove_run
 from airfl.sweeps.folder import check_running, is_point
 from airfl.sweeps.task import Job, Outcome, cause_of, packed_job, unpacked_task
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
 
@@ -76,18 +77,31 @@ class Cluster:
         """How many there were at the beginning; each runs one point at a time."""
         return self._workers
 
-    def run_jobs(self, jobs: Sequence[Job], data: Mapping[str, RawData] | bytes) -> Iterator[Outcome]:
-        """Run every job; outcomes with their files, as they come. data: by the name of the data set, or a task of the
-        user's own, packed."""
+    def run_jobs(
+        self, jobs: Sequence[Job], data: Mapping[str | Dataset, RawData], task: bytes | None = None
+    ) -> Iterator[Outcome]:
+        """Run every job; outcomes with their files, as they come.
+
+        Args:
+            jobs: The points.
+            data: By the name of the data set, those that no task brings.
+            task: Of the user's own, packed.
+        """
         import distributed
 
         as_completed: Any = distributed.as_completed
         client = self._client
-        by_name = {"": data} if isinstance(data, bytes) else data
-        sent = {name: client.scatter(raw, broadcast=True, hash=False) for name, raw in by_name.items()}
-        whose = (lambda job: "") if isinstance(data, bytes) else (lambda job: job.settings.task.dataset)
+        sent = {name: client.scatter(raw, broadcast=True, hash=False) for name, raw in data.items()}
+        own = None if task is None else client.scatter(task, broadcast=True, hash=False)
         futures = {
-            client.submit(_run, packed_job(job), sent[whose(job)], pure=False, key=f"airfl-{job.name}-{id(sent)}"): job
+            client.submit(
+                _run,
+                packed_job(job),
+                sent.get(job.settings.task.dataset),
+                own,
+                pure=False,
+                key=f"airfl-{job.name}-{id(sent)}",
+            ): job
             for job in jobs
         }
         for future in as_completed(list(futures), loop=client.loop):
@@ -177,7 +191,7 @@ def _version() -> str:
     return __version__
 
 
-def _run(packed: bytes, data: RawData | bytes) -> Outcome:
+def _run(packed: bytes, data: RawData | None, task: bytes | None = None) -> Outcome:
     """On a worker: the run in a folder of its own, its files as bytes."""
     from airfl.results.digest import keep
     from airfl.simulation import run
@@ -186,8 +200,7 @@ def _run(packed: bytes, data: RawData | bytes) -> Outcome:
     with _one_at_a_time, tempfile.TemporaryDirectory(prefix="airfl-") as parent:
         folder, begun = Path(parent) / job.name, time.monotonic()
         try:
-            given = {"task": unpacked_task(data)} if isinstance(data, bytes) else {"data": data}
-            run(job.settings, folder, job.device, **given)
+            run(job.settings, folder, job.device, data=data, task=unpacked_task(task) if task else None)
             keep(folder)
         except Exception as error:
             return Outcome(job.name, cause_of(error))

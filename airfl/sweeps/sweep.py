@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airfl.config import Config, Overrides
 from airfl.config.arguments import public
+from airfl.config.task import OWN
 from airfl.device import find_device
 from airfl.errors import UserError
 from airfl.output import SWEEP_NAME
@@ -24,7 +25,9 @@ from airfl.sweeps.points import Plan, Point, build_points
 from airfl.sweeps.progress import asked_progress
 from airfl.sweeps.status import Report, Status
 from airfl.sweeps.task import Job, Outcome, packed_task, settings_of_a_point
-from airfl.tasks.datasets import data_folders, load_dataset
+from airfl.tasks import load_data
+from airfl.tasks.datasets import data_folders
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
 
@@ -153,18 +156,18 @@ def _workplace(points: Sequence[Point], where: Place) -> Iterator[tuple[Work, in
     with closing(Cluster(where.cluster)) as cluster:
 
         def work(jobs: Sequence[Job], running: Path) -> Generator[Outcome, None, None]:
-            for outcome in cluster.run_jobs(jobs, data if sent is None else sent):
+            for outcome in cluster.run_jobs(jobs, data, sent):
                 yield put(outcome, running)
 
         yield work, cluster.workers
 
 
-def _load_data(points: Sequence[Point], where: Place) -> dict[str, RawData]:
+def _load_data(points: Sequence[Point], where: Place) -> dict[str | Dataset, RawData]:
     """The data sets of the points, each found to be divisible as its points want it."""
     from airfl.tasks.task import build_task
 
     folders = data_folders(where.data_dir)
-    data: dict[str, RawData] = {}
+    data: dict[str | Dataset, RawData] = {}
     seen = []
     for point in points:
         settings = point.settings
@@ -173,9 +176,9 @@ def _load_data(points: Sequence[Point], where: Place) -> dict[str, RawData]:
             continue
         seen.append(what)
         if name not in data:
-            data[name] = point.task.raw if point.task else load_dataset(name, folders)
+            data[name] = load_data(settings.task, folders, point.task)
         build_task(settings, data[name], Streams(settings.run.seed), point.task)
-    return data
+    return {name: raw for name, raw in data.items() if name != OWN}  # which goes with the task
 
 
 def _job(point: Point, where: Place) -> Job:

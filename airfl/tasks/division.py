@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from airfl.config import Settings
+from airfl.config.part_keys import name_of
+from airfl.config.task import OWN, TaskSettings
 from airfl.errors import UserError
+from airfl.fingerprint import is_own
 from airfl.streams import Purpose, Streams
 from airfl.tasks.datasets import DATASETS
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.partition import PARTITIONS, Indices, Partition, Pool, Shares, own
-from airfl.tasks.table import OWN
-
-BY_LABEL = ("class", "dirichlet")
-"""Partitions that need classes."""
+from airfl.tasks.partitions.own import Shares, checked_partition, own
+from airfl.tasks.partitions.rule import Indices, Partition, PartitionRule, Pool
 
 
 @dataclass(frozen=True)
@@ -31,41 +32,41 @@ class Division:
     test: Indices | None
 
 
-def divide(settings: Settings, raw: RawData, streams: Streams, shares: Shares | None = None) -> Division:
-    """The division that `settings.task` asks for; UserError where the data does not allow it. shares: of a task's own
-    partition."""
-    task, devices = settings.task, settings.run.devices
+def divide(task: TaskSettings, devices: int, raw: RawData, streams: Streams, shares: Shares | None = None) -> Division:
+    """The division that `settings.task` asks for.
+
+    Args:
+        task: What is held out, and how the rest is divided.
+        devices: Among how many.
+        raw: The data.
+        streams: Of the run.
+        shares: Those of a task's own, in the place of the partition.
+
+    Raises UserError where the data does not allow it.
+    """
     generator = streams.generator(Purpose.PARTITION)
     order = generator.permutation(len(raw.train_targets))
     held = round(task.validation_share * len(order))
-    pool = order[held + task.public_samples :]
-    if len(pool) < devices:
+    samples = order[held + task.public_samples :]
+    if len(samples) < devices:
         raise UserError(
-            f"run.devices: {devices:,} devices for {max(len(pool), 0):,} training samples "
+            f"run.devices: {devices:,} devices for {max(len(samples), 0):,} training samples "
             f"({len(order):,} less {held:,} for validation and {task.public_samples:,} public); at least one each is "
             "needed"
         )
-    if task.partition == "writer":
-        pool = _of_writers_with(task.min_samples, pool, raw, task.dataset)
-    if task.partition in BY_LABEL and (raw.train_targets.ndim != 1 or raw.train_targets.dtype.kind not in "iu"):
-        raise UserError(
-            f"task.partition: {task.partition!r} divides by class, and the targets are {raw.train_targets.dtype} of "
-            f"shape {raw.train_targets.shape[1:]} each; take 'iid', or a partition of your own"
-        )
-    divided = Pool(
-        samples=pool,
-        labels=raw.train_targets[pool],
-        writers=None if raw.train_writers is None else raw.train_writers[pool],
+    pool = Pool(
+        samples=samples,
+        labels=raw.train_targets[samples],
+        writers=None if raw.train_writers is None else raw.train_writers[samples],
         devices=devices,
-        dirichlet_alpha=task.dirichlet_alpha,
-        min_samples=task.min_samples,
+        all_writers=_writers(raw),
     )
-    if task.partition != OWN:
-        partition = PARTITIONS[task.partition](divided, generator)
-    elif shares is not None:
-        partition = own(shares, divided, len(order), generator)
-    else:
+    if shares is not None:
+        partition = own(shares, pool, len(order), generator)
+    elif task.partition == OWN:
         raise UserError(f"task.partition: {OWN!r} stands for that of an airfl.Task; give it one, or name another")
+    else:
+        partition = _by_rule(task.partition_rule, pool, raw, task.dataset, generator)
     return Division(
         validation=order[:held],
         public=order[held : held + task.public_samples],
@@ -74,17 +75,31 @@ def divide(settings: Settings, raw: RawData, streams: Streams, shares: Shares | 
     )
 
 
-def _of_writers_with(min_samples: int, pool: Indices, raw: RawData, dataset: str) -> Indices:
-    """The part of the pool whose writers have that many samples, training and test together (PFELS section 8.1)."""
-    if raw.train_writers is None:
-        wanted = DATASETS[dataset].writers if dataset in DATASETS else ""
-        how = f"; get {wanted} with `airfl data get {dataset}`" if wanted else ""
+def _by_rule(
+    rule: PartitionRule, pool: Pool, raw: RawData, dataset: str | Dataset, generator: np.random.Generator
+) -> Partition:
+    """As a part says; what one of the user's own gives is held to its promises."""
+    if rule.by_writer and pool.writers is None:
+        known = DATASETS[dataset] if isinstance(dataset, str) and dataset in DATASETS else dataset
+        wanted = "" if isinstance(known, str) else known.writers
+        how = f"; get {wanted} with `airfl data get {name_of(dataset)}`" if wanted else ""
         raise UserError(
-            f"task.partition: {dataset} as it is here does not say who wrote what: other partitions are possible{how}"
+            f"task.partition: {name_of(dataset)} as it is here does not say who wrote what: other partitions are "
+            f"possible{how}"
         )
+    if rule.by_class and (raw.train_targets.ndim != 1 or raw.train_targets.dtype.kind not in "iu"):
+        raise UserError(
+            f"task.partition: {rule.name!r} divides by class, and the targets are {raw.train_targets.dtype} of "
+            f"shape {raw.train_targets.shape[1:]} each; take 'iid', or a partition of your own"
+        )
+    partition = rule.divide(pool, generator)
+    return checked_partition(rule, partition, pool) if is_own(rule) else partition
+
+
+def _writers(raw: RawData) -> NDArray[np.int64] | None:
+    """Of all samples, for training and for testing, where they are known."""
     known = [writers for writers in (raw.train_writers, raw.test_writers) if writers is not None]
-    names, counts = np.unique(np.concatenate(known), return_counts=True)
-    return pool[np.isin(raw.train_writers[pool], names[counts >= min_samples])]
+    return np.concatenate(known) if known else None
 
 
 def _test_rows(partition: Partition, raw: RawData) -> Indices | None:

@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from airfl.plugins import PREFIX
+
 LETTERS = 16
 DEPTH = 6
 """Of containers and objects within one another that are looked into."""
@@ -45,7 +47,9 @@ def path_of(thing: Any) -> str:
     if isinstance(thing, functools.partial):
         return path_of(thing.func)
     named = thing if hasattr(thing, "__qualname__") else type(thing)
-    return f"{getattr(named, '__module__', None) or 'builtins'}.{named.__qualname__}"
+    module = str(getattr(named, "__module__", None) or "builtins")
+    # The module of a plugin file is called by its place and contents, of which a comment is part.
+    return f"{'plugin' if module.startswith(PREFIX) else module}.{named.__qualname__}"
 
 
 def _texts(thing: Any, depth: int) -> Iterator[str]:

@@ -13,67 +13,87 @@ from typing import Any, final
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset, IterableDataset, TensorDataset
+from torch.utils import data as torch_data
 
 from airfl.config import Settings
+from airfl.config.part_keys import NamedPart
+from airfl.config.parts import told
+from airfl.config.task import DATASET, MODEL, OWN, PARTITION, TaskSettings
 from airfl.errors import UserError, unknown_name
+from airfl.fingerprint import fingerprint as of_part
+from airfl.fingerprint import is_own
 from airfl.local.flat import FlatModel, Loss
+from airfl.local.sgd import normalise
 from airfl.streams import Streams
+from airfl.tasks import check_shapes, named
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.fingerprint import fingerprint, of_code, of_tensors, path_of
-from airfl.tasks.partition import PARTITIONS, Shares, checked_shares, shares_of
-from airfl.tasks.promises import SAMPLES, check_model, check_targets, try_out
-from airfl.tasks.table import OWN
-from airfl.tasks.task import Identity, Samples, seeded
+from airfl.tasks.models.model import Model
+from airfl.tasks.partitions.own import Shares, checked_shares, shares_of
+from airfl.tasks.partitions.registry import PARTITIONS
+from airfl.tasks.partitions.rule import PartitionRule
+from airfl.tasks.promises import SAMPLES, check_model, check_targets, takes, try_out
+from airfl.tasks.samples import Identity, Samples, seeded
 from airfl.trace.schema import METRIC_NAME, MOST_METRICS
+from channels.part import PartError
 
 LONGEST_NAME, LONGEST_MODEL = 80, 10_000
 """Letters of a task's name, and of what torch writes of its model."""
-Partitioning = str | np.ndarray | Tensor | Sequence[Any] | Callable[[np.ndarray, int, np.random.Generator], Any]
+Partitioning = (
+    str | PartitionRule | np.ndarray | Tensor | Sequence[Any] | Callable[[np.ndarray, int, np.random.Generator], Any]
+)
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is learned, where it is none of the tables': a model and data of your own.
+    """What is learned, where a model or data of your own are in it.
 
     Attributes:
         model: A `torch.nn.Module`, whose present parameters are the initial ones, or a function that makes one
             under the run's seed. float32 parameters, all trained; no buffers, nothing random in `forward`, and
-            what it gives for a sample does not depend on the rest of the batch.
+            what it gives for a sample does not depend on the rest of the batch. Or a name of `airfl models`, or an
+            `airfl.models.Model`.
         train: (inputs, targets), arrays or tensors with a row for each sample, or a `torch.utils.data.Dataset` of such
             pairs, which is read once. Inputs reach the model as they are, of any shape; floats become float32. Targets
             are class numbers, or what the loss takes: whole numbers become int64, floats float32.
         test: The same, of the test samples.
         partition: How the training samples are divided among the devices; None, the default, leaves it to
-            `task.partition`. A name of that setting ("iid", "class", "dirichlet"); the device of each sample, [n], -1
-            for nobody's; a list of the samples of each device; or a function (targets, devices, generator) that gives
-            such a list, whose numbers are places among those targets.
+            `task.partition`. A name of that setting ("iid", "class", "dirichlet"), or an object of `airfl.partitions`;
+            the device of each sample, [n], -1 for nobody's; a list of the samples of each device; or a function
+            (targets, devices, generator) that gives such a list, whose numbers are places among those targets.
         loss: (outputs, targets) -> a number for each sample, [batch]; None, the default, is cross-entropy.
         metrics: Name -> (outputs, targets) -> a number for each sample, [batch]. Its mean over the test samples is the
             trace's variable metric_NAME. Accuracy is recorded by itself where the loss is cross-entropy.
-        name: For traces and messages; the model's class where none is given.
+        name: For traces and messages; the model's name or class where none is given.
+        data: In the place of train and test: a name of `airfl datasets`, or an `airfl.datasets.Dataset`. It is found
+            and loaded when a run starts, by that run's `data_dir` and AIRFL_DATA, and normalised as for any model.
         dimension: d, the number of parameters; found out.
-        by_pixel: Whether the model also takes pictures pixel by pixel in memory (channels last); found out.
+        by_pixel: Whether the model also takes pictures pixel by pixel in memory (channels last); found out, of `data`
+            when a run starts.
 
     Raises UserError, in one line, for a part that is not what it has to be.
     """
 
-    model: nn.Module | Callable[[], nn.Module]
-    train: Any = field(repr=False)
-    test: Any = field(repr=False)
+    model: nn.Module | Callable[[], nn.Module] | Model | str
+    train: Any = field(default=None, repr=False)
+    test: Any = field(default=None, repr=False)
     partition: Partitioning | None = field(default=None, repr=False)
     loss: Loss | None = None
     metrics: Mapping[str, Loss] = field(default_factory=dict)
     name: str = ""
+    data: Dataset | str | None = None
     dimension: int = field(init=False)
-    by_pixel: bool = field(init=False, repr=False)
+    by_pixel: bool | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Reads the data, tries the parts out."""
-        if not callable(self.model):  # a module can be called
+        """Reads the data that is given, tries the parts out."""
+        self._set("model", _part(self.model, MODEL, "model"))
+        if not callable(self.model) and not isinstance(self.model, Model):  # a module can be called
             raise UserError(
-                f"model: a torch.nn.Module or a function that makes one is wanted, got {_short(self.model)}"
+                f"model: a torch.nn.Module, a function that makes one, a Model or its name is wanted, got "
+                f"{_short(self.model)}"
             )
         self._set("metrics", _metrics(self.metrics))
         if self.loss is not None and not callable(self.loss):
@@ -83,18 +103,24 @@ class Task:
             self._set("model", copy.deepcopy(self.model).cpu())
         module = self._first_module()
         self._set("dimension", FlatModel(module).dimension)
-        self._set("name", _name(self.name or type(module).__name__))
+        self._check_declared()
+        own_name = self.model.name if isinstance(self.model, Model) else ""
+        self._set("name", _name(self.name or own_name or type(module).__name__))
+        self._set("by_pixel", None)
+        self._set("data", _part(self.data, DATASET, "data"))
+        if isinstance(self.data, Dataset):
+            self._set("partition", _partition(self.partition, None))
+            self._check_named(self.data, module)
+            return
+        if self.data is not None:
+            raise UserError(f"data: a name of `airfl datasets`, or a Dataset is wanted, got {_short(self.data)}")
+        if self.train is None or self.test is None:
+            raise UserError("train: give train= and test=, of your own, or data=, the name of a data set")
         self._set("train", read(self.train, "train"))
         self._set("test", read(self.test, "test"))
         self._check_alike()
         self._set("partition", _partition(self.partition, len(self.samples)))
-        some = self.samples.inputs[:SAMPLES], self.samples.targets[:SAMPLES]
-        self._set("by_pixel", try_out(module, *some, self.loss, self.metrics))
-        if self.loss is None:
-            with torch.inference_mode():
-                classes = module(some[0][:1]).shape[1]
-            for where, targets in (("train", self.samples.targets), ("test", self.test[1])):
-                check_targets(targets, classes, where)
+        self._set("by_pixel", self.try_on(module, self._given()))
 
     @property
     def code(self) -> list[Any]:
@@ -105,25 +131,29 @@ class Task:
 
     @property
     def samples(self) -> Samples:
-        """For training."""
+        """For training, those that are given."""
         return Samples(*self.train)
 
     @property
-    def raw(self) -> RawData:
-        """The data as a data set's loader gives it, in the same memory."""
-        train_inputs, train_targets, test_inputs, test_targets = (part.numpy() for part in (*self.train, *self.test))
-        return RawData(train_inputs, train_targets, test_inputs, test_targets, classes=0, mean=(), std=())
+    def raw(self) -> RawData | None:
+        """The data as a data set's loader gives it, in the same memory; None where a data set is named."""
+        return None if self.data is not None else self._given()
 
     @property
     def shares(self) -> Shares | None:
-        """The own partition; None for one of the table's."""
-        return None if self.partition is None or isinstance(self.partition, str) else self.partition  # type: ignore[return-value]
+        """The own partition; None for one that is named, or a part."""
+        parts = (str, PartitionRule)
+        return None if self.partition is None or isinstance(self.partition, parts) else self.partition  # type: ignore[return-value]
 
     def settings(self, given: Settings) -> Settings:
-        """The settings with the task's own parts in the place of the tables'."""
-        partition = self.partition if isinstance(self.partition, str) else given.task.partition
-        named = OWN if self.shares is not None else partition
-        return given.resolved(task={"dataset": OWN, "model": OWN, "partition": named})
+        """The settings with the task's parts, `own` for what no part stands for."""
+        model = self.model if isinstance(self.model, Model) else OWN
+        chosen: dict[str, Any] = {"dataset": self.data or OWN, "model": model}
+        if self.shares is not None:
+            chosen["partition"] = OWN
+        elif self.partition is not None:
+            chosen |= PARTITION.flattened({"partition": self.partition}, TaskSettings.model_fields)
+        return given.resolved(task=chosen)
 
     def module(self, streams: Streams) -> nn.Module:
         """A model with the initial parameters of a run."""
@@ -136,28 +166,44 @@ class Task:
             )
         return module
 
+    def try_on(self, module: nn.Module, raw: RawData) -> bool:
+        """Whether the model also takes pictures pixel by pixel; UserError where the parts do not go with this data."""
+        inputs, targets = (torch.from_numpy(np.array(one[:SAMPLES])) for one in (raw.train_inputs, raw.train_targets))
+        inputs = normalise(inputs, raw.mean, raw.std)
+        by_pixel = try_out(module, inputs, targets, self.loss, self.metrics)
+        if self.loss is None:
+            with torch.inference_mode():
+                classes = module(inputs[:1]).shape[1]
+            for where, given in (("train", raw.train_targets), ("test", raw.test_targets)):
+                check_targets(torch.from_numpy(np.asarray(given)), classes, where)
+        return by_pixel
+
     def identity(self, module: nn.Module) -> Identity:
         """What this task is, with this model at its initial parameters."""
         initial = of_tensors(list(module.parameters()))
-        given = isinstance(self.model, nn.Module)
         parts = {
-            "model": fingerprint(of_code(module), initial if given else ""),
+            "model": self._model(module, initial),
             "data": self._data,
             "loss": _code(self.loss, "cross-entropy"),
             "metrics": ", ".join(f"{name}: {_code(metric, '')}" for name, metric in self.metrics.items()) or "none",
             "partition": self._partition,
         }
-        parts["model"] = f"{path_of(type(module))} {parts['model']}"
         text = re.sub(r"0x[0-9a-f]+", "0x", repr(module))[:LONGEST_MODEL]
         return Identity(self.name, _plain(text), {name: _plain(value) for name, value in parts.items()}, initial)
+
+    def _given(self) -> RawData:
+        train_inputs, train_targets, test_inputs, test_targets = (part.numpy() for part in (*self.train, *self.test))
+        return RawData(train_inputs, train_targets, test_inputs, test_targets, classes=0, mean=(), std=())
 
     def _first_module(self) -> nn.Module:
         """One to look at; UserError where a function makes another one each time."""
         if isinstance(self.model, nn.Module):
             return self.model
-        module, again = self._made(Streams(0)), self._made(Streams(0))
+        module = self._made(Streams(0))
+        if isinstance(self.model, Model) and not is_own(self.model):
+            return module
         check_model(module)
-        if of_tensors(list(module.parameters())) != of_tensors(list(again.parameters())):
+        if of_tensors(list(module.parameters())) != of_tensors(list(self._made(Streams(0)).parameters())):
             raise UserError(
                 "model: the function gives other parameters under the same seed; draw them from torch's generator alone"
             )
@@ -165,7 +211,7 @@ class Task:
 
     def _made(self, streams: Streams) -> nn.Module:
         try:
-            module = seeded(self.model, streams)
+            module = seeded(self.model.build if isinstance(self.model, Model) else self.model, streams)  # type: ignore[arg-type]
         except UserError:
             raise
         except Exception as error:
@@ -177,6 +223,25 @@ class Task:
             raise UserError(f"model: the function gives {_short(module)}, and a torch.nn.Module is wanted")
         return module.cpu()
 
+    def _check_declared(self) -> None:
+        declared = self.model.parameters if isinstance(self.model, Model) else None
+        if declared is not None and declared != self.dimension:
+            raise UserError(
+                f"model: {self.model!r} says that it has {declared:,} parameters, and it has {self.dimension:,}"
+            )
+
+    def _check_named(self, data: Dataset, module: nn.Module) -> None:
+        """Of a data set that is named: what can be said before it is found."""
+        if self.train is not None or self.test is not None:
+            raise UserError("data: give it, or train= and test=, not both")
+        if isinstance(self.model, Model) and self.loss is None:
+            check_shapes(self.model, data)
+        if isinstance(self.model, Model) and tuple(self.model.input_shape) != tuple(data.input_shape):
+            raise UserError(_other_shape(self.model, f"data set {named(data)} has {tuple(data.input_shape)}"))
+        if not is_own(data):  # of which the type of inputs is known
+            kind = torch.float32 if data.kind == "pixels" else torch.uint8
+            takes(module, torch.zeros((2, *data.input_shape), dtype=kind))
+
     def _check_alike(self) -> None:
         for at, what in ((0, "inputs"), (1, "targets")):
             here, there = self.train[at], self.test[at]
@@ -185,6 +250,18 @@ class Task:
                     f"test: its {what} are {there.dtype} of shape {tuple(there.shape[1:])} each, those of train "
                     f"{here.dtype} of {tuple(here.shape[1:])}"
                 )
+        shape = tuple(self.train[0].shape[1:])
+        if isinstance(self.model, Model) and shape != tuple(self.model.input_shape):
+            raise UserError(_other_shape(self.model, f"those of train are of {shape}"))
+
+    def _model(self, module: nn.Module, initial: str) -> str:
+        """As text: where it is from, and a fingerprint."""
+        if isinstance(self.model, Model):
+            if not is_own(self.model):
+                return self.model.name
+            return f"{path_of(type(self.model))} {fingerprint(of_code(module), of_part(self.model))}"
+        given = isinstance(self.model, nn.Module)
+        return f"{path_of(type(module))} {fingerprint(of_code(module), initial if given else '')}"
 
     @cached_property
     def fingerprint(self) -> str:
@@ -193,13 +270,17 @@ class Task:
 
     @cached_property
     def _data(self) -> str:
+        if isinstance(self.data, Dataset):
+            return f"{path_of(type(self.data))} {of_part(self.data)}" if is_own(self.data) else self.data.name
         return of_tensors([*self.train, *self.test])
 
     @cached_property
     def _partition(self) -> str:
-        """As text: a name, a function's code, or the numbers."""
+        """As text: a name, a part, a function's code, or the numbers."""
         if self.partition is None or isinstance(self.partition, str):
             return self.partition or "as the settings say"
+        if isinstance(self.partition, PartitionRule):
+            return f"{self.partition!r}{f' {of_part(self.partition)}' if is_own(self.partition) else ''}"
         if callable(self.partition):
             return _code(self.partition, "")
         return fingerprint(*(of_tensors([torch.from_numpy(one)]) for one in self.partition))
@@ -208,11 +289,28 @@ class Task:
         object.__setattr__(self, name, value)
 
 
+def _part(given: Any, slot: NamedPart[Any], what: str) -> Any:
+    """The part that a name, a table or a class of parts stands for; anything else as it is. UserError."""
+    registry = slot.registry
+    if isinstance(given, type) and issubclass(given, registry.base):
+        given = {"name": given}
+    if not isinstance(given, str | Mapping):
+        return given
+    try:
+        return registry.build(given)
+    except PartError as error:
+        raise UserError(f"{what}: {error}" if isinstance(given, str) else told(error, what)) from None
+
+
+def _other_shape(model: Model, there: str) -> str:
+    return f"model: {named(model)} takes inputs of shape {tuple(model.input_shape)}, {there}"
+
+
 def read(given: Any, what: str) -> tuple[Tensor, Tensor]:
     """Inputs and targets of (inputs, targets), or of a data set of pairs; UserError for anything else."""
-    if isinstance(given, TensorDataset) and len(given.tensors) == 2:
+    if isinstance(given, torch_data.TensorDataset) and len(given.tensors) == 2:
         given = given.tensors
-    if isinstance(given, Dataset):
+    if isinstance(given, torch_data.Dataset):
         pair = _of_dataset(given, what)
     elif isinstance(given, Sequence) and not isinstance(given, str | bytes) and len(given) == 2:
         pair = _tensor(given[0], f"{what}: its inputs"), _tensor(given[1], f"{what}: its targets")
@@ -226,14 +324,14 @@ def read(given: Any, what: str) -> tuple[Tensor, Tensor]:
     return inputs, targets
 
 
-def _of_dataset(given: Dataset[Any], what: str) -> tuple[Tensor, Tensor]:
+def _of_dataset(given: torch_data.Dataset[Any], what: str) -> tuple[Tensor, Tensor]:
     try:
         count = len(given)  # type: ignore[arg-type]
     except TypeError:
         raise UserError(
             f"{what}: {type(given).__name__} does not say how many samples it has; give it a length"
         ) from None
-    samples = iter(given) if isinstance(given, IterableDataset) else (given[at] for at in range(count))
+    samples = iter(given) if isinstance(given, torch_data.IterableDataset) else (given[at] for at in range(count))
     kept: list[Tensor] = []
     done = 0
     for row, sample in zip(range(count), samples, strict=False):
@@ -295,15 +393,19 @@ def _metrics(given: Any) -> dict[str, Loss]:
     return dict(given)
 
 
-def _partition(given: Any, rows: int) -> Any:
-    """None, a name, a function, or the rows of each device."""
-    if given is None or callable(given):
+def _partition(given: Any, rows: int | None) -> Any:
+    """None, a name, a part, a function, or the rows of each device. rows: of the training data; None where a data set
+    is named, and not read yet."""
+    given = _part(given, PARTITION, "partition") if not isinstance(given, str) else given
+    if given is None or callable(given) or isinstance(given, PartitionRule):
         return given
     if isinstance(given, str):
-        allowed = [name for name in PARTITIONS if name != "writer"]
+        allowed = [name for name in PARTITIONS if rows is None or not PARTITIONS[name].by_writer]
         if given not in allowed:
             raise UserError(unknown_name("partition", given, allowed))
         return given
+    if rows is None:
+        raise UserError("partition: shares of samples need train= and test=; with data= give a function, or a part")
     if isinstance(given, Tensor):
         given = given.detach().cpu().numpy()
     if isinstance(given, Sequence) and given and all(np.ndim(one) == 0 for one in given):

@@ -83,6 +83,13 @@ def try_out(module: nn.Module, inputs: Tensor, targets: Tensor, loss: Loss | Non
     return inputs.dim() != 4 or _takes_pixels(model, inputs, targets)
 
 
+def takes(module: nn.Module, inputs: Tensor) -> None:
+    """UserError, in one line, for a module that does not take such inputs."""
+    failing = f"model: {type(module).__name__} does not take inputs {_described(inputs)}"
+    with torch.random.fork_rng(devices=[]), torch.inference_mode():
+        _computed(lambda: module(inputs), failing)
+
+
 def _try_function(what: str, function: Loss, outputs: Tensor, targets: Tensor, state: Tensor) -> None:
     failing = f"{what}: it does not take outputs {_described(outputs)} with targets {_described(targets)}"
     values = each(_computed(lambda: function(outputs, targets), failing), len(targets), what)

@@ -2,58 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from airfl.config import Settings
+from airfl.config.task import TaskSettings
+from airfl.fingerprint import is_own
 from airfl.local.flat import Loss
-from airfl.streams import Purpose, Streams
+from airfl.streams import Streams
 from airfl.tasks import check_fit
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.division import Division, divide
-from airfl.tasks.fingerprint import fingerprint
-from airfl.tasks.models import MODELS
-from airfl.tasks.partition import Partition
+from airfl.tasks.own import Task
+from airfl.tasks.partitions.rule import Partition
+from airfl.tasks.samples import Identity, Samples, seeded
 
-if TYPE_CHECKING:
-    from airfl.tasks.own import Task
-
-
-@dataclass(frozen=True)
-class Samples:
-    """inputs: [n, *shape], uint8 as in the files, possibly memory-mapped; targets: [n], int64. A user's own are of any
-    kind and shape."""
-
-    inputs: Tensor
-    targets: Tensor
-
-    def __len__(self) -> int:
-        return len(self.targets)
-
-    def to(self, device: torch.device) -> Samples:
-        """The same on another device."""
-        return Samples(self.inputs.to(device), self.targets.to(device))
-
-
-@dataclass(frozen=True)
-class Identity:
-    """What a user's own task is. name: for labels; model: as torch writes it; parts: a fingerprint of each; initial: of
-    the initial parameters, which follow from the seed where a function makes the model."""
-
-    name: str
-    model: str
-    parts: Mapping[str, str]
-    initial: str
-
-    @property
-    def fingerprint(self) -> str:
-        """Of everything that is the same for all seeds."""
-        return fingerprint(*(f"{name}: {value}" for name, value in self.parts.items()))
+__all__ = ["DividedTask", "Identity", "Samples", "build_task", "seeded"]
 
 
 @dataclass(frozen=True)
@@ -93,10 +62,11 @@ class DividedTask:
 
 def build_task(settings: Settings, raw: RawData, streams: Streams, own: Task | None = None) -> DividedTask:
     """Split, divide and model of `settings.task`, or of a user's own task; UserError where they do not go together."""
+    own = own or own_task(settings.task)
     if own is None:
         check_fit(settings)
-    division = divide(settings, raw, streams, own.shares if own else None)
-    module = own.module(streams) if own else seeded(MODELS[settings.task.model].build, streams)
+    division = divide(settings.task, settings.run.devices, raw, streams, own.shares if own else None)
+    module = own.module(streams) if own else seeded(settings.task.model_part.build, streams)
     return DividedTask(
         train=_samples(raw.train_inputs, raw.train_targets),
         validation=_samples(raw.train_inputs[division.validation], raw.train_targets[division.validation]),
@@ -106,13 +76,20 @@ def build_task(settings: Settings, raw: RawData, streams: Streams, own: Task | N
         mean=raw.mean,
         std=raw.std,
         model=module,
-        **({} if own is None else _of_own(own, module)),
+        **({} if own is None else _of_own(own, module, raw)),
     )
 
 
-def _of_own(own: Task, module: nn.Module) -> dict[str, Any]:
+def own_task(task: TaskSettings) -> Task | None:
+    """The task of settings that hold a model or a data set of the user's own, which is held to the same promises."""
+    model, data = task.model_part, task.dataset_part
+    return Task(model=model, data=data) if is_own(model) or is_own(data) else None
+
+
+def _of_own(own: Task, module: nn.Module, raw: RawData) -> dict[str, Any]:
     """What a user's own task has beside data and model."""
-    return {"loss": own.loss, "metrics": own.metrics, "by_pixel": own.by_pixel, "own": own.identity(module)}
+    by_pixel = own.try_on(module, raw) if own.by_pixel is None else own.by_pixel
+    return {"loss": own.loss, "metrics": own.metrics, "by_pixel": by_pixel, "own": own.identity(module)}
 
 
 def _test_samples(raw: RawData, division: Division) -> Samples:
@@ -125,10 +102,3 @@ def _samples(inputs: NDArray[Any], targets: NDArray[Any]) -> Samples:
     """Tensors on the arrays' own memory, which may be mapped from a file; arrays that are read-only are copied."""
     arrays = [array if array.flags.writeable else array.copy() for array in (inputs, targets)]
     return Samples(*(torch.from_numpy(array) for array in arrays))
-
-
-def seeded(build: Callable[[], Any], streams: Streams) -> Any:
-    """What this builds with initial parameters drawn from the run's seed; torch's own generator is left as it was."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(streams.torch_seed(Purpose.INIT))
-        return build()

@@ -86,7 +86,7 @@ def measure(point: Point) -> Cost:
     from airfl.opening import open_round
     from airfl.round import State, run_round
     from airfl.simulation import world_of
-    from airfl.tasks.partition import Partition
+    from airfl.tasks.partitions import Partition
     from airfl.tasks.task import DividedTask, Samples
 
     generator = torch.Generator().manual_seed(0)

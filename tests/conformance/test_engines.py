@@ -20,7 +20,7 @@ from airfl.local.trainer import LocalTrainer
 from airfl.store import Store
 from airfl.streams import Streams
 from airfl.tasks.models import MODELS
-from airfl.tasks.partition import Partition
+from airfl.tasks.partitions import Partition
 from airfl.tasks.task import DividedTask, Samples
 from tests.conftest import give_back
 
@@ -43,7 +43,7 @@ def two_threads() -> Iterator[None]:
 
 def task_of(name: str, dtype: torch.dtype) -> DividedTask:
     """Random samples of a model's shape on five unequal devices; characters stay numbers."""
-    entry = MODELS[name]
+    entry = MODELS[name]()
     generator = torch.Generator().manual_seed(1)
     count = int(SIZES.sum())
     inputs = torch.randn(count, *entry.input_shape, generator=generator, dtype=dtype)

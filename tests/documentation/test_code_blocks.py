@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import typer
 
+from airfl import plugins
 from airfl.cli import app
 from airfl.config import load_rows, load_settings
 from tests.conftest import ROOT
@@ -25,6 +26,14 @@ FULL = (
     *("getting-started.md", "channels/index.md", "channels/antennas.md", "schemes/index.md", "schemes/fed-spa.md"),
 )
 PAGES = {page.relative_to(DOCS).as_posix(): page for page in pages() if any(b.language in CODE for b in blocks(page))}
+
+
+@pytest.fixture(autouse=True)
+def _no_plugins_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(plugins, "_allowed", False)
+    yield
+    for registry in plugins.REGISTRIES:
+        registry.forget(plugins.PREFIX)
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_a_model_of_the_table_brought_along_gives_the_tables_run(model: str, ove
         return normalise(torch.from_numpy(inputs), raw.mean, raw.std)
 
     train, test = (floats(raw.train_inputs), raw.train_targets), (floats(raw.test_inputs), raw.test_targets)
-    own = airfl.run(given, task=airfl.Task(MODELS[model].build, train, test))
+    own = airfl.run(given, task=airfl.Task(MODELS[model]().build, train, test))
     table = small_data.run(given)
     assert own.parameters.equal(table.parameters)
     with own.trace() as one, table.trace() as other:

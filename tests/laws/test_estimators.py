@@ -15,7 +15,7 @@ from airfl.local.per_sample import SampleGradients
 from airfl.local.work import Estimator, GradientEstimate
 from airfl.store import Store
 from airfl.streams import Purpose, Streams
-from airfl.tasks.partition import Partition
+from airfl.tasks.partitions import Partition
 from airfl.tasks.task import DividedTask, Samples
 from tests.laws.samples import assert_mean, assert_share
 

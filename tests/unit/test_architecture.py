@@ -57,13 +57,14 @@ WITHOUT_TORCH = """
 import airfl, airfl.cli, airfl.schemes
 from airfl.schemes.names import SCHEMES
 airfl.load_settings("experiments/configs/demo.toml")
-dict(SCHEMES)
+for names in (SCHEMES, airfl.models.MODELS, airfl.datasets.DATASETS, airfl.partitions.PARTITIONS):
+    dict(names)
 import sys
 print(*{"torch", "sionna", "dp_accounting", "matplotlib"} & set(sys.modules))
 """
 
 
-def test_settings_and_schemes_are_read_without_torch() -> None:
+def test_settings_are_read_and_names_are_listed_without_torch() -> None:
     command = [sys.executable, "-c", WITHOUT_TORCH]
     assert subprocess.run(command, check=True, cwd=ROOT, capture_output=True, text=True).stdout == "\n"
 

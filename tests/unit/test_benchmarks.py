@@ -59,7 +59,7 @@ def test_workloads_have_the_parameters_and_the_shapes_that_are_said(load: Any) -
 def test_models_are_those_of_the_project(load: Any, name: str) -> None:
     """Same parameters, same logits."""
     workload = load("peers.workload").WORKLOADS[name]
-    model, own = workload.model(), MODELS[OWN[name]].build()
+    model, own = workload.model(), MODELS[OWN[name]]().build()
     assert workload.parameters == MODELS[OWN[name]].parameters
     torch.nn.utils.vector_to_parameters(torch.nn.utils.parameters_to_vector(model.parameters()), own.parameters())
     inputs = torch.randint(0, 90, (3, *workload.shape), generator=torch.Generator().manual_seed(1))

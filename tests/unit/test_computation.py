@@ -14,8 +14,8 @@ from airfl.config.settings import ComputeSettings
 from airfl.local.batches import NOBODY, BatchRule
 from airfl.local.estimators import Visit
 from airfl.store import Store
-from airfl.tasks.models.logistic import Logistic
-from airfl.tasks.partition import Partition
+from airfl.tasks.models.modules.logistic import Logistic
+from airfl.tasks.partitions import Partition
 from airfl.tasks.task import DividedTask, Samples
 
 

@@ -10,10 +10,11 @@ import pytest
 from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.streams import Streams
+from airfl.tasks import division as dividing
 from airfl.tasks.datasets import DATASETS
 from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.division import Division, divide
-from airfl.tasks.partition import PARTITIONS
+from airfl.tasks.division import Division
+from airfl.tasks.partitions import PARTITIONS
 from airfl.tasks.task import build_task
 from tests.conftest import small_settings
 from tests.refusals import one_line
@@ -49,6 +50,11 @@ def settings(*overrides: str, dataset: str = "femnist", devices: int = 8) -> Set
     """PFELS' rule with at least ten samples, overridden."""
     task = (f"task.dataset={dataset}", "task.partition=writer", "task.public_samples=0", "task.min_samples=10")
     return small_settings(*task, f"run.devices={devices}", "run.selected=1", *overrides)
+
+
+def divide(given: Settings, raw: RawData, streams: Streams) -> Division:
+    """As these settings say."""
+    return dividing.divide(given.task, given.run.devices, raw, streams)
 
 
 def shares(division: Division) -> list[np.ndarray]:

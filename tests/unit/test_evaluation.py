@@ -13,8 +13,8 @@ from airfl.local.evaluation import BATCH, TRAINING_SAMPLES, evaluate
 from airfl.local.flat import FlatModel
 from airfl.local.sgd import normalise
 from airfl.simulation import build_world
-from airfl.tasks.models.logistic import Logistic
-from airfl.tasks.partition import Partition
+from airfl.tasks.models.modules.logistic import Logistic
+from airfl.tasks.partitions import Partition
 from airfl.tasks.task import DividedTask, Samples
 from tests.conftest import small_settings
 

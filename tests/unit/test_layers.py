@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from airfl.local.layers import LayeredModel, logit_slopes, own, parametric
 from airfl.local.layers.recurrent import Lstm
 from airfl.local.layers.table import FUNCTIONS, METHODS, MODULES
-from airfl.tasks.models import MODELS, resnet18
+from airfl.tasks.models import MODELS
+from airfl.tasks.models.modules import resnet18
 from tests.local_steps import Applied
 
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-5}
@@ -284,7 +285,7 @@ def test_residual_sums() -> None:
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "logistic"])
 def test_models_of_the_table(name: str) -> None:
     torch.manual_seed(7)
-    entry = MODELS[name]
+    entry = MODELS[name]()
     module = entry.build()
     assert LayeredModel.of(module) is not None
     if name in CUT:
@@ -330,7 +331,7 @@ REFUSED: dict[str, Callable[[], nn.Module]] = {
     "shared parameter": lambda: two(tied=True),
     "unused parameter": lambda: Applied(two(), lambda both, x: both[0](x)),
     "penalty": lambda: Penalised(nn.Linear(6, 6)),
-    "logistic": MODELS["logistic"].build,
+    "logistic": MODELS["logistic"]().build,
     "two inputs": lambda: Pair(LINEAR, torch.add),
     "dropout": lambda: nn.Sequential(nn.Linear(6, 6), nn.Dropout()),
     "dropout function": lambda: Applied(LINEAR, lambda layer, x: F.dropout(layer(x))),

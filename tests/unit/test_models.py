@@ -15,7 +15,7 @@ from airfl.local.flat import FlatModel
 from airfl.local.layers import LayeredModel
 from airfl.tasks import build_model, check_engine, check_fit
 from airfl.tasks.models import MODELS
-from airfl.tasks.models.resnet18 import GroupNorm
+from airfl.tasks.models.modules.resnet18 import GroupNorm
 from tests.conftest import small_settings
 from tests.refusals import one_line
 
@@ -166,10 +166,10 @@ def test_the_lstm_is_computed_under_the_parameters_it_is_given() -> None:
 def test_an_engine_that_does_not_know_the_model_is_refused(model: str, engine: str) -> None:
     dataset = {"lstm": "shakespeare-plays", "logistic": "a9a"}[model]
     settings = small_settings(f"task.dataset={dataset}", f"task.model={model}", f"local.engine={engine}")
-    for check in (check_engine, check_fit):
+    for check in (lambda given: check_engine(given.local.engine, given.task.model_part), check_fit):
         with pytest.raises(UserError, match=one_line(f"{model!r}", begins=f"local.engine: {engine!r}")):
             check(settings)
-    check_engine(small_settings(f"local.engine={engine}"))
+    check_engine(engine, MODELS["mlp"]())
 
 
 def test_a_model_must_take_what_the_data_set_has() -> None:

@@ -6,19 +6,18 @@ import numpy as np
 import pytest
 
 from airfl.errors import UserError
-from airfl.tasks.partition import PARTITIONS, Partition, Pool, by_class, by_writer, dirichlet, iid
+from airfl.tasks.partitions import PARTITIONS, ByClass, Dirichlet, Iid, Partition, Pool, Writer
 
 LABELS = np.arange(1000) % 10
 
 
-def pool(devices: int = 20, samples: int = 1000, alpha: float = 0.5, writers: bool = False) -> Pool:
+def pool(devices: int = 20, samples: int = 1000, writers: bool = False) -> Pool:
     """Samples that are numbered in steps of 3, so that places and sample numbers cannot be confused."""
     return Pool(
         samples=np.arange(samples) * 3,
         labels=LABELS[:samples],
         writers=np.arange(samples) % 25 + 100 if writers else None,
         devices=devices,
-        dirichlet_alpha=alpha,
     )
 
 
@@ -37,7 +36,7 @@ def skew(partition: Partition) -> float:
 def test_every_device_has_samples_of_its_own(kind: str) -> None:
     """The same generator gives the same partition."""
     given = pool(writers=True)
-    partition, same, other = (PARTITIONS[kind](given, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    partition, same, other = (PARTITIONS[kind]().divide(given, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert len(partition.sizes) == 20
     assert partition.sizes.min() >= 1
     assert partition.sizes.sum() == len(partition.indices) == partition.offsets[-1]
@@ -49,8 +48,8 @@ def test_every_device_has_samples_of_its_own(kind: str) -> None:
 
 def test_iid_shares_are_random_and_equal_and_leave_the_rest_out() -> None:
     """A device's share of 500 samples holds a hypergeometric number of each class: within 5 deviations of 50."""
-    np.testing.assert_array_equal(iid(pool(devices=30), np.random.default_rng(0)).sizes, np.full(30, 33))
-    share = shares(iid(pool(devices=2), np.random.default_rng(0)))[0]
+    np.testing.assert_array_equal(Iid().divide(pool(devices=30), np.random.default_rng(0)).sizes, np.full(30, 33))
+    share = shares(Iid().divide(pool(devices=2), np.random.default_rng(0)))[0]
     deviation = np.sqrt(500 * 0.1 * 0.9 * 500 / 999)
     assert np.all(np.abs(np.bincount(LABELS[share // 3]) - 50) < 5 * deviation)
     assert not np.array_equal(np.sort(share), share)
@@ -58,8 +57,8 @@ def test_iid_shares_are_random_and_equal_and_leave_the_rest_out() -> None:
 
 def test_shares_by_class_hold_one_class_each() -> None:
     """100 samples of a class and 50 a device: nobody sees two; 30 devices of 33 leave ten samples out, at random."""
-    assert skew(by_class(pool(devices=20), np.random.default_rng(0))) == 1
-    uneven = [by_class(pool(devices=30), np.random.default_rng(seed)) for seed in (0, 1)]
+    assert skew(ByClass().divide(pool(devices=20), np.random.default_rng(0))) == 1
+    uneven = [ByClass().divide(pool(devices=30), np.random.default_rng(seed)) for seed in (0, 1)]
     for partition in uneven:
         np.testing.assert_array_equal(partition.sizes, np.full(30, 33))
         assert skew(partition) > 0.7
@@ -71,15 +70,17 @@ def test_shares_by_class_hold_one_class_each() -> None:
 @pytest.mark.parametrize("alpha", [100.0, 0.5, 0.01, 1e-4])
 def test_dirichlet_gives_every_sample_to_one_device(alpha: float) -> None:
     """And where shares would leave nearly everybody empty, as many devices as samples one each."""
-    partition = dirichlet(pool(alpha=alpha), np.random.default_rng(0))
+    partition = Dirichlet(alpha=alpha).divide(pool(), np.random.default_rng(0))
     np.testing.assert_array_equal(np.sort(partition.indices), np.arange(1000) * 3)
     assert partition.sizes.min() >= 1
-    few = dirichlet(pool(devices=50, samples=50, alpha=alpha), np.random.default_rng(0))
+    few = Dirichlet(alpha=alpha).divide(pool(devices=50, samples=50), np.random.default_rng(0))
     np.testing.assert_array_equal(few.sizes, np.ones(50))
 
 
 def test_labels_are_the_more_skewed_the_smaller_alpha() -> None:
-    skews = [skew(dirichlet(pool(alpha=alpha), np.random.default_rng(0))) for alpha in (1000.0, 1.0, 0.1, 0.01)]
+    skews = [
+        skew(Dirichlet(alpha=alpha).divide(pool(), np.random.default_rng(0))) for alpha in (1000.0, 1.0, 0.1, 0.01)
+    ]
     assert np.all(np.diff(skews) > 0)
     assert skews[0] < 0.15
     assert skews[-1] > 0.8
@@ -88,7 +89,7 @@ def test_labels_are_the_more_skewed_the_smaller_alpha() -> None:
 def test_a_writer_is_a_device() -> None:
     given = pool(devices=20, writers=True)
     assert given.writers is not None
-    drawn = [Counter(given.writers[part // 3]) for part in shares(by_writer(given, np.random.default_rng(0)))]
+    drawn = [Counter(given.writers[part // 3]) for part in shares(Writer().divide(given, np.random.default_rng(0)))]
     assert all(list(writers.values()) == [40] for writers in drawn)
     assert len({name for writers in drawn for name in writers}) == 20
 
@@ -99,4 +100,4 @@ def test_unknown_and_too_few_writers_are_refused() -> None:
         (pool(devices=26, writers=True), r"25 writers for run\.devices = 26"),
     ):
         with pytest.raises(UserError, match=said):
-            by_writer(given, np.random.default_rng(0))
+            Writer().divide(given, np.random.default_rng(0))

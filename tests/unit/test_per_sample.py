@@ -137,7 +137,7 @@ def test_chunks_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["mlp", "mlp-sigmoid", "cnn"])
 def test_models_of_the_papers_are_computed_by_layers(name: str) -> None:
     """With the same gradients as by vmap, at weights of each device's own."""
-    entry, generator = MODELS[name], torch.Generator().manual_seed(0)
+    entry, generator = MODELS[name](), torch.Generator().manual_seed(0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = FlatModel(entry.build())

@@ -36,7 +36,7 @@ ANOTHER = {
         "csi", pilots="9", pilot_snr_db="20.0", los_doppler="known", phase_std_rad="0.5", phase_bits="2", gain_bits="2"
     ),
     **of("selection", min_gain="0.01", window="7", energy_budget="1e3"),
-    **of("task", dirichlet_alpha="0.1"),
+    **of("task", dirichlet_alpha="0.1", min_samples="3"),
     **of("topology", radius_m="90.0", min_distance_m="20.0", los="nlos", base_height_m="12.0", device_height_m="2.0"),
     **of("topology", shadowing_std_db="3.0", shadowing_correlation_m="20.0", path_loss="uma", exponent="2.0"),
     **of("grid", downlink_snr_db="10.0", downlink_power_dbm="10.0", packing="iq", waveform="true", clip_db="3.0"),

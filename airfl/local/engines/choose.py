@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from airfl.config import Settings
+from airfl.config.settings import LocalSettings, RunSettings
 from airfl.errors import UserError
 from airfl.local.batches import plan_batches
 from airfl.local.engines import kept
@@ -28,7 +28,6 @@ from airfl.local.layers import as_layers
 from airfl.local.sample_layers import numbers_in
 from airfl.local.sgd import normalise
 from airfl.streams import Streams
-from airfl.tasks import check_engine
 from airfl.tasks.task import DividedTask
 
 # Parameters times samples that all devices go through in a run: from here on a measurement of some seconds pays.
@@ -67,26 +66,24 @@ class Load:
     rounds: int
 
     @classmethod
-    def of(cls, settings: Settings, sizes: np.ndarray) -> Load:
+    def of(cls, local: LocalSettings, run: RunSettings, sizes: np.ndarray) -> Load:
         """Of local SGD on devices with that many samples."""
-        rule, run = rule_of(settings), settings.run
-        batch = min(settings.local.batch_size, int(sizes.max()))
-        return cls(batch, int(rule.steps_of(sizes).max()), run.selected, run.rounds)
+        batch = min(local.batch_size, int(sizes.max()))
+        return cls(batch, int(rule_of(local).steps_of(sizes).max()), run.selected, run.rounds)
 
 
-def choose(settings: Settings, model: FlatModel, task: DividedTask, streams: Streams) -> Chosen:
-    """The engine of these settings; UserError for one that cannot compute the model."""
-    load = Load.of(settings, task.partition.sizes)
-    bench = Bench(model, task, settings.local.momentum, 1, load.steps, load.batch)
+def choose(local: LocalSettings, run: RunSettings, model: FlatModel, task: DividedTask, streams: Streams) -> Chosen:
+    """The engine and chunk of these settings, or those that suit the run where they are left open."""
+    load = Load.of(local, run, task.partition.sizes)
+    bench = Bench(model, task, local.momentum, 1, load.steps, load.batch)
     if task.own is not None:
-        return _choose_for_own(settings, bench, load, streams)
-    check_engine(settings)
-    name: str = settings.local.engine
-    chunk = settings.run.chunk
+        return _choose_for_own(local, run.chunk, bench, load, streams)
+    name: str = local.engine
+    chunk = run.chunk
     work = model.dimension * load.batch * load.steps * load.selected * load.rounds
-    left_open = settings.local.measure and (name == "auto" or not chunk)
+    left_open = local.measure and (name == "auto" or not chunk)
     if left_open and work >= WORK_WORTH_MEASURING:
-        name, chunk = _measured(settings, bench, load, streams)
+        name, chunk = _measured(local, chunk, bench, load, streams)
     if name == "auto":
         name = usual_engine(bench, load)
     chunk = chunk or usual_chunk(name, bench, load, USUAL_CHUNK_BYTES)
@@ -98,22 +95,22 @@ def choose(settings: Settings, model: FlatModel, task: DividedTask, streams: Str
     return Chosen(name, chunk, engine)
 
 
-def _choose_for_own(settings: Settings, bench: Bench, load: Load, streams: Streams) -> Chosen:
+def _choose_for_own(local: LocalSettings, chunk: int, bench: Bench, load: Load, streams: Streams) -> Chosen:
     """The same for a user's own model: an engine has to give what the loop gives, and one line says which it is."""
-    trial, chunk = Trial(settings, bench, streams), settings.run.chunk
-    name: str = settings.local.engine
+    trial = Trial(local, bench, streams)
+    name: str = local.engine
     usual, measured = _usual_for_own(bench, load, trial), False
     work = bench.model.dimension * load.batch * load.steps * load.selected * load.rounds
-    if settings.local.measure and (name == "auto" or not chunk) and work >= WORK_WORTH_MEASURING:
+    if local.measure and (name == "auto" or not chunk) and work >= WORK_WORTH_MEASURING:
         measured = True
-        name, chunk = _measured(settings, bench, load, streams, usual, trial)
+        name, chunk = _measured(local, chunk, bench, load, streams, usual, trial)
     if name == "auto":
         name = usual
     chunk = chunk or usual_chunk(name, bench, load, USUAL_CHUNK_BYTES)
     engine = trial.build(name, chunk)
-    if engine is None and settings.local.engine != "auto":
+    if engine is None and local.engine != "auto":
         raise UserError(
-            f"local.engine: {settings.local.engine!r} is not for the model of task {trial.name!r}: "
+            f"local.engine: {local.engine!r} is not for the model of task {trial.name!r}: "
             f"{trial.why_not[name]}; take 'auto'"
         )
     if engine is None:  # compiled: no compiler, or none that takes the model
@@ -194,22 +191,34 @@ def cannot_vmap(model: FlatModel, task: DividedTask) -> str | None:
 
 
 def _measured(
-    settings: Settings, bench: Bench, load: Load, streams: Streams, usual: str | None = None, trial: Trial | None = None
+    local: LocalSettings,
+    chunk: int,
+    bench: Bench,
+    load: Load,
+    streams: Streams,
+    usual: str | None = None,
+    trial: Trial | None = None,
 ) -> tuple[str, int]:
     """The fastest of the candidates that the settings leave, as measured now or before on this machine. usual, trial:
     of a user's own model."""
-    address = kept.address(bench, load, settings.local.engine, settings.run.chunk)
+    address = kept.address(bench, load, local.engine, chunk)
     found = kept.read(address)
     if found is None:
-        found = _fastest(settings, bench, load, streams, usual, trial)
+        found = _fastest(local, chunk, bench, load, streams, usual, trial)
         kept.write(address, found)
     return found
 
 
 def _fastest(
-    settings: Settings, bench: Bench, load: Load, streams: Streams, usual: str | None = None, trial: Trial | None = None
+    local: LocalSettings,
+    given: int,
+    bench: Bench,
+    load: Load,
+    streams: Streams,
+    usual: str | None = None,
+    trial: Trial | None = None,
 ) -> tuple[str, int]:
-    """Least seconds a device over one chunk each."""
+    """Least seconds a device over one chunk each. given: the chunk that the settings ask for, 0 for none."""
     usual = usual or usual_engine(bench, load)
 
     def build(name: str, chunk: int) -> Engine | None:
@@ -217,35 +226,35 @@ def _fastest(
 
     best, least = (usual, 0), math.inf
     hopeless: set[str] = set()
-    for name, chunk in candidates(settings, bench, load, usual):
+    for name, chunk in candidates(local.engine, given, bench, load, usual):
         engine = None if name in hopeless else build(name, chunk)
         if engine is None:
             continue
-        seconds = _seconds(engine, settings, bench, chunk, streams, least)
+        seconds = _seconds(engine, local, bench, chunk, streams, least)
         if seconds > HOPELESS * least and chunk > 1:
             hopeless.add(name)  # nor in larger chunks
         if seconds < least:
             best, least = (name, chunk), seconds
     long_run = least * load.selected * load.rounds > SECONDS_WORTH_COMPILING
-    if settings.local.engine == "auto" and long_run and bench.model.dimension <= SMALL:
+    if local.engine == "auto" and long_run and bench.model.dimension <= SMALL:
         limit = COMPILED_GAIN * least
-        chunk = settings.run.chunk or usual_chunk("compiled", bench, load, CHUNK_MEMORY_BYTES)
+        chunk = given or usual_chunk("compiled", bench, load, CHUNK_MEMORY_BYTES)
         for name in ("compiled", "compiled-serial"):
             engine = build(name, chunk)
-            seconds = math.inf if engine is None else _seconds(engine, settings, bench, chunk, streams, least)
+            seconds = math.inf if engine is None else _seconds(engine, local, bench, chunk, streams, least)
             if seconds < min(limit, least):
                 best, least = (name, chunk), seconds
     return best[0], best[1] or usual_chunk(best[0], bench, load, USUAL_CHUNK_BYTES)
 
 
-def candidates(settings: Settings, bench: Bench, load: Load, usual: str = "") -> Iterator[tuple[str, int]]:
+def candidates(engine: str, chunk: int, bench: Bench, load: Load, usual: str = "") -> Iterator[tuple[str, int]]:
     """Engines and chunks that might be the fastest and that the settings allow; of an engine small chunks first.
 
     usual: the usual engine, where that is known.
     """
     threads, usual = torch.get_num_threads(), usual or usual_engine(bench, load)
-    if settings.local.engine != "auto":
-        names: list[str] = [settings.local.engine]
+    if engine != "auto":
+        names: list[str] = [engine]
     elif usual == "layers":
         names = ["layers-parallel", "layers-serial", "layers", "loop"]
     else:
@@ -253,26 +262,26 @@ def candidates(settings: Settings, bench: Bench, load: Load, usual: str = "") ->
     if bench.device.type == "cuda" or threads == 1:
         names = [name for name in names if "-" not in name] or names
     for name in names:
-        if settings.run.chunk:
-            yield name, settings.run.chunk
+        if chunk:
+            yield name, chunk
             continue
         largest = usual_chunk(name, bench, load, CHUNK_MEMORY_BYTES)
         if not name.startswith("layers"):
             yield name, largest
             continue
-        chunk = min(threads if name.endswith("parallel") else 1, largest)
-        while chunk < largest:
-            yield name, chunk
-            chunk *= 4
+        smaller = min(threads if name.endswith("parallel") else 1, largest)
+        while smaller < largest:
+            yield name, smaller
+            smaller *= 4
         yield name, largest
 
 
-def _seconds(engine: Engine, settings: Settings, bench: Bench, chunk: int, streams: Streams, least: float) -> float:
+def _seconds(engine: Engine, local: LocalSettings, bench: Bench, chunk: int, streams: Streams, least: float) -> float:
     """Of a device in a chunk of this engine, the least of some turns."""
     sizes = bench.task.partition.sizes
     devices = np.argsort(-sizes, kind="stable")[:chunk].astype(np.int64)
-    plan = plan_batches(rule_of(settings), streams, 0, devices, sizes[devices], int(sizes.max()))
-    work = Work(bench.task, devices, plan, settings.local.learning_rate)
+    plan = plan_batches(rule_of(local), streams, 0, devices, sizes[devices], int(sizes.max()))
+    work = Work(bench.task, devices, plan, local.learning_rate)
     updates = torch.empty(len(devices), bench.model.dimension, device=bench.device)
     start = bench.model.initial()
     turns: list[float] = []

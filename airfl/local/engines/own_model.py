@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from airfl.config import Settings
+from airfl.config.settings import LocalSettings
 from airfl.errors import UserError
 from airfl.local.batches import BatchRule, plan_batches
 from airfl.local.engines.engine import Engine, Work
@@ -31,18 +31,18 @@ ROUGHLY = 5e-2
 FASTER = ("compiled", "layers", "vmap")
 
 
-def rule_of(settings: Settings) -> BatchRule:
+def rule_of(local: LocalSettings) -> BatchRule:
     """Of local SGD."""
-    return BatchRule(settings.local.epochs, settings.local.steps, settings.local.batch_size)
+    return BatchRule(local.epochs, local.steps, local.batch_size)
 
 
 class Trial:
     """Builds engines and keeps to those that compute the model as the loop does. why_not: of the others, by name."""
 
-    def __init__(self, settings: Settings, bench: Bench, streams: Streams) -> None:
+    def __init__(self, local: LocalSettings, bench: Bench, streams: Streams) -> None:
         assert bench.task.own is not None
         self.name, self.why_not = bench.task.own.name, dict[str, str]()
-        self._settings, self._bench, self._streams = settings, bench, streams
+        self._local, self._bench, self._streams = local, bench, streams
         self._right: set[str] = set()
 
     def build(self, name: str, chunk: int) -> Engine | None:
@@ -69,7 +69,7 @@ class Trial:
         """One line: the engine, and why none that is faster on most machines."""
         kind = name.partition("-")[0]
         faster = FASTER[: FASTER.index(kind)] if kind in FASTER else FASTER
-        auto = self._settings.local.engine == "auto"
+        auto = self._local.engine == "auto"
         reasons = [f"not {one} ({self.why_not[one]})" for one in faster if auto and one in self.why_not]
         line = f"task {self.name!r}: devices are trained by engine {name}"
         line += ", the fastest of those measured" if measured and auto else ""
@@ -78,10 +78,10 @@ class Trial:
 
     def _wrong(self, engine: Engine, most: int) -> str | None:
         """How its updates of so many devices are others than the loop's; None where they agree to rounding."""
-        bench, local = self._bench, self._settings.local
+        bench, local = self._bench, self._local
         sizes = bench.task.partition.sizes
         devices = np.argsort(-sizes, kind="stable")[: min(most, DEVICES)].astype(np.int64)
-        plan = plan_batches(rule_of(self._settings), self._streams, 0, devices, sizes[devices], int(sizes.max()))
+        plan = plan_batches(rule_of(local), self._streams, 0, devices, sizes[devices], int(sizes.max()))
         work = Work(bench.task, devices, plan[:, :STEPS], local.learning_rate)
         start = bench.model.initial()
         found, expected = (torch.empty(len(devices), bench.model.dimension, device=bench.device) for _ in range(2))

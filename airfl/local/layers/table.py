@@ -18,7 +18,7 @@ from airfl.local.layers.linear import Linear
 from airfl.local.layers.normalisation import GroupNorm
 from airfl.local.layers.pooling import AdaptiveAveragePool, MaxPool
 from airfl.local.layers.recurrent import Lstm
-from airfl.tasks.models import resnet18
+from airfl.tasks.models.modules import resnet18
 
 MODULES: dict[type[nn.Module], Callable[[Any], Layer]] = {
     nn.Linear: Linear,

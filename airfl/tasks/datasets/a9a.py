@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.formats.files import find_all
 from airfl.tasks.datasets.formats.libsvm import read_libsvm
 from airfl.tasks.datasets.raw import RawData
@@ -16,6 +17,28 @@ CLASSES = 2
 FEATURES = 123  # index 123 does not occur in a9a.t
 TRAIN, TEST = 32_561, 16_281
 NAMES = ("a9a", "a9a.t")
+
+
+class A9a(Dataset):
+    """a9a (UCI Adult in J. Platt's encoding): 123 features that are 0 or 1, from LIBSVM's text files."""
+
+    name = "a9a"
+    folders = ("a9a",)
+    input_shape = (123,)
+    classes = 2
+    training_samples = 32_561
+    text = "32,561 + 16,281 people by 123 features that are 0 or 1, LIBSVM text"
+    licence = "derived from UCI Adult (CC BY 4.0), B. Becker and R. Kohavi"
+    kind = "features"
+    cached = True
+
+    def files(self, folder: Path) -> list[Path]:
+        """As `files`."""
+        return files(folder)
+
+    def load(self, folder: Path) -> RawData:
+        """As `load`."""
+        return load(folder)
 
 
 def files(folder: Path) -> list[Path]:

@@ -5,10 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 
 from airfl.tasks.datasets.a9a import NAMES, load_rows
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.formats.sums import SUMS, check_sums
 from airfl.tasks.datasets.raw import RawData
 
 TRAIN, TEST = 2_000, 1_000
+
+
+class A9aSample(Dataset):
+    """The sample of a9a that is kept with the code; its files must match their SHA256SUMS."""
+
+    name = "a9a-sample"
+    folders = ("a9a-sample",)
+    input_shape = (123,)
+    classes = 2
+    training_samples = 2_000
+    text = "2,000 + 1,000 rows of a9a, kept with the code"
+    licence = "derived from UCI Adult (CC BY 4.0), B. Becker and R. Kohavi"
+    kind = "features"
+
+    def files(self, folder: Path) -> list[Path]:
+        """As `files`."""
+        return files(folder)
+
+    def load(self, folder: Path) -> RawData:
+        """As `load`."""
+        return load(folder)
 
 
 def files(folder: Path) -> list[Path]:

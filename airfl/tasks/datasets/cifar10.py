@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.formats.array_pickle import load_array_pickle
 from airfl.tasks.datasets.formats.files import check_length, find_all, read_at_most, reading
 from airfl.tasks.datasets.raw import RawData, channel_statistics
@@ -23,6 +24,33 @@ LARGEST_PICKLE = RECORDS * (2 * PIXELS + 200)
 BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
 
 Part = tuple[NDArray[np.uint8], NDArray[np.int64]]
+
+
+class Cifar10(Dataset):
+    """CIFAR-10 (Krizhevsky 2009): the official binary batches, or the pickled ones of its Python version."""
+
+    name = "cifar10"
+    folders = (
+        "cifar10/cifar-10-batches-bin",
+        "cifar10",
+        "cifar-10-batches-bin",
+        "cifar10/cifar-10-batches-py",
+        "cifar-10-batches-py",
+    )
+    input_shape = (3, 32, 32)
+    classes = 10
+    training_samples = 50_000
+    text = "50,000 + 10,000 colour pictures, binary or pickled batches"
+    licence = "not stated; to be cited: A. Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009"
+    cached = True
+
+    def files(self, folder: Path) -> list[Path]:
+        """As `files`."""
+        return files(folder)
+
+    def load(self, folder: Path) -> RawData:
+        """As `load`."""
+        return load(folder)
 
 
 def files(folder: Path) -> list[Path]:

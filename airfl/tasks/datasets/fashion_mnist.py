@@ -4,9 +4,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.formats.files import find_all
 from airfl.tasks.datasets.mnist import NAMES, load_images
 from airfl.tasks.datasets.raw import RawData
+
+
+class FashionMnist(Dataset):
+    """Fashion-MNIST (Xiao, Rasul, Vollgraf 2017), from idx files laid out like MNIST's."""
+
+    name = "fashion-mnist"
+    folders = ("fashion-mnist", "FashionMNIST/raw")
+    input_shape = (1, 28, 28)
+    classes = 10
+    training_samples = 60_000
+    text = "60,000 + 10,000 pictures of clothes, idx files"
+    licence = "MIT, Zalando SE"
+    cached = True
+
+    def files(self, folder: Path) -> list[Path]:
+        """As `files`."""
+        return files(folder)
+
+    def load(self, folder: Path) -> RawData:
+        """As `load`."""
+        return load(folder)
 
 
 def files(folder: Path) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.formats.sums import SUMS, check_sums
 from airfl.tasks.datasets.mnist import NAMES, load_images
 from airfl.tasks.datasets.raw import RawData
@@ -12,6 +13,26 @@ from airfl.tasks.datasets.raw import RawData
 TRAIN, TEST = 10_000, 2_000
 # Of the complete training set, the usual figures.
 MEAN, STD = (0.2860,), (0.3530,)
+
+
+class FashionMnistSample(Dataset):
+    """The sample of Fashion-MNIST that is kept with the code; its files must match their SHA256SUMS."""
+
+    name = "fashion-mnist-sample"
+    folders = ("fashion-mnist-sample",)
+    input_shape = (1, 28, 28)
+    classes = 10
+    training_samples = 10_000
+    text = "10,000 + 2,000 images of Fashion-MNIST, kept with the code"
+    licence = "MIT, Zalando SE"
+
+    def files(self, folder: Path) -> list[Path]:
+        """As `files`."""
+        return files(folder)
+
+    def load(self, folder: Path) -> RawData:
+        """As `load`."""
+        return load(folder)
 
 
 def files(folder: Path) -> list[Path]:

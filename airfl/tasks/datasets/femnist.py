@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.formats.leaf import json_files, read_users, split_files
 from airfl.tasks.datasets.formats.npz import read_npz
 from airfl.tasks.datasets.raw import LARGEST_BYTE, RawData, channel_statistics
@@ -34,6 +35,28 @@ class _Samples:
     labels: NDArray[np.int64]
     writers: NDArray[np.int64]
     is_test: NDArray[np.bool_]
+
+
+class Femnist(Dataset):
+    """FEMNIST (LEAF, Caldas et al. 2018): handwritten characters by writer, from LEAF's JSON or from a compact npz."""
+
+    name = "femnist"
+    folders = ("femnist",)
+    input_shape = (1, 28, 28)
+    classes = 62
+    training_samples = 736_065
+    text = "characters by writer, LEAF's JSON or a compact npz"
+    licence = "not stated; characters of NIST Special Database 19, prepared by LEAF (BSD 2-Clause)"
+    writers = "its own files"
+    cached = True
+
+    def files(self, folder: Path) -> list[Path]:
+        """As `files`."""
+        return files(folder)
+
+    def load(self, folder: Path) -> RawData:
+        """As `load`."""
+        return load(folder)
 
 
 def files(folder: Path) -> list[Path]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.formats.files import find, find_all
 from airfl.tasks.datasets.formats.idx import INTEGER, read_idx
 from airfl.tasks.datasets.raw import RawData, channel_statistics
@@ -21,6 +22,28 @@ QMNIST_LABELS = "qmnist-train-labels-idx2-int"
 # Where they may lie, seen from the folder of the images: with them, beside them, as torchvision has them.
 QMNIST_FOLDERS = (".", "../mnist-writers", "../../QMNIST/raw")
 QMNIST_COLUMNS, CLASS_COLUMN, WRITER_COLUMN = 8, 0, 2
+
+
+class Mnist(Dataset):
+    """MNIST, from its four idx files."""
+
+    name = "mnist"
+    folders = ("mnist", "MNIST/raw")
+    input_shape = (1, 28, 28)
+    classes = 10
+    training_samples = 60_000
+    text = "60,000 + 10,000 digits, idx files; by 539 writers with QMNIST's label files"
+    licence = "MNIST: not stated with the files, Y. LeCun and C. Cortes; QMNIST's repository: BSD 3-Clause"
+    writers = "QMNIST's label files"
+    cached = True
+
+    def files(self, folder: Path) -> list[Path]:
+        """As `files`."""
+        return files(folder)
+
+    def load(self, folder: Path) -> RawData:
+        """As `load`."""
+        return load(folder)
 
 
 def files(folder: Path) -> list[Path]:

@@ -9,11 +9,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.formats.characters import VOCABULARY, WINDOW, encode
 from airfl.tasks.datasets.formats.leaf import read_users, split_files
 from airfl.tasks.datasets.raw import RawData
 
 Part = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]  # inputs, targets, writers
+
+
+class Shakespeare(Dataset):
+    """Shakespeare as LEAF makes it (Caldas et al. 2018): from 80 characters of a speaker the next one."""
+
+    name = "shakespeare"
+    folders = ("shakespeare",)
+    input_shape = (80,)
+    classes = 90
+    training_samples = 3_380_926
+    text = "80 characters and the next one by speaker, LEAF's JSON"
+    licence = "the plays are in the public domain; Project Gutenberg's edition, under its terms; LEAF (BSD 2-Clause)"
+    writers = "its own files"
+    kind = "text"
+    cached = True
+
+    def files(self, folder: Path) -> list[Path]:
+        """As `files`."""
+        return files(folder)
+
+    def load(self, folder: Path) -> RawData:
+        """As `load`."""
+        return load(folder)
 
 
 def files(folder: Path) -> list[Path]:

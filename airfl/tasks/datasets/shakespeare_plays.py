@@ -19,6 +19,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.formats.characters import VOCABULARY, WINDOW, encode
 from airfl.tasks.datasets.formats.files import OPENERS, read_at_most, reading
 from airfl.tasks.datasets.formats.plays import speeches_of
@@ -32,6 +33,29 @@ FEWEST_CHARACTERS = TEST_PART * (WINDOW + 1)
 LARGEST_TEXT = 4 << 20  # a play has 0.1 to 0.2 million characters
 
 Windows = tuple[NDArray[np.uint8], NDArray[np.int64]]
+
+
+class ShakespearePlays(Dataset):
+    """Shakespeare's plays in plain text, split by speaker: from 80 characters the next one."""
+
+    name = "shakespeare-plays"
+    folders = ("shakespeare-plays", "shakespeare")
+    input_shape = (80,)
+    classes = 90
+    training_samples = 652_703
+    text = "the same from plain texts of the plays, every fifth position"
+    licence = "the plays are in the public domain; Project Gutenberg's edition, under its terms"
+    writers = "its own files"
+    kind = "text"
+    cached = True
+
+    def files(self, folder: Path) -> list[Path]:
+        """As `files`."""
+        return files(folder)
+
+    def load(self, folder: Path) -> RawData:
+        """As `load`."""
+        return load(folder)
 
 
 def files(folder: Path) -> list[Path]:

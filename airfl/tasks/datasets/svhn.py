@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.tasks.datasets.cache import scratch
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.formats.files import find_all
 from airfl.tasks.datasets.formats.mat import Variable, read_mat
 from airfl.tasks.datasets.raw import RawData, channel_statistics
@@ -20,6 +21,27 @@ PIXELS = 3 * 32 * 32
 TRAIN, TEST, EXTRA = "train_32x32.mat", "test_32x32.mat", "extra_32x32.mat"
 COUNTS = {TRAIN: 73_257, TEST: 26_032, EXTRA: 531_131}
 IMAGES_AT_ONCE = 1000
+
+
+class Svhn(Dataset):
+    """SVHN (Netzer et al. 2011), house numbers cropped to one digit: the MAT files of its authors."""
+
+    name = "svhn"
+    folders = ("svhn", "SVHN")
+    input_shape = (3, 32, 32)
+    classes = 10
+    training_samples = 73_257
+    text = "73,257 + 26,032 digits of house numbers, .mat files"
+    licence = "non-commercial use only; Y. Netzer and others, Stanford and Google, 2011"
+    cached = True
+
+    def files(self, folder: Path) -> list[Path]:
+        """As `files`."""
+        return files(folder)
+
+    def load(self, folder: Path) -> RawData:
+        """As `load`."""
+        return load(folder)
 
 
 def files(folder: Path) -> list[Path]:

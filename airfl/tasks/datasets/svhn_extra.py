@@ -4,9 +4,31 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.formats.files import find, find_all
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.datasets.svhn import EXTRA, TEST, TRAIN, load_parts
+
+
+class SvhnExtra(Dataset):
+    """SVHN with its 531,131 additional pictures in the training part, 604,388 in all (Fed-SMP section 6.1)."""
+
+    name = "svhn-extra"
+    folders = ("svhn-extra", "svhn", "SVHN")
+    input_shape = (3, 32, 32)
+    classes = 10
+    training_samples = 604_388
+    text = "the same with its 531,131 additional digits, 604,388 + 26,032 (Fed-SMP)"
+    licence = "non-commercial use only; Y. Netzer and others, Stanford and Google, 2011"
+    cached = True
+
+    def files(self, folder: Path) -> list[Path]:
+        """As `files`."""
+        return files(folder)
+
+    def load(self, folder: Path) -> RawData:
+        """As `load`."""
+        return load(folder)
 
 
 def files(folder: Path) -> list[Path]:

@@ -1,19 +1,37 @@
 """Two 5x5 convolutions of 10 and 20 channels, each pooled, and a layer of 50: 21,840 parameters (Fed-SPA, MNIST)."""
 
-from torch import nn
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airfl.tasks.models.model import Model
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
-def build() -> nn.Module:
-    """Input [batch, 1, 28, 28], logits [batch, 10]."""
-    return nn.Sequential(
-        nn.Conv2d(1, 10, 5),
-        nn.MaxPool2d(2),
-        nn.ReLU(),
-        nn.Conv2d(10, 20, 5),
-        nn.MaxPool2d(2),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(320, 50),
-        nn.ReLU(),
-        nn.Linear(50, 10),
-    )
+class Cnn(Model):
+    """Two 5x5 convolutions of 10 and 20 channels, each pooled, and a layer of 50 (Fed-SPA, MNIST)."""
+
+    name = "cnn"
+    input_shape = (1, 28, 28)
+    classes = 10
+    parameters = 21_840
+    text = "conv 5x5 10-20 with max pooling, fc 50 (Fed-SPA on MNIST)"
+
+    def build(self) -> nn.Module:
+        """Input [batch, 1, 28, 28], logits [batch, 10]."""
+        from torch import nn
+
+        return nn.Sequential(
+            nn.Conv2d(1, 10, 5),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+            nn.Conv2d(10, 20, 5),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(320, 50),
+            nn.ReLU(),
+            nn.Linear(50, 10),
+        )

@@ -1,21 +1,39 @@
 """Two padded 5x5 convolutions of 64 and 128 channels, layers of 384 and 192: 3,431,754 parameters (Fed-SMP, SVHN)."""
 
-from torch import nn
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airfl.tasks.models.model import Model
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
-def build() -> nn.Module:
-    """Input [batch, 3, 32, 32], logits [batch, 10]."""
-    return nn.Sequential(
-        nn.Conv2d(3, 64, 5, padding=2),
-        nn.MaxPool2d(2),
-        nn.ReLU(),
-        nn.Conv2d(64, 128, 5, padding=2),
-        nn.MaxPool2d(2),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Linear(8192, 384),
-        nn.ReLU(),
-        nn.Linear(384, 192),
-        nn.ReLU(),
-        nn.Linear(192, 10),
-    )
+class CnnSvhn(Model):
+    """Two padded 5x5 convolutions of 64 and 128 channels, layers of 384 and 192 (Fed-SMP, SVHN)."""
+
+    name = "cnn-svhn"
+    input_shape = (3, 32, 32)
+    classes = 10
+    parameters = 3_431_754
+    text = "conv 5x5 64-128, fc 384-192 (Fed-SMP on SVHN)"
+
+    def build(self) -> nn.Module:
+        """Input [batch, 3, 32, 32], logits [batch, 10]."""
+        from torch import nn
+
+        return nn.Sequential(
+            nn.Conv2d(3, 64, 5, padding=2),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+            nn.Conv2d(64, 128, 5, padding=2),
+            nn.MaxPool2d(2),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(8192, 384),
+            nn.ReLU(),
+            nn.Linear(384, 192),
+            nn.ReLU(),
+            nn.Linear(192, 10),
+        )

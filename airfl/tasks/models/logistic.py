@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
-FEATURES = 123
-LAMBDA = 0.2
+from airfl.tasks.models.model import Model
 
-
-class Logistic(nn.Module):
-    """Features a, [batch, 123], to logits [0, a.x], [batch, 2]; cross-entropy is then log(1 + exp(-b a.x)), b = +-1.
-
-    x is the only parameter: there is no bias, as in the paper. It begins at zero, where the loss is log 2.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(FEATURES))
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Class 1 is b = +1."""
-        products = inputs.to(self.weight.dtype) @ self.weight
-        return torch.stack([torch.zeros_like(products), products], dim=-1)
-
-    def penalty(self, parameters: dict[str, Tensor]) -> Tensor:
-        """lambda sum_j x_j^2 / (1 + x_j^2), a number, of the parameters given by name."""
-        squares = parameters["weight"].square()
-        return LAMBDA * (squares / (1 + squares)).sum()
+if TYPE_CHECKING:
+    from torch import nn
 
 
-def build() -> nn.Module:
-    """Input [batch, 123], logits [batch, 2]."""
-    return Logistic()
+class Logistic(Model):
+    """Logistic regression with a nonconvex regulariser (SoteriaFL appendix A.1, a9a)."""
+
+    name = "logistic"
+    input_shape = (123,)
+    classes = 2
+    parameters = 123
+    text = "logistic regression, nonconvex penalty (SoteriaFL on a9a)"
+    layered = False
+
+    def build(self) -> nn.Module:
+        """Input [batch, 123], logits [batch, 2]."""
+        from airfl.tasks.models.modules.logistic import build
+
+        return build()

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
-VOCABULARY, EMBEDDING, HIDDEN = 90, 8, 256
+from airfl.tasks.models.model import Model
 
-
-class NextCharacter(nn.Module):
-    """Characters' ids [batch, length], of any number type, to logits of the next one, [batch, 90]."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(VOCABULARY, EMBEDDING)
-        self.lstm = nn.LSTM(EMBEDDING, HIDDEN, num_layers=2, batch_first=True)
-        self.dense = nn.Linear(HIDDEN, VOCABULARY)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """From the last step's output."""
-        outputs, _ = self.lstm(self.embedding(inputs.long()))
-        logits: Tensor = self.dense(outputs[:, -1])
-        return logits
+if TYPE_CHECKING:
+    from torch import nn
 
 
-def build() -> nn.Module:
-    """Input [batch, 80], logits [batch, 90]."""
-    return NextCharacter()
+class Lstm(Model):
+    """Embedding of 8, two LSTM layers of 256 and a dense layer (Fed-SMP, Shakespeare)."""
+
+    name = "lstm"
+    input_shape = (80,)
+    classes = 90
+    parameters = 822_570
+    text = "embedding 8, 2 LSTM layers of 256 (Fed-SMP on Shakespeare)"
+    batched = False
+
+    def build(self) -> nn.Module:
+        """Input [batch, 80], logits [batch, 90]."""
+        from airfl.tasks.models.modules.lstm import build
+
+        return build()

@@ -1,8 +1,26 @@
 """784-32-10 perceptron with ReLU: 25,450 parameters."""
 
-from torch import nn
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airfl.tasks.models.model import Model
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
-def build() -> nn.Module:
-    """Input [batch, 1, 28, 28], logits [batch, 10]."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 32), nn.ReLU(), nn.Linear(32, 10))
+class Mlp(Model):
+    """784-32-10 perceptron with ReLU."""
+
+    name = "mlp"
+    input_shape = (1, 28, 28)
+    classes = 10
+    parameters = 25_450
+    text = "784-32-10, ReLU"
+
+    def build(self) -> nn.Module:
+        """Input [batch, 1, 28, 28], logits [batch, 10]."""
+        from torch import nn
+
+        return nn.Sequential(nn.Flatten(), nn.Linear(784, 32), nn.ReLU(), nn.Linear(32, 10))

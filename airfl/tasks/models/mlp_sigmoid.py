@@ -1,8 +1,26 @@
 """784-64-10 perceptron with sigmoid: 50,890 parameters (SoteriaFL, MNIST)."""
 
-from torch import nn
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airfl.tasks.models.model import Model
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
-def build() -> nn.Module:
-    """Input [batch, 1, 28, 28], logits [batch, 10]."""
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.Sigmoid(), nn.Linear(64, 10))
+class MlpSigmoid(Model):
+    """784-64-10 perceptron with sigmoid (SoteriaFL, MNIST)."""
+
+    name = "mlp-sigmoid"
+    input_shape = (1, 28, 28)
+    classes = 10
+    parameters = 50_890
+    text = "784-64-10, sigmoid (SoteriaFL on MNIST)"
+
+    def build(self) -> nn.Module:
+        """Input [batch, 1, 28, 28], logits [batch, 10]."""
+        from torch import nn
+
+        return nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.Sigmoid(), nn.Linear(64, 10))

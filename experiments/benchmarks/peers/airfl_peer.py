@@ -21,8 +21,8 @@ from airfl.config.settings import Settings
 from airfl.profile import profiled_round
 from airfl.round import State, World, run_round
 from airfl.simulation import world_of
-from airfl.tasks.models.lstm import build as build_lstm
-from airfl.tasks.partition import Partition
+from airfl.tasks.models.modules.lstm import build as build_lstm
+from airfl.tasks.partitions import Partition
 from airfl.tasks.task import DividedTask, Samples
 
 ENDLESS = 1_000_000

@@ -1,0 +1,28 @@
+"""The registry of data sets. A new one is one file beside this one and one line here; a user's own needs no line.
+
+torch is not needed to load one.
+"""
+
+from __future__ import annotations
+
+from airfl.tasks.datasets.dataset import Dataset
+from channels.part import Registry
+
+DATASETS: Registry[Dataset] = Registry(
+    "dataset",
+    Dataset,
+    {
+        "fashion-mnist-sample": "airfl.tasks.datasets.fashion_mnist_sample:FashionMnistSample",
+        "fashion-mnist": "airfl.tasks.datasets.fashion_mnist:FashionMnist",
+        "mnist": "airfl.tasks.datasets.mnist:Mnist",
+        "cifar10": "airfl.tasks.datasets.cifar10:Cifar10",
+        "femnist": "airfl.tasks.datasets.femnist:Femnist",
+        "svhn": "airfl.tasks.datasets.svhn:Svhn",
+        "svhn-extra": "airfl.tasks.datasets.svhn_extra:SvhnExtra",
+        "a9a-sample": "airfl.tasks.datasets.a9a_sample:A9aSample",
+        "a9a": "airfl.tasks.datasets.a9a:A9a",
+        "shakespeare": "airfl.tasks.datasets.shakespeare:Shakespeare",
+        "shakespeare-plays": "airfl.tasks.datasets.shakespeare_plays:ShakespearePlays",
+    },
+    group="airfl.datasets",
+)

@@ -1,0 +1,1 @@
+"""Models that are more than a list of layers, in torch."""

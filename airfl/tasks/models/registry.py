@@ -1,0 +1,27 @@
+"""The registry of models. A new one is one file beside this one and one line here; a user's own needs no line.
+
+torch is imported to build one.
+"""
+
+from __future__ import annotations
+
+from airfl.tasks.models.model import Model
+from channels.part import Registry
+
+MODELS: Registry[Model] = Registry(
+    "model",
+    Model,
+    {
+        "mlp": "airfl.tasks.models.mlp:Mlp",
+        "mlp-sigmoid": "airfl.tasks.models.mlp_sigmoid:MlpSigmoid",
+        "cnn": "airfl.tasks.models.cnn:Cnn",
+        "cnn-fashion": "airfl.tasks.models.cnn_fashion:CnnFashion",
+        "cnn-cifar10": "airfl.tasks.models.cnn_cifar10:CnnCifar10",
+        "vgg11": "airfl.tasks.models.vgg11:Vgg11",
+        "resnet18": "airfl.tasks.models.resnet18:ResNet18",
+        "cnn-svhn": "airfl.tasks.models.cnn_svhn:CnnSvhn",
+        "lstm": "airfl.tasks.models.lstm:Lstm",
+        "logistic": "airfl.tasks.models.logistic:Logistic",
+    },
+    group="airfl.models",
+)
