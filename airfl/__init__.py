@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from airfl.errors import UserError
     from airfl.exports import export
     from airfl.plugins import register
+    from airfl.privacy import accountants
     from airfl.report.summary import Summary
     from airfl.results import Results, read_results
     from airfl.simulation import Run, run
@@ -62,6 +63,7 @@ _HOMES = {
 """What is here by name, and the module that it is imported from."""
 
 _ROOMS = (
+    "accountants",
     "audit",
     "callbacks",
     "compare",
@@ -75,6 +77,8 @@ _ROOMS = (
     "trace",
 )
 """Modules that are there without an import of their own; audit, compare and privacy are called like functions."""
+_PLACES = {"accountants": "airfl.privacy.accountants"}
+"""Of those that lie deeper."""
 
 
 __all__ = [
@@ -90,6 +94,7 @@ __all__ = [
     "Tuning",
     "UserError",
     "__version__",
+    "accountants",
     "audit",
     "callbacks",
     "check_part",
@@ -112,7 +117,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name in _ROOMS:
-        return import_module(f"airfl.{name}")
+        return import_module(_PLACES.get(name, f"airfl.{name}"))
     if name not in _HOMES:
         raise AttributeError(f"module 'airfl' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

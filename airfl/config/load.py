@@ -25,7 +25,7 @@ from airfl.config.given import (
 from airfl.config.part_keys import NamedPart
 from airfl.config.radio import FADING, POLICY
 from airfl.config.scheme import SCHEME
-from airfl.config.settings import Settings
+from airfl.config.settings import ACCOUNTANT, Settings
 from airfl.errors import UserError, nearest
 from airfl.input import SETTINGS_BYTES, read_regular
 from airfl.plugins import load_plugins
@@ -34,7 +34,7 @@ from airfl.shipped import find_configuration
 from channels.part import parameters_of
 
 SCHEME_NAME = "scheme.name"
-NAMED: dict[str, NamedPart[Any]] = {one.key: one for one in (FADING, POLICY)}
+NAMED: dict[str, NamedPart[Any]] = {one.key: one for one in (FADING, POLICY, ACCOUNTANT)}
 """Keys of sections that hold a part."""
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, WithJsonSchema
 
 from airfl.errors import nearest
-from airfl.privacy.accountants import ACCOUNTANTS
 from airfl.selection import SELECTIONS
 from airfl.tasks.datasets import DATASETS
 from airfl.tasks.models import MODELS
@@ -42,6 +41,3 @@ CorrelationName = Annotated[str, *_in_table("spatial correlation", CORRELATIONS)
 CombinerName = Annotated[str, *_in_table("combiner", COMBINERS)]
 AllocationName = Annotated[str, *_in_table("allocation", ALLOCATIONS)]
 ErrorModelName = Annotated[str, *_in_table("error model", ERROR_MODELS)]
-AccountantName = Annotated[
-    str, *_in_table("accountant", [name for name, entry in ACCOUNTANTS.items() if entry.of_runs])
-]

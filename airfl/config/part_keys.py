@@ -89,12 +89,22 @@ class NamedPart(Generic[P]):
         key: The dotted key, for messages.
         default: The name where none is given.
         made_of: What makes a part of an object that is no part, a name or a table, such as a function.
+        fits: Which parts of the registry the key may hold, None for all.
     """
 
     registry: Registry[P]
     key: str
     default: str
     made_of: Callable[[object], P] | None = None
+    fits: Callable[[type[P]], bool] | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """That the key may have, in order."""
+        return sorted(name for name in self.registry if self._holds(name))
+
+    def _holds(self, name: str) -> bool:
+        return name in self.registry and (self.fits is None or self.fits(self.registry[name]))
 
     def flattened(self, data: Any, keys: Mapping[str, FieldInfo]) -> Any:
         """A section's data with the part that they hold as a table or an object, by name where the section's own keys
@@ -114,8 +124,9 @@ class NamedPart(Generic[P]):
         own = parameters_of(type(part))
         if part.name not in self.registry or self.registry[part.name] is not type(part):
             return {**data, slot: part}
-        if not all(one.key in keys for one in own):
+        if any(one.key not in keys and getattr(part, one.name) != one.default for one in own):
             return {**data, slot: part}
+        own = tuple(one for one in own if one.key in keys)
         for one in own:
             value, beside = getattr(part, one.name), data.get(one.key)
             if beside not in (None, value, keys[one.key].default):
@@ -134,6 +145,8 @@ class NamedPart(Generic[P]):
             part = (self.made_of or self.registry.build)(given)  # type: ignore[arg-type]
         except PartError as error:
             raise ValueError(told(error, self.key)) from None
+        if self.fits is not None and not self.fits(type(part)):
+            raise ValueError(f"{self.key}: {self.registry.kind} {part!r} cannot be named here{self._allowed()}")
         for name, value in part.values().items():
             if not (_is_plain(value) or callable(value)):
                 raise ValueError(
@@ -169,13 +182,15 @@ class NamedPart(Generic[P]):
 
     def _checked(self, given: object) -> str | P:
         if isinstance(given, str):
-            if given not in self.registry:
+            if not self._holds(given):
                 raise ValueError(
-                    f"there is no {self.registry.kind} {given!r}{nearest(given, self.registry)} (allowed: "
-                    f"{', '.join(sorted(self.registry))})"
+                    f"there is no {self.registry.kind} {given!r}{nearest(given, self.names)}{self._allowed()}"
                 )
             return given
         return self._part(given)
+
+    def _allowed(self) -> str:
+        return f" (allowed: {', '.join(self.names)})"
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         def plain(given: str | P, info: core_schema.SerializationInfo) -> Any:
@@ -189,8 +204,9 @@ class NamedPart(Generic[P]):
         )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        name = {"type": "string", "enum": sorted(self.registry)}
-        return {"anyOf": [name, schema_of(PartOf(self.registry, self.key, self.default))]}
+        parts = {name: self.registry[name] for name in self.names}
+        name = {"type": "string", "enum": self.names}
+        return {"anyOf": [name, schema_of(PartOf(self.registry, self.key, self.default), parts)]}
 
 
 @functools.lru_cache(maxsize=256)

@@ -17,6 +17,7 @@ from airfl.cell import noise_multiplier
 from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.opening import open_round
+from airfl.privacy.accountants import Rdp
 from airfl.privacy.calibration import SMALLEST, run_epsilon, smallest_noise, what_would_do
 from airfl.privacy.events import Gaussian
 from airfl.privacy.statement import Statement
@@ -48,7 +49,7 @@ def noise_of(*overrides: str) -> float:
 def test_noise_of_the_paper_s_run_as_poisson() -> None:
     """To end at 1.5 after 2,000 rounds: 2.7376 by loss distributions, 3.048 by RDP."""
     assert smallest_noise(POISSON, 1.5, 2000, 1) == pytest.approx(2.7376, abs=5e-4)
-    assert smallest_noise(replace(POISSON, accountant="rdp"), 1.5, 2000, 1) == pytest.approx(3.048, abs=5e-4)
+    assert smallest_noise(replace(POISSON, accountant=Rdp()), 1.5, 2000, 1) == pytest.approx(3.048, abs=5e-4)
 
 
 @pytest.mark.parametrize("statement", [PAPER, POISSON, SERVER], ids=["fixed", "poisson", "server"])
