@@ -20,7 +20,10 @@ from airfl.plugins import REGISTRIES, defined_parts, load_plugin
 from channels.part import Part, Registry, parameters_of
 
 EVERY_PART = "airfl.check.parts:checks"
-OF_KIND: dict[str, str] = {"scheme": "airfl.check.scheme:checks"}
+OF_KIND: dict[str, str] = {
+    "scheme": "airfl.check.scheme:checks",
+    "accountant": "airfl.check.accountant:checks",
+}
 """Kind of a registry -> "module:function" that gives its checks for a part; imported when they are asked for."""
 
 
