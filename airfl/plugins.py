@@ -25,11 +25,12 @@ from airfl.errors import UserError
 from airfl.input import SETTINGS_BYTES, read_regular
 from airfl.privacy.accountants.registry import ACCOUNTANTS
 from airfl.schemes.names import SCHEMES
+from channels.digital.registry import ALLOCATIONS, ERROR_MODELS
 from channels.fading.registry import FADINGS
 from channels.part import Part, PartError, Registry
 from channels.power.registry import POLICIES
 
-REGISTRIES: tuple[Registry[Any], ...] = (SCHEMES, FADINGS, POLICIES, ACCOUNTANTS)
+REGISTRIES: tuple[Registry[Any], ...] = (SCHEMES, FADINGS, POLICIES, ACCOUNTANTS, ALLOCATIONS, ERROR_MODELS)
 """Of all kinds of parts that settings name."""
 PREFIX = "airfl_plugin_"
 """What the modules of plugin files are called, with digests of their path and contents behind it."""

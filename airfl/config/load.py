@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from airfl.config.arguments import public
+from airfl.config.digital import ALLOCATION, ERROR_MODEL
 from airfl.config.given import (
     PARTS,
     Config,
@@ -34,7 +35,7 @@ from airfl.shipped import find_configuration
 from channels.part import parameters_of
 
 SCHEME_NAME = "scheme.name"
-NAMED: dict[str, NamedPart[Any]] = {one.key: one for one in (FADING, POLICY, ACCOUNTANT)}
+NAMED: dict[str, NamedPart[Any]] = {one.key: one for one in (FADING, POLICY, ACCOUNTANT, ALLOCATION, ERROR_MODEL)}
 """Keys of sections that hold a part."""
 
 

@@ -14,7 +14,6 @@ from airfl.tasks.models import MODELS
 from airfl.tasks.partition import PARTITIONS
 from airfl.tasks.table import OWN
 from channels.antennas import ARRAYS, COMBINERS, CORRELATIONS
-from channels.digital import ALLOCATIONS, ERROR_MODELS
 from channels.fading.variation import VARIATIONS
 from channels.topology import PATH_LOSS, PLACEMENTS
 
@@ -39,5 +38,3 @@ PathLossName = Annotated[str, *_in_table("path loss", PATH_LOSS)]
 ArrayName = Annotated[str, *_in_table("array", ARRAYS)]
 CorrelationName = Annotated[str, *_in_table("spatial correlation", CORRELATIONS)]
 CombinerName = Annotated[str, *_in_table("combiner", COMBINERS)]
-AllocationName = Annotated[str, *_in_table("allocation", ALLOCATIONS)]
-ErrorModelName = Annotated[str, *_in_table("error model", ERROR_MODELS)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_origin
 
@@ -106,13 +106,14 @@ class NamedPart(Generic[P]):
     def _holds(self, name: str) -> bool:
         return name in self.registry and (self.fits is None or self.fits(self.registry[name]))
 
-    def flattened(self, data: Any, keys: Mapping[str, FieldInfo]) -> Any:
+    def flattened(self, data: Any, keys: Mapping[str, FieldInfo], shared: Collection[str] = ()) -> Any:
         """A section's data with the part that they hold as a table or an object, by name where the section's own keys
         say all of it.
 
         Args:
             data: As they are given to the section.
             keys: Those of the section.
+            shared: Those that another part of the section reads, too, and that are not set otherwise for this one.
 
         Raises ValueError for what is no part, and for a key that says otherwise than the part.
         """
@@ -124,8 +125,10 @@ class NamedPart(Generic[P]):
         own = parameters_of(type(part))
         if part.name not in self.registry or self.registry[part.name] is not type(part):
             return {**data, slot: part}
-        if any(one.key not in keys and getattr(part, one.name) != one.default for one in own):
-            return {**data, slot: part}
+        for one in own:
+            kept = data.get(one.key, one.default) if one.key in shared else one.default
+            if (one.key not in keys or one.key in shared) and getattr(part, one.name) != kept:
+                return {**data, slot: part}
         own = tuple(one for one in own if one.key in keys)
         for one in own:
             value, beside = getattr(part, one.name), data.get(one.key)
@@ -135,6 +138,12 @@ class NamedPart(Generic[P]):
                     "give one of the two"
                 )
         return {**data, slot: part.name, **{one.key: _listed(getattr(part, one.name)) for one in own}}
+
+    def keys_read(self, data: Any) -> set[str]:
+        """The keys of a section that its part would take its parameters from, by the data that are given to it."""
+        given = data.get(self.key.partition(".")[2], self.default) if isinstance(data, dict) else self.default
+        part = self.registry.get(given) if isinstance(given, str) else type(self._part(given))
+        return {one.key for one in parameters_of(part) if one.key} if part else set()
 
     def _part(self, given: object) -> P:
         if isinstance(given, PartTable):
@@ -224,29 +233,37 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
 
 
-def keys_of(registry: Registry[Any]) -> dict[str, tuple[Parameter, list[str]]]:
+def keys_of(*registries: Registry[Any]) -> dict[str, tuple[Parameter, list[str]]]:
     """The keys that the parts of a package give a section, in order: each with its parameter and the names of the parts
     that have it."""
     found: dict[str, tuple[Parameter, list[str]]] = {}
-    parts: Mapping[str, type[Part]] = registry
-    for name in registry.classes.values():
-        for one in parameters_of(parts[name]):
-            if one.key:
-                found.setdefault(one.key, (one, []))[1].append(name)
+    for registry in registries:
+        parts: Mapping[str, type[Part]] = registry
+        for name in registry.classes.values():
+            for one in parameters_of(parts[name]):
+                if one.key:
+                    found.setdefault(one.key, (one, []))[1].append(name)
     return found
 
 
-def with_keys(base: type[S], name: str, registry: Registry[Any], after: str, places: Mapping[str, str]) -> type[S]:
-    """A section with the keys of the parts of a registry.
+def with_keys(
+    base: type[S],
+    name: str,
+    registries: Registry[Any] | tuple[Registry[Any], ...],
+    after: str,
+    places: Mapping[str, str],
+) -> type[S]:
+    """A section with the keys of the parts of one registry, or of several.
 
     Args:
         base: The section without them; one that defers its building is built once, here.
         name: Of the class.
-        registry: Of the parts.
+        registries: Of the parts; a key that parts of several have is one key.
         after: The key that theirs follow.
         places: Key -> the one that it follows instead.
     """
-    made = {key: field_of(one) for key, (one, _) in keys_of(registry).items()}
+    listed = registries if isinstance(registries, tuple) else (registries,)
+    made = {key: field_of(one) for key, (one, _) in keys_of(*listed).items()}
     section = create_model(name, __base__=base, __module__=base.__module__, __doc__=base.__doc__, **made)  # type: ignore[call-overload]
     order = list(base.model_fields)
     ends = {place: place for place in {after, *places.values()}}

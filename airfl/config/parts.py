@@ -134,7 +134,8 @@ def property_of(one: Parameter, of_whom: str = "") -> dict[str, Any]:
 
 def _kind(one: Parameter, kind: Any) -> dict[str, Any]:
     if typing.get_origin(kind) is Literal:
-        return {"type": "string", "enum": list(typing.get_args(kind))}
+        named = typing.get_args(kind)
+        return {"type": KINDS[type(named[0])], "enum": list(named)}
     if typing.get_origin(kind) is tuple:
         return {"type": "array", "items": _kind(one, typing.get_args(kind)[0])}
     schema: dict[str, Any] = {"type": KINDS[kind]} if kind in KINDS else {}

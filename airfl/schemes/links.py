@@ -6,10 +6,9 @@ import math
 
 from airfl.config.settings import Settings
 from airfl.errors import AlignmentError
-from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of, power_policy, settings_of, waveform_of
+from airfl.radio.parts import grid_of, link_noise_std_of, noise_std_of, power_policy, waveform_of
 from airfl.uplinks import AnalogUplink, DigitalUplink, IdealUplink
 from airfl.uplinks.control import PowerControl
-from channels.digital import DigitalParameters, check_digital
 
 
 def analog_uplink(settings: Settings, privacy_bound: float = math.inf) -> AnalogUplink:
@@ -53,20 +52,10 @@ def analog_uplink(settings: Settings, privacy_bound: float = math.inf) -> Analog
 def digital_uplink(settings: Settings) -> DigitalUplink:
     """Orthogonal OFDMA with the rate and error model of the settings."""
     digital = settings.digital
-    parameters = DigitalParameters(
-        allocation=digital.allocation,
-        error_model=digital.error_model,
-        gap_db=digital.gap_db,
-        target_error=digital.target_error,
-        block_elements=digital.block_elements,
-        transmissions=digital.transmissions,
-        table=digital.mcs_table,
-    )
-    with settings_of("digital"):
-        check_digital(parameters)
     return DigitalUplink(
         grid=grid_of(settings),
-        parameters=parameters,
+        allocation=digital.allocation_rule,
+        error_model=digital.link_errors,
         noise_std=link_noise_std_of(settings),
         concentrate=digital.power == "total",
         deadline_s=digital.deadline_s,
