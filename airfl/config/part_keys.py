@@ -123,7 +123,7 @@ class NamedPart(Generic[P]):
             return data
         part = self._part(given)
         own = parameters_of(type(part))
-        if part.name not in self.registry or self.registry[part.name] is not type(part):
+        if part.name not in self.registry or self.registry[part.name] is not type(part) or self._travels(type(part)):
             return {**data, slot: part}
         for one in own:
             kept = data.get(one.key, one.default) if one.key in shared else one.default
@@ -195,8 +195,13 @@ class NamedPart(Generic[P]):
                 raise ValueError(
                     f"there is no {self.registry.kind} {given!r}{nearest(given, self.names)}{self._allowed()}"
                 )
-            return given
+            return self._part(given) if self._travels(self.registry[given]) else given
         return self._part(given)
+
+    def _travels(self, part: type[P]) -> bool:
+        """Whether it is held as an object even where it has a name: a user's own, whose code goes with it to other
+        processes and into fingerprints, but one that takes parameters from the section's keys."""
+        return part.name not in self.registry.classes.values() and not any(one.key for one in parameters_of(part))
 
     def _allowed(self) -> str:
         return f" (allowed: {', '.join(self.names)})"

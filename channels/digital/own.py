@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from channels.digital.kinds import Allocation, ErrorModel
-from channels.digital.task import Counts, Demand
+from channels.digital.task import Counts, Demand, DigitalTask
 
 
 def check_shares(allocation: Allocation, shares: object, devices: int, subcarriers: int) -> Counts:
@@ -24,9 +24,10 @@ def check_shares(allocation: Allocation, shares: object, devices: int, subcarrie
     return found.astype(np.int64)
 
 
-def check_demand(model: ErrorModel, demand: Demand, devices: int) -> None:
-    """ValueError, one line, for a demand of another shape, with numbers that are none, or with an error rate that is no
-    probability."""
+def check_demand(model: ErrorModel, demand: Demand, task: DigitalTask) -> None:
+    """ValueError, one line, for a demand of another shape, with numbers that are none, with an error rate that is no
+    probability, or with a loss where the class says that there is none."""
+    devices = len(task.bits)
     if not isinstance(demand, Demand):
         raise ValueError(f"{model!r} gave {type(demand).__name__}, a Demand is wanted")
     for name in Demand.__dataclass_fields__:
@@ -45,3 +46,6 @@ def check_demand(model: ErrorModel, demand: Demand, devices: int) -> None:
     if (elements != np.rint(elements)).any():
         part = elements[elements != np.rint(elements)][0]
         raise ValueError(f"{model!r} gave {part} resource_elements, a whole number is wanted")
+    alive = task.true.sum(axis=(1, 2)) > 0
+    if model.certain and np.array_equal(task.known, task.true) and not np.asarray(demand.decoded)[alive].all():
+        raise ValueError(f"{model!r} is said to be certain, and loses a message over a channel that is known")

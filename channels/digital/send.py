@@ -26,7 +26,7 @@ def send(task: DigitalTask) -> DigitalOutcome:
     own = own_elements(task, subcarriers)
     demand = task.error_model.send(task, own)
     if not is_built_in(task.error_model):
-        check_demand(task.error_model, demand, len(task.bits))
+        check_demand(task.error_model, demand, task)
     wanted = np.ceil(demand.resource_elements / subcarriers)
     start, symbols = _on_air(wanted, turns, max(task.deadline_symbols, 0.0))
     in_time = symbols == wanted
