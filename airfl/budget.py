@@ -220,8 +220,10 @@ def cell_of(settings: Settings, data_dir: str | Path | None = None, task: Task |
     """The cell of a run, without its data where that can be: devices that hold equally many samples are known without
     reading any."""
     settings, dimension = with_task(settings, task), dimension_of(settings, task)
-    samples = equal_share(settings, len(task.train[0])) if task else nominal_samples(settings)
-    cell = build_cell(settings, dimension, equal_weights(settings), samples)
+    samples = (
+        equal_share(settings, len(task.train[0])) if task else nominal_samples(settings.task, settings.run.devices)
+    )
+    cell = build_cell(settings, dimension, equal_weights(settings.run), samples)
     unequal = settings.task.partition not in ("iid", "class")
     if settings.server.weights == "equal" and not (unequal and isinstance(cell.recipe.release, RecordRelease)):
         return cell

@@ -351,7 +351,7 @@ def _answers(cell: Cell, statement: Statement, multiplier: float) -> dict[str, A
         statement,
         settings.privacy.epsilon,
         settings.run.rounds,
-        participations_of(settings, statement),
+        participations_of(settings.selection, settings.run, statement),
         multiplier,
         event_of=lambda wanted: scaled(event, wanted / multiplier),
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from airfl.config.settings import Settings
+    from airfl.config.settings import RunSettings, Settings, TaskSettings
 
     # For editors and type checkers, which do not see what `__getattr__` imports.
     from airfl.schemes.a_dsgd import ADsgd as ADsgd
@@ -96,14 +96,15 @@ def check_recipe(settings: Settings) -> None:
     from airfl.tasks.models import MODELS
 
     dimension = MODELS[settings.task.model].parameters
-    build_cell(settings, dimension, equal_weights(settings), nominal_samples(settings))
+    samples = nominal_samples(settings.task, settings.run.devices)
+    build_cell(settings, dimension, equal_weights(settings.run), samples)
 
 
-def equal_weights(settings: Settings) -> NDArray[np.float64]:
+def equal_weights(run: RunSettings) -> NDArray[np.float64]:
     """Of the devices' updates, 1 each, [N]; UserError for more devices than fit, or rounds than anybody counts."""
     import numpy as np
 
-    devices, rounds = settings.run.devices, settings.run.rounds
+    devices, rounds = run.devices, run.rounds
     memory = machine_bytes()
     if devices * BYTES_A_DEVICE > memory:
         raise UserError(
@@ -115,13 +116,13 @@ def equal_weights(settings: Settings) -> NDArray[np.float64]:
     return np.ones(devices)
 
 
-def nominal_samples(settings: Settings) -> int:
+def nominal_samples(task: TaskSettings, devices: int) -> int:
     """Samples of a device if the training data is divided equally: known without reading it."""
     from airfl.tasks.datasets import DATASETS
 
-    total = DATASETS[settings.task.dataset].training_samples
-    held = round(settings.task.validation_share * total) + settings.task.public_samples
-    return max((total - held) // settings.run.devices, 1)
+    total = DATASETS[task.dataset].training_samples
+    held = round(task.validation_share * total) + task.public_samples
+    return max((total - held) // devices, 1)
 
 
 def __getattr__(name: str) -> type[Scheme]:

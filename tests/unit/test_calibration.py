@@ -242,10 +242,10 @@ def test_the_device_with_most_rounds_is_counted_from_the_run_s_own_draws() -> No
     streams, counts = Streams(settings.run.seed), np.zeros(100, dtype=int)
     for t in range(20):
         counts[select("uniform", streams, t, 100, 8)] += 1
-    assert participations_of(settings, SERVER) == counts.max()
-    assert participations_of(settings, PAPER) == 1
+    assert participations_of(settings.selection, settings.run, SERVER) == counts.max()
+    assert participations_of(settings.selection, settings.run, PAPER) == 1
     by_channel = calibrated("selection.kind=best-k", "run.rounds=20")
-    assert participations_of(by_channel, replace(PAPER, sampling="by_channel")) == 20
+    assert participations_of(by_channel.selection, by_channel.run, replace(PAPER, sampling="by_channel")) == 20
 
 
 # What a run says that could not keep to it
