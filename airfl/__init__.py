@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from airfl.errors import UserError
     from airfl.exports import export
     from airfl.plugins import register
+    from airfl.privacy import accountants
     from airfl.report.page.page import report
     from airfl.report.summary import Summary
     from airfl.results import Results, read_results
@@ -65,6 +66,7 @@ _HOMES = {
 """What is here by name, and the module that it is imported from."""
 
 _ROOMS = (
+    "accountants",
     "audit",
     "callbacks",
     "compare",
@@ -81,6 +83,8 @@ _ROOMS = (
     "trace",
 )
 """Modules that are there without an import of their own; audit, compare, privacy and report are called, too."""
+_PLACES = {"accountants": "airfl.privacy.accountants"}
+"""Of those that lie deeper."""
 
 
 __all__ = [
@@ -96,6 +100,7 @@ __all__ = [
     "Tuning",
     "UserError",
     "__version__",
+    "accountants",
     "audit",
     "callbacks",
     "check_part",
@@ -141,7 +146,7 @@ def __getattr__(name: str) -> Any:
         module, _, section = _SECTIONS[name].partition(":")
         return getattr(import_module(module), section)
     if name in _ROOMS:
-        return import_module(f"airfl.{name}")
+        return import_module(_PLACES.get(name, f"airfl.{name}"))
     if name not in _HOMES:
         raise AttributeError(f"module 'airfl' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -226,7 +226,7 @@ def cell_of(settings: Settings, data_dir: str | Path | None = None, task: Task |
     settings, dimension = with_task(settings, task), dimension_of(settings.task, task)
     folders = data_folders(data_dir)
     samples = equal_share(settings.task, settings.run.devices, training_samples(settings.task, folders, task))
-    cell = build_cell(settings, dimension, equal_weights(settings), samples)
+    cell = build_cell(settings, dimension, equal_weights(settings.run), samples)
     unequal = settings.task.partition == OWN or not settings.task.partition_rule.equal
     if settings.server.weights == "equal" and not (unequal and isinstance(cell.recipe.release, RecordRelease)):
         return cell

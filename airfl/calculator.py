@@ -19,7 +19,7 @@ from airfl.cell import Cell, build_ledger, noise_multiplier, release_event, wors
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import task_of
-from airfl.privacy.accountants import accountant
+from airfl.privacy.accountants import Accountant, account
 from airfl.privacy.accountants.bins import on_lattice
 from airfl.privacy.accountants.loss_distributions import Attained
 from airfl.privacy.bounds import bounds
@@ -297,14 +297,14 @@ def _curve(
     statement: Statement,
     rounds: Rounds,
     at: NDArray[np.int64],
-    name: str | None,
+    accountant: str | Accountant | None,
     adjacency: Adjacency,
     change: Callable[[Event], Event] = lambda event: event,
 ) -> Array:
-    """An accountant's figure after so many rounds of what the observer sees of the device that pays most; name: None
-    for a lower bound."""
-    going_on, values = Attained(adjacency) if name is None else accountant(name, adjacency), []
-    for new, _ in _seen(statement, rounds, at, upwards=name is None):
+    """An accountant's figure after so many rounds of what the observer sees of the device that pays most; None for
+    a lower bound."""
+    going_on, values = Attained(adjacency) if accountant is None else account(accountant, adjacency), []
+    for new, _ in _seen(statement, rounds, at, upwards=accountant is None):
         going_on.compose(change(new))
         values.append(going_on.epsilon(statement.delta_of_noise))
     return np.array(values)
@@ -353,7 +353,7 @@ def _answers(cell: Cell, statement: Statement, multiplier: float) -> dict[str, A
         statement,
         settings.privacy.epsilon,
         settings.run.rounds,
-        participations_of(settings, statement),
+        participations_of(settings.selection, settings.run, statement),
         multiplier,
         event_of=lambda wanted: scaled(event, wanted / multiplier),
     )

@@ -23,19 +23,21 @@ from typing import Any, TypeVar
 
 from airfl.errors import UserError
 from airfl.input import SETTINGS_BYTES, read_regular
+from airfl.privacy.accountants.registry import ACCOUNTANTS
 from airfl.schemes.names import SCHEMES
 from airfl.selection.registry import SELECTIONS
 from airfl.tasks.datasets.registry import DATASETS
 from airfl.tasks.models.registry import MODELS
 from airfl.tasks.partitions.registry import PARTITIONS
 from channels.antennas.registry import COMBINERS
+from channels.digital.registry import ALLOCATIONS, ERROR_MODELS
 from channels.fading.registry import FADINGS
 from channels.part import Part, PartError, Registry
 from channels.power.registry import POLICIES
 
 REGISTRIES: tuple[Registry[Any], ...] = (
-    *(SCHEMES, SELECTIONS, PARTITIONS, MODELS, DATASETS),
-    *(FADINGS, COMBINERS, POLICIES),
+    *(SCHEMES, SELECTIONS, PARTITIONS, MODELS, DATASETS, ACCOUNTANTS),
+    *(FADINGS, COMBINERS, POLICIES, ALLOCATIONS, ERROR_MODELS),
 )
 """Of all kinds of parts that settings name."""
 PREFIX = "airfl_plugin_"

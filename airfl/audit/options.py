@@ -70,7 +70,12 @@ def check_audit(settings: Settings, options: Options) -> None:
 
     check_options(options)
     check_cell(
-        build_cell(settings, dimension_of(settings.task), np.ones(settings.run.devices), nominal_samples(settings)),
+        build_cell(
+            settings,
+            dimension_of(settings.task),
+            np.ones(settings.run.devices),
+            nominal_samples(settings.task, settings.run.devices),
+        ),
         options,
     )
 

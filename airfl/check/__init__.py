@@ -26,6 +26,7 @@ OF_KIND: dict[str, str] = {
     "partition": "airfl.check.partition:checks",
     "model": "airfl.check.model:checks",
     "dataset": "airfl.check.dataset:checks",
+    "accountant": "airfl.check.accountant:checks",
 }
 """Kind of a registry -> "module:function" that gives its checks for a part; imported when they are asked for."""
 

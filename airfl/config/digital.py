@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
 
 from airfl.config.json_numbers import MaybeInfinite
-from airfl.config.names import AllocationName, ErrorModelName
-from airfl.config.section import Count, Decibels, Section
+from airfl.config.part_keys import NamedPart, with_keys
+from airfl.config.section import Section
+from channels.digital.kinds import Allocation, ErrorModel
+from channels.digital.registry import ALLOCATIONS, ERROR_MODELS
+
+ALLOCATION = NamedPart(ALLOCATIONS, "digital.allocation", "equal")
+ERROR_MODEL = NamedPart(ERROR_MODELS, "digital.error_model", "capacity")
 
 
-class DigitalSettings(Section):
+class _Digital(Section):
     """How bits go over the air where a scheme's link is digital."""
 
-    allocation: AllocationName = Field("equal", description="how the devices share the subcarriers")
-    error_model: ErrorModelName = Field("capacity", description="rate and errors of a link")
-    gap_db: Decibels = Field(0.0, description="efficiency gap to capacity, for error_model = capacity")
-    target_error: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.1, description="block error rate that link adaptation aims at, of a first transmission"
+    model_config = ConfigDict(defer_build=True)
+
+    allocation: Annotated[str | Allocation, ALLOCATION] = Field(
+        "equal", description="how the devices share the subcarriers"
     )
-    block_elements: Count = Field(
-        1000, description="resource elements of a code block, for error_model = finite-blocklength"
-    )
-    transmissions: Count = Field(4, description="most transmissions of a block (HARQ); 1 = no retransmission")
-    mcs_table: Literal[1, 2] = Field(1, description="MCS table of TS 38.214 for error_model = nr: 64-QAM or 256-QAM")
+    error_model: Annotated[str | ErrorModel, ERROR_MODEL] = Field("capacity", description="rate and errors of a link")
     power: Literal["total", "per-element"] = Field(
         "total",
         description="a device's power is spread over its own subcarriers (energy = power x air time), or it has the "
@@ -37,4 +37,40 @@ class DigitalSettings(Section):
         "assumed",
         description="the server sees the sum only, as the papers have it; counted: modular bits and key exchange are "
         "charged; off: it sees every message",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, data: Any) -> Any:
+        # Both may read gap_db: that of an object is not made the other part's.
+        for slot, other in ((ERROR_MODEL, ALLOCATION), (ALLOCATION, ERROR_MODEL)):
+            data = slot.flattened(data, cls.model_fields, shared=other.keys_read(data))
+        return data
+
+    @property
+    def allocation_rule(self) -> Allocation:
+        """The allocation itself, with its parameters."""
+        return ALLOCATION.of(self)
+
+    @property
+    def link_errors(self) -> ErrorModel:
+        """The error model itself, with its parameters."""
+        return ERROR_MODEL.of(self)
+
+
+if TYPE_CHECKING:
+
+    class DigitalSettings(_Digital):
+        """With the keys of all error models and allocations, which the part of the one that is chosen has:
+        `link_errors`, `allocation_rule`."""
+
+        gap_db: float = 0.0
+        target_error: float = 0.1
+        block_elements: int = 1000
+        transmissions: int = 4
+        mcs_table: Literal[1, 2] = 1
+
+else:
+    DigitalSettings = with_keys(
+        _Digital, "DigitalSettings", (ERROR_MODELS, ALLOCATIONS), after="error_model", places={}
     )

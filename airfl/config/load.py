@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from airfl.config.arguments import public
+from airfl.config.digital import ALLOCATION, ERROR_MODEL
 from airfl.config.given import (
     PARTS,
     Config,
@@ -27,7 +28,7 @@ from airfl.config.part_keys import NamedPart, PartTable
 from airfl.config.problems import first_line
 from airfl.config.radio import COMBINER, FADING, POLICY, RULE
 from airfl.config.scheme import SCHEME
-from airfl.config.settings import Settings
+from airfl.config.settings import ACCOUNTANT, Settings
 from airfl.config.task import DATASET, MODEL, PARTITION
 from airfl.errors import UserError, nearest
 from airfl.input import SETTINGS_BYTES, read_regular
@@ -37,7 +38,13 @@ from airfl.shipped import find_configuration
 from channels.part import Part, parameters_of
 
 SCHEME_NAME = "scheme.name"
-NAMED: dict[str, NamedPart[Any]] = {one.key: one for one in (RULE, FADING, COMBINER, POLICY, PARTITION, MODEL, DATASET)}
+NAMED: dict[str, NamedPart[Any]] = {
+    one.key: one
+    for one in (
+        *(RULE, PARTITION, MODEL, DATASET, ACCOUNTANT),
+        *(FADING, COMBINER, POLICY, ALLOCATION, ERROR_MODEL),
+    )
+}
 """Keys of sections that hold a part."""
 
 

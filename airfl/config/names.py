@@ -8,9 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, WithJsonSchema
 
 from airfl.errors import nearest
-from airfl.privacy.accountants import ACCOUNTANTS
 from channels.antennas import ARRAYS, CORRELATIONS
-from channels.digital import ALLOCATIONS, ERROR_MODELS
 from channels.fading.variation import VARIATIONS
 from channels.topology import PATH_LOSS, PLACEMENTS
 
@@ -30,8 +28,3 @@ PlacementName = Annotated[str, *_in_table("topology", ["none", *PLACEMENTS])]
 PathLossName = Annotated[str, *_in_table("path loss", PATH_LOSS)]
 ArrayName = Annotated[str, *_in_table("array", ARRAYS)]
 CorrelationName = Annotated[str, *_in_table("spatial correlation", CORRELATIONS)]
-AllocationName = Annotated[str, *_in_table("allocation", ALLOCATIONS)]
-ErrorModelName = Annotated[str, *_in_table("error model", ERROR_MODELS)]
-AccountantName = Annotated[
-    str, *_in_table("accountant", [name for name, entry in ACCOUNTANTS.items() if entry.of_runs])
-]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
 
@@ -90,6 +90,7 @@ class NamedPart(Generic[P]):
         default: The name where none is given.
         made_of: What makes a part of an object that is no part, a name or a table, such as a function.
         beside: Names that stand for something else than a part of the registry.
+        fits: Which parts of the registry the key may hold, None for all.
     """
 
     registry: Registry[P]
@@ -97,14 +98,24 @@ class NamedPart(Generic[P]):
     default: str
     made_of: Callable[[object], P] | None = None
     beside: tuple[str, ...] = ()
+    fits: Callable[[type[P]], bool] | None = None
 
-    def flattened(self, data: Any, keys: Mapping[str, FieldInfo]) -> Any:
+    @property
+    def names(self) -> list[str]:
+        """That the key may have, in order."""
+        return sorted([*(name for name in self.registry if self._holds(name)), *self.beside])
+
+    def _holds(self, name: str) -> bool:
+        return name in self.registry and (self.fits is None or self.fits(self.registry[name]))
+
+    def flattened(self, data: Any, keys: Mapping[str, FieldInfo], shared: Collection[str] = ()) -> Any:
         """A section's data with the part that they hold as a table or an object, by name where the section's own keys
         say all of it.
 
         Args:
             data: As they are given to the section.
             keys: Those of the section.
+            shared: Those that another part of the section reads, too, and that are not set otherwise for this one.
 
         Raises ValueError for what is no part, and for a key that says otherwise than the part.
         """
@@ -114,10 +125,13 @@ class NamedPart(Generic[P]):
             return data
         part = self._part(given)
         own = parameters_of(type(part))
-        if part.name not in self.registry or self.registry[part.name] is not type(part):
+        if part.name not in self.registry or self.registry[part.name] is not type(part) or self._travels(type(part)):
             return {**data, slot: part}
-        if not all(one.key in keys for one in own):
-            return {**data, slot: part}
+        for one in own:
+            kept = data.get(one.key, one.default) if one.key in shared else one.default
+            if (one.key not in keys or one.key in shared) and getattr(part, one.name) != kept:
+                return {**data, slot: part}
+        own = tuple(one for one in own if one.key in keys)
         for one in own:
             value, beside = getattr(part, one.name), data.get(one.key)
             if beside not in (None, value, keys[one.key].default):
@@ -126,6 +140,12 @@ class NamedPart(Generic[P]):
                     "give one of the two"
                 )
         return {**data, slot: part.name, **{one.key: _listed(getattr(part, one.name)) for one in own}}
+
+    def keys_read(self, data: Any) -> set[str]:
+        """The keys of a section that its part would take its parameters from, by the data that are given to it."""
+        given = data.get(self.key.partition(".")[2], self.default) if isinstance(data, dict) else self.default
+        part = self.registry.get(given) if isinstance(given, str) else type(self._part(given))
+        return {one.key for one in parameters_of(part) if one.key} if part else set()
 
     def _part(self, given: object) -> P:
         if isinstance(given, PartTable):
@@ -136,6 +156,8 @@ class NamedPart(Generic[P]):
             part = (self.made_of or self.registry.build)(given)  # type: ignore[arg-type]
         except PartError as error:
             raise ValueError(told(error, self.key)) from None
+        if self.fits is not None and not self.fits(type(part)):
+            raise ValueError(f"{self.key}: {self.registry.kind} {part!r} cannot be named here{self._allowed()}")
         for name, value in part.values().items():
             if not (_is_plain(value) or callable(value)):
                 raise ValueError(
@@ -180,17 +202,22 @@ class NamedPart(Generic[P]):
 
     def _checked(self, given: object) -> str | P:
         if isinstance(given, str):
-            allowed = [*self.registry, *self.beside]
-            if given not in allowed:
+            if given in self.beside:
+                return given
+            if not self._holds(given):
                 raise ValueError(
-                    f"there is no {self.registry.kind} {given!r}{nearest(given, allowed)} (allowed: "
-                    f"{', '.join(sorted(allowed))})"
+                    f"there is no {self.registry.kind} {given!r}{nearest(given, self.names)}{self._allowed()}"
                 )
-            if given in self.beside or given in self.registry.classes.values():
-                return given
-            if any(one.key for one in parameters_of(self.registry[given])):  # whose values are keys of the section
-                return given
-        return self._part(given)  # of the user's own: other processes and fingerprints need the class itself
+            return self._part(given) if self._travels(self.registry[given]) else given
+        return self._part(given)
+
+    def _travels(self, part: type[P]) -> bool:
+        """Whether it is held as an object even where it has a name: a user's own, whose code goes with it to other
+        processes and into fingerprints, but one that takes parameters from the section's keys."""
+        return part.name not in self.registry.classes.values() and not any(one.key for one in parameters_of(part))
+
+    def _allowed(self) -> str:
+        return f" (allowed: {', '.join(self.names)})"
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
         def plain(given: str | P, info: core_schema.SerializationInfo) -> Any:
@@ -204,8 +231,9 @@ class NamedPart(Generic[P]):
         )
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        name = {"type": "string", "enum": sorted([*self.registry, *self.beside])}
-        return {"anyOf": [name, schema_of(PartOf(self.registry, self.key, self.default))]}
+        parts = {name: self.registry[name] for name in self.names if name not in self.beside}
+        name = {"type": "string", "enum": self.names}
+        return {"anyOf": [name, schema_of(PartOf(self.registry, self.key, self.default), parts)]}
 
 
 @functools.lru_cache(maxsize=256)
@@ -227,14 +255,15 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
 
 
-def keys_of(parts: Mapping[str, type[Part]]) -> dict[str, tuple[Parameter, list[str]]]:
+def keys_of(*kinds: Mapping[str, type[Part]]) -> dict[str, tuple[Parameter, list[str]]]:
     """The keys that parts give a section, in order: each with its parameter and the names of the parts that have it. Of
     a registry's parts those that come with the package."""
     found: dict[str, tuple[Parameter, list[str]]] = {}
-    for name in parts.classes.values() if isinstance(parts, Registry) else parts:
-        for one in parameters_of(parts[name]):
-            if one.key:
-                found.setdefault(one.key, (one, []))[1].append(name)
+    for parts in kinds:
+        for name in parts.classes.values() if isinstance(parts, Registry) else parts:
+            for one in parameters_of(parts[name]):
+                if one.key:
+                    found.setdefault(one.key, (one, []))[1].append(name)
     return found
 
 
@@ -249,18 +278,23 @@ def parts_of(section: Section, parts: Mapping[str, type[P]]) -> dict[str, P]:
 
 
 def with_keys(
-    base: type[S], name: str, parts: Mapping[str, type[Part]], after: str | None, places: Mapping[str, str]
+    base: type[S],
+    name: str,
+    parts: Mapping[str, type[Part]] | tuple[Mapping[str, type[Part]], ...],
+    after: str | None,
+    places: Mapping[str, str],
 ) -> type[S]:
     """A section with the keys of parts.
 
     Args:
         base: The section without them; one that defers its building is built once, here.
         name: Of the class.
-        parts: By name, or their registry.
+        parts: By name, or their registry, or several of these; a key that parts of several have is one key.
         after: The key that theirs follow, None where there is none before them.
         places: Key -> the one that it follows instead.
     """
-    made = {key: field_of(one) for key, (one, _) in keys_of(parts).items()}
+    kinds = parts if isinstance(parts, tuple) else (parts,)
+    made = {key: field_of(one) for key, (one, _) in keys_of(*kinds).items()}
     section = create_model(name, __base__=base, __module__=base.__module__, __doc__=base.__doc__, **made)  # type: ignore[call-overload]
     order = list(base.model_fields)
     ends = {place: place for place in {after, *places.values()}}

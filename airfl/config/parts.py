@@ -70,9 +70,14 @@ def told(error: PartError, section: str) -> str:
     return f"{section}.{message}" if message.startswith(f"{key} ") else f"{section}.{key}: {message}"
 
 
-def schema_of(slot: PartOf[Any]) -> dict[str, Any]:
-    """JSON schema of a part: all keys, each with the parts that have it, and for each name the keys that it has."""
-    parts: Mapping[str, type[Part]] = slot.registry
+def schema_of(slot: PartOf[Any], parts: Mapping[str, type[Part]] | None = None) -> dict[str, Any]:
+    """JSON schema of a part: all keys, each with the parts that have it, and for each name the keys that it has.
+
+    Args:
+        slot: Where the part stands.
+        parts: By name, those that may stand there; None for all of the registry.
+    """
+    parts = slot.registry if parts is None else parts
     named = {name: {one.name: one for one in parameters_of(part)} for name, part in parts.items()}
     holders: dict[str, list[str]] = {}
     for name, known in named.items():
@@ -129,7 +134,8 @@ def property_of(one: Parameter, of_whom: str = "") -> dict[str, Any]:
 
 def _kind(one: Parameter, kind: Any) -> dict[str, Any]:
     if typing.get_origin(kind) is Literal:
-        return {"type": "string", "enum": list(typing.get_args(kind))}
+        named = typing.get_args(kind)
+        return {"type": KINDS[type(named[0])], "enum": list(named)}
     if typing.get_origin(kind) is tuple:
         return {"type": "array", "items": _kind(one, typing.get_args(kind)[0])}
     schema: dict[str, Any] = {"type": KINDS[kind]} if kind in KINDS else {}

@@ -15,7 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from airfl.config.digital import DigitalSettings
 from airfl.config.json_numbers import MaybeInfinite
-from airfl.config.names import AccountantName
+from airfl.config.part_keys import NamedPart
 from airfl.config.radio import (
     AntennaSettings,
     ChannelSettings,
@@ -29,8 +29,11 @@ from airfl.config.radio_sections import RadioSections
 from airfl.config.scheme import SCHEME, SchemePart
 from airfl.config.section import Count, Fraction, NotNegative, Positive, Scale, Schedule, Section
 from airfl.config.task import TaskSettings
+from airfl.privacy.accountants import ACCOUNTANTS, Accountant
 from airfl.selection.rule import ChannelRule
 from channels.part import Part
+
+ACCOUNTANT = NamedPart(ACCOUNTANTS, "privacy.accountant", "auto", fits=lambda one: one.of_runs)
 
 
 class RunSettings(Section):
@@ -151,7 +154,7 @@ class PrivacySettings(Section):
         description="where power control, or the devices' noise, takes its privacy bound from: the paper's own "
         "theorem, or the accountant, so that the whole run really ends at epsilon",
     )
-    accountant: AccountantName = Field(
+    accountant: Annotated[str | Accountant, ACCOUNTANT] = Field(
         "auto",
         description="of the whole run's epsilon: auto = loss distributions, that is pld for Poisson samples, "
         "dominating-pair for samples of fixed size",
@@ -174,6 +177,16 @@ class PrivacySettings(Section):
         "as it was (the observer is granted the true channel), by a quantile whose tail is paid out of half of delta "
         "(mmse or ls estimates and ageing of Gaussian channels), or not at all (epsilon is inf)",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, data: Any) -> Any:
+        return ACCOUNTANT.flattened(data, cls.model_fields)
+
+    @property
+    def privacy_accountant(self) -> Accountant:
+        """The accountant itself, with its parameters."""
+        return ACCOUNTANT.of(self)
 
     @field_validator("epsilon")
     @classmethod

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from airfl.privacy.accountants import ACCOUNTANTS, accountant
+from airfl.fingerprint import is_own
+from airfl.privacy.accountants import Accountant, account, accountant_of
 from airfl.privacy.accountants.bins import binned, distinct
 from airfl.privacy.accountants.loss_distributions import Attained
 from airfl.privacy.events import Adjacency, Composed, Event
@@ -32,29 +33,31 @@ def bounds(
     event: Event,
     adjacency: Adjacency,
     delta: float,
-    name: str = "auto",
+    accountant: str | Accountant = "auto",
     tolerance: float = TOLERANCE,
     lower: bool = True,
 ) -> Bounds:
-    """Epsilon of an event, its upper bound by the accountant of that name. lower: whether that is wanted, too.
+    """Epsilon of an event, its upper bound by that accountant. lower: whether that is wanted, too.
 
     Many different rounds are put into bins, with the least noise of any in it for the upper and the most for the lower
     bound, which are narrowed until that moves the accountant's figure by no more than `tolerance`.
     UnsupportedEventError (a UserError) for an event that the accountant has no bound for.
     """
-    fresh = accountant(name, adjacency)
+    chosen = accountant_of(accountant)
+    fresh = account(chosen, adjacency)
     fresh.compose(event)  # what it refuses, it refuses before anything is looked up
 
     def compute() -> tuple[float, float]:
         if distinct(event) <= FEW:
-            upper, quieter = epsilon(event, adjacency, delta, name), event
+            upper, quieter = epsilon(event, adjacency, delta, chosen), event
         else:
-            upper, quieter = _narrowed(event, adjacency, delta, name, tolerance)
+            upper, quieter = _narrowed(event, adjacency, delta, chosen, tolerance)
         return least(quieter, adjacency, delta) if lower else math.nan, upper
 
-    if not ACCOUNTANTS[name].slow:
+    if not chosen.slow or is_own(chosen):  # another user's, or the next version of it, may have the same name
         return Bounds(*compute())
-    kept = fresh.name if lower else f"{fresh.name}, upper bound alone"
+    by = f"{fresh.name} {chosen!r}" if chosen.changed() else fresh.name
+    kept = by if lower else f"{by}, upper bound alone"
     return Bounds(*kept_figures(kept, adjacency, delta, tolerance, event, compute))
 
 
@@ -65,20 +68,31 @@ def least(event: Event, adjacency: Adjacency, delta: float) -> float:
     return attained.epsilon(delta)
 
 
-def epsilon(event: Event, adjacency: Adjacency, delta: float, name: str = "auto") -> float:
-    """The accountant's figure with every round as it is: slow where there are many different ones."""
-    fresh = accountant(name, adjacency)
+def epsilon(event: Event, adjacency: Adjacency, delta: float, accountant: str | Accountant = "auto") -> float:
+    """The accountant's figure with every round as it is: slow where there are many different ones.
+
+    Args:
+        event: What was released.
+        adjacency: How neighbours differ.
+        delta: Of the statement.
+        accountant: Itself, or its name.
+
+    Raises UnsupportedEventError for an event that the accountant has no bound for.
+    """
+    fresh = account(accountant, adjacency)
     fresh.compose(event)
     return fresh.epsilon(delta)
 
 
-def _narrowed(event: Event, adjacency: Adjacency, delta: float, name: str, tolerance: float) -> tuple[float, Composed]:
+def _narrowed(
+    event: Event, adjacency: Adjacency, delta: float, accountant: Accountant, tolerance: float
+) -> tuple[float, Composed]:
     """The accountant's figure of an event in bins, and the event in the same bins with no less noise than there was."""
     width = FIRST_WIDTH
     for _ in range(TRIES):
         quieter = binned(event, width, upwards=True)
-        upper = epsilon(binned(event, width), adjacency, delta, name)
-        other = min(epsilon(quieter, adjacency, delta, name), upper)
+        upper = epsilon(binned(event, width), adjacency, delta, accountant)
+        other = min(epsilon(quieter, adjacency, delta, accountant), upper)
         if upper <= other * (1 + tolerance):
             break
         gap = upper / other - 1 if other else 1.0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.privacy.accountants import accountant
+from airfl.privacy.accountants import account
 from airfl.privacy.accountants.bins import Bins, on_lattice
 from airfl.privacy.bounds import epsilon, least
 from airfl.privacy.events import (
@@ -72,12 +72,12 @@ class PrivacyLedger:
     def __init__(self, statement: Statement, like: Event = NOTHING) -> None:
         """like: an event of the kind that will come, by which the accountant is named before there is any."""
         self.statement = statement
-        named = accountant(statement.accountant, statement.adjacency)
+        named = account(statement.accountant, statement.adjacency)
         named.compose(statement.of_round(like))
         self.accountant = named.name
         self._delta = statement.delta_of_noise
-        self._own = accountant(statement.accountant, statement.adjacency)
-        self._poisson = accountant("auto", "add_remove")
+        self._own = account(statement.accountant, statement.adjacency)
+        self._poisson = account("auto", "add_remove")
         self._view = View(statement)
         self._pending: list[Event] = []
         self._entered = Tally(FEW)

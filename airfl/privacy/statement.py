@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from airfl.errors import UserError
+from airfl.privacy.accountants import Accountant, Auto
 from airfl.privacy.events import NOTHING, Adjacency, Event, FixedSizeSampled, PoissonSampled, as_poisson
 from airfl.privacy.visibility import alike, beta_tells, is_granted
 from airfl.selection.rule import Sampling
@@ -29,7 +30,7 @@ class Statement:
 
     level: whose data is protected; sampling: what hides who took part, as far as anything does; selected, devices: r
     and N of the sample of devices; observer: from whom; delta: of the statement; tail: the part of it that pays for
-    noise multipliers that are no bounds for certain; accountant: a name of the table; attained: whether
+    noise multipliers that are no bounds for certain; accountant: of its epsilon; attained: whether
     neighbours exist that really pay what is accounted, so that it can be bounded from below; gains: whether the
     observer knows all devices' channel gains and power limits; granted: whether it is granted who took part, as beta,
     or something else that shows, tells of them in a way that is not worked out, or not known in advance; memory:
@@ -44,7 +45,7 @@ class Statement:
     observer: Observer
     delta: float
     tail: float = 0.0
-    accountant: str = "auto"
+    accountant: Accountant = field(default_factory=Auto)
     attained: bool = True
     gains: Gains = "public"
     granted: bool = False
@@ -135,7 +136,7 @@ def statement_of(
         observer="server" if at_server else "third_party",
         delta=settings.delta,
         tail=settings.csi_tail if client else 0.0,
-        accountant=settings.privacy.accountant,
+        accountant=settings.privacy.privacy_accountant,
         # Whoever is not heard, or arrives with less than others, pays less than is accounted.
         attained=alike(settings, link) and not apart and (not client or settings.privacy.csi_error == "realised"),
         gains=settings.privacy.gains,

@@ -50,7 +50,7 @@ def may_be_lost(settings: Settings, link: str) -> bool:
     """Whether a link that carries bits may lose messages: at capacity, over known channels and without a deadline it
     does not. The ideal link is at capacity and knows its channels."""
     digital = settings.digital
-    in_error = digital.error_model != "capacity" or imperfect_csi(settings)
+    in_error = not digital.link_errors.certain or imperfect_csi(settings)
     return digital.deadline_s < float("inf") or (link == "digital" and in_error)
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from airfl.config.settings import Settings
+    from airfl.config.settings import RunSettings, Settings
+    from airfl.config.task import TaskSettings
 
     # For editors and type checkers, which do not see what `__getattr__` imports.
     from airfl.schemes.a_dsgd import ADsgd as ADsgd
@@ -98,14 +99,14 @@ def check_recipe(settings: Settings, task: Task | None = None) -> None:
     from airfl.tasks import dimension_of, equal_share, training_samples
 
     samples = equal_share(settings.task, settings.run.devices, training_samples(settings.task, own=task))
-    build_cell(settings, dimension_of(settings.task, task), equal_weights(settings), samples)
+    build_cell(settings, dimension_of(settings.task, task), equal_weights(settings.run), samples)
 
 
-def equal_weights(settings: Settings) -> NDArray[np.float64]:
+def equal_weights(run: RunSettings) -> NDArray[np.float64]:
     """Of the devices' updates, 1 each, [N]; UserError for more devices than fit, or rounds than anybody counts."""
     import numpy as np
 
-    devices, rounds = settings.run.devices, settings.run.rounds
+    devices, rounds = run.devices, run.rounds
     memory = machine_bytes()
     if devices * BYTES_A_DEVICE > memory:
         raise UserError(
@@ -117,11 +118,11 @@ def equal_weights(settings: Settings) -> NDArray[np.float64]:
     return np.ones(devices)
 
 
-def nominal_samples(settings: Settings) -> int:
+def nominal_samples(task: TaskSettings, devices: int) -> int:
     """Samples of a device if the training data is divided equally: known without reading it."""
     from airfl.tasks import equal_share, training_samples
 
-    return equal_share(settings.task, settings.run.devices, training_samples(settings.task))
+    return equal_share(task, devices, training_samples(task))
 
 
 def __getattr__(name: str) -> type[Scheme]:

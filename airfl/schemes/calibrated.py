@@ -14,13 +14,14 @@ from airfl.stages.feedback import ErrorFeedback
 from airfl.stages.stage import Stage, bound_after
 
 if TYPE_CHECKING:
-    from airfl.config.settings import Settings
+    from airfl.config.radio import SelectionSettings
+    from airfl.config.settings import PrivacySettings, RunSettings
     from airfl.schemes.recipe import Problem
 
 
-def is_calibrated(settings: Settings) -> bool:
+def is_calibrated(privacy: PrivacySettings) -> bool:
     """Whether noise is to follow the accountant, and there is something to keep to."""
-    return settings.privacy.bound == "accountant" and math.isfinite(settings.privacy.epsilon)
+    return privacy.bound == "accountant" and math.isfinite(privacy.epsilon)
 
 
 def run_noise_multiplier(
@@ -34,7 +35,7 @@ def run_noise_multiplier(
     if not given; memory: whether devices send of what they kept; own_noise: whether it is they who bring the noise."""
     settings = problem.settings
     statement = statement_of(settings, level, problem.link, calibrated=True, memory=memory, own_noise=own_noise)
-    participations = participations_of(settings, statement)
+    participations = participations_of(settings.selection, settings.run, statement)
     if event_of is None:
         return calibrated(statement, settings.privacy.epsilon, settings.run.rounds, participations)
     return smallest_noise(statement, settings.privacy.epsilon, settings.run.rounds, participations, event_of)
@@ -52,12 +53,11 @@ def largest_alignment(problem: Problem, stages: tuple[Stage, ...]) -> float:
     return problem.noise_std / (run_noise_multiplier(problem, memory=memory, own_noise=False) * sensitivity)
 
 
-def participations_of(settings: Settings, statement: Statement) -> int:
+def participations_of(selection: SelectionSettings, run: RunSettings, statement: Statement) -> int:
     """Rounds of the device that is in most of them, which count where the observer knows it; 1 where nobody does."""
     if statement.hidden:
         return 1
-    run = settings.run
-    return _most(settings.selection.rule, run.seed, run.rounds, run.devices, run.selected)
+    return _most(selection.rule, run.seed, run.rounds, run.devices, run.selected)
 
 
 @functools.lru_cache(maxsize=16)

@@ -24,7 +24,7 @@ def noise_multiplier(problem: Problem, given: float | None) -> float:
     epsilon = settings.privacy.epsilon
     if math.isinf(epsilon):
         return 0.0
-    if is_calibrated(settings):
+    if is_calibrated(settings.privacy):
         return run_noise_multiplier(problem)
     if epsilon >= 2 * math.log(1 / settings.delta):
         raise UserError(
@@ -37,7 +37,7 @@ def noise_multiplier(problem: Problem, given: float | None) -> float:
 
 def noise_target(problem: Problem, given: float | None) -> float | None:
     """Of every round, where the accountant sets the noise: the devices then add to the channel's what is missing."""
-    if given is not None or not is_calibrated(problem.settings):
+    if given is not None or not is_calibrated(problem.settings.privacy):
         return None
     return noise_multiplier(problem, given)
 

@@ -38,7 +38,7 @@ def noise_multiplier(problem: Problem, given: float | None) -> float:
         return given
     if math.isinf(settings.privacy.epsilon):
         return 0.0
-    if is_calibrated(settings):
+    if is_calibrated(settings.privacy):
         return run_noise_multiplier(problem, "record", lambda multiplier: Composed(releases(problem, multiplier)))
     return theorem_1_noise(
         settings.privacy.epsilon,

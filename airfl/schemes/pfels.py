@@ -55,5 +55,5 @@ class Pfels(Scheme):
             uplink=problem.uplink(privacy_bound(problem, stages)),  # lines 12, 14 and 15 (eq. 11 to 13)
             server=Averaging(settings),  # line 16
             claim=theorem_3_claim(problem),
-            calibrated=is_calibrated(settings),
+            calibrated=is_calibrated(settings.privacy),
         )

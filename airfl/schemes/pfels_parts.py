@@ -37,7 +37,7 @@ def privacy_factor(problem: Problem) -> float:
 def privacy_bound(problem: Problem, stages: tuple[Stage, ...]) -> float:
     """The largest beta that privacy allows: epsilon/C_2 in every round, or what ends the whole run at epsilon."""
     factor = privacy_factor(problem)
-    if is_calibrated(problem.settings):
+    if is_calibrated(problem.settings.privacy):
         return largest_alignment(problem, stages)
     return problem.settings.privacy.epsilon / factor
 

@@ -11,7 +11,7 @@ from airfl.config.settings import Settings
 from airfl.local.work import LocalSgd, LocalWork
 from airfl.privacy.release import ClientRelease, Release
 from airfl.radio.parts import noise_std_of
-from airfl.schemes.links import analog_uplink, digital_uplink, ideal_uplink
+from airfl.schemes.links import uplink_of
 from airfl.schemes.scheme import LinkKind
 from airfl.server import ServerRule
 from airfl.stages.stage import Stage
@@ -44,9 +44,7 @@ class Problem:
 
     def uplink(self, privacy_bound: float = math.inf) -> Uplink:
         """What carries the messages; privacy_bound: the largest beta that privacy allows over an analog link."""
-        if self.link == "analog":
-            return analog_uplink(self.settings, privacy_bound)
-        return digital_uplink(self.settings) if self.link == "digital" else ideal_uplink(self.settings)
+        return uplink_of(self.link, self.settings, privacy_bound)
 
 
 @dataclass(frozen=True)

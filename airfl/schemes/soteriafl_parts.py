@@ -129,7 +129,7 @@ def noise_std(scheme: GradientScheme, problem: Problem) -> float:
         return scheme.noise_multiplier * largest_share(scheme, problem) if scheme.noise_multiplier else 0.0
     if math.isinf(settings.privacy.epsilon):
         return 0.0
-    if is_calibrated(settings):
+    if is_calibrated(settings.privacy):
         return largest_share(scheme, problem) * run_noise_multiplier(
             problem,
             "record",

@@ -29,5 +29,5 @@ class WflPdp(Scheme):
             uplink=problem.uplink(privacy_bound(problem, stages)),
             server=Averaging(settings),
             claim=theorem_3_claim(problem),
-            calibrated=is_calibrated(settings),
+            calibrated=is_calibrated(settings.privacy),
         )

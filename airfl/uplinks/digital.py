@@ -15,7 +15,7 @@ from airfl.stages.stage import Batch
 from airfl.streams import Purpose
 from airfl.uplinks.orthogonal import add_up, coupling, mean_of, own_noise_gain, power_gains, spilled_gains
 from airfl.uplinks.uplink import Array, DeviceUse, Link, LinkReport, Reception, Terms
-from channels.digital import DigitalOutcome, DigitalParameters, DigitalTask, send
+from channels.digital import Allocation, DigitalOutcome, DigitalTask, ErrorModel, send
 from channels.grid import GridUse, OfdmaGrid
 from channels.noise import disturbance_energy
 from channels.units import linear_to_db
@@ -30,13 +30,23 @@ KEY_BITS = SHARE_BITS = 256
 
 @dataclass(frozen=True)
 class DigitalUplink:
-    """Orthogonal OFDMA. noise_std: root of the noise energy on an element; interference_to_noise_db: of other cells, at
-    a level that is known, None for none; concentrate: a device's power goes into its own subcarriers;
-    secure_aggregation: whether the server sees the sum only, and whether that is charged; divide_by_heard: the sum is
-    divided by those that were heard, not by all that were selected."""
+    """Orthogonal OFDMA.
+
+    Attributes:
+        grid: Of resource elements.
+        allocation: Who gets how many subcarriers.
+        error_model: Rates, and what arrives.
+        noise_std: Root of the noise energy on an element.
+        concentrate: Whether a device's power goes into its own subcarriers.
+        deadline_s: Until when a message has to be through, inf for none.
+        secure_aggregation: Whether the server sees the sum only, and whether that is charged.
+        divide_by_heard: Whether the sum is divided by those that were heard, not by all that were selected.
+        interference_to_noise_db: Of other cells, at a level that is known, None for none.
+    """
 
     grid: OfdmaGrid
-    parameters: DigitalParameters
+    allocation: Allocation
+    error_model: ErrorModel
     noise_std: float
     concentrate: bool = True
     deadline_s: float = math.inf
@@ -76,7 +86,8 @@ class _DigitalLink:
             subcarriers=subcarriers,
             concentrate=uplink.concentrate,
             deadline_symbols=uplink.deadline_s / uplink.grid.mean_symbol_s,
-            parameters=uplink.parameters,
+            allocation=uplink.allocation,
+            error_model=uplink.error_model,
             uniforms=self._uniforms,
             offsets=knowledge.offsets,
             spilled=spilled_gains(knowledge.state),
@@ -89,6 +100,8 @@ class _DigitalLink:
                 f"digital.deadline_s: round {terms.round_index}: {error}; give one, or devices more power "
                 "(power.max_snr_db, power.tx_power_dbm)"
             ) from None
+        except ValueError as error:  # what a user's own part gives
+            raise UserError(f"digital: round {terms.round_index}: {error}") from None
 
     @property
     def heard(self) -> NDArray[np.bool_]:

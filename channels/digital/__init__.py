@@ -1,23 +1,50 @@
-"""Digital links over orthogonal resource elements: OFDMA with its rates, errors, retransmissions and costs. A new
-allocation or error model is one function or file and one line in its table."""
+"""Digital links over orthogonal resource elements: OFDMA with its rates, errors, retransmissions and costs.
 
-from channels.digital.allocation import ALLOCATIONS, Allocation
-from channels.digital.error_models import ERROR_MODELS, ErrorModel
+    Nr(target_error=0.05, mcs_table=2)
+
+The allocations and error models are here by name. A new one is one file beside these and one line in registry.py; a
+user's own derives from `Allocation` or `ErrorModel`, and needs no line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from channels.digital.kinds import Allocation, ErrorModel
 from channels.digital.mcs import mcs_rate
 from channels.digital.nr_tables import nr_block_error_rate
-from channels.digital.send import check_digital, send
-from channels.digital.task import DigitalOutcome, DigitalParameters, DigitalTask
+from channels.digital.registry import ALLOCATIONS, ERROR_MODELS
+from channels.digital.send import send
+from channels.digital.task import Demand, DigitalOutcome, DigitalTask
+
+if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
+    from channels.digital.allocation import Equal as Equal
+    from channels.digital.allocation import Gain as Gain
+    from channels.digital.allocation import RateFair as RateFair
+    from channels.digital.capacity import Capacity as Capacity
+    from channels.digital.finite_blocklength import FiniteBlocklength as FiniteBlocklength
+    from channels.digital.nr import Nr as Nr
 
 __all__ = [
     "ALLOCATIONS",
     "ERROR_MODELS",
     "Allocation",
+    "Demand",
     "DigitalOutcome",
-    "DigitalParameters",
     "DigitalTask",
     "ErrorModel",
-    "check_digital",
     "mcs_rate",
     "nr_block_error_rate",
     "send",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    for registry in (ALLOCATIONS, ERROR_MODELS):
+        if name in registry.classes:
+            return registry[registry.classes[name]]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *ALLOCATIONS.classes, *ERROR_MODELS.classes})

@@ -1,46 +1,56 @@
-"""Who gets how many of the K subcarriers. A new rule is one function here and one line in the table."""
+"""Who gets how many of the K subcarriers: the allocations that come with the package."""
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
 
 import numpy as np
 
+from channels.digital.kinds import Allocation
+from channels.digital.own import check_shares
+from channels.digital.parameters import snr_gap
 from channels.digital.task import Array, Counts, DigitalTask
+from channels.part import is_built_in
 from channels.units import db_to_linear
 
-Allocation = Callable[[DigitalTask, slice], Counts]
-"""(task, devices that share) -> subcarriers of each: all at least 1, their sum K. At most K devices share."""
 
-
-def equal(task: DigitalTask, sharing: slice) -> Counts:
+class Equal(Allocation):
     """K/r each; what is left over goes to the first devices, one each."""
-    devices = len(task.bits[sharing])
-    share, left = divmod(task.subcarriers, devices)
-    return share + (np.arange(devices) < left).astype(np.int64)
+
+    name = "equal"
+
+    def shares(self, task: DigitalTask, sharing: slice) -> Counts:
+        """Alike, up to one."""
+        devices = len(task.bits[sharing])
+        share, left = divmod(task.subcarriers, devices)
+        return share + (np.arange(devices) < left).astype(np.int64)
 
 
-def by_gain(task: DigitalTask, sharing: slice) -> Counts:
+class Gain(Allocation):
     """In proportion to the mean of |hhat|^2, by largest remainders, with at least 1 each."""
-    gains = task.known[sharing].mean(axis=(1, 2))
-    if not gains.sum() > 0:
-        return equal(task, sharing)
-    least = np.zeros(len(gains), dtype=bool)  # those whose proportion is less than one subcarrier have one
-    while True:
-        quota = (task.subcarriers - least.sum()) * gains / gains[~least].sum()
-        below = ~least & (quota < 1 - 1e-9)
-        if not below.any():
-            break
-        least |= below
-    shares = np.where(least, 1, np.maximum(np.floor(quota), 1)).astype(np.int64)
-    remainder = np.where(least, -1.0, quota - shares)
-    shares[np.argsort(-remainder, kind="stable")[: task.subcarriers - shares.sum()]] += 1
-    return shares
+
+    name = "gain"
+
+    def shares(self, task: DigitalTask, sharing: slice) -> Counts:
+        """By gain; equal where all channels are dead."""
+        gains = task.known[sharing].mean(axis=(1, 2))
+        if not gains.sum() > 0:
+            return Equal().shares(task, sharing)
+        least = np.zeros(len(gains), dtype=bool)  # those whose proportion is less than one subcarrier have one
+        while True:
+            quota = (task.subcarriers - least.sum()) * gains / gains[~least].sum()
+            below = ~least & (quota < 1 - 1e-9)
+            if not below.any():
+                break
+            least |= below
+        shares = np.where(least, 1, np.maximum(np.floor(quota), 1)).astype(np.int64)
+        remainder = np.where(least, -1.0, quota - shares)
+        shares[np.argsort(-remainder, kind="stable")[: task.subcarriers - shares.sum()]] += 1
+        return shares
 
 
-def rate_fair(task: DigitalTask, sharing: slice) -> Counts:
+class RateFair(Allocation):
     """The slowest device is through as early as whole subcarriers allow, at Shannon rates (with the gap) of the known
     channel, whatever the error model.
 
@@ -48,33 +58,46 @@ def rate_fair(task: DigitalTask, sharing: slice) -> Counts:
     device down. A device that has nothing to send, or whose channel is dead, keeps one. Which subcarriers are whose is
     settled afterwards, so a selective channel counts by its rate over the whole band.
     """
-    bits = task.bits[sharing].astype(float)
-    strength = _strength(task, sharing)
-    shares = [1] * len(bits)
-    waiting = [(-_symbols(b, e, 1, task), i) for i, (b, e) in enumerate(zip(bits, strength, strict=True))]
-    heapq.heapify(waiting)
-    for _ in range(task.subcarriers - len(bits)):
-        slowest = waiting[0][1]
-        shares[slowest] += 1
-        time = _symbols(bits[slowest], strength[slowest], shares[slowest], task)
-        heapq.heapreplace(waiting, (-time, slowest))
-    return np.array(shares, dtype=np.int64)
+
+    name = "rate-fair"
+
+    gap_db: float = snr_gap()
+
+    def shares(self, task: DigitalTask, sharing: slice) -> Counts:
+        """One after the other to the slowest."""
+        bits = task.bits[sharing].astype(float)
+        strength = _strength(task, sharing, self.gap_db)
+        shares = [1] * len(bits)
+        waiting = [(-_symbols(b, e, 1, task), i) for i, (b, e) in enumerate(zip(bits, strength, strict=True))]
+        heapq.heapify(waiting)
+        for _ in range(task.subcarriers - len(bits)):
+            slowest = waiting[0][1]
+            shares[slowest] += 1
+            time = _symbols(bits[slowest], strength[slowest], shares[slowest], task)
+            heapq.heapreplace(waiting, (-time, slowest))
+        return np.array(shares, dtype=np.int64)
 
 
 def allocate(task: DigitalTask) -> tuple[Counts, Counts]:
     """Subcarriers and turn of every device, [devices]. More than K devices take turns, K at a time, in their order."""
     devices = len(task.bits)
-    share = ALLOCATIONS[task.parameters.allocation]
     groups = [slice(first, first + task.subcarriers) for first in range(0, devices, task.subcarriers)]
-    shares = [share(task, group) for group in groups]
+    shares = [_shares(task, group) for group in groups]
     return np.concatenate([np.zeros(0, dtype=np.int64), *shares]), np.arange(devices) // task.subcarriers
 
 
-def _strength(task: DigitalTask, sharing: slice) -> Array:
+def _shares(task: DigitalTask, sharing: slice) -> Counts:
+    shares = task.allocation.shares(task, sharing)
+    if is_built_in(task.allocation):
+        return shares
+    return check_shares(task.allocation, shares, len(task.bits[sharing]), task.subcarriers)
+
+
+def _strength(task: DigitalTask, sharing: slice, gap_db: float) -> Array:
     """SNR (over the gap) if the symbol's energy were all on one subcarrier, of the flat channel with the rate of this
     one: the same rate at any share where energy is not concentrated, and at the equal share where it is."""
     gains, energy = task.known[sharing], task.symbol_energy[sharing]
-    per_gain = energy / (task.noise_energy * db_to_linear(task.parameters.gap_db))
+    per_gain = energy / (task.noise_energy * db_to_linear(gap_db))
     share = task.subcarriers / len(gains) if task.concentrate else float(task.subcarriers)
     rate = np.log1p(gains * (per_gain / share)[:, None, None]).mean(axis=(1, 2))
     return np.asarray(share * np.expm1(rate))
@@ -85,10 +108,3 @@ def _symbols(bits: float, strength: float, share: int, task: DigitalTask) -> flo
     spread = share if task.concentrate else task.subcarriers
     rate = share * math.log1p(strength / spread) / math.log(2.0)
     return float(bits / rate) if rate > 0 else 0.0
-
-
-ALLOCATIONS: dict[str, Allocation] = {
-    "equal": equal,
-    "rate-fair": rate_fair,
-    "gain": by_gain,
-}

@@ -9,12 +9,15 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from channels.digital.elements import OwnElements
+from channels.digital.kinds import ErrorModel
+from channels.digital.parameters import target_error, transmissions
 from channels.digital.retransmission import retransmit
 from channels.digital.shannon import LEAST_RATE, bits_per_element
 from channels.digital.task import Array, Demand, DigitalTask
+from channels.part import parameter
 
 
-def finite_blocklength(task: DigitalTask, own: OwnElements) -> Demand:
+class FiniteBlocklength(ErrorModel):
     """Blocks of `block_elements` resource elements at the rate that the known channel allows at `target_error`; each
     fails with the probability that the true channel then has, and is sent again, up to `transmissions`, by itself (no
     combining). The last block is filled up.
@@ -22,23 +25,37 @@ def finite_blocklength(task: DigitalTask, own: OwnElements) -> Demand:
     A device's subcarriers and the round's blocks are parallel channels with capacities C_k and dispersions V_k: C and V
     are the means.
     """
-    asked = task.parameters
-    length = asked.block_elements
-    rate = normal_rate(*_moments(own, own.known), length, asked.target_error)
-    error = normal_error(*_moments(own, own.true), length, rate)
-    bits = task.bits.astype(float)
-    sends = (bits > 0) & (rate > LEAST_RATE)
-    blocks = np.where(sends, np.ceil(bits / np.where(sends, rate * length, 1.0)), 0.0)
-    error = np.where(sends, error, bits > 0)
-    failure = np.repeat(error[:, None], asked.transmissions, axis=1)
-    sent, wrong = retransmit(blocks, failure, task.uniforms(asked.transmissions))
-    return Demand(
-        rate=rate,
-        resource_elements=sent * length,
-        bits_on_air=bits * sent / np.maximum(blocks, 1.0),
-        block_error_rate=error,
-        decoded=(wrong == 0) & (sends | (bits == 0)),
+
+    name = "finite-blocklength"
+    source = "Polyanskiy, Poor, Verdu 2010, normal approximation, eq. 296; ARQ"
+
+    target_error: float = target_error()
+    block_elements: int = parameter(
+        1000,
+        ge=1,
+        key="block_elements",
+        description="resource elements of a code block, for error_model = finite-blocklength",
     )
+    transmissions: int = transmissions()
+
+    def send(self, task: DigitalTask, own: OwnElements) -> Demand:
+        """What the messages take, and whether they arrive."""
+        length = self.block_elements
+        rate = normal_rate(*_moments(own, own.known), length, self.target_error)
+        error = normal_error(*_moments(own, own.true), length, rate)
+        bits = task.bits.astype(float)
+        sends = (bits > 0) & (rate > LEAST_RATE)
+        blocks = np.where(sends, np.ceil(bits / np.where(sends, rate * length, 1.0)), 0.0)
+        error = np.where(sends, error, bits > 0)
+        failure = np.repeat(error[:, None], self.transmissions, axis=1)
+        sent, wrong = retransmit(blocks, failure, task.uniforms(self.transmissions))
+        return Demand(
+            rate=rate,
+            resource_elements=sent * length,
+            bits_on_air=bits * sent / np.maximum(blocks, 1.0),
+            block_error_rate=error,
+            decoded=(wrong == 0) & (sends | (bits == 0)),
+        )
 
 
 def normal_rate(capacity: Array, dispersion: Array, length: int, error: float) -> Array:

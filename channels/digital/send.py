@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from channels.digital.allocation import ALLOCATIONS, allocate
+from channels.digital.allocation import allocate
 from channels.digital.elements import own_elements
-from channels.digital.error_models import ERROR_MODELS
-from channels.digital.mcs import MCS_TABLES
+from channels.digital.own import check_demand
 from channels.digital.shannon import check_count
-from channels.digital.task import Array, Counts, DigitalOutcome, DigitalParameters, DigitalTask
+from channels.digital.task import Array, Counts, DigitalOutcome, DigitalTask
+from channels.part import is_built_in
 
 
 def send(task: DigitalTask) -> DigitalOutcome:
     """What becomes of every device's message.
 
     A device that is not through by the deadline stops there and is not heard; what it used until then counts. Energy is
-    that of the resource elements used. Raises ValueError for gains of a shape that is no channel of this grid,
-    OverflowError where more resource elements are needed than a 64-bit integer counts.
+    that of the resource elements used.
+
+    Raises ValueError for gains of a shape that is no channel of this grid, and for a user's own allocation or error
+    model that breaks its promises; OverflowError where more resource elements are needed than a 64-bit integer counts.
     """
     _check_gains(task)
     subcarriers, turns = allocate(task)
     own = own_elements(task, subcarriers)
-    demand = ERROR_MODELS[task.parameters.error_model].send(task, own)
+    demand = task.error_model.send(task, own)
+    if not is_built_in(task.error_model):
+        check_demand(task.error_model, demand, task)
     wanted = np.ceil(demand.resource_elements / subcarriers)
     start, symbols = _on_air(wanted, turns, max(task.deadline_symbols, 0.0))
     in_time = symbols == wanted
@@ -42,24 +44,6 @@ def send(task: DigitalTask) -> DigitalOutcome:
         block_error_rate=demand.block_error_rate,
         heard=demand.decoded & in_time,
     )
-
-
-def check_digital(parameters: DigitalParameters) -> None:
-    """ValueError, one line, for parameters that make no uplink."""
-    given = parameters
-    if given.allocation not in ALLOCATIONS:
-        raise ValueError(f"allocation {given.allocation!r} is not known: choose one of {', '.join(ALLOCATIONS)}")
-    if given.error_model not in ERROR_MODELS:
-        raise ValueError(f"error model {given.error_model!r} is not known: choose one of {', '.join(ERROR_MODELS)}")
-    if not 0 <= given.gap_db < math.inf:
-        raise ValueError(f"an SNR gap of {given.gap_db:g} dB: no code is better than capacity, give 0 or more")
-    if not 0 < given.target_error <= 0.5:
-        raise ValueError(f"a target error of {given.target_error:g}: give a probability above 0, at most 0.5")
-    for count, what in ((given.block_elements, "resource elements in a block"), (given.transmissions, "transmissions")):
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise ValueError(f"{count} {what}: give a whole number of at least 1")
-    if given.table not in MCS_TABLES:
-        raise ValueError(f"MCS table {given.table}: give 1 (up to 64QAM) or 2 (up to 256QAM)")
 
 
 def _on_air(wanted: Array, turns: Counts, deadline: float) -> tuple[Array, Array]:

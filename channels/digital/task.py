@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from channels.csi.offsets import Offsets
 
+if TYPE_CHECKING:
+    from channels.digital.kinds import Allocation, ErrorModel
+
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class DigitalParameters:
-    """allocation, error_model: names in ALLOCATIONS and ERROR_MODELS; gap_db: SNR gap to Shannon of "capacity" and of
-    the rates that "rate-fair" shares by; target_error: error probability of a block's first transmission, at most one
-    half; block_elements: resource elements of a code block of "finite-blocklength"; transmissions: of a block, at most
-    (1: no block is sent again); table: of modulation and coding schemes, 1 (to 64QAM) or 2 (to 256QAM), for "nr"."""
-
-    allocation: str = "equal"
-    error_model: str = "capacity"
-    gap_db: float = 0.0
-    target_error: float = 0.1
-    block_elements: int = 1000
-    transmissions: int = 4
-    table: int = 1
 
 
 @dataclass(frozen=True)
@@ -38,7 +26,8 @@ class DigitalTask:
     blocks in time, elements], elements 1 for a flat channel, else the K subcarriers; symbol_energy: what a device
     transmits in an OFDM symbol, [devices]; noise_energy: on a resource element, with interference; subcarriers: K;
     concentrate: a device's energy is spread over its own subcarriers, else every subcarrier has symbol_energy/K whoever
-    uses it; deadline_symbols: OFDM symbols from the start of the round, inf for none; uniforms: count -> numbers in [0,
+    uses it; deadline_symbols: OFDM symbols from the start of the round, inf for none; allocation: who gets how
+    many subcarriers; error_model: rates, and what arrives; uniforms: count -> numbers in [0,
     1), [devices, count], asked once at most; offsets: of the devices, None for none; coupling: share of device j's
     power, all antennas together, that the maximum-ratio weights of device i let through, [i, j], 1 of its own; None of
     one antenna, which lets all through; spilled: power that a device's late paths put beside an element for one unit on
@@ -53,7 +42,8 @@ class DigitalTask:
     subcarriers: int
     concentrate: bool
     deadline_symbols: float
-    parameters: DigitalParameters
+    allocation: Allocation
+    error_model: ErrorModel
     uniforms: Callable[[int], Array]
     offsets: Offsets | None = None
     coupling: Array | None = None

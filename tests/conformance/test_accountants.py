@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airfl.errors import UserError
-from airfl.privacy.accountants import ACCOUNTANTS, UnsupportedEventError, accountant
+from airfl.privacy.accountants import ACCOUNTANTS, UnsupportedEventError, account
 from airfl.privacy.binomial import Quantised
 from airfl.privacy.bounds import epsilon
 from airfl.privacy.events import (
@@ -70,7 +70,7 @@ KINDS: tuple[Kind, ...] = (gaussian, poisson, fixed, binomial, binomial_of_sampl
 def refused(name: str, adjacency: Adjacency, event: Event) -> bool:
     """Whether this accountant has no bound; its refusal is one line that names another one."""
     try:
-        accountant(name, adjacency).compose(event)
+        account(name, adjacency).compose(event)
     except UnsupportedEventError as error:
         told: UserError = error
     else:
@@ -105,7 +105,7 @@ def test_every_accountant_has_something_to_say() -> None:
     assert {name for name, _, _ in ACCEPTED} == set(ACCOUNTANTS)
     for name, entry in ACCOUNTANTS.items():
         assert entry.source
-        assert accountant(name, "replace_one").name
+        assert account(name, "replace_one").name
 
 
 def test_what_the_accountants_are_for() -> None:
@@ -124,14 +124,14 @@ def test_what_the_accountants_are_for() -> None:
 
 
 def test_an_accountant_that_there_is_not() -> None:
-    with pytest.raises(UserError, match=r"accountant 'rpd' is not known; did you mean rdp\? \(allowed: auto, ") as told:
-        accountant("rpd", "add_remove")
+    with pytest.raises(UserError, match=r"there is no accountant 'rpd'; did you mean rdp\? \(allowed: auto, ") as told:
+        account("rpd", "add_remove")
     assert "\n" not in str(told.value)
 
 
 @each
 def test_nothing_entered_is_nothing(name: str, adjacency: Adjacency) -> None:
-    nothing = accountant(name, adjacency)
+    nothing = account(name, adjacency)
     for event in (NOTHING, Composed(((NOTHING, 3),)), Gaussian(math.inf), poisson(math.inf, 0.1), fixed(math.inf, 0.1)):
         assert nothing.epsilon(DELTA) == 0
         nothing.compose(event)
@@ -144,7 +144,7 @@ def test_nothing_entered_is_nothing(name: str, adjacency: Adjacency) -> None:
 
 @each_accepted
 def test_nothing_before_something_changes_nothing(name: str, adjacency: Adjacency, kind: Kind) -> None:
-    late = accountant(name, adjacency)
+    late = account(name, adjacency)
     late.compose(NOTHING)
     assert late.epsilon(DELTA) == 0
     late.compose(Gaussian(math.inf))
@@ -158,12 +158,12 @@ def test_nothing_before_something_changes_nothing(name: str, adjacency: Adjacenc
     "bare", [NonPrivate(), gaussian(0.0, 1.0), poisson(0.0, 0.1), fixed(0.0, 0.1), FixedSizeSampled(1, 9, NonPrivate())]
 )
 def test_without_noise_nothing_holds_any_more(name: str, adjacency: Adjacency, bare: Event) -> None:
-    alone = accountant(name, adjacency)
+    alone = account(name, adjacency)
     alone.compose(bare)
     assert alone.epsilon(DELTA) == alone.epsilon(0.5) == math.inf
     for kind in (kind for of, relation, kind in ACCEPTED if (of, relation) == (name, adjacency)):
         for first, second in itertools.permutations([bare, kind(1.0, 0.1)]):
-            together = accountant(name, adjacency)
+            together = account(name, adjacency)
             try:
                 together.compose(first)
                 together.compose(second)
@@ -202,7 +202,7 @@ def test_in_parts_or_at_once(name: str, adjacency: Adjacency, kind: Kind) -> Non
     event = kind(0.9, 0.1)
     if refused(name, adjacency, repeated(event, 8)):
         assert name == "closed-form"
-        one = accountant(name, adjacency)
+        one = account(name, adjacency)
         one.compose(event)
         with pytest.raises(UnsupportedEventError):
             one.compose(event)
@@ -210,7 +210,7 @@ def test_in_parts_or_at_once(name: str, adjacency: Adjacency, kind: Kind) -> Non
     whole = figure(name, adjacency, repeated(event, 8))
     nested = Composed(((Composed(((event, 1), (repeated(event, 3), 1))), 2),))
     assert figure(name, adjacency, nested) == pytest.approx(whole, rel=1e-9)
-    parts, asked = accountant(name, adjacency), accountant(name, adjacency)
+    parts, asked = account(name, adjacency), account(name, adjacency)
     parts.compose(event, 3)
     parts.compose(event, 5)
     for _ in range(8):
@@ -228,7 +228,7 @@ def test_different_rounds_in_any_order(name: str, adjacency: Adjacency, kind: Ki
         return
     whole = figure(name, adjacency, composed(rounds))
     for order in itertools.permutations(rounds):
-        parts = accountant(name, adjacency)
+        parts = account(name, adjacency)
         for event in order:
             parts.compose(event)
             parts.epsilon(DELTA)

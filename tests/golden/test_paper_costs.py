@@ -24,7 +24,7 @@ def costs(name: str, *overrides: str) -> dict[str, float]:
 
 def cost(settings: Settings) -> float:
     dimension, devices = MODELS[settings.task.model].parameters, settings.run.devices
-    return paper_cost_mb(build_cell(settings, dimension, np.ones(devices), nominal_samples(settings)))
+    return paper_cost_mb(build_cell(settings, dimension, np.ones(devices), nominal_samples(settings.task, devices)))
 
 
 def check(found: Mapping[str, float], printed: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from dp_accounting import rdp
 from dp_accounting.pld import privacy_loss_distribution
 
-from airfl.privacy.accountants import accountant
+from airfl.privacy.accountants import account
 from airfl.privacy.accountants.bins import binned, on_lattice
 from airfl.privacy.accountants.renyi import ORDERS
 from airfl.privacy.bounds import epsilon
@@ -246,7 +246,7 @@ def test_one_round_composed_is_one_round(sampling: Sampling) -> None:
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_more_rounds_never_cost_less(adjacency: Adjacency) -> None:
-    tight, figures = accountant("auto", adjacency), [0.0]
+    tight, figures = account("auto", adjacency), [0.0]
     for multiplier in [*VARYING, 0.2, 5.0, CIFAR_10, 2.0]:
         tight.compose(sampled(adjacency, [multiplier]))
         figures.append(tight.epsilon(DELTA))
@@ -256,7 +256,7 @@ def test_more_rounds_never_cost_less(adjacency: Adjacency) -> None:
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_rounds_may_be_entered_in_parts(adjacency: Adjacency) -> None:
-    parts = accountant("auto", adjacency)
+    parts = account("auto", adjacency)
     parts.compose(sampled(adjacency, [1.0] * 3))
     parts.compose(sampled(adjacency, []))
     parts.compose(sampled(adjacency, [1.0] * 5))
@@ -340,7 +340,7 @@ def test_a_round_without_noise_is_never_forgotten(bare: float) -> None:
 def test_a_round_with_far_less_noise_coarsens_the_grid() -> None:
     """Composed one by one or at once: the same figure to the grid's resolution, within bounded memory."""
     multipliers = [1.0, 0.1, 0.01, 0.003]
-    one_by_one = accountant("pld", "add_remove")
+    one_by_one = account("pld", "add_remove")
     for multiplier in multipliers:
         one_by_one.compose(poisson(multiplier))
         figure = one_by_one.epsilon(DELTA)

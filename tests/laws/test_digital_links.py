@@ -8,11 +8,12 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from channels.digital import DigitalOutcome, DigitalParameters, DigitalTask, mcs_rate, nr_block_error_rate, send
+from channels.digital import DigitalOutcome, DigitalTask, mcs_rate, nr_block_error_rate, send
 from channels.digital.mcs import transport_blocks
 from channels.digital.nr import effective_sinr
 from channels.digital.nr_tables import error_table
 from channels.digital.retransmission import retransmit
+from tests.digital_parts import digital_parts
 from tests.laws.samples import assert_mean, assert_share
 
 Array = NDArray[np.float64]
@@ -38,7 +39,7 @@ def carry(
             subcarriers=width * devices,
             concentrate=True,
             deadline_symbols=math.inf,
-            parameters=DigitalParameters(**asked),
+            **digital_parts(**asked),
             uniforms=lambda count: uniforms[:, :count],
         )
     )
@@ -209,7 +210,7 @@ def test_link_adaptation_takes_the_largest_block_within_the_target(table: int, w
     """By hand for 61 SNRs, transport blocks of 13 data symbols, of one code block and of some; the lowest MCS where
     none will do."""
     snr_db = np.linspace(-12, 28, 61)
-    done = carry(10 ** (snr_db / 10), width=width, bits=10**6, error_model="nr", table=table, target_error=0.05)
+    done = carry(10 ** (snr_db / 10), width=width, bits=10**6, error_model="nr", mcs_table=table, target_error=0.05)
     entry = error_table(table)
     for snr, rate, error in zip(10 ** (snr_db / 10), done.rate, done.block_error_rate, strict=True):
         best = (0.0, 1.0)

@@ -17,6 +17,7 @@ from airfl.cell import noise_multiplier
 from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.opening import open_round
+from airfl.privacy.accountants import Rdp
 from airfl.privacy.calibration import SMALLEST, run_epsilon, smallest_noise, what_would_do
 from airfl.privacy.events import Gaussian
 from airfl.privacy.statement import Statement
@@ -48,7 +49,7 @@ def noise_of(*overrides: str) -> float:
 def test_noise_of_the_paper_s_run_as_poisson() -> None:
     """To end at 1.5 after 2,000 rounds: 2.7376 by loss distributions, 3.048 by RDP."""
     assert smallest_noise(POISSON, 1.5, 2000, 1) == pytest.approx(2.7376, abs=5e-4)
-    assert smallest_noise(replace(POISSON, accountant="rdp"), 1.5, 2000, 1) == pytest.approx(3.048, abs=5e-4)
+    assert smallest_noise(replace(POISSON, accountant=Rdp()), 1.5, 2000, 1) == pytest.approx(3.048, abs=5e-4)
 
 
 @pytest.mark.parametrize("statement", [PAPER, POISSON, SERVER], ids=["fixed", "poisson", "server"])
@@ -241,10 +242,10 @@ def test_the_device_with_most_rounds_is_counted_from_the_run_s_own_draws() -> No
     streams, counts = Streams(settings.run.seed), np.zeros(100, dtype=int)
     for t in range(20):
         counts[select(Uniform(), streams, t, 100, 8)] += 1
-    assert participations_of(settings, SERVER) == counts.max()
-    assert participations_of(settings, PAPER) == 1
+    assert participations_of(settings.selection, settings.run, SERVER) == counts.max()
+    assert participations_of(settings.selection, settings.run, PAPER) == 1
     by_channel = calibrated("selection.kind=best-k", "run.rounds=20")
-    assert participations_of(by_channel, replace(PAPER, sampling="by_channel")) == 20
+    assert participations_of(by_channel.selection, by_channel.run, replace(PAPER, sampling="by_channel")) == 20
 
 
 # What a run says that could not keep to it

@@ -15,12 +15,12 @@ from channels.digital import (
     ALLOCATIONS,
     ERROR_MODELS,
     DigitalOutcome,
-    DigitalParameters,
     DigitalTask,
-    check_digital,
     send,
 )
 from channels.digital.sequential import sequential_cost, single_user_rates
+from channels.part import PartError
+from tests.digital_parts import KEYS, digital_parts
 from tests.refusals import one_line
 
 Array = NDArray[np.float64]
@@ -40,7 +40,7 @@ def task(gains: Any, bits: Any = 1000, **changes: Any) -> DigitalTask:
     of the parameters too."""
     known = in_blocks(gains)
     devices = len(known)
-    parameters = {name: changes.pop(name) for name in DigitalParameters.__dataclass_fields__ if name in changes}
+    parameters = {name: changes.pop(name) for name in KEYS if name in changes}
     asked = {
         "known": known,
         "symbol_energy": np.full(devices, 100.0),
@@ -52,7 +52,7 @@ def task(gains: Any, bits: Any = 1000, **changes: Any) -> DigitalTask:
         **changes,
         "bits": np.broadcast_to(np.asarray(bits, dtype=np.int64), devices).copy(),
         "true": in_blocks(changes.get("true", known)),
-        "parameters": DigitalParameters(**parameters),
+        **digital_parts(**parameters),
     }
     return DigitalTask(**asked)
 
@@ -87,12 +87,12 @@ def tasks(draw: st.DrawFn) -> DigitalTask:
         subcarriers=subcarriers,
         concentrate=draw(st.booleans()),
         deadline_symbols=draw(st.sampled_from([math.inf, 0.0, 13.5, 300.0])),
-        parameters=DigitalParameters(
+        **digital_parts(
             draw(st.sampled_from(list(ALLOCATIONS))),
             draw(st.sampled_from(list(ERROR_MODELS))),
             block_elements=draw(st.sampled_from([10, 200])),
             transmissions=draw(st.integers(1, 4)),
-            table=draw(st.sampled_from([1, 2])),
+            mcs_table=draw(st.sampled_from([1, 2])),
         ),
         uniforms=lambda count: uniforms[:, :count],
     )
@@ -114,7 +114,7 @@ def test_what_every_outcome_keeps_to(asked: DigitalTask) -> None:
     assert done.total_resource_elements == done.resource_elements.sum()
     assert ((done.block_error_rate >= 0) & (done.block_error_rate <= 1)).all()
     assert (done.bits_on_air[done.heard] >= asked.bits[done.heard]).all()
-    assert (done.bits_on_air <= asked.bits * asked.parameters.transmissions).all()
+    assert (done.bits_on_air <= asked.bits * getattr(asked.error_model, "transmissions", 1)).all()
     nothing = (asked.bits == 0) | (asked.known.sum(axis=(1, 2)) == 0)
     assert not done.resource_elements[nothing].any()
     np.testing.assert_array_equal(done.heard[nothing], (asked.bits == 0)[nothing])
@@ -137,7 +137,7 @@ def test_a_deadline_takes_away_and_never_gives(asked: DigitalTask) -> None:
 @thorough
 @given(tasks(), st.floats(1.0, 30.0))
 def test_more_power_takes_no_more_elements_at_capacity(asked: DigitalTask, factor: float) -> None:
-    asked = replace(asked, parameters=DigitalParameters("equal"), deadline_symbols=math.inf, true=asked.known)
+    asked = replace(asked, **digital_parts("equal"), deadline_symbols=math.inf, true=asked.known)
     done, stronger = send(asked), send(replace(asked, symbol_energy=factor * asked.symbol_energy))
     assert (stronger.resource_elements <= done.resource_elements).all()
     assert done.heard[asked.known.sum(axis=(1, 2)) > 0].all()
@@ -148,7 +148,7 @@ def test_more_power_takes_no_more_elements_at_capacity(asked: DigitalTask, facto
 def test_no_device_can_be_made_faster_by_one_subcarrier_of_another(asked: DigitalTask) -> None:
     """At Shannon rates of a flat channel: the slowest stays the slowest whoever gives a subcarrier to whom."""
     asked = replace(asked, known=asked.known[:, :1, :1], true=asked.known[:, :1, :1])
-    asked = replace(asked, parameters=DigitalParameters("rate-fair"))
+    asked = replace(asked, **digital_parts("rate-fair"))
     shares = send(asked).subcarriers[: asked.subcarriers]
     slowest = makespan(asked, shares)
     for giver, taker in itertools.permutations(range(len(shares)), 2):
@@ -177,7 +177,7 @@ def makespan(asked: DigitalTask, shares: NDArray[np.int64]) -> float:
     for device, share in enumerate(shares):
         spread = share if asked.concentrate else asked.subcarriers
         snr = asked.known[device, 0, 0] * asked.symbol_energy[device] / spread / asked.noise_energy
-        rate = math.log2(1 + snr / 10 ** (asked.parameters.gap_db / 10))
+        rate = math.log2(1 + snr / 10 ** (asked.allocation.gap_db / 10))
         times.append(asked.bits[device] / (share * rate) if rate > 0 else 0.0)
     return max(times)
 
@@ -336,22 +336,21 @@ def test_gains_of_another_shape_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("model", "changes", "message"),
     [
-        ({"allocation": "fair"}, "equal, rate-fair, gain"),
-        ({"error_model": "shannon"}, "capacity, finite-blocklength, nr"),
-        ({"gap_db": -1.0}, "0 or more"),
-        ({"gap_db": math.nan}, "0 or more"),
-        ({"target_error": 0.0}, "at most 0.5"),
-        ({"target_error": 0.6}, "at most 0.5"),
-        ({"target_error": math.nan}, "at most 0.5"),
-        ({"block_elements": 0}, "at least 1"),
-        ({"transmissions": 0}, "at least 1"),
-        ({"transmissions": 2.5}, "whole number"),
-        ({"table": 3}, "256QAM"),
+        ("capacity", {"gap_db": -1.0}, "gap_db must be at least 0, got -1.0"),
+        ("capacity", {"gap_db": math.nan}, "gap_db must be finite"),
+        ("nr", {"target_error": 0.0}, "target_error must be positive"),
+        ("nr", {"target_error": 0.6}, "target_error must be at most 0.5"),
+        ("finite-blocklength", {"target_error": math.nan}, "target_error must be finite"),
+        ("finite-blocklength", {"block_elements": 0}, "block_elements must be at least 1"),
+        ("nr", {"transmissions": 0}, "transmissions must be at least 1"),
+        ("nr", {"transmissions": 2.5}, "transmissions must be a whole number"),
+        ("nr", {"mcs_table": 3}, "mcs_table must be 1 or 2, got 3"),
     ],
 )
-def test_parameters_that_make_no_uplink_are_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
-    check_digital(DigitalParameters())
-    with pytest.raises(ValueError, match=one_line(message)):
-        check_digital(DigitalParameters(**changes))
+def test_parameters_that_make_no_uplink_are_refused_in_one_line(
+    model: str, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(PartError, match=one_line(message)):
+        ERROR_MODELS.build({"name": model, **changes})

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from airfl.stages import Batch, MessageBound
 from airfl.uplinks import DigitalUplink, IdealUplink, Link, LinkReport, Terms
 from airfl.uplinks.digital import message_bits
-from channels.digital import DigitalParameters
+from channels.digital import Capacity, Equal
 from channels.grid import OfdmaGrid
 from tests.terms import ENERGY_OF_OTHERS, ENERGY_UNIT, PILOT_ELEMENTS, PILOT_ENERGY, SYMBOL_S, terms_of
 
@@ -33,7 +33,7 @@ def opened(link: str, terms: Terms, *, deadline_s: float = math.inf, by_heard: b
     """That link at unit noise. On the digital one each device has two subcarriers and twice the power on each."""
     if link == "ideal":
         return IdealUplink(GRID, 1.0, deadline_s=deadline_s, divide_by_heard=by_heard).open(terms)
-    return DigitalUplink(GRID, DigitalParameters(), 1.0, deadline_s=deadline_s, divide_by_heard=by_heard).open(terms)
+    return DigitalUplink(GRID, Equal(), Capacity(), 1.0, deadline_s=deadline_s, divide_by_heard=by_heard).open(terms)
 
 
 def terms(link: str, *snrs: float, antennas: int = 1, weights: tuple[float, ...] | None = None) -> Terms:
@@ -99,7 +99,7 @@ def test_noise_of_devices_that_weigh_unequally(link: str) -> None:
 
 
 def test_a_server_that_sees_messages_sees_the_noise_of_one_on_each() -> None:
-    uplink = DigitalUplink(GRID, DigitalParameters(), 1.0, secure_aggregation="off")
+    uplink = DigitalUplink(GRID, Equal(), Capacity(), 1.0, secure_aggregation="off")
     assert uplink.open(terms("digital", 3.0, 3.0, weights=(2.0, 0.5))).at_bound().noisy_devices == 9.0
 
 

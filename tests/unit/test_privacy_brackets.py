@@ -264,10 +264,10 @@ def test_the_bracket_is_as_wide_as_the_square_of_the_lattice(fineness: float, wi
 @given(st.lists(sizes(0.3, 30), min_size=2, max_size=12), st.sampled_from(["add_remove", "replace_one"]))
 def test_later_figures_are_no_smaller(multipliers: list[float], adjacency: Adjacency) -> None:
     """Asked after every round, whatever the next one is, of both bounds."""
-    from airfl.privacy.accountants import accountant
+    from airfl.privacy.accountants import account
     from airfl.privacy.accountants.loss_distributions import Attained
 
-    upper, lower = accountant("auto", adjacency), Attained(adjacency)
+    upper, lower = account("auto", adjacency), Attained(adjacency)
     last = (0.0, 0.0)
     for multiplier in multipliers:
         noise = Gaussian(multiplier)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airfl.errors import UserError
+from airfl.privacy.accountants import Auto, accountant_of
 from airfl.privacy.accountants.bins import Bins, binned, distinct, on_lattice
 from airfl.privacy.binomial import Quantised, cpsgd_epsilon
 from airfl.privacy.binomial_release import BinomialRelease
@@ -238,7 +239,7 @@ def ledger(
     accountant: str = "auto",
     tail: float = 0.0,
 ) -> PrivacyLedger:
-    return PrivacyLedger(Statement(level, sampling, 32, 1000, observer, DELTA, tail, accountant))
+    return PrivacyLedger(Statement(level, sampling, 32, 1000, observer, DELTA, tail, accountant_of(accountant)))
 
 
 @pytest.mark.parametrize("level", ["client", "record"])
@@ -281,7 +282,7 @@ def test_the_statement_of_a_run(
     statement = statement_of(small_settings("privacy.delta=0.004", *overrides), level, link)
     assert (statement.level, statement.observer, statement.sampling) == (level, observer, sampling)
     assert (statement.selected, statement.devices, statement.delta, statement.tail) == (8, 100, 0.004, 0.0)
-    assert statement.accountant == "auto"
+    assert statement.accountant == Auto()
 
 
 def test_half_of_delta_may_be_spent_elsewhere() -> None:
@@ -369,7 +370,7 @@ def test_where_nobody_was_heard_it_costs_nothing_and_without_a_bound_everything(
 def test_an_accountant_without_a_bound_is_refused_when_it_is_asked() -> None:
     with pytest.raises(UserError, match="no bound for a sample of fixed size under replace-one"):
         ledger(accountant="pld").record(Gaussian(1.0), compose=True)
-    with pytest.raises(UserError, match="'rpd' is not known"):
+    with pytest.raises(UserError, match="there is no accountant 'rpd'"):
         ledger(accountant="rpd")
 
 

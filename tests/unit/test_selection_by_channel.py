@@ -20,7 +20,7 @@ from airfl.choice import round_costs
 from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.opening import Opening, open_round
-from airfl.privacy.accountants import accountant
+from airfl.privacy.accountants import account
 from airfl.privacy.events import Event, Gaussian, NonPrivate
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import Participation, PrivacyLedger
@@ -434,7 +434,7 @@ def test_participation_tells_by_how_much_the_worst_has_grown() -> None:
         own.enter(Gaussian(multiplier), np.array(devices, dtype=np.int64))
         told.extend(own.more().parts)
     assert own.more().parts == ()
-    composed = accountant("closed-form", "replace_one")
+    composed = account("closed-form", "replace_one")
     for event, count in told:
         composed.compose(event, count)
     # Device 2 came to 1/16 + 1/4 above the 1/4 of device 0; device 1 is at 1/4 + 1.

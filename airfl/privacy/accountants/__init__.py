@@ -1,50 +1,78 @@
-"""Accountants: events -> epsilon. A new one is one file and one line in the table."""
+"""Accountants: events -> epsilon.
+
+    airfl.accountants.Rdp(orders=[2, 4, 8, 16, 32, 64])
+
+The classes are here by name. A new accountant is one file beside these and one line in registry.py; a user's own
+derives from `Accountant`, and needs no line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
-from airfl.errors import UserError, nearest
-from airfl.privacy.accountants.accountant import Accountant, accountant_of_settings
-from airfl.privacy.accountants.closed_form import AddingUp, ClosedForm, IgnoringSampling
-from airfl.privacy.accountants.cpsgd import CpSgd
-from airfl.privacy.accountants.loss_distributions import dominating_pair, pld
-from airfl.privacy.accountants.renyi import Renyi
-from airfl.privacy.accountants.tight import Tight
+from airfl.errors import UserError
+from airfl.fingerprint import is_own
+from airfl.privacy.accountants.accountant import Account, Accountant, NamedAccount, accountant_of_settings
+from airfl.privacy.accountants.own import Held
+from airfl.privacy.accountants.registry import ACCOUNTANTS
 from airfl.privacy.events import Adjacency, UnsupportedEventError
+from channels.part import PartError
+
+if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
+    from airfl.privacy.accountants.closed_form import BasicComposition as BasicComposition
+    from airfl.privacy.accountants.closed_form import ClosedForm as ClosedForm
+    from airfl.privacy.accountants.closed_form import UnsampledGaussian as UnsampledGaussian
+    from airfl.privacy.accountants.cpsgd import CpSgd as CpSgd
+    from airfl.privacy.accountants.dominating_pair import DominatingPair as DominatingPair
+    from airfl.privacy.accountants.pld import Pld as Pld
+    from airfl.privacy.accountants.renyi import Rdp as Rdp
+    from airfl.privacy.accountants.tight import Auto as Auto
+
+register = ACCOUNTANTS.register
+"""A class decorator that adds an accountant of the user's own, so that settings can name it."""
 
 
-@dataclass(frozen=True)
-class Entry:
-    """An accountant in the table. source: where its bound is from; slow: worth keeping on disk; of_runs: one that
-    privacy.accountant may name, too."""
-
-    build: Callable[[Adjacency], Accountant]
-    source: str
-    slow: bool = False
-    of_runs: bool = True
+def accountant_of(given: str | Accountant) -> Accountant:
+    """The accountant that is meant: itself, or that of a name; UserError for a name that is not known."""
+    try:
+        return ACCOUNTANTS.build(given)
+    except PartError as error:
+        raise UserError(str(error)) from None
 
 
-ACCOUNTANTS: dict[str, Entry] = {
-    "auto": Entry(Tight, "the sharpest of the others for the event", slow=True),
-    "pld": Entry(pld, "Koskela, Jalko, Honkela 2020; Doroshenko et al. 2022, by dp-accounting", slow=True),
-    "rdp": Entry(Renyi, "Mironov, Talwar, Zhang 2019; Wang, Balle, Kasiviswanathan 2019, by dp-accounting", slow=True),
-    "dominating-pair": Entry(dominating_pair, "Zhu, Dong, Wang 2022, theorems 10 and 11", slow=True),
-    "closed-form": Entry(ClosedForm, "Balle, Wang 2018; Balle, Barthe, Gaboardi 2018", of_runs=False),
-    "gaussian": Entry(IgnoringSampling, "Balle, Wang 2018, sampling left out of account", of_runs=False),
-    "sum": Entry(AddingUp, "basic composition", of_runs=False),
-    "cpsgd": Entry(CpSgd, "Agarwal et al. 2018; Dwork, Rothblum, Vadhan 2010", of_runs=False),
-}
+def account(given: str | Accountant, adjacency: Adjacency) -> NamedAccount:
+    """A new account with nothing entered; one of the user's own accountants is held to what accountants promise.
+
+    Args:
+        given: The accountant, or its name.
+        adjacency: How neighbours differ.
+
+    Raises UserError for a name that is not known.
+    """
+    accountant = accountant_of(given)
+    if is_own(accountant):
+        return Held(accountant, adjacency)
+    return cast(NamedAccount, accountant.open(adjacency))
 
 
-def accountant(name: str, adjacency: Adjacency) -> Accountant:
-    """A new accountant with nothing entered; UserError for a name that is not in the table."""
-    if name not in ACCOUNTANTS:
-        raise UserError(
-            f"accountant {name!r} is not known{nearest(name, ACCOUNTANTS)} (allowed: {', '.join(ACCOUNTANTS)})"
-        )
-    return ACCOUNTANTS[name].build(adjacency)
+__all__ = [
+    "ACCOUNTANTS",
+    "Account",
+    "Accountant",
+    "NamedAccount",
+    "UnsupportedEventError",
+    "account",
+    "accountant_of",
+    "accountant_of_settings",
+    "register",
+]
 
 
-__all__ = ["ACCOUNTANTS", "Accountant", "Entry", "UnsupportedEventError", "accountant", "accountant_of_settings"]
+def __getattr__(name: str) -> Any:
+    if name in ACCOUNTANTS.classes:
+        return ACCOUNTANTS[ACCOUNTANTS.classes[name]]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *ACCOUNTANTS.classes})

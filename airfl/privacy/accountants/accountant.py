@@ -1,33 +1,80 @@
-"""What an accountant is."""
+"""What an accountant is: a part that opens accounts, into which the events of a run are entered.
+
+class Zcdp(Accountant):
+    name = "zcdp"
+
+    def open(self, adjacency):
+        return MyAccount(adjacency)    # with compose(event, times) and epsilon(delta)
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from airfl.errors import UserError
 from airfl.privacy.events import Adjacency, Binomial, Event, Release, UnsupportedEventError, without_sample
+from channels.part import Part
 
 # More noise than this is counted as this much: the numerics end somewhere above.
 LARGEST_MULTIPLIER = 1e4
 
 
-class Accountant(Protocol):
+class Account(Protocol):
     """Adds events up; its figure never decreases."""
 
-    @property
-    def name(self) -> str:
-        """What the figure is by."""
-        ...
-
     def compose(self, event: Event, times: int = 1) -> None:
-        """Add an event; UnsupportedEventError for one that the accountant has no bound for."""
+        """Enter an event.
+
+        Args:
+            event: What was released.
+            times: How often.
+
+        Raises UnsupportedEventError for an event that there is no bound for.
+        """
         ...
 
     def epsilon(self, delta: float) -> float:
-        """Upper bound on epsilon of everything so far, inf where there is none."""
+        """Upper bound on epsilon of everything so far, inf where there is none.
+
+        Args:
+            delta: Of the statement, between 0 and 1.
+        """
         ...
+
+
+class NamedAccount(Account, Protocol):
+    """An account that says what its figure is by."""
+
+    @property
+    def name(self) -> str:
+        """For reports and traces."""
+        ...
+
+
+class Accountant(Part):
+    """Turns what a run releases into epsilon.
+
+    Attributes:
+        name: What settings call it, lower case with hyphens.
+        source: Where its bound is from.
+        slow: Whether its figures are worth keeping on disk; those of the user's own accountants never are kept.
+        of_runs: Whether `privacy.accountant` may name it; one that cannot compose rounds is for bare numbers alone.
+    """
+
+    source: ClassVar[str] = ""
+    slow: ClassVar[bool] = False
+    of_runs: ClassVar[bool] = True
+
+    @abstractmethod
+    def open(self, adjacency: Adjacency) -> Account:
+        """A new account with nothing entered.
+
+        Args:
+            adjacency: How neighbours differ that its figure is for.
+        """
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from airfl.privacy.accountants.accountant import unsupported
+from airfl.privacy.accountants.accountant import Accountant, unsupported
 from airfl.privacy.events import (
     Adjacency,
     Event,
@@ -27,7 +27,43 @@ SAMPLES = {"add_remove": PoissonSampled, "replace_one": FixedSizeSampled}
 """The sample that each relation has an amplification for."""
 
 
-class ClosedForm:
+class ClosedForm(Accountant):
+    """Gaussian releases without sampling, or one release on a sample."""
+
+    name = "closed-form"
+    source = "Balle, Wang 2018; Balle, Barthe, Gaboardi 2018"
+    of_runs = False
+
+    def open(self, adjacency: Adjacency) -> OneSample:
+        """A new account."""
+        return OneSample(adjacency)
+
+
+class UnsampledGaussian(Accountant):
+    """Gaussian releases as if everybody were in each."""
+
+    name = "gaussian"
+    source = "Balle, Wang 2018, sampling left out of account"
+    of_runs = False
+
+    def open(self, adjacency: Adjacency) -> IgnoringSampling:
+        """A new account."""
+        return IgnoringSampling(adjacency)
+
+
+class BasicComposition(Accountant):
+    """Every release by itself, added up."""
+
+    name = "sum"
+    source = "basic composition"
+    of_runs = False
+
+    def open(self, adjacency: Adjacency) -> AddingUp:
+        """A new account."""
+        return AddingUp(adjacency)
+
+
+class OneSample:
     """Gaussians add up to one of mu = sqrt(sum (s/z_t)^2) (Balle and Wang 2018); one release on a sample costs
     log(1 + q (e^eps0 - 1)) at delta/q (Balle, Barthe, Gaboardi 2018)."""
 
@@ -39,7 +75,7 @@ class ClosedForm:
         self._sampled: Sampled | None = None
 
     def compose(self, event: Event, times: int = 1) -> None:
-        """See `Accountant`."""
+        """See `Account`."""
         for release, count in releases(event, times):
             sampled = isinstance(release, Sampled)
             alone = not self._plain.something and self._sampled is None and count == 1
@@ -50,7 +86,7 @@ class ClosedForm:
             self._plain.compose(release, count)
 
     def epsilon(self, delta: float) -> float:
-        """See `Accountant`."""
+        """See `Account`."""
         if self._sampled is None:
             return self._plain.epsilon(delta)
         return release_epsilon(self._sampled, self._adjacency, delta)
@@ -71,7 +107,7 @@ class IgnoringSampling:
         return self._mu_squared > 0
 
     def compose(self, event: Event, times: int = 1) -> None:
-        """See `Accountant`."""
+        """See `Account`."""
         for release, count in releases(event, times):
             if isinstance(release, NonPrivate):
                 self._mu_squared = math.inf
@@ -83,7 +119,7 @@ class IgnoringSampling:
             self._mu_squared += count * squared
 
     def epsilon(self, delta: float) -> float:
-        """See `Accountant`."""
+        """See `Account`."""
         return gaussian_epsilon(delta, math.sqrt(self._mu_squared))
 
 
@@ -98,7 +134,7 @@ class AddingUp:
         self._sampled: dict[Release, int] = {}
 
     def compose(self, event: Event, times: int = 1) -> None:
-        """See `Accountant`."""
+        """See `Account`."""
         for release, count in releases(event, times):
             if not isinstance(release, Sampled):
                 self._plain.compose(release, count)
@@ -108,7 +144,7 @@ class AddingUp:
                 raise unsupported(self.name, release, self._adjacency)
 
     def epsilon(self, delta: float) -> float:
-        """See `Accountant`."""
+        """See `Account`."""
         shares = sum(self._sampled.values()) + self._plain.something
         if not shares:
             return 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from airfl.privacy.accountants.accountant import unsupported
+from airfl.privacy.accountants.accountant import Accountant, unsupported
 from airfl.privacy.binomial import Quantised, cpsgd_epsilon
 from airfl.privacy.events import (
     Adjacency,
@@ -17,7 +17,19 @@ from airfl.privacy.events import (
 )
 
 
-class CpSgd:
+class CpSgd(Accountant):
+    """Binomial noise on quantised messages."""
+
+    name = "cpsgd"
+    source = "Agarwal et al. 2018; Dwork, Rothblum, Vadhan 2010"
+    of_runs = False
+
+    def open(self, adjacency: Adjacency) -> BinomialRounds:
+        """A new account."""
+        return BinomialRounds(adjacency)
+
+
+class BinomialRounds:
     """Rounds of one kind of message, a run counting with its round of fewest trials.
 
     A device that is asked with probability q is amplified (Balle, Barthe, Gaboardi 2018); rounds compose by the smaller
@@ -33,7 +45,7 @@ class CpSgd:
         self._bare = False
 
     def compose(self, event: Event, times: int = 1) -> None:
-        """See `Accountant`."""
+        """See `Account`."""
         for release, count in releases(event, times):
             if isinstance(release, NonPrivate):
                 self._bare = True
@@ -52,7 +64,7 @@ class CpSgd:
             self._fewest = min(self._fewest, noise.trials)
 
     def epsilon(self, delta: float) -> float:
-        """See `Accountant`."""
+        """See `Account`."""
         if self._bare:
             return math.inf
         if self._kind is None:

@@ -1,8 +1,7 @@
 """Privacy loss distributions, composed by Fourier transforms: an upper bound on epsilon, and a lower one.
 
-`pld`: Poisson samples under add/remove, exact but for what is added for the numerics. `dominating_pair`: samples of
-fixed size under replace-one, a proven upper bound that is far below that of RDP. `attained`: what a pair of neighbours
-pays for certain, under either relation.
+`LossDistributions` is what pld.py and dominating_pair.py open. `Attained`: what a pair of neighbours pays for certain,
+under either relation.
 """
 
 from __future__ import annotations
@@ -19,10 +18,8 @@ from airfl.privacy.accountants.pairs import Direction, Pair
 from airfl.privacy.events import (
     Adjacency,
     Event,
-    FixedSizeSampled,
     Gaussian,
     NonPrivate,
-    PoissonSampled,
     Release,
     Sampled,
     noise_of,
@@ -51,7 +48,7 @@ class LossDistributions:
         self._composed = [_Growing("above", functools.partial(self._pair, index)) for index in range(directions)]
 
     def compose(self, event: Event, times: int = 1) -> None:
-        """See `Accountant`."""
+        """See `Account`."""
         for release, count in releases(event, times):
             gaussian = isinstance(release, Gaussian) or amplified(release, self._adjacency)
             if not (isinstance(release, NonPrivate) or (gaussian and type(release) in self._kinds)):
@@ -62,7 +59,7 @@ class LossDistributions:
                 composed.enter(release, count)
 
     def epsilon(self, delta: float) -> float:
-        """See `Accountant`. A closed form where there is one, and never more than without the sample."""
+        """See `Account`. A closed form where there is one, and never more than without the sample."""
         plain = self._plain.epsilon(delta)
         if sum(self._releases.values()) == 1:
             return release_epsilon(next(iter(self._releases)), self._adjacency, delta)
@@ -219,24 +216,3 @@ def _pair(direction: Direction, mu: float, release: Release) -> Pair:
     if isinstance(release, Sampled):
         return Pair(direction, mu, release.rate)
     return Pair("removed", mu, 1.0)
-
-
-def pld(adjacency: Adjacency) -> LossDistributions:
-    """Of Gaussian releases, and on Poisson samples under add/remove: the exact pairs, in both directions."""
-    kinds: dict[type, tuple[Direction, ...]] = {Gaussian: ("removed",)}
-    if adjacency == "add_remove":
-        kinds[PoissonSampled] = ("removed", "added")
-    return LossDistributions("PLD", adjacency, kinds)
-
-
-def dominating_pair(adjacency: Adjacency) -> LossDistributions:
-    """Of a sample of fixed size under replace-one, composed as a loss distribution (Zhu, Dong, Wang 2022, theorem 11).
-
-    One release has delta(log(1 + q (e^eps - 1))) <= q delta_0(eps) for either of two neighbours (Balle, Barthe,
-    Gaboardi 2018), which gives its hockey-stick divergence at every order; a pair with that very profile dominates the
-    release, and dominating pairs compose (theorem 10).
-    """
-    kinds: dict[type, tuple[Direction, ...]] = {Gaussian: ("removed",)}
-    if adjacency == "replace_one":
-        kinds[FixedSizeSampled] = ("envelope",)
-    return LossDistributions("dominating pair", adjacency, kinds)

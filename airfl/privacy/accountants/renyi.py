@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from airfl.privacy.accountants.accountant import LARGEST_MULTIPLIER, unsupported
+from airfl.errors import UserError
+from airfl.privacy.accountants.accountant import LARGEST_MULTIPLIER, Accountant, unsupported
 from airfl.privacy.accountants.closed_form import SENSITIVITY, amplified
 from airfl.privacy.events import (
     Adjacency,
@@ -25,6 +26,7 @@ from airfl.privacy.events import (
     noise_of,
     releases,
 )
+from channels.part import PartError, parameter
 
 # Small orders carry the large epsilons, large ones the small.
 WHOLE_ORDERS = (*range(2, 33), 36, 40, 44, 48, 56, 64, 80, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -44,28 +46,58 @@ MANY = 24
 NEIGHBOURS = 12
 
 
+class Rdp(Accountant):
+    """Renyi divergences, converted to epsilon at the order that is best."""
+
+    name = "rdp"
+    source = "Mironov, Talwar, Zhang 2019; Wang, Balle, Kasiviswanathan 2019, by dp-accounting"
+    slow = True
+
+    orders: tuple[float, ...] | None = parameter(
+        None, description="Renyi orders that are tried, each above 1; none = 1.1 to 1024, whole ones under replace-one"
+    )
+
+    def check(self) -> None:
+        """Orders above 1, and at least one."""
+        if self.orders is not None and not (self.orders and all(1 < one < math.inf for one in self.orders)):
+            raise PartError(f"orders must be finite and above 1, got {list(self.orders)}", "orders")
+
+    def open(self, adjacency: Adjacency) -> Renyi:
+        """A new account; UserError where none of the orders has a formula under this adjacency."""
+        if self.orders is None:
+            return Renyi(adjacency)
+        orders = sorted({one for one in self.orders if adjacency == "add_remove" or one == int(one)})
+        if not orders:
+            raise UserError(
+                f"orders must hold a whole number under replace-one, got {list(self.orders)}; give one, such as 32"
+            )
+        return Renyi(adjacency, tuple(orders))
+
+
 class Renyi:
     """The smallest figure that any order gives."""
 
     name = "RDP"
 
-    def __init__(self, adjacency: Adjacency) -> None:
+    def __init__(self, adjacency: Adjacency, orders: tuple[float, ...] | None = None) -> None:
+        """orders: those that are tried, in order; None for the usual ones."""
         self._adjacency = adjacency
+        self._orders = orders
         self._releases: dict[Release, int] = {}
 
     def compose(self, event: Event, times: int = 1) -> None:
-        """See `Accountant`."""
+        """See `Account`."""
         for release, count in releases(event, times):
             if not (isinstance(release, (Gaussian, NonPrivate)) or amplified(release, self._adjacency)):
                 raise unsupported(self.name, release, self._adjacency)
             self._releases[release] = self._releases.get(release, 0) + count
 
     def epsilon(self, delta: float) -> float:
-        """See `Accountant`."""
+        """See `Account`."""
         if any(isinstance(release, NonPrivate) for release in self._releases):
             return math.inf
-        orders = ORDERS[self._adjacency]
-        if len(self._releases) > MANY:
+        orders = self._orders or ORDERS[self._adjacency]
+        if self._orders is None and len(self._releases) > MANY:
             whole = [order for order in orders if order == int(order)]
             best = orders.index(self._best(_thinned(self._releases), whole, delta)[0])
             near = orders[max(best - NEIGHBOURS, 0) : best + NEIGHBOURS + 1]

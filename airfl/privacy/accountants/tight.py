@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-from airfl.privacy.accountants.accountant import Accountant
+from airfl.privacy.accountants.accountant import Accountant, NamedAccount
 from airfl.privacy.accountants.closed_form import AddingUp, IgnoringSampling, total_variation
-from airfl.privacy.accountants.cpsgd import CpSgd
-from airfl.privacy.accountants.loss_distributions import dominating_pair, pld
+from airfl.privacy.accountants.cpsgd import BinomialRounds
+from airfl.privacy.accountants.dominating_pair import DominatingPair
+from airfl.privacy.accountants.pld import Pld
 from airfl.privacy.accountants.renyi import Renyi
 from airfl.privacy.events import NOTHING, Adjacency, Event, Sampled, has_binomial, releases
 
@@ -19,8 +20,20 @@ FEW = 8
 ROUNDING = 1e-9
 
 
+class Auto(Accountant):
+    """The sharpest of the others for the event."""
+
+    name = "auto"
+    source = "the sharpest of the others for the event"
+    slow = True
+
+    def open(self, adjacency: Adjacency) -> Tight:
+        """A new account."""
+        return Tight(adjacency)
+
+
 class Tight:
-    """Binomial noise: `CpSgd`. Otherwise the smaller of loss distributions (`pld` under add/remove, `dominating_pair`
+    """Binomial noise: `CpSgd`. Otherwise the smaller of loss distributions (`Pld` under add/remove, `DominatingPair`
     under replace-one, neither above what it is without the sample) and, where they may be smaller, of `Renyi` and
     of `AddingUp`; nothing at all where everything together has a total variation of no more than delta.
 
@@ -29,7 +42,7 @@ class Tight:
 
     def __init__(self, adjacency: Adjacency) -> None:
         self._adjacency = adjacency
-        self._chosen: Accountant | None = None
+        self._chosen: NamedAccount | None = None
         self._others, self._plain = Renyi(adjacency), IgnoringSampling(adjacency)
         self._sum = AddingUp(adjacency)
         self._sampled, self._alike = 0, 0.0
@@ -41,13 +54,13 @@ class Tight:
         return (self._chosen or tightest(NOTHING, self._adjacency)).name
 
     def compose(self, event: Event, times: int = 1) -> None:
-        """See `Accountant`."""
+        """See `Account`."""
         if self._chosen is None:
             if not any(True for _ in releases(event, times)):
                 return
             self._chosen = tightest(event, self._adjacency)
         self._chosen.compose(event, times)
-        if not isinstance(self._chosen, CpSgd):
+        if not isinstance(self._chosen, BinomialRounds):
             self._others.compose(event, times)
             self._plain.compose(event, times)
             self._sum.compose(event, times)
@@ -58,15 +71,15 @@ class Tight:
                 self._alike += count * (math.log(alike) if alike > 0 else -math.inf)
 
     def epsilon(self, delta: float) -> float:
-        """See `Accountant`."""
+        """See `Account`."""
         if self._chosen is None:
             return 0.0
-        if not isinstance(self._chosen, CpSgd) and -math.expm1(self._alike) * (1 + ROUNDING) <= delta:
+        if not isinstance(self._chosen, BinomialRounds) and -math.expm1(self._alike) * (1 + ROUNDING) <= delta:
             return self._told.setdefault(delta, 0.0)
         found = self._chosen.epsilon(delta)
-        if not isinstance(self._chosen, CpSgd) and self._may_be_less(found, delta):
+        if not isinstance(self._chosen, BinomialRounds) and self._may_be_less(found, delta):
             found = min(found, self._others.epsilon(delta))
-        if not isinstance(self._chosen, CpSgd) and 0 < self._sampled <= FEW:
+        if not isinstance(self._chosen, BinomialRounds) and 0 < self._sampled <= FEW:
             found = min(found, self._sum.epsilon(delta))
         self._told[delta] = max(found, self._told.get(delta, 0.0))
         return self._told[delta]
@@ -80,8 +93,8 @@ class Tight:
         return self._sampled > MANY or helpless
 
 
-def tightest(event: Event, adjacency: Adjacency) -> Accountant:
-    """An accountant for events like this one."""
+def tightest(event: Event, adjacency: Adjacency) -> NamedAccount:
+    """An account for events like this one."""
     if has_binomial(event):
-        return CpSgd(adjacency)
-    return pld(adjacency) if adjacency == "add_remove" else dominating_pair(adjacency)
+        return BinomialRounds(adjacency)
+    return (Pld() if adjacency == "add_remove" else DominatingPair()).open(adjacency)

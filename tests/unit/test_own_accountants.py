@@ -1,0 +1,177 @@
+"""Accountants of the user's own: objects, or registered and named in a settings file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import airfl
+from airfl.check import check_part
+from airfl.config import Settings
+from airfl.errors import UserError
+from airfl.privacy.accountants import ACCOUNTANTS, Account, Accountant, Rdp, register
+from airfl.privacy.bounds import bounds
+from airfl.privacy.calibration import smallest_noise
+from airfl.privacy.events import Adjacency, Gaussian, repeated
+from airfl.privacy.statement import Statement
+from channels.part import Part, parameter
+from tests.conftest import small_settings
+from tests.refusals import one_line
+
+CHANGES: dict[str, Callable[[float, float, int], Any]] = {
+    "plain": lambda figure, delta, asked: figure,
+    "falls": lambda figure, delta, asked: figure / asked**3,
+    "negative": lambda figure, delta, asked: -figure - 1,
+    "nan": lambda figure, delta, asked: math.nan,
+    "text": lambda figure, delta, asked: "1.0",
+    "rises": lambda figure, delta, asked: figure * (1 + delta),
+    "low": lambda figure, delta, asked: figure / 2,
+    "offset": lambda figure, delta, asked: figure + 1,
+}
+
+
+class Looser(Accountant):
+    """RDP's figures, `factor` times as large, changed in one way."""
+
+    name = "looser"
+    slow = True
+
+    factor: float = parameter(default=2.0, ge=1, description="that figures are multiplied by")
+    how: str = parameter(default="plain", description="what is changed")
+
+    def open(self, adjacency: Adjacency) -> Account:
+        """RDP's account, with other figures."""
+        inner, change, factor, asked = Rdp().open(adjacency), CHANGES[self.how], self.factor, [0]
+
+        class Changed:
+            compose = staticmethod(inner.compose)
+
+            def epsilon(self, delta: float) -> Any:
+                asked[0] += 1
+                return change(factor * inner.epsilon(delta), delta, asked[0])
+
+        return Changed()
+
+
+class Closed(Looser):
+    """Opens nothing."""
+
+    name = "closed"
+
+    def open(self, adjacency: Adjacency) -> Any:
+        """No account."""
+        return adjacency
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    register(Looser)
+    yield
+    del ACCOUNTANTS._registered["looser"]
+
+
+def mine(accountant: Accountant | str, *overrides: str) -> Settings:
+    return small_settings(*overrides).resolved(privacy={"accountant": accountant})
+
+
+def traced(settings: Settings) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    with airfl.run(settings).trace() as trace:
+        return trace["epsilon"].values, dict(trace["epsilon"].attrs), dict(trace.attrs)
+
+
+def test_it_is_what_a_run_and_the_calculator_are_accounted_by() -> None:
+    figures, about, attributes = traced(mine(Looser(factor=3.0)))
+    plain, _, _ = traced(small_settings("privacy.accountant=rdp"))
+    np.testing.assert_allclose(figures, 3 * plain)
+    assert about["accountant"] == "Looser(factor=3.0)"
+    assert json.loads(attributes["config"])["privacy"]["accountant"] == {
+        "name": "looser",
+        "factor": 3.0,
+        "how": "plain",
+    }
+    assert "privacy.accountant" in attributes["own_parts"]
+    found, by_rdp = (airfl.privacy(one) for one in (mine(Looser(factor=3.0)), small_settings("privacy.accountant=rdp")))
+    assert (found.accountant, found.epsilon) == ("Looser(factor=3.0)", pytest.approx(3 * by_rdp.epsilon))
+
+
+def test_noise_follows_it() -> None:
+    statement = Statement("client", "poisson", 32, 1000, "third_party", 1e-3, accountant=Looser(factor=2.0))
+    by_rdp = Statement("client", "poisson", 32, 1000, "third_party", 1e-3, accountant=Rdp())
+    noise = smallest_noise(statement, 3.0, 20, 1)
+    assert noise == pytest.approx(smallest_noise(by_rdp, 1.5, 20, 1), rel=1e-4)
+    found = airfl.privacy(mine(Looser(), "privacy.bound=accountant", "privacy.epsilon=6.0", "selection.kind=poisson"))
+    assert 5.5 < found.epsilon <= 6.0 * (1 + 1e-3)
+
+
+def test_its_figures_are_not_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[str] = []
+    monkeypatch.setattr("airfl.privacy.bounds.kept_figures", lambda by, *_: kept.append(by) or (0.0, 0.0))
+    for accountant in (Looser(), Rdp(), Rdp(orders=[2, 8])):
+        bounds(Gaussian(1.0), "add_remove", 1e-3, accountant)
+    assert kept == ["RDP", "RDP Rdp(orders=(2.0, 8.0))"]
+
+
+@pytest.mark.usefixtures("registered")
+def test_it_is_named_by_files_and_swept(tmp_path: Path) -> None:
+    named = small_settings("privacy.accountant={ name = 'looser', factor = 4.0 }")
+    assert named == mine(Looser(factor=4.0))
+    assert small_settings("privacy.accountant=looser").privacy.accountant == Looser()
+    found = airfl.sweep(named, {"privacy.accountant.factor": [1.0, 2.0]}, out=tmp_path / "s", jobs=2)
+    assert not found.failed, found.failed
+    once, twice = (run.digest.summary.epsilon for run in found.runs)
+    assert twice == pytest.approx(2 * once)
+
+
+@pytest.mark.parametrize(
+    ("accountant", "said"),
+    [
+        (Looser(how="falls"), "epsilon must not fall when more is composed"),
+        (Looser(how="negative"), "a number of at least 0 is wanted"),
+        (Looser(how="nan"), "gives epsilon = nan"),
+        (Looser(how="text"), "gives epsilon = '1.0'"),
+        (Looser(how="rises"), "epsilon must not rise with delta"),
+        (Closed(), "opened str, which lacks compose(event, times) or epsilon(delta)"),
+    ],
+    ids=repr,
+)
+def test_an_accountant_that_breaks_its_promise_is_named(accountant: Accountant, said: str) -> None:
+    with pytest.raises(UserError, match=one_line(repr(accountant), said)):
+        airfl.run(mine(accountant, "run.evaluate_every=1"))
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    [
+        (Looser(), None),
+        (Looser(how="low", factor=1.0), "proven"),
+        (Looser(how="offset"), "nothing"),
+        (Looser(how="falls"), "rounds"),
+        (Looser(how="rises"), "delta"),
+    ],
+    ids=repr,
+)
+def test_checks_find_what_is_wrong(part: Part, wrong: str | None) -> None:
+    found = [one.check for one in check_part(part) if one.outcome != "ok"]
+    assert found == [] if wrong is None else wrong in found
+
+
+def test_orders_are_a_parameter_of_rdp() -> None:
+    event = repeated(Gaussian(4.0), 20)
+    best, few, one = (
+        bounds(event, "replace_one", 1e-3, by, lower=False).upper
+        for by in (Rdp(), Rdp(orders=[4, 5, 6]), Rdp(orders=[50]))
+    )
+    assert best <= few < one
+    for orders, adjacency, said in (
+        ([0.5], "add_remove", "orders must be finite and above 1"),
+        ([], "add_remove", "orders must be finite and above 1"),
+        ([2.5], "replace_one", "must hold a whole number under replace-one"),
+    ):
+        with pytest.raises((UserError, ValueError), match=one_line(said)):
+            Rdp(orders=orders).open(adjacency)

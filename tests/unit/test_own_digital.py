@@ -1,0 +1,126 @@
+"""Allocations and error models of the user's own, and those that come with airfl as objects and tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import airfl
+from airfl.config import Settings
+from airfl.privacy.visibility import may_be_lost
+from channels import digital
+from channels.digital import Allocation, Demand, DigitalTask, ErrorModel
+from channels.part import parameter
+from tests.conftest import small_settings
+from tests.refusals import one_line
+
+SHARES: dict[str, Callable[[Any], Any]] = {
+    "plain": lambda shares: shares,
+    "few": lambda shares: shares - (np.arange(len(shares)) == 0),
+    "none": lambda shares: shares * 0,
+    "parts": lambda shares: shares * 1.0,
+    "short": lambda shares: shares[1:],
+}
+DEMANDS: dict[str, Callable[[Demand], Any]] = {
+    "plain": lambda demand: demand,
+    "nan": lambda demand: replace(demand, rate=demand.rate * np.nan),
+    "error": lambda demand: replace(demand, block_error_rate=demand.block_error_rate + 1.5),
+    "decoded": lambda demand: replace(demand, decoded=demand.decoded * 1.0),
+    "half": lambda demand: replace(demand, resource_elements=demand.resource_elements + 0.5),
+    "lost": lambda demand: replace(demand, decoded=demand.decoded & (np.arange(len(demand.decoded)) > 0)),
+    "short": lambda demand: replace(demand, bits_on_air=demand.bits_on_air[1:]),
+    "none": lambda demand: None,
+}
+
+
+class Mine(Allocation):
+    """Equal shares, changed in one way."""
+
+    name = "mine"
+
+    how: str = parameter(default="plain", description="what is changed")
+
+    def shares(self, task: DigitalTask, sharing: slice) -> Any:
+        """Of each device."""
+        return SHARES[self.how](digital.Equal().shares(task, sharing))
+
+
+class Own(ErrorModel):
+    """At capacity, changed in one way."""
+
+    name = "own"
+    certain = True
+
+    how: str = parameter(default="plain", description="what is changed")
+
+    def send(self, task: DigitalTask, own: Any) -> Any:
+        """Rates and errors."""
+        return DEMANDS[self.how](digital.Capacity().send(task, own))
+
+
+class Unsure(Own):
+    """The same, of which nothing is said."""
+
+    name = "unsure"
+    certain = False
+
+
+def over_bits(*overrides: str, **parts: Any) -> Settings:
+    return small_settings("scheme.name=fedavg", "scheme.link=digital", *overrides).resolved(digital=parts)
+
+
+def test_own_ones_that_are_ours_give_the_same_trace() -> None:
+    """Bit for bit. An own error model that does not say that it is certain may lose messages."""
+    settings = over_bits(allocation=Mine(), error_model=Own())
+    with airfl.run(settings).trace() as mine, airfl.run(over_bits()).trace() as ours:
+        for name, one in ours.load().variables.items():
+            np.testing.assert_array_equal(mine[name].values, one.values, err_msg=str(name))
+        section = json.loads(mine.attrs["config"])["digital"]
+        assert section["allocation"] == {"name": "mine", "how": "plain"}
+        assert "digital.error_model" in mine.attrs["own_parts"]
+    assert may_be_lost(over_bits(error_model=Unsure()), "digital")
+    assert not may_be_lost(settings, "digital")
+
+
+def test_tables_and_objects_are_the_keys_of_the_section() -> None:
+    """But for a gap that only one of the two is given."""
+    assert over_bits(error_model=digital.Nr(mcs_table=2)) == over_bits("digital.error_model=nr", "digital.mcs_table=2")
+    table = over_bits("digital.error_model={ name = 'finite-blocklength', block_elements = 50 }").digital
+    assert (table.error_model, table.block_elements) == ("finite-blocklength", 50)
+    assert table.link_errors == digital.FiniteBlocklength(block_elements=50)
+    for parts, gaps in (
+        ({"allocation": "rate-fair", "gap_db": 3.0}, (3.0, 3.0)),
+        ({"allocation": digital.RateFair(gap_db=3.0)}, (3.0, 0.0)),
+        ({"allocation": "rate-fair", "error_model": digital.Capacity(gap_db=3.0)}, (0.0, 3.0)),
+        ({"allocation": digital.RateFair(gap_db=1.0), "error_model": digital.Capacity(gap_db=3.0)}, (1.0, 3.0)),
+    ):
+        found = over_bits(**parts).digital
+        assert (found.allocation_rule.gap_db, found.link_errors.gap_db) == gaps  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        (Mine(how="few"), "gave shares of 3299 subcarriers together, 3300 are wanted"),
+        (Mine(how="none"), "gave a share of 0 subcarriers, at least 1 is wanted"),
+        (Mine(how="parts"), "gave float64 shares"),
+        (Mine(how="short"), "shares of shape (7,), whole numbers of shape (8,) are wanted"),
+        (Own(how="nan"), "gave a rate of nan, a finite number of at least 0 is wanted"),
+        (Own(how="error"), "gave a block_error_rate of 1.5, a probability from 0 to 1 is wanted"),
+        (Own(how="decoded"), "gave a decoded of 1.0, true or false is wanted"),
+        (Own(how="half"), "resource_elements, a whole number is wanted"),
+        (Own(how="short"), "gave bits_on_air of shape (7,), (8,) is wanted"),
+        (Own(how="lost"), "is said to be certain, and loses a message over a channel that is known"),
+        (Own(how="none"), "gave NoneType, a Demand is wanted"),
+    ],
+    ids=repr,
+)
+def test_a_part_that_breaks_its_promise_is_named(part: Any, said: str) -> None:
+    slot = "allocation" if isinstance(part, Allocation) else "error_model"
+    with pytest.raises(airfl.UserError, match=one_line("digital: round 0: ", repr(part), said)):
+        airfl.link_budget(over_bits(**{slot: part}))
