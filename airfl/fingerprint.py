@@ -90,5 +90,15 @@ def own_parts(settings: Any) -> dict[str, Part]:
         if isinstance(value, Part):
             found[section] = value
         else:
-            found |= {f"{section}.{key}": one for key, one in dict(value).items() if isinstance(one, Part)}
+            found |= {f"{section}.{key}": part for key, part in parts_held(value)}
     return {key: part for key, part in found.items() if is_own(part)}
+
+
+def parts_held(section: Any) -> Iterator[tuple[str, Part]]:
+    """(key, part) of what a section holds as an object, or by a name that is not of this package."""
+    for key, value in dict(section).items():
+        slots = [one for one in type(section).model_fields[key].metadata if hasattr(one, "held_by_name")]
+        if isinstance(value, Part):
+            yield key, value
+        elif slots and slots[0].held_by_name(value):
+            yield key, slots[0].of(section)

@@ -304,6 +304,12 @@ class Registry(Mapping[str, type[P]], Generic[P]):
             name: part for name, part in self._registered.items() if not part.__module__.startswith(modules)
         }
 
+    def replace(self, part: type[P]) -> None:
+        """Register a part, in the place of one of its name that is not of this package: it came from another
+        process."""
+        self._registered.pop(part.name, None)
+        self.register(part)
+
     @property
     def classes(self) -> dict[str, str]:
         """Name of the class -> name of the part, of those that come with the package."""

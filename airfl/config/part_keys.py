@@ -192,6 +192,10 @@ class NamedPart(Generic[P]):
         of_its_name = message.startswith(f"{error.key} ")
         return f"{key} {message.removeprefix(f'{error.key} ')}" if of_its_name else f"{key}: {message}"
 
+    def held_by_name(self, given: object) -> bool:
+        """Whether this is the name of a part of the user's own, which takes parameters from the section's keys."""
+        return isinstance(given, str) and given not in self.beside and given not in self.registry.classes.values()
+
     def foreign(self, section: Section) -> Iterator[tuple[str, list[str]]]:
         """Each of the section's keys that is set and belongs to other parts than its own, with their names."""
         part = type(self.of(section))

@@ -16,6 +16,11 @@ def select(rule: BlindRule, streams: Streams, round_index: int, devices: int, se
     given = rule.choose(streams.generator(Purpose.SELECT, round_index), devices, selected)
     promised = rule.count(streams.generator(Purpose.SELECT, round_index), devices, selected)
     found = checked(rule, given, devices, round_index)
+    if rule.sampling == "without_replacement" and len(found) != selected:
+        raise UserError(
+            f"{rule!r} has chosen {len(found)} devices in round {round_index}, and sampling = 'without_replacement' "
+            f"says {selected}; leave sampling out"
+        )
     if len(found) != promised:
         raise UserError(
             f"{rule!r} has chosen {len(found)} devices in round {round_index}, and its count says {promised}"
@@ -25,6 +30,8 @@ def select(rule: BlindRule, streams: Streams, round_index: int, devices: int, se
 
 def select_among(rule: ChannelRule, candidates: Candidates, streams: Streams, round_index: int, selected: int) -> Ids:
     """Rows of the candidates of round t under a rule by channel, ascending; UserError as in `select`."""
+    if rule.sampling != "by_channel":
+        raise UserError(f"{rule!r} looks at channels, and cannot say sampling = {rule.sampling!r}; leave it out")
     given = rule.choose_among(candidates, selected, streams.generator(Purpose.SELECT, round_index))
     found = checked(rule, given, len(candidates.ids), round_index)
     if len(found) > selected:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
-import pickle
 import tempfile
 import threading
 import time
@@ -23,7 +22,7 @@ from airfl.own import not_own, open_own
 from airfl.results.digest import DIGEST_NAME
 from airfl.run_folder import remove_run
 from airfl.sweeps.folder import check_running, is_point
-from airfl.sweeps.task import Job, Outcome, cause_of, packed_job, unpacked_task
+from airfl.sweeps.task import Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.version import __version__
@@ -196,7 +195,7 @@ def _run(packed: bytes, data: RawData | None, task: bytes | None = None) -> Outc
     from airfl.results.digest import keep
     from airfl.simulation import run
 
-    job: Job = pickle.loads(packed)
+    job = unpacked_job(packed)
     with _one_at_a_time, tempfile.TemporaryDirectory(prefix="airfl-") as parent:
         folder, begun = Path(parent) / job.name, time.monotonic()
         try:

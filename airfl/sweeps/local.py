@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import signal
 import sys
 import threading
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from airfl.errors import UserError
-from airfl.sweeps.task import Job, Outcome, cause_of, packed_job, unpacked_task
+from airfl.sweeps.task import Job, Outcome, cause_of, packed_job, unpacked_job, unpacked_task
 
 SECONDS_TO_END = 10
 UNGUARDED = 86
@@ -165,7 +164,7 @@ def _serve(pipe: Any, running: Path, task: bytes | None) -> None:
             return
         cause = None
         try:
-            job: Job = pickle.loads(sent)
+            job = unpacked_job(sent)
             attempt(job, running / job.name, unpacked_task(task) if task else None)
         except Exception as error:
             cause = cause_of(error)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from airfl.config import Settings
 from airfl.errors import MachineError, UserError
 from airfl.fingerprint import functions_of, own_parts
-from airfl.plugins import packed
+from airfl.plugins import REGISTRIES, packed
 
 if TYPE_CHECKING:
     from airfl.tasks.own import Task
@@ -42,7 +42,19 @@ class Outcome:
 def packed_job(job: Job) -> bytes:
     """The job for a worker, with the code of what only this process knows."""
     own = own_parts(job.settings).values()
-    return packed(job, [*map(type, own), *(one for part in own for one in functions_of(part))])
+    named = [type(part) for part in own if part.name]
+    return packed((named, job), [*map(type, own), *(one for part in own for one in functions_of(part))])
+
+
+def unpacked_job(sent: bytes) -> Job:
+    """On a worker: the job, with the names of the user's own parts made known."""
+    named, job = pickle.loads(sent)
+    for part in named:
+        for registry in REGISTRIES:
+            if issubclass(part, registry.base) and part.name not in registry.classes.values():
+                registry.replace(part)
+    found: Job = job
+    return found
 
 
 def packed_task(task: Task) -> bytes:

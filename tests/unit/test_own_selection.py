@@ -1,0 +1,155 @@
+"""Selection rules of a user's own: objects, held to what they promise, remembered, and not amplified."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import airfl
+from airfl.building import build_cell
+from airfl.checkpoint.state import from_arrays, to_arrays
+from airfl.config import Settings
+from airfl.errors import UserError
+from airfl.opening import open_round
+from airfl.round import State
+from airfl.selection import SELECTIONS, BlindRule, Candidates, ChannelRule, Ids, Memory, SelectionRule
+from airfl.selection.rule import Array
+from channels.part import parameter
+from tests.conftest import small_settings
+
+ZERO = torch.zeros(3)
+
+
+class EveryOther(BlindRule):
+    start: int = parameter(default=0, ge=0, le=1, description="the first device")
+
+    def choose(self, generator: np.random.Generator, devices: int, selected: int) -> Ids:
+        return np.sort(generator.choice(np.arange(self.start, devices, 2), selected, replace=False))
+
+
+class Rested(ChannelRule):
+    """Those who were asked least often."""
+
+    name = "rested"
+    needs_csi = False
+    remembers = True
+
+    def choose_among(self, candidates: Candidates, selected: int, generator: np.random.Generator) -> Ids:
+        return np.sort(np.argsort(candidates.own["times"], kind="stable")[:selected])
+
+    def memory(self, devices: int) -> Memory:
+        return Memory(own={"times": np.zeros(devices)})
+
+    def after(self, memory: Memory, devices: Ids, rates: Array, energy: Array) -> Memory:
+        times = memory.own["times"].copy()
+        times[devices] += 1
+        return replace(memory, own={"times": times})
+
+
+class Fixed(BlindRule):
+    what: tuple[float, ...] = parameter(default=(), description="whom it takes")
+
+    def choose(self, generator: np.random.Generator, devices: int, selected: int) -> Ids:
+        return np.array([one if one % 1 else int(one) for one in self.what])
+
+
+class FixedSize(Fixed):
+    sampling = "without_replacement"
+
+
+class Amplified(Rested):
+    name = "amplified"
+    sampling = "poisson"
+
+
+class Forgetful(Rested):
+    name = "forgetful"
+
+    def after(self, memory: Memory, devices: Ids, rates: Array, energy: Array) -> Memory:
+        return Memory()
+
+
+def with_rule(rule: SelectionRule, *more: str) -> Settings:
+    few = ("run.devices=12", "run.selected=3", "scheme.ratio=1.0", "run.rounds=4", "run.checkpoint_every=1")
+    return small_settings(*few, *more).resolved(selection={"kind": rule})
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    airfl.register(Rested)
+    yield
+    SELECTIONS.forget(__name__)
+
+
+def test_an_own_rule_chooses_and_nothing_is_amplified() -> None:
+    settings = with_rule(EveryOther(start=1))
+    cell = build_cell(settings, 20, np.ones(12))
+    devices = open_round(cell, 0, cell.memory).devices
+    assert len(devices) == 3
+    assert (devices % 2 == 1).all()
+    assert cell.statement.sampling == "by_channel"
+    uniform = settings.resolved(selection={"kind": "uniform"}, privacy={"observer": "third_party"})
+    assert airfl.privacy(settings).epsilon > airfl.privacy(uniform).epsilon
+
+
+def test_what_it_remembers_goes_through_a_checkpoint() -> None:
+    cell = build_cell(with_rule(Rested()), 20, np.ones(12))
+    memory, taken = cell.memory, []
+    for t in range(4):
+        opening = open_round(cell, t, memory)
+        taken += list(opening.devices)
+        state = State(t + 1, ZERO, opening.memory)
+        memory = from_arrays(t + 1, to_arrays(state), ZERO.device).memory
+    assert sorted(taken) == list(range(12))  # everybody once
+
+
+def test_a_run_of_it_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
+    settings = with_rule(Rested())
+
+    def stop(done: int, *_: object) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        airfl.run(settings, tmp_path / "cut", progress=stop)
+    airfl.run(settings, tmp_path / "cut", resume=True)
+    whole = airfl.run(settings, tmp_path / "whole")
+    with airfl.open_trace(tmp_path / "cut") as cut, whole.trace() as trace:
+        assert cut.drop_attrs(deep=False).identical(trace.drop_attrs(deep=False))
+        assert sorted(trace["device_id"].values.ravel()) == list(range(12))
+        assert "Rested()" in trace.attrs["own_parts"]
+
+
+@pytest.mark.usefixtures("registered")
+def test_its_name_is_known_and_goes_to_other_processes(tmp_path: Path) -> None:
+    named = small_settings("run.devices=12", "run.selected=3", "selection.kind=rested", "selection.candidates=9")
+    assert named.selection.rule == Rested(candidates=9)
+    found = airfl.sweep(named, {"run.rounds": [1]}, out=tmp_path / "sweep")
+    assert not found.failed
+    with airfl.open_trace(found.runs[0].folder) as trace:
+        assert "Rested(candidates=9)" in trace.attrs["own_parts"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        (Fixed(what=(0.0, 12.0)), "different whole numbers from 0 to 11 are wanted"),
+        (Fixed(what=(-1.0, 2.0)), "different whole numbers from 0 to 11 are wanted"),
+        (Fixed(what=(2.0, 2.0, 3.0)), "different whole numbers from 0 to 11 are wanted"),
+        (Fixed(what=(2.0, 1.0)), "different whole numbers from 0 to 11 are wanted"),
+        (Fixed(what=(0.5,)), "different whole numbers from 0 to 11 are wanted"),
+        (Fixed(what=(0.0, 1.0, 2.0, 3.0)), "has chosen 4 devices in round 0, and its count says 3"),
+        (FixedSize(what=(0.0, 1.0)), "sampling = 'without_replacement' says 3"),
+        (Amplified(), "cannot say sampling = 'poisson'"),
+        (Forgetful(), "has not kept its memory"),
+    ],
+)
+def test_a_rule_that_breaks_its_promise_is_named(rule: SelectionRule, told: str) -> None:
+    cell = build_cell(with_rule(rule), 20, np.ones(12))
+    with pytest.raises(UserError, match=f"^{type(rule).__name__}.*{told}"):
+        open_round(cell, 0, cell.memory)
