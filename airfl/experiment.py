@@ -27,9 +27,11 @@ from airfl.config.given import OF_THE_RADIO, Config, Configuration, Overrides, T
 from airfl.config.load import load_settings, settings_file, validate
 from airfl.config.part_keys import keys_of
 from airfl.config.radio import FADING, POLICY
+from airfl.config.radio_sections import RadioSections
 from airfl.config.section import Section, attribute_lines
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
+from airfl.fingerprint import parts_held
 from airfl.output import replace_text
 from airfl.plugins import REGISTRIES
 from airfl.tasks import with_task
@@ -67,6 +69,12 @@ RADIO_KEYS = _keys_of_the_radio()
 class _Keywords:
     """A class whose arguments are given by name, each of them once declared elsewhere."""
 
+    def _keep(self, **attributes: Any) -> None:
+        vars(self).update(attributes)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} cannot be changed; make another one")
+
     @classmethod
     def _signature(cls, own: Iterable[str], more: Iterable[str]) -> inspect.Signature:
         keyword = inspect.Parameter.KEYWORD_ONLY
@@ -87,6 +95,7 @@ class Radio(_Keywords):
     """The radio under an experiment. Every argument is given by name, and has the default of settings files.
 
     Attributes:
+        sections: The same as the sections of a settings file, each of which is an attribute, too.
         channel: Fading, noise and units, as the section [channel] has them.
         power: What devices may send, and the power policy, as [power] has them.
         topology: Where devices are (`airfl.Topology`).
@@ -95,6 +104,8 @@ class Radio(_Keywords):
         grid: Resource elements, and the downlink (`airfl.Grid`).
         digital: Links that carry bits (`airfl.Digital`).
     """
+
+    sections: RadioSections
 
     def __init__(self, *, fading: Any = None, power: Any = None, **given: Any) -> None:
         """The radio of these parts.
@@ -122,21 +133,18 @@ class Radio(_Keywords):
                 tables[name] = _table(name, value)
             else:
                 tables[RADIO_KEYS[name]][name] = list(value) if isinstance(value, tuple) else value
-        self._set(validate({**LEAST, **tables}, source="Radio"))
+        self._keep(sections=validate({**LEAST, **tables}, source="Radio").radio)
 
     @classmethod
-    def of(cls, settings: Settings) -> Radio:
-        """That of some settings."""
+    def of(cls, sections: RadioSections) -> Radio:
+        """The radio of these sections."""
         radio = object.__new__(cls)
-        radio._set(settings)
+        radio._keep(sections=sections)
         return radio
-
-    def _set(self, settings: Settings) -> None:
-        self.sections: Mapping[str, Section] = {name: getattr(settings, name) for name in OF_THE_RADIO}
 
     def __getattr__(self, name: str) -> Any:
         if name in OF_THE_RADIO:
-            return self.sections[name]
+            return getattr(self.sections, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
@@ -149,7 +157,8 @@ class Radio(_Keywords):
 
     def __repr__(self) -> str:
         told = []
-        for name, section in self.sections.items():
+        for name in OF_THE_RADIO:
+            section = getattr(self.sections, name)
             changed = dict(section.__repr_args__())
             if name == "channel":
                 told += _told(changed, FADING.of(section), "fading", FADING.default, FADING.registry)
@@ -184,6 +193,9 @@ class Experiment(Configuration, _Keywords):
         trace: What the trace holds beyond the per-round figures (`airfl.Trace`).
         settings: The same as the sections of a settings file.
     """
+
+    _settings: Settings
+    _own_task: Task | None
 
     _PARTS = ("scheme", "task", "local", "selection", "radio", "server", "privacy", "compute", "trace")
 
@@ -300,8 +312,7 @@ class Experiment(Configuration, _Keywords):
                 )
 
     def _set(self, settings: Settings, task: Task | None) -> None:
-        self._settings = with_task(settings, task)
-        self._own_task = task
+        self._keep(_settings=with_task(settings, task), _own_task=task)
 
     @property
     def settings(self) -> Settings:
@@ -321,7 +332,7 @@ class Experiment(Configuration, _Keywords):
     @property
     def radio(self) -> Radio:
         """The radio."""
-        return Radio.of(self._settings)
+        return Radio.of(self._settings.radio)
 
     def __getattr__(self, name: str) -> Any:
         settings = self.__dict__.get("_settings")
@@ -354,10 +365,9 @@ def parts_of(settings: Settings) -> dict[str, Part]:
     """All objects among settings, by dotted key."""
     found: dict[str, Part] = {}
     for section, value in dict(settings).items():
-        if isinstance(value, Part):
-            found[section] = value
-        else:
-            found |= {f"{section}.{key}": one for key, one in dict(value).items() if isinstance(one, Part)}
+        found |= (
+            {section: value} if isinstance(value, Part) else {f"{section}.{key}": one for key, one in parts_held(value)}
+        )
     return found
 
 

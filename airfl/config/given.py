@@ -13,6 +13,7 @@ airfl.Experiment(scheme=airfl.schemes.Pfels(), local=..., radio=...)    an exper
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tomllib
 from abc import ABC, abstractmethod
@@ -23,6 +24,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from airfl.config.parts import PartOf
+from airfl.config.radio_sections import RadioSections
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
 from channels.part import Part
@@ -59,7 +61,7 @@ PARTS: dict[str, PartOf[Any]] = {
 }
 """The sections that are a part."""
 FORMS = "a settings file, the name of one that comes with airfl, a dict of tables, settings, or an experiment"
-OF_THE_RADIO = ("channel", "topology", "csi", "antennas", "power", "grid", "digital")
+OF_THE_RADIO = tuple(field.name for field in dataclasses.fields(RadioSections))
 """The sections of which an `airfl.Radio` is made."""
 RADIO = "radio."
 
@@ -137,10 +139,10 @@ def _of_the_radio(value: Any) -> Tables:
     """Sections of an `airfl.Radio`, or of a mapping of what it takes."""
     if isinstance(value, Mapping):
         return tables_from({f"{RADIO}{key}": one for key, one in value.items()})
-    sections = getattr(value, "sections", None)
-    if not isinstance(sections, Mapping):
+    sections = getattr(value, "sections", value)
+    if not isinstance(sections, RadioSections):
         raise UserError(f"radio: an airfl.Radio or a mapping of its arguments is wanted, not {value!r}")
-    return {name: dict(section) for name, section in sections.items()}
+    return {name: dict(getattr(sections, name)) for name in OF_THE_RADIO}
 
 
 def changes_of(overrides: Overrides) -> dict[str, Any]:

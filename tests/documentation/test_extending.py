@@ -21,11 +21,12 @@ from tests.conftest import ROOT, SMALL
 from tests.documentation.blocks import DOCS, Block, blocks, commands
 
 EXAMPLES = ("fading-law",)
-OUTSIDE = {"scheme": "terngrad", "accountant": "zcdp"}
+OUTSIDE = {"scheme": "terngrad", "accountant": "zcdp", "selection": "resting"}
 """The pages whose example is a file outside of any clone, and what it is called."""
 COMMANDS = {
     "scheme": {"check", "budget", "run", "sweep", "results"},
     "accountant": {"check", "privacy", "run"},
+    "selection": {"check", "privacy", "run"},
 }
 outside_pages = pytest.mark.parametrize("page", OUTSIDE)
 COPIED, LINKED = ("airfl", "channels", "tests"), ("data", "experiments")
