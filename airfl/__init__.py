@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airfl.version import __version__
 
 if TYPE_CHECKING:
-    from airfl import callbacks, datasets, models, partitions, schemes
+    from airfl import callbacks, datasets, models, partitions, schemes, selection
     from airfl.audit.audit import Audit, audit
     from airfl.budget import Budget, link_budget
     from airfl.calculator import RunPrivacy
@@ -23,7 +23,20 @@ if TYPE_CHECKING:
     from airfl.check import check_part
     from airfl.compare import compare
     from airfl.config import Settings, load_settings
+    from airfl.config.digital import DigitalSettings as Digital
+    from airfl.config.radio import AntennaSettings as Antennas
+    from airfl.config.radio import CsiSettings as Csi
+    from airfl.config.radio import GridSettings as Grid
+    from airfl.config.radio import SelectionSettings as Selection
+    from airfl.config.radio import TopologySettings as Topology
+    from airfl.config.settings import ComputeSettings as Compute
+    from airfl.config.settings import LocalSettings as LocalSgd
+    from airfl.config.settings import PrivacySettings as Privacy
+    from airfl.config.settings import ServerSettings as Server
+    from airfl.config.settings import TraceSettings as Trace
+    from airfl.config.task import TaskSettings as NamedTask
     from airfl.errors import UserError
+    from airfl.experiment import Experiment, Radio
     from airfl.exports import export
     from airfl.plugins import register
     from airfl.privacy import accountants
@@ -87,16 +100,46 @@ _PLACES = {"accountants": "airfl.privacy.accountants"}
 """Of those that lie deeper."""
 
 
+_SECTIONS = {
+    "Antennas": "airfl.config.radio:AntennaSettings",
+    "Compute": "airfl.config.settings:ComputeSettings",
+    "Csi": "airfl.config.radio:CsiSettings",
+    "Digital": "airfl.config.digital:DigitalSettings",
+    "Grid": "airfl.config.radio:GridSettings",
+    "LocalSgd": "airfl.config.settings:LocalSettings",
+    "NamedTask": "airfl.config.task:TaskSettings",
+    "Privacy": "airfl.config.settings:PrivacySettings",
+    "Selection": "airfl.config.radio:SelectionSettings",
+    "Server": "airfl.config.settings:ServerSettings",
+    "Topology": "airfl.config.radio:TopologySettings",
+    "Trace": "airfl.config.settings:TraceSettings",
+}
+"""Sections of settings as objects, and where their classes are."""
+
 __all__ = [
+    "Antennas",
     "Audit",
     "Budget",
+    "Compute",
+    "Csi",
+    "Digital",
+    "Experiment",
+    "Grid",
     "Interval",
+    "LocalSgd",
+    "NamedTask",
+    "Privacy",
+    "Radio",
     "Results",
     "Run",
     "RunPrivacy",
+    "Selection",
+    "Server",
     "Settings",
     "Summary",
     "Task",
+    "Topology",
+    "Trace",
     "Tuning",
     "UserError",
     "__version__",
@@ -118,25 +161,10 @@ __all__ = [
     "report",
     "run",
     "schemes",
+    "selection",
     "sweep",
     "tune",
 ]
-
-
-_SECTIONS = {
-    "Antennas": "airfl.config.radio:AntennaSettings",
-    "Compute": "airfl.config.settings:ComputeSettings",
-    "Csi": "airfl.config.radio:CsiSettings",
-    "Digital": "airfl.config.digital:DigitalSettings",
-    "Grid": "airfl.config.radio:GridSettings",
-    "LocalSgd": "airfl.config.settings:LocalSettings",
-    "NamedTask": "airfl.config.settings:TaskSettings",
-    "Privacy": "airfl.config.settings:PrivacySettings",
-    "Selection": "airfl.config.radio:SelectionSettings",
-    "Server": "airfl.config.settings:ServerSettings",
-    "Topology": "airfl.config.radio:TopologySettings",
-    "Trace": "airfl.config.settings:TraceSettings",
-}
 
 
 def __getattr__(name: str) -> Any:
@@ -153,4 +181,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_HOMES, *_ROOMS})
+    return sorted({*__all__, *_HOMES, *_ROOMS, *_SECTIONS})

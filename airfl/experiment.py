@@ -28,7 +28,7 @@ from airfl.config.load import load_settings, settings_file, validate
 from airfl.config.part_keys import keys_of
 from airfl.config.radio import FADING, POLICY
 from airfl.config.radio_sections import RadioSections
-from airfl.config.section import Section, attribute_lines
+from airfl.config.section import Section, attribute_lines, called
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
 from airfl.fingerprint import parts_held
@@ -378,7 +378,7 @@ def _table(name: str, value: Any) -> Tables:
         return dict(value)
     if isinstance(value, Mapping):
         return dict(tables_from({name: value})[name])
-    raise UserError(f"{name} must be {kind.__name__} or a mapping of its arguments, got {value!r}")
+    raise UserError(f"{name} must be {called(kind)} or a mapping of its arguments, got {value!r}")
 
 
 def _own(task: Any) -> Task:

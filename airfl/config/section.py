@@ -56,6 +56,16 @@ Fraction = Annotated[float, Field(gt=0, le=1)]
 Schedule = Literal["constant", "inverse-sqrt", "exponential"]
 
 
+CALLED = {"LocalSettings": "LocalSgd", "TaskSettings": "NamedTask", "AntennaSettings": "Antennas"}
+"""What users call sections whose class has another name: `airfl.LocalSgd`."""
+
+
+def called(section: type) -> str:
+    """What users call a section: `airfl.Grid` is GridSettings."""
+    name = section.__name__
+    return CALLED.get(name, name.removesuffix("Settings") or name)
+
+
 class _Told(ModelMetaclass):
     """What makes a section of arguments, as users do: what is wrong with them is a UserError of one line."""
 
@@ -63,10 +73,10 @@ class _Told(ModelMetaclass):
         try:
             return super().__call__(*args, **named)
         except ValidationError as error:
-            raise UserError(f"{cls.__name__}: {first_line(error, cls)}") from None  # type: ignore[arg-type]
+            raise UserError(f"{called(cls)}: {first_line(error, cls)}") from None  # type: ignore[arg-type]
         except TypeError:
             fields = cls.model_fields  # type: ignore[attr-defined]
-            raise UserError(f"{cls.__name__}: arguments are given by name, such as {next(iter(fields))}=...") from None
+            raise UserError(f"{called(cls)}: arguments are given by name, such as {next(iter(fields))}=...") from None
 
 
 class Section(BaseModel, metaclass=_Told):
@@ -87,6 +97,9 @@ class Section(BaseModel, metaclass=_Told):
         found = handler(schema)
         handler.resolve_ref_schema(found)["description"] = inspect.cleandoc(cls.__doc__ or "").partition("\n\n")[0]
         return found
+
+    def __repr_name__(self) -> str:
+        return called(type(self))
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
         """What is not at its default."""
