@@ -30,7 +30,7 @@ CHANGES: dict[str, Callable[[float, float, int], Any]] = {
     "negative": lambda figure, delta, asked: -figure - 1,
     "nan": lambda figure, delta, asked: math.nan,
     "text": lambda figure, delta, asked: "1.0",
-    "rises": lambda figure, delta, asked: figure * (1 + delta),
+    "rises": lambda figure, delta, asked: figure * (1 + 1e4 * delta),
     "low": lambda figure, delta, asked: figure / 2,
     "offset": lambda figure, delta, asked: figure + 1,
 }
