@@ -13,7 +13,7 @@ from airfl.local.schedule import learning_rate
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from airfl.config import Settings
+    from airfl.config.settings import LocalSettings, ServerSettings
     from airfl.store import Store
 
 
@@ -29,11 +29,11 @@ class ServerRule(Protocol):
 class Averaging:
     """theta + eta_s Delta (PFELS algorithm 2, line 16, with a server learning rate)."""
 
-    settings: Settings
+    server: ServerSettings
 
     def step(self, parameters: Tensor, mean_update: Tensor, round_index: int, store: Store) -> Tensor:
         """See `ServerRule`."""
-        return parameters + learning_rate(self.settings.server, round_index) * mean_update
+        return parameters + learning_rate(self.server, round_index) * mean_update
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,13 @@ class Descent:
     The devices make no step of their own, so that local.learning_rate is the server's too.
     """
 
-    settings: Settings
+    server: ServerSettings
+    local: LocalSettings
 
     def step(self, parameters: Tensor, mean_update: Tensor, round_index: int, store: Store) -> Tensor:
         """See `ServerRule`."""
-        local, server = self.settings.local, self.settings.server
-        return parameters + learning_rate(server, round_index) * learning_rate(local, round_index) * mean_update
+        eta = learning_rate(self.server, round_index) * learning_rate(self.local, round_index)
+        return parameters + eta * mean_update
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,13 @@ class Adaptive:
     """u = beta_1 u + (1 - beta_1) Delta, v = beta_2 v + (1 - beta_2) u^2, theta + eta_g u/(sqrt(v) + kappa) (Fed-SPA
     eq. 6), from u = 0, v = kappa^2."""
 
-    settings: Settings
+    server: ServerSettings
 
     def step(self, parameters: Tensor, mean_update: Tensor, round_index: int, store: Store) -> Tensor:
         """See `ServerRule`; u and v are store.server's "u" and "v"."""
         import torch
 
-        server = self.settings.server
+        server = self.server
         u = store.server.get("u", torch.zeros_like(parameters))
         v = store.server.get("v", torch.full_like(parameters, server.kappa**2))
         u = server.beta1 * u + (1 - server.beta1) * mean_update

@@ -127,7 +127,7 @@ def statement_of(
     at_server = not (client and secure and wanted != "server")
     # On several antennas, whose samples the server sees, all arrive with strengths of their own.
     apart = link == "analog" and at_server and settings.antennas.count > 1
-    unknown_before = link == "analog" and settings.privacy.gains == "public" and beta_tells(settings)
+    unknown_before = link == "analog" and settings.privacy.gains == "public" and beta_tells(settings.radio)
     return Statement(
         level=level,
         sampling=settings.selection.rule.sampling if client else "without_replacement",
@@ -138,8 +138,11 @@ def statement_of(
         tail=settings.csi_tail if client else 0.0,
         accountant=settings.privacy.privacy_accountant,
         # Whoever is not heard, or arrives with less than others, pays less than is accounted.
-        attained=alike(settings, link) and not apart and (not client or settings.privacy.csi_error == "realised"),
+        attained=alike(settings.radio, settings.server.weights, link)
+        and not apart
+        and (not client or settings.privacy.csi_error == "realised"),
         gains=settings.privacy.gains,
-        granted=client and (is_granted(settings, link, own_noise) or (calibrated and unknown_before)),
+        granted=client
+        and (is_granted(settings.radio, settings.server.weights, link, own_noise) or (calibrated and unknown_before)),
         memory=memory and client,
     )

@@ -48,6 +48,6 @@ class ADsgd(Scheme):
                 Projection(dimension, kept_entries(self.ratio, dimension), self.iterations),
             ),
             uplink=problem.uplink(),
-            server=Averaging(settings),
+            server=Averaging(settings.server),
             release=ClientRelease(attained=False),  # no message is known that A stretches by its bound
         )

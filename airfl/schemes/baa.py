@@ -23,4 +23,6 @@ class Baa(Scheme):
     def recipe(self, problem: Problem) -> Recipe:
         """The whole update, under the policy."""
         settings = problem.settings
-        return Recipe(stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings))
+        return Recipe(
+            stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings.server)
+        )

@@ -22,4 +22,6 @@ class Cotaf(Scheme):
     def recipe(self, problem: Problem) -> Recipe:
         """The whole update, under the policy."""
         settings = problem.settings
-        return Recipe(stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings))
+        return Recipe(
+            stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings.server)
+        )

@@ -57,7 +57,7 @@ class CpSgd(Scheme):
         return Recipe(
             stages=(Clip(clip_norm), *rotated, StochasticQuantise(self.levels, limit), BinomialNoise(trials)),
             uplink=problem.uplink(),
-            server=Averaging(settings),
+            server=Averaging(settings.server),
             release=BinomialRelease(message, trials),
             claim=claim(problem, message, trials),
         )

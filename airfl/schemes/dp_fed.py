@@ -28,7 +28,7 @@ class DpFed(Scheme):
             local=perturbed_sgd(problem, problem.dimension, self.noise_multiplier, self.coordinate_clip),
             stages=(),
             uplink=problem.uplink(),
-            server=Averaging(problem.settings),
+            server=Averaging(problem.settings.server),
             release=record_release(problem, self.noise_multiplier),
             claim=theorem_1_claim(problem, self.noise_multiplier),
         )

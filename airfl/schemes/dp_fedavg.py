@@ -38,7 +38,7 @@ class DpFedAvg(Scheme):
                 GaussianNoise(noise_std(problem, self.noise_multiplier), problem.dimension),
             ),
             uplink=problem.uplink(),
-            server=Averaging(settings),  # line 13
+            server=Averaging(settings.server),  # line 13
             claim=theorem_1_claim(problem, self.noise_multiplier),
             noise_target=target,
             calibrated=target is not None,

@@ -34,7 +34,7 @@ class FedSmpRandK(Scheme):
                 GaussianNoise(noise_std(problem, self.noise_multiplier), dimension),  # line 51
             ),
             uplink=problem.uplink(),
-            server=Averaging(settings),  # line 16
+            server=Averaging(settings.server),  # line 16
             claim=theorem_1_claim(problem, self.noise_multiplier),
             noise_target=target,
             calibrated=target is not None,

@@ -35,7 +35,7 @@ class FedSpa(Scheme):
             local=perturbed_sgd(problem, kept, self.noise_multiplier, self.coordinate_clip),  # lines 5 to 11
             stages=(OwnRandK(dimension, kept, rescale=False),),  # the k coordinates that were trained
             uplink=problem.uplink(),
-            server=Adaptive(problem.settings),  # lines 13 to 15
+            server=Adaptive(problem.settings.server),  # lines 13 to 15
             release=record_release(problem, self.noise_multiplier),
             claim=theorem_1_claim(problem, self.noise_multiplier),
         )

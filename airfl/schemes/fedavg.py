@@ -25,4 +25,6 @@ class FedAvg(Scheme):
     def recipe(self, problem: Problem) -> Recipe:
         """The whole update."""
         settings = problem.settings
-        return Recipe(stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings))
+        return Recipe(
+            stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings.server)
+        )

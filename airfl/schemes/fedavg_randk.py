@@ -36,5 +36,5 @@ class FedAvgRandK(Scheme):
         return Recipe(
             stages=(Clip(settings.local.update_bound), *with_feedback(self.error_feedback, (rand_k,), dimension)),
             uplink=problem.uplink(),
-            server=Averaging(settings),
+            server=Averaging(settings.server),
         )

@@ -31,5 +31,5 @@ class FedAvgTopK(Scheme):
         return Recipe(
             stages=(Clip(settings.local.update_bound), *with_feedback(self.error_feedback, (top_k,), dimension)),
             uplink=problem.uplink(),
-            server=Averaging(settings),
+            server=Averaging(settings.server),
         )

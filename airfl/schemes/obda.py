@@ -38,6 +38,6 @@ class Obda(Scheme):
         return Recipe(
             stages=(SignMajority(problem.dimension, self.sign_step),),
             uplink=problem.uplink(),
-            server=Averaging(settings),
+            server=Averaging(settings.server),
             release=ClientRelease(attained=False),  # of the sum only a decision is broadcast
         )

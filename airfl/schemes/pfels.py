@@ -53,7 +53,7 @@ class Pfels(Scheme):
         return Recipe(
             stages=(*stages, *strict),
             uplink=problem.uplink(privacy_bound(problem, stages)),  # lines 12, 14 and 15 (eq. 11 to 13)
-            server=Averaging(settings),  # line 16
+            server=Averaging(settings.server),  # line 16
             claim=theorem_3_claim(problem),
             calibrated=is_calibrated(settings.privacy),
         )

@@ -74,7 +74,7 @@ class GradientScheme(Scheme):
             local=self._local_work(problem, std),  # algorithm 3, lines 3 to 12
             stages=self.compressor(problem),  # algorithm 2, lines 5 and 6
             uplink=problem.uplink(),
-            server=Descent(problem.settings),  # lines 8 and 9
+            server=Descent(problem.settings.server, problem.settings.local),  # lines 8 and 9
             release=RecordRelease(releases(self, problem, std), attained=self.estimator not in VARIANCE_REDUCED),
             claim=theorem_2_claim(self, problem),
         )

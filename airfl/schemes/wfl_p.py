@@ -22,4 +22,6 @@ class WflP(Scheme):
     def recipe(self, problem: Problem) -> Recipe:
         """Eq. 37."""
         settings = problem.settings
-        return Recipe(stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings))
+        return Recipe(
+            stages=(Clip(settings.local.update_bound),), uplink=problem.uplink(), server=Averaging(settings.server)
+        )

@@ -27,7 +27,7 @@ class WflPdp(Scheme):
         return Recipe(
             stages=stages,
             uplink=problem.uplink(privacy_bound(problem, stages)),
-            server=Averaging(settings),
+            server=Averaging(settings.server),
             claim=theorem_3_claim(problem),
             calibrated=is_calibrated(settings.privacy),
         )

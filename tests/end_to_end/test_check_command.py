@@ -94,11 +94,11 @@ class Good(Scheme):
         return Recipe(
             stages=(Clip(settings.local.update_bound), slowed),
             uplink=problem.uplink(),
-            server=Averaging(settings),
+            server=Averaging(settings.server),
         )
 '''
 
-STAGES, SERVER = "stages=(Clip(settings.local.update_bound), slowed),", "server=Averaging(settings),"
+STAGES, SERVER = "stages=(Clip(settings.local.update_bound), slowed),", "server=Averaging(settings.server),"
 ABOVE, READ = "class Slowed:", 'opened.store.read_all("slowed", devices, batch.messages[0])'
 
 # The check -> what is written instead of what, and what is said of it.

@@ -48,7 +48,7 @@ class Halved(Scheme):
         return Recipe(
             stages=(Clip(problem.settings.local.update_bound), RandK(problem.dimension, kept)),
             uplink=problem.uplink(),
-            server=Averaging(problem.settings),
+            server=Averaging(problem.settings.server),
         )
 '''
 SETTINGS = 'plugins = ["mine.py"]\n[run]\nrounds = 3\ndevices = 30\nselected = 4\nevaluate_every = 3\n[local]\nsteps = 2\nclip_norm = 1.0\n[scheme]\nname = "halved"\nratio = 0.4\n'  # noqa: E501

@@ -83,8 +83,8 @@ def test_own_ones_that_are_ours_give_the_same_trace() -> None:
         section = json.loads(mine.attrs["config"])["digital"]
         assert section["allocation"] == {"name": "mine", "how": "plain"}
         assert "digital.error_model" in mine.attrs["own_parts"]
-    assert may_be_lost(over_bits(error_model=Unsure()), "digital")
-    assert not may_be_lost(settings, "digital")
+    assert may_be_lost(over_bits(error_model=Unsure()).radio, "digital")
+    assert not may_be_lost(settings.radio, "digital")
 
 
 def test_tables_and_objects_are_the_keys_of_the_section() -> None:

@@ -95,7 +95,7 @@ SAMPLED = ("run.devices=50", "privacy.bound=accountant", "privacy.epsilon=5.0")
 def test_an_own_policy_that_is_pfels_gives_its_trace(overrides: tuple[str, ...], data: RawData) -> None:
     """Bit for bit, the figures of privacy with it, which rest on what the policy says of itself."""
     settings = mine(Mine(), *overrides)
-    assert alike(settings, "analog")
+    assert alike(settings.radio, "equal", "analog")
     found, section = run(settings, data)
     expected, _ = run(small_settings(*overrides), data)
     assert {name: one.tobytes() for name, one in found.items()} == {
@@ -220,6 +220,6 @@ def test_a_policy_that_breaks_its_promise_is_named(policy: Policy, overrides: tu
 
 def test_of_a_policy_that_says_nothing_the_most_is_granted() -> None:
     """Not said to be aligned, it is taken to show who was selected."""
-    assert not alike(mine(Broken(how="")), "analog")
+    assert not alike(mine(Broken(how="")).radio, "equal", "analog")
     with pytest.raises(airfl.UserError, match=one_line("power.alignment: policy 'broken' takes beta from the devices")):
         airfl.link_budget(mine(Broken(how=""), "power.alignment=population"))
