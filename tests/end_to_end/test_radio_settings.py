@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.io import savemat
 
-import airfl.simulation as simulation
+import airfl.tasks as tasks
 from airfl.budget import Budget, link_budget
 from airfl.config import Settings
 from airfl.simulation import Run, run
@@ -107,8 +107,8 @@ SILENT = {
 def _data_once() -> Iterator[None]:
     """The images are read once."""
     with pytest.MonkeyPatch.context() as patch:
-        load = functools.cache(simulation.load_dataset)
-        patch.setattr(simulation, "load_dataset", lambda name, folders: load(name))
+        load = functools.cache(tasks.load_dataset)
+        patch.setattr(tasks, "load_dataset", lambda name, folders: load(name))
         yield
 
 

@@ -48,9 +48,9 @@ def _nothing_is_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "trace.h5").touch()
     for what in (
-        "airfl.simulation.load_dataset",
-        "airfl.compare.load_dataset",
-        "airfl.sweeps.sweep.load_dataset",
+        "airfl.simulation.load_data",
+        "airfl.compare.load_data",
+        "airfl.sweeps.sweep.load_data",
         "airfl.budget.build_cell",
         "airfl.calculator.privacy_of",
         "airfl.results.collect.digest_of",
