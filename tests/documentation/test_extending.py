@@ -1,6 +1,6 @@
 """The worked examples of docs/extending, done as their reader would: those of a file of one's own in a folder that has
-nothing else, the others in a copy of the packages. The files are written, the lines entered, commands and tests run,
-the conformance suite too."""
+nothing else, with the wheel installed; the others in a copy of the packages. The files are written, the lines entered,
+commands and tests run, the conformance suite too."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ import pytest
 
 from tests.conftest import ROOT, SMALL
 from tests.documentation.blocks import DOCS, Block, blocks, commands
+from tests.packaging.conftest import built, installed
+from tests.packaging.environments import Environment, command
+
+__all__ = ["built", "installed"]  # fixtures
 
 EXAMPLES = ("fading-law",)
 OUTSIDE = {"scheme": "terngrad", "accountant": "zcdp", "selection": "resting"}
@@ -90,30 +94,33 @@ def test_their_tests_and_the_conformance_suite_pass(conformance: bool, extended:
 
 
 @pytest.fixture(scope="module")
-def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def outside(installed: Environment, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the files of all those pages have been written, and nothing else is."""
     folder = tmp_path_factory.mktemp("outside")
+    where = installed.run(folder, "-c", "import airfl, channels; print(airfl.__file__, channels.__file__)").split()
+    assert all(Path(file).is_relative_to(installed.folder) for file in where)
     for page, name in OUTSIDE.items():
         files = [block for block in blocks_of(page) if block.language in ("python", "toml") and not is_script(block)]
         written = [write(block, folder) for block in files]
         assert written == [f"{name}.py", f"{name}.toml", f"test_{name}.py"]
     style = ("--config", str(ROOT / "pyproject.toml"), "--no-cache", *(file.name for file in folder.glob("*.py")))
-    outside_of(folder, "-m", "ruff", "check", *style)
-    outside_of(folder, "-m", "ruff", "format", "--check", *style)
+    for words in (["check"], ["format", "--check"]):
+        done = command([sys.executable, "-m", "ruff", *words, *style], folder)
+        assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
 
 @outside_pages
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.full)])
-def test_the_commands_print_what_the_page_says(whole: bool, page: str, outside: Path) -> None:
+def test_the_commands_print_what_the_page_says(whole: bool, page: str, outside: Path, installed: Environment) -> None:
     """All in one process, then the script; in short without the run and the sweep."""
     own = [command[1:] for command in commands_of(page) if command[0] == "airfl"]
     assert {words[0] for words in own} == COMMANDS[page]
     done = [words for words in own if whole or words[0] in ("check", "budget", "privacy")]
     small = [[*words, *(SMALL if words[0] in TAKE_SETTINGS else ())] for words in done]
-    printed = outside_of(outside, "-c", RUN_ALL, json.dumps(small))
+    printed = installed.run(outside, "-c", RUN_ALL, json.dumps(small))
     (script,) = (block for block in blocks_of(page) if block.language == "python" and is_script(block))
-    printed += outside_of(outside, "-c", script.text)
+    printed += installed.run(outside, "-c", script.text)
     for block in (block for block in blocks_of(page) if block.language == "text"):
         for line in block.text.splitlines():
             assert line.strip() in printed, f"{block.place}: {line!r} is not, or not there, in\n{printed}"
@@ -121,9 +128,9 @@ def test_the_commands_print_what_the_page_says(whole: bool, page: str, outside: 
 
 
 @outside_pages
-def test_the_tests_of_the_page_pass(page: str, outside: Path) -> None:
+def test_the_tests_of_the_page_pass(page: str, outside: Path, installed: Environment) -> None:
     (words,) = (words for words in commands_of(page) if words[0] == "pytest")
-    report = outside_of(outside, "-m", "pytest", "-p", "no:cacheprovider", "-rA", *words[1:])
+    report = installed.run(outside, "-m", "pytest", "-p", "no:cacheprovider", "-rA", *words[1:])
     (file,) = (block for block in blocks_of(page) if "\ndef test_" in block.text)
     assert report.count("\nPASSED ") >= file.text.count("\ndef test_") > 3
 
@@ -144,7 +151,7 @@ def test_the_environment_that_is_asked_for_has_what_the_tests_import() -> None:
     assert 'pip install -c constraints.txt -e ".[test]"' in index
     for command in ("pytest", "ruff", "mypy"):
         assert f"{command} " in index or f"{command}\n" in index
-        assert command in there
+        assert tool in there
 
 
 def test_a_test_run_without_the_extra_names_it(tmp_path: Path) -> None:
@@ -222,21 +229,15 @@ def is_script(block: Block) -> bool:
     return "\ndef " not in block.text and "\nprint(" in block.text
 
 
-def outside_of(folder: Path, *words: str) -> str:
-    """What Python prints in a folder with these packages installed, or as good as: of the clone nothing else is
-    there."""
-    return in_copy(folder, *words, packages=ROOT)
-
-
-def in_copy(folder: Path, *words: str, packages: Path | None = None) -> str:
-    """What Python prints there, with the packages that are there, or in another folder; it ends well."""
+def in_copy(folder: Path, *words: str) -> str:
+    """What Python prints there, with the packages that are there; it ends well."""
     done = subprocess.run(
         [sys.executable, *words],
         capture_output=True,
         text=True,
         check=False,
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(packages or folder)},
+        env={**os.environ, "PYTHONPATH": str(folder)},
     )
     assert done.returncode == 0, f"{words}:\n{done.stdout}{done.stderr}"
     return done.stdout
