@@ -149,8 +149,8 @@ def test_the_environment_that_is_asked_for_has_what_the_tests_import() -> None:
     assert wanted <= there
     index = (DOCS / "extending" / "index.md").read_text()
     assert 'pip install -c constraints.txt -e ".[test]"' in index
-    for command in ("pytest", "ruff", "mypy"):
-        assert f"{command} " in index or f"{command}\n" in index
+    for tool in ("pytest", "ruff", "mypy"):
+        assert f"{tool} " in index or f"{tool}\n" in index
         assert tool in there
 
 
