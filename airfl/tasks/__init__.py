@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from airfl.config.task import OWN
 from airfl.errors import UserError, unknown_name
 from airfl.fingerprint import is_own
 from airfl.tasks.datasets import load_dataset
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from airfl.config.task import TaskSettings
     from airfl.tasks.datasets.raw import RawData
     from airfl.tasks.own import Task
+
+
+NO_PARTITION = f"task.partition: {OWN!r} stands for that of an airfl.Task; give it one, or name another"
 
 
 def build_model(name: str) -> nn.Module:
@@ -65,6 +69,8 @@ def check_fit(settings: Settings) -> None:
     Needs neither data nor torch.
     """
     check_shapes(settings.task.model_part, settings.task.dataset_part)
+    if settings.task.partition == OWN:
+        raise UserError(NO_PARTITION)
     check_engine(settings.local.engine, settings.task.model_part)
 
 

@@ -12,6 +12,7 @@ from airfl.config.task import OWN, TaskSettings
 from airfl.errors import UserError
 from airfl.fingerprint import is_own
 from airfl.streams import Purpose, Streams
+from airfl.tasks import NO_PARTITION
 from airfl.tasks.datasets import DATASETS
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
@@ -64,7 +65,7 @@ def divide(task: TaskSettings, devices: int, raw: RawData, streams: Streams, sha
     if shares is not None:
         partition = own(shares, pool, len(order), generator)
     elif task.partition == OWN:
-        raise UserError(f"task.partition: {OWN!r} stands for that of an airfl.Task; give it one, or name another")
+        raise UserError(NO_PARTITION)
     else:
         partition = _by_rule(task.partition_rule, pool, raw, task.dataset, generator)
     return Division(

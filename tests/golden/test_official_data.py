@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airfl.config import load_settings
+from airfl.config import Settings, load_settings
 from airfl.errors import UserError
 from airfl.streams import Streams
 from airfl.tasks.datasets import DATASETS, femnist, find_dataset, load_dataset, shakespeare_plays
@@ -32,6 +32,10 @@ DEBIAN = Path("/usr/share/datasets")
 PFELS = ROOT / "experiments" / "configs" / "papers" / "pfels-femnist.toml"
 
 pytestmark = pytest.mark.skipif("AIRFL_DATA" not in os.environ, reason="AIRFL_DATA names no folder with official data")
+
+
+def divided(settings: Settings, raw: RawData, streams: Streams) -> Division:
+    return divide(settings.task, settings.run.devices, raw, streams)
 
 
 def place_of(name: str, folder: Path = DATA) -> Path:
@@ -131,11 +135,11 @@ def test_mnist_writers() -> None:
         assert mnist.train_writers[row] == int.from_bytes(labels[20 + 32 * row : 24 + 32 * row], "big")
 
     rule = ["task.dataset=mnist", "task.partition=writer", "task.min_samples=100", "task.public_samples=0"]
-    division = divide(small_settings(*rule, "run.devices=440"), mnist, Streams(0))
+    division = divided(small_settings(*rule, "run.devices=440"), mnist, Streams(0))
     assert division.test is None
     assert division.partition.sizes.min() >= 100
     with pytest.raises(UserError, match=r"there are 440 writers with at least 100 samples for run\.devices = 441"):
-        divide(small_settings(*rule, "run.devices=441"), mnist, Streams(0))
+        divided(small_settings(*rule, "run.devices=441"), mnist, Streams(0))
 
 
 # --- CIFAR-10
@@ -255,7 +259,7 @@ def test_leafs_json_gives_the_same_samples(arrays: dict[str, np.ndarray]) -> Non
 
 def pfels(devices: int, characters: RawData, *overrides: str, seed: int = 0) -> Division:
     """By the paper's configuration, for so many devices."""
-    return divide(load_settings(PFELS, [f"run.devices={devices}", *overrides]), characters, Streams(seed))
+    return divided(load_settings(PFELS, [f"run.devices={devices}", *overrides]), characters, Streams(seed))
 
 
 def test_pfels_rule_on_the_writers_there_are(characters: RawData) -> None:
@@ -368,7 +372,7 @@ def test_plays_are_cut_where_they_should_be(plays: RawData) -> None:
 
 def test_plays_by_writer(plays: RawData) -> None:
     rule = ["task.dataset=shakespeare-plays", "task.model=lstm", "task.partition=writer", "local.engine=auto"]
-    division = divide(small_settings(*rule, "run.devices=715", "run.selected=10"), plays, Streams(0))
+    division = divided(small_settings(*rule, "run.devices=715", "run.selected=10"), plays, Streams(0))
     assert len(set(division.partition.writers.tolist())) == 715
     assert set(plays.test_writers[division.test]) == set(division.partition.writers.tolist())
 
