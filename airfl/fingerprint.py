@@ -1,21 +1,30 @@
-"""What a part of the user's own is, in a few characters: its class's code and its parameters.
+"""What a part of the user's own is, in a few characters: its class's code, what that uses, its parameters.
 
 A checkpoint and a trace keep it, so that a run is not gone on with by other code under the same name. It is computed
-from the compiled code of the class and of those that it derives from, airfl's own left out, since files of notebooks
-cannot be read again.
+from the compiled code of the class, of those that it derives from, and of the functions and classes beside it that they
+name, airfl's own and installed packages left out, since files of notebooks cannot be read again.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import dis
+import functools
 import hashlib
-from collections.abc import Iterator
-from types import CodeType
+import sys
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from pathlib import PurePath
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from channels.part import Part
 
 OURS = ("airfl.", "channels.")
+LIBRARIES = frozenset({"airfl", "channels", *sys.stdlib_module_names}) - {"__main__"}
+INSTALLED = frozenset({"site-packages", "dist-packages"})
 DIGITS = 16
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def is_own(part: Part) -> bool:
@@ -36,41 +45,222 @@ def fingerprint(part: Part) -> str:
         called = one if hasattr(one, "__code__") else type(one).__call__
         for text in _function(called) if hasattr(called, "__code__") else (repr(type(one)),):
             found.update(text.encode() + b"\0")
-    for one in type(part).__mro__:
-        if not one.__module__.startswith((*OURS, "builtins", "abc", "typing")):
-            for text in _code_of(one):
-                found.update(text.encode() + b"\0")
+    kinds = [one for one in type(part).__mro__ if _root(one) not in ("airfl", "channels", "builtins", "abc", "typing")]
+    for one in kinds:
+        for text in _code_of(one):
+            found.update(text.encode() + b"\0")
+    for text in beside([*kinds, *functions_of(part)], _root(type(part))):
+        found.update(text.encode() + b"\0")
     return found.hexdigest()[:DIGITS]
+
+
+def beside(code: Iterable[Any], package: str = "") -> Iterator[str]:
+    """What functions and classes use of what stands beside them: functions, classes and constants of the user's, as
+    texts, each once, and what these use in turn.
+
+    Args:
+        code: Functions and classes, which are not told of themselves.
+        package: The package whose code counts even where it is installed.
+    """
+    given = list(code)
+    walk = _Walk(package, {id(one) for one in given})
+    for one in given:
+        yield from walk.inside(one)
+
+
+class _Walk:
+    """Through code by the global names that it uses. What was seen is not gone into again, so that circles end."""
+
+    def __init__(self, package: str, seen: set[int]) -> None:
+        self._package, self._given, self._seen = package, frozenset(seen), seen
+
+    def inside(self, code: Any) -> Iterator[str]:
+        """What a function or class uses."""
+        code = unwrapped(code)
+        if isinstance(code, type):
+            for name, value in sorted(vars(code).items()):
+                function = unwrapped(value)
+                if isinstance(function, FunctionType):
+                    yield from self._used_by(function)
+                elif not name.startswith("__") and name != "_parameters" and not _plain(value):
+                    yield from self._of(name, value)
+        elif isinstance(code, FunctionType):
+            yield from self._used_by(code)
+        else:
+            yield from self._of("", code)
+
+    def _used_by(self, function: FunctionType) -> Iterator[str]:
+        if _written_by_dataclass(function):
+            return
+        # The function that a library puts around one of the user's has that one in a cell.
+        for code in _codes(function.__code__) if self._is_users(_home(function)) else ():
+            for name in sorted(_global_names(code)):
+                value = function.__globals__.get(name)
+                if isinstance(value, ModuleType):
+                    yield from self._of_module(value, code)
+                elif name in function.__globals__ and not name.startswith("__"):
+                    yield from self._of(name, value)
+        for value in _held(function):
+            if not (_plain(value) or hasattr(value, "tobytes")):
+                yield from self._of(function.__qualname__, value)
+
+    def _of_module(self, module: ModuleType, code: CodeType) -> Iterator[str]:
+        """Of what a function takes from a module of the user's by a dot."""
+        if self._is_users(module.__name__):
+            for name in sorted({*code.co_names} & vars(module).keys()):
+                if not name.startswith("__"):
+                    yield from self._of(name, vars(module)[name])
+
+    def _of(self, name: str, value: Any) -> Iterator[str]:
+        value = unwrapped(value)
+        if isinstance(value, FunctionType | type):
+            yield from self._of_code(name, value)
+        elif isinstance(value, functools.partial):
+            yield from self._of(name, (value.func, value.args, tuple(sorted(value.keywords.items()))))
+        elif isinstance(value, Enum):
+            yield f"{name} = {value.name}"
+            yield from self._of_code(name, type(value))
+        elif isinstance(value, PLAIN):
+            yield f"{name} = {value!r}"
+        elif isinstance(value, tuple):
+            yield f"{name}: {len(value)}"
+            for one in value:
+                yield from self._of(name, one)
+        elif isinstance(value, frozenset):
+            yield from sorted(f"{name} has {one!r}" for one in value if isinstance(one, PLAIN))
+        elif hasattr(value, "dtype") and hasattr(value, "shape"):
+            yield f"{name} = {_array(value)}"
+        else:
+            yield from self._of_object(name, value)
+
+    def _of_code(self, name: str, code: Any) -> Iterator[str]:
+        if isinstance(code, FunctionType) and (_written_by_dataclass(code) or not self._is_users(_home(code))):
+            if self._is_users(code.__module__) and id(code) not in self._seen:
+                self._seen.add(id(code))
+                yield from self.inside(code)
+            return
+        for one in code.__mro__ if isinstance(code, type) else [code]:
+            if not self._is_users(one.__module__):
+                continue
+            if id(one) not in self._given:
+                yield f"{name}: {one.__qualname__}"
+            if id(one) not in self._seen:
+                self._seen.add(id(one))
+                yield from _code_of(one) if isinstance(one, type) else _function(one)
+                yield from self.inside(one)
+
+    def _of_object(self, name: str, value: Any) -> Iterator[str]:
+        """Its class, and what it holds where that cannot change: other objects may be caches."""
+        yield from self._of_code(name, type(value))
+        held: dict[str, Any] = {}
+        if isinstance(value, Part):
+            held = dict(value.values())
+        elif "__dataclass_params__" in vars(type(value)) and vars(type(value))["__dataclass_params__"].frozen:
+            held = {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+        if held and id(value) not in self._seen:
+            self._seen.add(id(value))
+            yield f"{name}: a {type(value).__qualname__}"
+            for key, one in held.items():
+                yield from self._of(key, one)
+
+    def _is_users(self, module: str | None) -> bool:
+        """Whether code of that module is the user's. What is not loaded here came from another process as code."""
+        root = str(module or "builtins").partition(".")[0]
+        if root in LIBRARIES:
+            return False
+        loaded = sys.modules.get(str(module)) or sys.modules.get(root)
+        file = PurePath(getattr(loaded, "__file__", None) or "")
+        return root == self._package or INSTALLED.isdisjoint(file.parts)
+
+
+def unwrapped(value: Any) -> Any:
+    """The function of a property, a bound or static method, or one with a cache; else the value itself."""
+    if isinstance(value, property):
+        return value.fget
+    if isinstance(value, functools.cached_property):
+        return value.func
+    if isinstance(value, staticmethod | classmethod | MethodType):
+        return value.__func__
+    return value.__wrapped__ if isinstance(value, functools._lru_cache_wrapper) else value
+
+
+def _written_by_dataclass(function: FunctionType) -> bool:
+    return function.__code__.co_filename == "<string>"
+
+
+def _home(function: FunctionType) -> str:
+    """The module that its code stands in, whatever it says of itself."""
+    return str(function.__globals__.get("__name__", function.__module__))
+
+
+def _root(kind: type) -> str:
+    return kind.__module__.partition(".")[0]
+
+
+def _plain(value: Any) -> bool:
+    """Whether it is told in full by its repr, which is the same everywhere."""
+    return all(map(_plain, value)) if isinstance(value, tuple | frozenset) else isinstance(value, PLAIN)
+
+
+def _array(value: Any) -> str:
+    """Of numpy, or a tensor."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+        value = value.float() if str(value.dtype) == "torch.bfloat16" else value
+        value = value.numpy()
+    return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Of a function, and of those that are written inside it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _global_names(code: CodeType) -> set[str]:
+    """Not all of co_names, in which attributes are, too: those that go along to another process."""
+    return {one.argval for one in dis.get_instructions(code) if one.opname == "LOAD_GLOBAL"}
 
 
 def _code_of(kind: type) -> Iterator[str]:
     yield kind.__qualname__
     for name, value in sorted(vars(kind).items()):
-        value = getattr(value, "fget", None) or getattr(value, "__func__", None) or value
+        value = unwrapped(value)
         code = getattr(value, "__code__", None)
         if isinstance(code, CodeType):
             if code.co_filename != "<string>":  # what dataclasses write themselves
                 yield name
                 yield from _function(value)
-        elif isinstance(value, bool | int | float | str | tuple | frozenset) and not name.startswith("__"):
+        elif (
+            isinstance(value, bool | int | float | str | tuple | frozenset)
+            and not name.startswith("__")
+            and (name == "_parameters" or _plain(value))
+        ):
             yield f"{name} = {sorted(map(repr, value)) if isinstance(value, frozenset) else value!r}"
 
 
 def _function(function: Any) -> Iterator[str]:
     """Its code, its defaults, and what it has from around it: numbers, texts and arrays as they are, else the kind."""
     yield from _instructions(function.__code__)
-    held = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    for cell in function.__closure__ or ():
-        try:
-            held.append(cell.cell_contents)
-        except ValueError:  # not there yet
-            continue
-    for value in held:
+    for value in _held(function):
         if hasattr(value, "tobytes"):
             yield hashlib.sha256(value.tobytes()).hexdigest()
         else:
             plain = value is None or isinstance(value, bool | int | float | str)
             yield repr(value) if plain else type(value).__qualname__
+
+
+def _held(function: Any) -> list[Any]:
+    """Its defaults and what is in its cells."""
+    found = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    for cell in function.__closure__ or ():
+        try:
+            found.append(cell.cell_contents)
+        except ValueError:  # not there yet
+            continue
+    return found
 
 
 def _instructions(code: CodeType) -> Iterator[str]:

@@ -1,5 +1,5 @@
 """What a user's own parts are, in a few letters: code by its source or by import path and version, numbers by their
-bytes. Equal parts have equal fingerprints in every process; the functions that code calls in turn are not looked at."""
+bytes. Equal parts have equal fingerprints in every process; what code uses of the user's own in turn is in them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from airfl.fingerprint import beside
 from airfl.plugins import PREFIX
 
 LETTERS = 16
@@ -96,6 +97,7 @@ def _of_class(kind: type) -> Iterator[str]:
         if source is None:
             functions = (value for value in vars(base).values() if isinstance(value, types.FunctionType))
             yield from (text for function in functions for text in _of_bytes(function.__code__))
+        yield from beside([base])
 
 
 def _of_function(function: types.FunctionType, depth: int) -> Iterator[str]:
@@ -108,6 +110,7 @@ def _of_function(function: types.FunctionType, depth: int) -> Iterator[str]:
     if source is None or function.__name__ == "<lambda>":  # of which a line may hold several
         yield from _of_bytes(function.__code__)
     yield from _of_value((function.__defaults__, function.__kwdefaults__), depth - 1)
+    yield from beside([function])
     for cell in function.__closure__ or ():
         try:
             yield from _of_value(cell.cell_contents, depth - 1)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
+import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from airfl.fingerprint import fingerprint
+from airfl.plugins import defined_parts, load_plugin, packed
 from airfl.tasks.fingerprint import of_code, of_tensors
 
 
@@ -40,10 +46,11 @@ class Loss:
         return outputs + 1
 
 
-def typed(body: str) -> Any:
+def typed(body: str, beside: str = "") -> Any:
     """A class without a source, as one that was typed in."""
     names: dict[str, Any] = {"__name__": "typed", "nn": nn}
-    exec(f"class Net(nn.Module):\n    def forward(self, inputs):\n        return {body}", names)
+    text = f"{beside}\nclass Net(nn.Module):\n    def forward(self, inputs):\n        return {body}"
+    exec(compile(text, "typed in", "exec"), names)
     return names["Net"]()
 
 
@@ -98,3 +105,86 @@ def test_code_that_holds_itself_comes_to_an_end() -> None:
     loss = Loss(None)
     loss.weight = [loss, loss.other]
     assert of_code(loss) == of_code(loss)
+
+
+OWN = """
+import functools
+import numpy as np
+from dataclasses import dataclass
+from channels.fading import FlatFading, Exponential
+from channels.part import parameter
+
+SHAPE, TABLE = 2.0, np.array([1.0, 2.0])
+
+@dataclass(frozen=True)
+class Stage:
+    share: float = 0.5
+    def of(self, values):
+        return self.share * values
+
+STAGES = (Stage(0.25),)
+
+@functools.cache
+def helper(value):
+    return value + other(value) if value else value
+
+def other(value, by=lambda value=1: value):
+    return helper(value - 1) * 2
+
+def unrelated(value):
+    return value + 100
+
+class Mine(FlatFading):
+    name = "mine-fade"
+    share: float = parameter(default=0.5, description="of nothing")
+    def law(self):
+        def inner(value):
+            return helper(value) + SHAPE * TABLE[0] + STAGES[0].of(value) + beside.far(value)
+        return Exponential().law() if inner else None
+"""
+EDITS = {
+    "a number": ("SHAPE, TABLE = 2.0", "SHAPE, TABLE = 3.0"),
+    "an array": ("[1.0, 2.0]", "[1.0, 2.5]"),
+    "a class": ("self.share * values", "self.share + values"),
+    "what a frozen object holds": ("Stage(0.25)", "Stage(0.75)"),
+    "a function": ("else value", "else -value"),
+    "a function of a function, in a circle": ("- 1) * 2", "- 1) * 3"),
+    "a default": ("value=1", "value=2"),
+    "a module": ("", "value + 1"),
+}
+
+
+def own(before: str = "", after: str = "value") -> Any:
+    """The part of that file, changed in a place, or the module beside it."""
+    beside = types.ModuleType("mine_beside")
+    exec(compile(f"def far(value):\n    return {'value' if before else after}", "mine_beside.py", "exec"), vars(beside))
+    names: dict[str, Any] = {"__name__": "mine", "beside": beside}
+    exec(compile(OWN.replace(before, after) if before else OWN, "mine.py", "exec", dont_inherit=True), names)
+    return names["Mine"]()
+
+
+@pytest.mark.parametrize("edit", EDITS.values(), ids=list(EDITS))
+def test_what_a_part_uses_beside_its_class_is_in_its_fingerprint(edit: tuple[str, str]) -> None:
+    assert fingerprint(own(*edit)) != fingerprint(own())
+    assert fingerprint(own()) == fingerprint(own())
+
+
+def test_what_it_does_not_use_is_not() -> None:
+    assert fingerprint(own("value + 100", "value - 100")) == fingerprint(own())
+
+
+def test_it_is_the_same_in_another_process(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(OWN.replace(" + beside.far(value)", "").replace("@functools.cache", ""))
+    part = defined_parts(load_plugin(file))[0]()
+    there = subprocess.run(
+        [sys.executable, "-c", "import pickle, sys; from airfl.fingerprint import fingerprint\n"
+         "print(fingerprint(pickle.load(sys.stdin.buffer)))"],
+        input=packed(part, [type(part)]), stdout=subprocess.PIPE, check=True,
+    )  # fmt: skip
+    assert there.stdout.decode().strip() == fingerprint(part)
+
+
+def test_a_model_is_known_by_the_functions_that_it_uses() -> None:
+    one, other = (typed("helper(inputs)", f"def helper(inputs):\n    return inputs * {factor}") for factor in (1, 2))
+    assert of_code(one) != of_code(other)
