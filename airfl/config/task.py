@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, model_validator
 from airfl.config.part_keys import NamedPart, with_keys
 from airfl.config.section import Section
 from airfl.errors import UserError
+from airfl.tasks import OWN as OWN
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.registry import DATASETS
 from airfl.tasks.models.model import Model
@@ -18,8 +19,6 @@ from airfl.tasks.partitions.rule import PartitionRule
 from channels.part import Part
 
 P = TypeVar("P", bound=Part)
-OWN = "own"
-"""The model, data or shares of an `airfl.Task`, which no part stands for."""
 DATASET: NamedPart[Dataset] = NamedPart(DATASETS, "task.dataset", "fashion-mnist-sample", beside=(OWN,))
 MODEL: NamedPart[Model] = NamedPart(MODELS, "task.model", "mlp", beside=(OWN,))
 PARTITION: NamedPart[PartitionRule] = NamedPart(PARTITIONS, "task.partition", "iid", beside=(OWN,))

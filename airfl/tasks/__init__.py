@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airfl.config.task import OWN
 from airfl.errors import UserError, unknown_name
 from airfl.fingerprint import is_own
 from airfl.tasks.datasets import load_dataset
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from airfl.tasks.own import Task
 
 
+OWN = "own"
+"""The model, data or shares of an `airfl.Task`, which no part stands for."""
 NO_PARTITION = f"task.partition: {OWN!r} stands for that of an airfl.Task; give it one, or name another"
 
 
