@@ -23,6 +23,9 @@ EVERY_PART = "airfl.check.parts:checks"
 OF_KIND: dict[str, str] = {
     "scheme": "airfl.check.scheme:checks",
     "combiner": "airfl.check.combiner:checks",
+    "fading law": "airfl.check.fading:checks",
+    "power policy": "airfl.check.power:checks",
+    "selection rule": "airfl.check.selection:checks",
     "partition": "airfl.check.partition:checks",
     "model": "airfl.check.model:checks",
     "dataset": "airfl.check.dataset:checks",
