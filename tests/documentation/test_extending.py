@@ -1,6 +1,5 @@
-"""The worked examples of docs/extending, done as their reader would: those of a file of one's own in a folder that has
-nothing else, with the wheel installed; the others in a copy of the packages. The files are written, the lines entered,
-commands and tests run, the conformance suite too."""
+"""The worked examples of docs/extending, done as their reader would: in a folder that has nothing else, with airfl
+installed from its wheel and the checkout out of sight. Files are written, commands, scripts and tests run."""
 
 from __future__ import annotations
 
@@ -9,130 +8,132 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT, SMALL
 from tests.documentation.blocks import DOCS, Block, blocks, commands
-from tests.packaging.conftest import built, installed
-from tests.packaging.environments import Environment, command
 
-__all__ = ["built", "installed"]  # fixtures
-
-EXAMPLES = ("fading-law",)
-OUTSIDE = {"scheme": "terngrad", "accountant": "zcdp", "selection": "resting"}
-"""The pages whose example is a file outside of any clone, and what it is called."""
-COMMANDS = {
-    "scheme": {"check", "budget", "run", "sweep", "results"},
-    "accountant": {"check", "privacy", "run"},
-    "selection": {"check", "privacy", "run"},
+PAGES = {
+    "extending/scheme": "terngrad",
+    "extending/accountant": "zcdp",
+    "extending/fading-law": "weibull",
+    "extending/policy": "capped",
+    "extending/channel": "measured",
+    "extending/server-rule": "fedavgm",
+    "extending/selection": "resting",
 }
-outside_pages = pytest.mark.parametrize("page", OUTSIDE)
-COPIED, LINKED = ("airfl", "channels", "tests"), ("data", "experiments")
+"""Page, and what its example is called: NAME.py, NAME.toml and test_NAME.py."""
 TAKE_SETTINGS = ("run", "sweep")
-RUN_ALL = """
-import json, sys
-from airfl.cli import app
-for words in json.loads(sys.argv[1]):
-    if code := app(words, standalone_mode=False):
-        sys.exit(f"{words}: {code}")
-"""
+QUICK = ("budget", "privacy")
+"""Commands of the short form, with `check` of what is not a scheme: that takes a quarter of a minute."""
+RUNS = ("terngrad", "fedavgm")
 
 
-@pytest.fixture(scope="module")
-def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone in which all the pages have been followed."""
-    folder = tmp_path_factory.mktemp("clone")
-    copy_packages(folder)
-    written = []
-    for name in EXAMPLES:
-        found = blocks_of(name)
-        assert {block.language for block in found} == {"python", "diff", "sh", "text"}
-        written += [write(block, folder) for block in found if block.language == "python"]
-        written += [enter(block, folder) for block in found if block.language == "diff"]
-    in_copy(folder, "-m", "ruff", "check", *written)
-    in_copy(folder, "-m", "ruff", "format", "--check", *written)
-    return folder
+class Installed:
+    """The process that has imported the wheel's packages."""
+
+    def __init__(self, site: Path, process: subprocess.Popen[str], told: Path) -> None:
+        self._process, self._told = process, told
+        assert process.stdout is not None
+        for file in json.loads(process.stdout.readline()):
+            assert Path(file).is_relative_to(site), file
+
+    def __call__(self, folder: Path, kind: str, given: Any, code: int = 0) -> str:
+        """What a job prints; it ends with that code."""
+        job = {"folder": str(folder), "kind": kind, "given": given, "told": str(self._told)}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(job), file=self._process.stdin, flush=True)
+        ended = int(self._process.stdout.readline())
+        printed = self._told.read_text()
+        assert ended == code, f"{given} ended with {ended}:\n{printed}"
+        return printed
 
 
-@pytest.mark.full
-def test_the_commands_of_a_page_print_what_it_says(extended: Path) -> None:
-    """All in one process, which prints the text blocks of the pages in their order."""
-    own = [command[1:] for name in EXAMPLES for command in commands_of(name) if command[0] == "airfl"]
-    small = [[*words, *(SMALL if words[0] in TAKE_SETTINGS else ())] for words in own]
-    printed = in_copy(extended, "-c", RUN_ALL, json.dumps(small))
-    for block in (block for name in EXAMPLES for block in blocks_of(name) if block.language == "text"):
-        for line in block.text.splitlines():
-            assert line.strip() in printed, f"{block.place}: {line!r} is not, or not there, in\n{printed}"
-            printed = printed.partition(line.strip())[2]
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    """The wheel, built and unpacked into the folder that comes first on the path."""
+    pytest.importorskip("build")
+    pytest.importorskip("hatchling")
+    folder = tmp_path_factory.mktemp("installed")
+    words = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    built = subprocess.run(words, capture_output=True, text=True, check=False, cwd=folder)
+    assert built.returncode == 0, built.stdout + built.stderr
+    (wheel,) = folder.glob("*.whl")
+    site = folder / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    with subprocess.Popen(
+        [sys.executable, "-P", str(Path(__file__).with_name("installed.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+    ) as process:
+        yield Installed(site, process, folder / "told")
+        assert process.stdin is not None
+        process.stdin.close()
 
 
-@pytest.mark.parametrize("conformance", [False, pytest.param(True, marks=pytest.mark.full)])
-def test_their_tests_and_the_conformance_suite_pass(conformance: bool, extended: Path) -> None:
-    """Each page's `pytest PATHS -k NAME`, as one; in short their own tests alone."""
-    paths, names = set(), []
-    for *given, option, name in (words[1:] for page in EXAMPLES for words in commands_of(page) if words[0] == "pytest"):
-        assert option == "-k"
-        assert "tests/conformance" in given
-        paths |= set(given)
-        names.append(name)
-    assert len(names) == len(EXAMPLES)
-    if not conformance:
-        paths.remove("tests/conformance")
-    report = in_copy(
-        extended, "-m", "pytest", "-p", "no:cacheprovider", "-rA", *sorted(paths), "-k", " or ".join(names)
-    )
-    for name in names:
-        passed = [line for line in report.splitlines() if line.startswith("PASSED ") and name in line]
-        assert any("tests/conformance/" in line for line in passed) == conformance
-        assert any(f"test_{name}.py" in line for line in passed)
-
-
-@pytest.fixture(scope="module")
-def outside(installed: Environment, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the files of all those pages have been written, and nothing else is."""
-    folder = tmp_path_factory.mktemp("outside")
-    where = installed.run(folder, "-c", "import airfl, channels; print(airfl.__file__, channels.__file__)").split()
-    assert all(Path(file).is_relative_to(installed.folder) for file in where)
-    for page, name in OUTSIDE.items():
-        files = [block for block in blocks_of(page) if block.language in ("python", "toml") and not is_script(block)]
-        written = [write(block, folder) for block in files]
-        assert written == [f"{name}.py", f"{name}.toml", f"test_{name}.py"]
-    style = ("--config", str(ROOT / "pyproject.toml"), "--no-cache", *(file.name for file in folder.glob("*.py")))
-    for words in (["check"], ["format", "--check"]):
-        done = command([sys.executable, "-m", "ruff", *words, *style], folder)
-        assert done.returncode == 0, done.stdout + done.stderr
-    return folder
-
-
-@outside_pages
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.full)])
-def test_the_commands_print_what_the_page_says(whole: bool, page: str, outside: Path, installed: Environment) -> None:
-    """All in one process, then the script; in short without the run and the sweep."""
-    own = [command[1:] for command in commands_of(page) if command[0] == "airfl"]
-    assert {words[0] for words in own} == COMMANDS[page]
-    done = [words for words in own if whole or words[0] in ("check", "budget", "privacy")]
-    small = [[*words, *(SMALL if words[0] in TAKE_SETTINGS else ())] for words in done]
-    printed = installed.run(outside, "-c", RUN_ALL, json.dumps(small))
-    (script,) = (block for block in blocks_of(page) if block.language == "python" and is_script(block))
-    printed += installed.run(outside, "-c", script.text)
-    for block in (block for block in blocks_of(page) if block.language == "text"):
-        for line in block.text.splitlines():
-            assert line.strip() in printed, f"{block.place}: {line!r} is not, or not there, in\n{printed}"
-            printed = printed.partition(line.strip())[2]
+def test_the_pages_do_what_they_say(whole: bool, installed: Installed, tmp_path: Path) -> None:
+    """Their blocks in order, each page in a folder of its own; in short without runs and sweeps."""
+    for page, name in PAGES.items():
+        follow(page, name, installed, tmp_path, whole)
+    files = sorted(tmp_path.glob("*/*.py"))
+    assert len(files) == 2 * len(PAGES)
+    for words in (["check"], ["format", "--check"]):
+        style = [sys.executable, "-m", "ruff", *words, "--config", str(ROOT / "pyproject.toml"), "--no-cache", *files]
+        done = subprocess.run(style, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
-@outside_pages
-def test_the_tests_of_the_page_pass(page: str, outside: Path, installed: Environment) -> None:
-    (words,) = (words for words in commands_of(page) if words[0] == "pytest")
-    report = installed.run(outside, "-m", "pytest", "-p", "no:cacheprovider", "-rA", *words[1:])
-    (file,) = (block for block in blocks_of(page) if "\ndef test_" in block.text)
-    assert report.count("\nPASSED ") >= file.text.count("\ndef test_") > 3
+def follow(page: str, name: str, installed: Installed, tmp_path: Path, whole: bool) -> None:
+    """Write the files of a page, run the rest in order, and find what the page says it prints."""
+    found, folder = blocks(DOCS / f"{page}.md"), tmp_path / name
+    folder.mkdir()
+    files = [block for block in found if block.language in ("python", "toml") and not is_script(block)]
+    assert [write(block, folder) for block in files] == [f"{name}.py", f"{name}.toml", f"test_{name}.py"]
+    printed: str | None = None
+    for block in found:
+        if block.language == "text":
+            assert printed is None or holds(printed, block)
+        elif block.language == "sh":
+            words = [shlex.split(line) for line in commands(block.text)]
+            printed = run(words, name, installed, folder, whole)
+        elif block not in files:
+            printed = installed(folder, "script", block.text)
+
+
+def run(listed: list[list[str]], name: str, installed: Installed, folder: Path, whole: bool) -> str | None:
+    """The commands of a block; what they print, None where the short form leaves some out."""
+    if listed[0][0] == "pytest":
+        ((_, *words),) = listed
+        report = installed(folder, "pytest", words)
+        assert report.count("\nPASSED ") > 3, report
+        return report
+    own = [words[1:] for words in listed]
+    assert all(words[0] == "airfl" for words in listed)
+    quick = [words for words in own if whole or words[0] in QUICK or (words[0] == "check" and name not in RUNS)]
+    small = [[*words, *(SMALL if words[0] in TAKE_SETTINGS else ())] for words in quick]
+    printed = installed(folder, "airfl", small) if small else None
+    return printed if small else None
+
+
+def holds(printed: str, block: Block) -> bool:
+    """Whether it has the lines of a text block, in order."""
+    for line in block.text.splitlines():
+        assert line.strip() in printed, f"{block.place}: {line!r} is not, or not there, in\n{printed}"
+        printed = printed.partition(line.strip())[2]
+    return True
 
 
 def test_the_environment_that_is_asked_for_has_what_the_tests_import() -> None:
@@ -143,15 +144,16 @@ def test_the_environment_that_is_asked_for_has_what_the_tests_import() -> None:
     files = [*(ROOT / "tests" / "conformance").glob("*.py"), *(ROOT / "tests").glob("*.py")]
     files += [ROOT / "tests" / "unit" / "test_budget.py", ROOT / "tests" / "laws" / "test_fading.py"]
     sources = [file.read_text() for file in files]
-    sources += [block.text for name in EXAMPLES for block in blocks_of(name) if block.language == "python"]
-    wanted = set().union(*map(imported, sources)) - set(sys.stdlib_module_names) - {*COPIED, "selenium"}
+    wanted = (
+        set().union(*map(imported, sources)) - set(sys.stdlib_module_names) - {"airfl", "channels", "tests", "selenium"}
+    )
     assert "hypothesis" in wanted
     assert wanted <= there
     index = (DOCS / "extending" / "index.md").read_text()
     assert 'pip install -c constraints.txt -e ".[test]"' in index
-    for tool in ("pytest", "ruff", "mypy"):
-        assert f"{tool} " in index or f"{tool}\n" in index
-        assert tool in there
+    for command in ("pytest", "ruff", "mypy"):
+        assert f"{command} " in index or f"{command}\n" in index
+        assert command in there
 
 
 def test_a_test_run_without_the_extra_names_it(tmp_path: Path) -> None:
@@ -180,64 +182,15 @@ def imported(source: str) -> set[str]:
     return found
 
 
-def copy_packages(folder: Path) -> None:
-    """What a clone has, as far as it matters here; compiled modules too, which are as old as their sources."""
-    for name in COPIED:
-        shutil.copytree(ROOT / name, folder / name)
-    for name in LINKED:
-        (folder / name).symlink_to(ROOT / name)
-    shutil.copy(ROOT / "pyproject.toml", folder)
-
-
-def blocks_of(name: str) -> list[Block]:
-    """Of a page."""
-    return blocks(DOCS / "extending" / f"{name}.md")
-
-
-def commands_of(name: str) -> list[list[str]]:
-    """The commands of a page, in words."""
-    return [shlex.split(line) for block in blocks_of(name) if block.language == "sh" for line in commands(block.text)]
-
-
 def write(block: Block, folder: Path) -> str:
-    """Write the file that the page names last before the block, as `path.py` and a colon; its name."""
+    """Write the file of the page's last "Write `NAME`" before the block; its name."""
     above = "\n".join(block.page.read_text().splitlines()[: block.line - 1])
-    name = str(re.findall(r"`([\w/-]+\.(?:py|toml))`:", above)[-1])
+    name = str(re.findall(r"Write\s+`(\w+\.(?:py|toml))`", above)[-1])
     assert not (folder / name).exists(), f"{block.place}: {name} is there already"
     (folder / name).write_text(block.text)
     return name
 
 
-def enter(block: Block, folder: Path) -> str:
-    """Change a file by a diff without line numbers, each of whose places must be there once; the file's name."""
-    header, *hunks = re.split(r"^@@.*\n", block.text, flags=re.MULTILINE)
-    name = re.search(r"^\+\+\+ b/(.*)$", header, flags=re.MULTILINE)
-    assert name, f"{block.place}: no file is named"
-    file = folder / name[1]
-    text = file.read_text()
-    for hunk in hunks:
-        lines = [line or " " for line in hunk.splitlines()]
-        old, new = ("".join(f"{line[1:]}\n" for line in lines if line[0] != sign) for sign in "+-")
-        assert text.count(old) == 1, f"{block.place}: {name[1]} has this {text.count(old)} times:\n{old}"
-        text = text.replace(old, new)
-    file.write_text(text)
-    return name[1]
-
-
 def is_script(block: Block) -> bool:
-    """Whether a block is entered into Python, and is no file."""
-    return "\ndef " not in block.text and "\nprint(" in block.text
-
-
-def in_copy(folder: Path, *words: str) -> str:
-    """What Python prints there, with the packages that are there; it ends well."""
-    done = subprocess.run(
-        [sys.executable, *words],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-    )
-    assert done.returncode == 0, f"{words}:\n{done.stdout}{done.stderr}"
-    return done.stdout
+    """Whether a block is entered into Python, and is no file, which begins with what it is."""
+    return block.language == "python" and not block.text.startswith('"""')
