@@ -7,7 +7,7 @@ resolved copy, in which automatic values (threads, chunk, engine, delta ...) are
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Annotated, Any, Literal
 
@@ -29,6 +29,7 @@ from airfl.config.radio_sections import RadioSections
 from airfl.config.scheme import SCHEME, SchemePart
 from airfl.config.section import Count, Fraction, NotNegative, Positive, Scale, Schedule, Section
 from airfl.config.task import TaskSettings
+from airfl.errors import UserError, nearest
 from airfl.privacy.accountants import ACCOUNTANTS, Accountant
 from airfl.selection.rule import ChannelRule
 from channels.part import Part
@@ -333,15 +334,24 @@ class Settings(Section):
         """The part of delta that pays for quantiles of the channel error, over the whole run."""
         return self.delta / 2 if self.privacy.csi_error == "quantile" else 0.0
 
-    def resolved(self, **changes: dict[str, Any]) -> Settings:
-        """A copy with some keys replaced: resolved(run={"chunk": 32}). What is not named stays the object it is.
+    def resolved(self, **changes: Any) -> Settings:
+        """A copy with some keys replaced, resolved(run={"chunk": 32}), or a part, resolved(scheme=Pfels(ratio=0.3)).
+
+        What is not named stays the object it is.
 
         Raises UserError for a value that is not allowed.
         """
         data = dict(self)
         for section, values in changes.items():
+            if section not in data:
+                known = ", ".join(sorted(data))
+                raise UserError(f"{section}: unknown section{nearest(section, data)} (allowed: {known})")
             before = data[section]
-            if isinstance(before, Part):
+            if isinstance(before, Part) and isinstance(values, str | type):
+                data[section] = {"name": values}
+            elif not isinstance(values, Mapping):
+                data[section] = values  # a part or a section as a whole, or what is refused
+            elif isinstance(before, Part):
                 kept = {} if "name" in values else before.values()
                 data[section] = {"name": type(before), **kept, **values}
             else:

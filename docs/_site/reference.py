@@ -30,7 +30,13 @@ LIMITS = {"exclusiveMinimum": "above", "minimum": "from", "exclusiveMaximum": "b
 def setup(app: Sphinx) -> dict[str, bool]:
     """Write the pages before Sphinx looks for them."""
     write(Path(app.srcdir) / "reference")
+    app.connect("autodoc-process-docstring", with_bars)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def with_bars(app: Sphinx, what: str, name: str, of: object, options: object, lines: list[str]) -> None:
+    """The bars of |h| in docstrings are no substitutions."""
+    lines[:] = [line.replace("|", "\\|") for line in lines]
 
 
 def write(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -177,7 +178,7 @@ WRONG: list[tuple[Part, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("part", RIGHT, ids=repr)
+@pytest.mark.parametrize("part", RIGHT, ids=lambda part: re.sub(r" at 0x[0-9a-f]+", "", repr(part)))
 def test_nothing_is_found_in_what_is_right(part: Part) -> None:
     wrong = [one for one in check_part(part) if one.outcome != "ok" and one.check not in ("transport", "name")]
     assert not wrong
