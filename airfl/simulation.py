@@ -317,10 +317,10 @@ def world_of(settings: Settings, task: DividedTask, device: torch.device) -> Wor
         cell=cell,
         task=task,
         model=model,
-        trainer=cell.recipe.local.build(cell.settings, task, streams, device),
+        trainer=cell.recipe.local.build(cell.settings.local, cell.settings.run, task, streams, device),
         ledger=build_ledger(cell),
         device=device,
-        public_update=public_update(cell.settings, task, streams, device),
+        public_update=public_update(cell.settings.local, cell.settings.run, task, streams, device),
     )
 
 

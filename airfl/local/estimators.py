@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.config import Settings
+from airfl.config.settings import LocalSettings, RunSettings
 from airfl.local.batches import NOBODY, independent_batches
 from airfl.local.draws import fill_normals
 from airfl.local.flat import FlatModel
@@ -135,16 +135,22 @@ class GradientTrainer:
     """
 
     def __init__(
-        self, work: GradientEstimate, settings: Settings, task: DividedTask, streams: Streams, device: torch.device
+        self,
+        work: GradientEstimate,
+        local: LocalSettings,
+        run: RunSettings,
+        task: DividedTask,
+        streams: Streams,
+        device: torch.device,
     ) -> None:
         self._work, self._task, self._streams, self._device = work, task, streams, device
-        self._batch_size = settings.local.batch_size
-        self._gradients = SampleGradients.of(FlatModel(task.model, task.loss), task, settings.local.engine)
+        self._batch_size = local.batch_size
+        self._gradients = SampleGradients.of(FlatModel(task.model, task.loss), task, local.engine)
         self._sizes = task.partition.sizes
         limit = math.inf if work.clip_norm is None else work.clip_norm
         self._bound, self._whole_bound = (limit, math.inf) if work.clip == "sample" else (math.inf, limit)
-        alone = settings.local.engine == "loop" or self._gradients.engine == "loop"
-        self.chunk = settings.run.chunk or (1 if alone else self._fitting(settings.run.selected))
+        alone = local.engine == "loop" or self._gradients.engine == "loop"
+        self.chunk = run.chunk or (1 if alone else self._fitting(run.selected))
         self.engine: str = "loop" if alone else self._gradients.engine
         self._counted: tuple[int, dict[int, int]] = (-1, {})
 

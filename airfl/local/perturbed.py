@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.config import Settings
+from airfl.config.settings import LocalSettings, RunSettings
 from airfl.errors import UserError
 from airfl.local.batches import BatchRule, independent_batches
 from airfl.local.draws import distinct, fill_normals, spread
@@ -83,18 +83,25 @@ class PerturbedTrainer:
     """
 
     def __init__(
-        self, work: PerturbedSgd, settings: Settings, task: DividedTask, streams: Streams, device: torch.device
+        self,
+        work: PerturbedSgd,
+        local: LocalSettings,
+        run: RunSettings,
+        task: DividedTask,
+        streams: Streams,
+        device: torch.device,
     ) -> None:
         if work.noise_multiplier and work.coordinate_clip is not None and math.isinf(work.coordinate_clip):
             raise ValueError(f"noise multiplier {work.noise_multiplier} needs a finite coordinate clip (given: inf)")
-        self._work, self._settings, self._task, self._streams, self._device = work, settings, task, streams, device
+        self._work, self._local, self._run, self._device = work, local, run, device
+        self._task, self._streams = task, streams
         self._model = FlatModel(task.model, task.loss)
-        self._gradients = SampleGradients.of(self._model, task, settings.local.engine)
-        self._rule = BatchRule(settings.local.epochs, settings.local.steps, settings.local.batch_size)
+        self._gradients = SampleGradients.of(self._model, task, local.engine)
+        self._rule = BatchRule(local.epochs, local.steps, local.batch_size)
         self._sizes = task.partition.sizes
-        alone = settings.local.engine == "loop" or self._gradients.engine == "loop"
+        alone = local.engine == "loop" or self._gradients.engine == "loop"
         width = min(self._rule.batch_size, int(self._sizes.max()))
-        self.chunk = settings.run.chunk or (1 if alone else self._gradients.chunk(settings.run.selected, width))
+        self.chunk = run.chunk or (1 if alone else self._gradients.chunk(run.selected, width))
         self.engine: str = "loop" if alone else self._gradients.engine
 
     @functools.cached_property
@@ -107,7 +114,7 @@ class PerturbedTrainer:
         """
         if self._work.coordinate_clip is not None:
             return self._work.coordinate_clip
-        run, initial = self._settings.run, self._model.initial()
+        run, initial = self._run, self._model.initial()
         chooser = self._streams.generator(Purpose.INITIAL_ROUND)
         devices = distinct(chooser, run.devices, 1, min(run.selected, run.devices))[0]
         samples = min(self._rule.batch_size, int(self._sizes.max())) * len(devices)
@@ -141,7 +148,7 @@ class PerturbedTrainer:
         dimension, kept, limit = theta.shape[1], self._work.kept_entries, self.coordinate_clip
         batches = self._batches(devices, int(steps[0]), round_index)
         sizes = batches.present.sum(dim=2)[:, :1]
-        rates = learning_rate(self._settings.local, round_index) * dimension / kept / sizes
+        rates = learning_rate(self._local, round_index) * dimension / kept / sizes
         noise = self._noise(devices, steps, round_index)
         noise_std = self._work.noise_multiplier * limit * math.sqrt(kept) if noise else 0.0
         mask = self._masks(devices, round_index, dimension)
@@ -153,7 +160,7 @@ class PerturbedTrainer:
             slope = slope if mask is None else slope.gather(1, mask[:active])
             if noise is not None:
                 slope.add_(next(noise)[:active].to(slope.device), alpha=noise_std)
-            velocity = velocity.mul_(self._settings.local.momentum).add_(slope) if step else slope
+            velocity = velocity.mul_(self._local.momentum).add_(slope) if step else slope
             if mask is None:
                 now.addcmul_(velocity, rates[:active], value=-1)
             else:

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airfl.config import Settings
+from airfl.config.settings import LocalSettings, RunSettings
 from airfl.local.batches import plan_batches
 from airfl.local.engines.choose import choose
 from airfl.local.engines.engine import Work
@@ -16,20 +16,19 @@ from airfl.local.flat import FlatModel
 from airfl.local.schedule import learning_rate
 from airfl.store import Store
 from airfl.streams import Streams
-from airfl.tasks import check_engine
 from airfl.tasks.task import DividedTask
 
 
 class LocalTrainer:
     """Trains devices from the global model. `engine` and `chunk` are those used, for the resolved settings."""
 
-    def __init__(self, settings: Settings, task: DividedTask, streams: Streams, device: torch.device) -> None:
-        self._settings, self._task, self._streams = settings.local, task, streams
-        self._rule, self._sizes = rule_of(settings.local), task.partition.sizes
+    def __init__(
+        self, local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: torch.device
+    ) -> None:
+        self._local, self._task, self._streams = local, task, streams
+        self._rule, self._sizes = rule_of(local), task.partition.sizes
         self._largest = int(self._sizes.max())
-        if task.own is None:  # of a user's own it is found out which engines compute it
-            check_engine(settings.local.engine, settings.task.model_part)
-        chosen = choose(settings.local, settings.run, FlatModel(task.model, task.loss), task, streams)
+        chosen = choose(local, run, FlatModel(task.model, task.loss), task, streams)
         self.engine, self.chunk, self._engine = chosen.name, chosen.chunk, chosen.engine
 
     def evaluations(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.int64]:
@@ -42,7 +41,7 @@ class LocalTrainer:
         parameters: theta^t, [d]; returns [devices, d]. Nothing is kept in the store.
         """
         plan = plan_batches(self._rule, self._streams, round_index, devices, self._sizes[devices], self._largest)
-        work = Work(self._task, devices, plan, learning_rate(self._settings, round_index))
+        work = Work(self._task, devices, plan, learning_rate(self._local, round_index))
         updates = parameters.new_empty(len(devices), len(parameters))
         self._engine.train(parameters, work, updates)
         return updates

@@ -16,7 +16,7 @@ from airfl.store import Kept
 if TYPE_CHECKING:
     from torch import Tensor, device
 
-    from airfl.config import Settings
+    from airfl.config.settings import LocalSettings, RunSettings
     from airfl.store import Store
     from airfl.streams import Streams
     from airfl.tasks.task import DividedTask
@@ -52,8 +52,18 @@ class LocalWork(Protocol):
         """What a device with that many samples keeps between rounds."""
         ...
 
-    def build(self, settings: Settings, task: DividedTask, streams: Streams, device: device) -> Trainer:
-        """The trainer; torch is imported here."""
+    def build(
+        self, local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: device
+    ) -> Trainer:
+        """The trainer; torch is imported here.
+
+        Args:
+            local: The section of local training.
+            run: The section that says how many devices train at once, and how many take part.
+            task: Data, model and loss.
+            streams: Of the run.
+            device: Where it is computed.
+        """
         ...
 
 
@@ -67,11 +77,13 @@ class LocalSgd:
         """Nothing."""
         return ()
 
-    def build(self, settings: Settings, task: DividedTask, streams: Streams, device: device) -> Trainer:
+    def build(
+        self, local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: device
+    ) -> Trainer:
         """See `LocalWork`."""
         from airfl.local.trainer import LocalTrainer
 
-        return LocalTrainer(settings, task, streams, device)
+        return LocalTrainer(local, run, task, streams, device)
 
 
 @dataclass(frozen=True)
@@ -93,11 +105,13 @@ class PerturbedSgd:
         """Nothing."""
         return ()
 
-    def build(self, settings: Settings, task: DividedTask, streams: Streams, device: device) -> Trainer:
+    def build(
+        self, local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: device
+    ) -> Trainer:
         """See `LocalWork`."""
         from airfl.local.perturbed import PerturbedTrainer
 
-        return PerturbedTrainer(self, settings, task, streams, device)
+        return PerturbedTrainer(self, local, run, task, streams, device)
 
 
 @dataclass(frozen=True)
@@ -124,8 +138,10 @@ class GradientEstimate:
             return (Kept("saga_table", samples * dimension, samples), Kept("saga_mean", dimension))
         return ()
 
-    def build(self, settings: Settings, task: DividedTask, streams: Streams, device: device) -> Trainer:
+    def build(
+        self, local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: device
+    ) -> Trainer:
         """See `LocalWork`."""
         from airfl.local.estimators import GradientTrainer
 
-        return GradientTrainer(self, settings, task, streams, device)
+        return GradientTrainer(self, local, run, task, streams, device)

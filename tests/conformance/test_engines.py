@@ -75,7 +75,8 @@ def trainer_of(
             "engine": engine,
         },
     }
-    return LocalTrainer(Settings.model_validate(settings), task, STREAMS, torch.device("cpu"))
+    checked = Settings.model_validate(settings)
+    return LocalTrainer(checked.local, checked.run, task, STREAMS, torch.device("cpu"))
 
 
 def updates(trainer: LocalTrainer, task: DividedTask, count: int = 5) -> Tensor:

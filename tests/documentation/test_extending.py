@@ -29,6 +29,7 @@ PAGES = {
     "extending/channel": "measured",
     "extending/server-rule": "fedavgm",
     "extending/selection": "resting",
+    "extending/model": "shells",
 }
 """Page, and what its example is called: NAME.py, NAME.toml and test_NAME.py."""
 TAKE_SETTINGS = ("run", "sweep")

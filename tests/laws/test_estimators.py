@@ -42,7 +42,10 @@ def draws(task: DividedTask, estimator: Estimator) -> tuple[Tensor, Tensor]:
     settings = Settings.model_validate(
         {"run": {"devices": N, "selected": N, "rounds": 1}, "local": {"steps": 1, "batch_size": 3, "clip_norm": 1.0}}
     )
-    trainer, store = GradientEstimate(estimator, CLIP, refresh=0.3).build(settings, task, STREAMS, CPU), Store()
+    trainer, store = (
+        GradientEstimate(estimator, CLIP, refresh=0.3).build(settings.local, settings.run, task, STREAMS, CPU),
+        Store(),
+    )
     for t in range(3):
         trainer.updates(point(task, t), np.arange(N), t, store)
     return -trainer.updates(point(task, 3), np.arange(N), 3, store).double(), whole_gradient(task, point(task, 3))

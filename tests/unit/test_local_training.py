@@ -28,6 +28,10 @@ CPU = torch.device("cpu")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
+def trainer_of(settings: Settings, task: DividedTask) -> LocalTrainer:
+    return LocalTrainer(settings.local, settings.run, task, STREAMS, CPU)
+
+
 def settings_of(model: str, length: dict[str, int], chunk: int = 0, engine: str = "layers") -> Settings:
     """Seven devices with unequal shares of 140 samples."""
     run = {"devices": 7, "selected": 5, "chunk": chunk, "rounds": 1}
@@ -99,7 +103,7 @@ def test_updates_are_those_of_plain_torch(
     wanted = reference(task, length, start)
     assert wanted.norm(dim=1).min() > 0.05
     for chunk in (1, 3, 5):
-        trainer = LocalTrainer(settings_of(model, length, chunk, engine), task, STREAMS, CPU)
+        trainer = trainer_of(settings_of(model, length, chunk, engine), task)
         assert (trainer.engine, trainer.chunk) == (engine, chunk)
         torch.testing.assert_close(chunked_updates(trainer, start), wanted, rtol=0, atol=1e-5)
 
@@ -112,7 +116,7 @@ def test_training_changes_neither_the_global_model_nor_the_next_call(
     """Momentum starts afresh every round: the same call gives the same updates."""
     task, start = tasks["mlp"], global_model(tasks["mlp"])
     before, built = start.clone(), FlatModel(task.model).initial()
-    trainer = LocalTrainer(settings_of("mlp", EPOCHS, chunk, engine), task, STREAMS, CPU)
+    trainer = trainer_of(settings_of("mlp", EPOCHS, chunk, engine), task)
     first = trainer.updates(start, CHOSEN[:chunk], ROUND, Store())
     assert torch.equal(start, before)
     assert torch.equal(FlatModel(task.model).initial(), built)
@@ -148,9 +152,9 @@ def test_padding_has_no_say(tasks: dict[str, DividedTask]) -> None:
 def test_the_compiled_engine_gives_the_same_updates(tasks: dict[str, DividedTask]) -> None:
     """Chunks of 3 of 5 devices, so that the last one is filled up."""
     task, start = tasks["mlp"], global_model(tasks["mlp"])
-    trainer = LocalTrainer(settings_of("mlp", EPOCHS, 3, "compiled"), task, STREAMS, CPU)
+    trainer = trainer_of(settings_of("mlp", EPOCHS, 3, "compiled"), task)
     assert trainer.engine == "compiled"
-    layers = LocalTrainer(settings_of("mlp", EPOCHS, 3), task, STREAMS, CPU)
+    layers = trainer_of(settings_of("mlp", EPOCHS, 3), task)
     torch.testing.assert_close(chunked_updates(trainer, start), chunked_updates(layers, start), rtol=0, atol=1e-5)
 
 

@@ -123,8 +123,8 @@ def test_the_clip_of_these_tests_bites_some_coordinates_and_not_all(task: Divide
 def test_whole_batches_without_clip_and_noise_are_the_training_of_fedavg(task: DividedTask) -> None:
     """Batches of all samples are the same in both: three epochs of one step each."""
     settings = settings_of(steps=0, epochs=3, batch_size=16, momentum=0.5, engine="layers")
-    plain = LocalTrainer(settings, task, STREAMS, CPU)
-    trainer = PerturbedSgd(47, 0.0, math.inf).build(settings, task, STREAMS, CPU)
+    plain = LocalTrainer(settings.local, settings.run, task, STREAMS, CPU)
+    trainer = PerturbedSgd(47, 0.0, math.inf).build(settings.local, settings.run, task, STREAMS, CPU)
     found = trainer.updates(point(task, 0), ALL, ROUND, Store())
     wanted = torch.cat([plain.updates(point(task, 0), ALL[i : i + 1], ROUND, Store()) for i in range(3)])
     torch.testing.assert_close(found, wanted, rtol=0, atol=5e-6)
