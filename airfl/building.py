@@ -19,7 +19,7 @@ from airfl.radio import build_radio, check_radio, check_size
 from airfl.schemes import fitted
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.schemes.scheme import LinkKind
-from airfl.selection import ChannelRule
+from airfl.selection import ChannelRule, sampling_of
 from airfl.stages import ErrorFeedback, MessageBound, bound_after
 from airfl.streams import Streams
 from channels.fading.registry import FADINGS
@@ -132,7 +132,7 @@ def _statement(settings: Settings, recipe: Recipe, bound: MessageBound, link: Li
 def _check_claims(settings: Settings) -> None:
     """What a radio can be, and what is claimed of privacy over it cannot."""
     channel, antennas = settings.channel, settings.antennas
-    if settings.power.divide_by == "active" and settings.selection.rule.sampling == "poisson":
+    if settings.power.divide_by == "active" and sampling_of(settings.selection.rule) == "poisson":
         raise UserError(
             'power.divide_by: "active" tells how many a Poisson sample has, which no privacy figure allows for; take '
             '"selected" or "expected", or another selection.kind'
@@ -159,7 +159,7 @@ def _check_recipe(settings: Settings, recipe: Recipe, bound: MessageBound, link:
             f"task.public_samples: scheme {settings.scheme.name!r} chooses coordinates on public data; give how many "
             "training samples are public (given: 0)"
         )
-    if bound.noise_std and settings.selection.rule.sampling == "poisson":
+    if bound.noise_std and sampling_of(settings.selection.rule) == "poisson":
         raise UserError(
             f"selection.kind: devices of scheme {settings.scheme.name!r} bring the noise, so that its sum would tell "
             'how many a Poisson sample has; take "uniform"'

@@ -21,7 +21,7 @@ from airfl.privacy.statement import BetaTells, Statement
 from airfl.radio import Radio
 from airfl.schemes.recipe import Recipe
 from airfl.schemes.scheme import LinkKind
-from airfl.selection import ChannelRule, Memory, SelectionRule
+from airfl.selection import ChannelRule, Memory, SelectionRule, first_memory, sampling_of
 from airfl.stages import MessageBound
 from airfl.streams import Streams
 from airfl.uplinks import AnalogUplink, LinkReport
@@ -93,7 +93,7 @@ class Cell:
     @property
     def memory(self) -> Memory:
         """What selection remembers before the first round."""
-        return self.rule.memory(self.settings.run.devices)
+        return first_memory(self.rule, self.settings.run.devices)
 
     @property
     def rule(self) -> SelectionRule:
@@ -165,6 +165,6 @@ def worst_round_epsilon(cell: Cell, ledger: PrivacyLedger, rounds: Iterable[tupl
 def build_ledger(cell: Cell) -> PrivacyLedger:
     """The ledger of a run of this cell; UserError where its accountant has no bound for what is released."""
     release = cell.recipe.release
-    release.check(cell.rule.sampling)
+    release.check(sampling_of(cell.rule))
     with accountant_of_settings():
         return PrivacyLedger(cell.statement, like=release.event(1.0))

@@ -17,14 +17,16 @@ A settings file is another way to make one, `Experiment.load`. One that is made 
 from __future__ import annotations
 
 import inspect
+import json
+import sys
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from airfl.config.arguments import public
-from airfl.config.given import OF_THE_RADIO, Config, Configuration, Overrides, Tables, tables_from, task_of
-from airfl.config.load import load_settings, settings_file, validate
+from airfl.config.given import OF_THE_RADIO, Config, Configuration, Overrides, Tables, as_plain, tables_from, task_of
+from airfl.config.load import load_settings, settings_file, tables_given, validate
 from airfl.config.part_keys import keys_of
 from airfl.config.radio import FADING, POLICY
 from airfl.config.radio_sections import RadioSections
@@ -33,7 +35,7 @@ from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
 from airfl.fingerprint import parts_held
 from airfl.output import replace_text
-from airfl.plugins import REGISTRIES
+from airfl.plugins import REGISTRIES, from_plugin
 from airfl.tasks import with_task
 from channels.part import Part
 
@@ -81,8 +83,10 @@ class _Keywords:
         return inspect.Signature([inspect.Parameter(name, keyword, default=None) for name in (*own, *more)])
 
     @classmethod
-    def _check(cls, given: Iterable[str], allowed: Iterable[str]) -> None:
+    def _check(cls, given: Iterable[str], allowed: Iterable[str], positional: Sequence[Any] = ()) -> None:
         known = list(allowed)
+        if positional:
+            raise UserError(f"{cls.__name__}: arguments are given by name, such as {known[0]}=...")
         for name in given:
             if name not in known:
                 raise UserError(
@@ -107,7 +111,7 @@ class Radio(_Keywords):
 
     sections: RadioSections
 
-    def __init__(self, *, fading: Any = None, power: Any = None, **given: Any) -> None:
+    def __init__(self, *positional: Any, fading: Any = None, power: Any = None, **given: Any) -> None:
         """The radio of these parts.
 
         Args:
@@ -120,7 +124,7 @@ class Radio(_Keywords):
         Raises UserError, in one line, for what is not allowed.
         """
         rooms = [name for name in OF_THE_RADIO if name not in ("channel", "power")]
-        self._check(given, [*RADIO_KEYS, *rooms])
+        self._check(given, [*RADIO_KEYS, *rooms], positional)
         tables: Tables = {"channel": {}, "power": {}}
         if fading is not None:
             tables["channel"]["fading"] = fading
@@ -132,7 +136,7 @@ class Radio(_Keywords):
             if name in rooms:
                 tables[name] = _table(name, value)
             else:
-                tables[RADIO_KEYS[name]][name] = list(value) if isinstance(value, tuple) else value
+                tables[RADIO_KEYS[name]][name] = as_plain(value)
         self._keep(sections=validate({**LEAST, **tables}, source="Radio").radio)
 
     @classmethod
@@ -201,8 +205,8 @@ class Experiment(Configuration, _Keywords):
 
     def __init__(
         self,
-        *,
-        local: Any,
+        *positional: Any,
+        local: Any = None,
         scheme: Any = None,
         task: Any = None,
         selection: Any = None,
@@ -229,8 +233,8 @@ class Experiment(Configuration, _Keywords):
 
         Raises UserError, in one line, for what is not allowed.
         """
-        self._check(run, [*self._PARTS, *OF_A_RUN])
-        tables: Tables = {"run": {name: value for name, value in run.items() if value is not None}}
+        self._check(run, [*self._PARTS, *OF_A_RUN], positional)
+        tables: Tables = {"run": {name: as_plain(value) for name, value in run.items() if value is not None}}
         given = {"server": server, "privacy": privacy, "compute": compute, "trace": trace, "local": local}
         for name, value in given.items():
             if value is not None:
@@ -241,7 +245,7 @@ class Experiment(Configuration, _Keywords):
         if scheme is not None:
             tables |= tables_from({"scheme": scheme})
         if radio is not None:
-            tables |= tables_from({"radio": radio})
+            tables |= tables_given({"radio": radio})
         named = task is None or isinstance(task, Mapping | Section)
         if task is not None and named:
             tables["task"] = _table("task", task)
@@ -272,7 +276,9 @@ class Experiment(Configuration, _Keywords):
         """The same with some arguments replaced, each of them as a whole: replace(rounds=10, scheme="fedavg")."""
         self._check(changes, [*self._PARTS, *OF_A_RUN])
         run = {name: getattr(self.settings.run, name) for name in OF_A_RUN}
-        return Experiment(**{**{name: getattr(self, name) for name in self._PARTS}, **run, **changes})
+        given = {**{name: getattr(self, name) for name in self._PARTS}, "task": self.settings.task, **run, **changes}
+        made = Experiment(**given)
+        return made if "task" in changes or self.own_task is None else Experiment.of(made.settings, self.own_task)
 
     def save(self, path: str | Path, *, everything: bool = False, overwrite: bool = False) -> Path:
         """Write a settings file that `Experiment.load`, and every command, reads back equal.
@@ -291,11 +297,23 @@ class Experiment(Configuration, _Keywords):
         self._check_named()
         if file.exists() and not overwrite:
             raise UserError(f"{file}: is there already; choose another name, or overwrite=True")
-        text = settings_file(self.settings, changed=not everything)
+        unequal = f"{file}: these settings do not read back equal from a file; use them from Python"
+        try:
+            text = settings_file(self.settings, changed=not everything)
+        except TypeError:  # none, where a part has another default, is nothing that TOML could say
+            raise UserError(unequal) from None
         if load_settings(tomllib.loads(text)) != self.settings:
-            raise UserError(f"{file}: these settings do not read back equal from a file; use them from Python")
-        replace_text(file, text)
+            raise UserError(unequal)
+        plugins = sorted({str(sys.modules[name].__file__) for name in self._plugins()})
+        try:
+            replace_text(file, f"plugins = {json.dumps(plugins)}\n\n{text}" if plugins else text)
+        except OSError as error:
+            raise UserError(f"{file}: cannot be written ({error.strerror})") from None
         return file
+
+    def _plugins(self) -> list[str]:
+        """The modules of the plugin files that its parts are from."""
+        return [type(part).__module__ for part in parts_of(self.settings).values() if from_plugin(type(part))]
 
     def _check_named(self) -> None:
         """UserError for a part that only Python has."""

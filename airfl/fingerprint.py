@@ -54,6 +54,15 @@ def fingerprint(part: Part) -> str:
     return found.hexdigest()[:DIGITS]
 
 
+def code_fingerprint(part: Part) -> str:
+    """Of a part's code alone, whatever its parameters are."""
+    found = hashlib.sha256(type(part).__qualname__.encode())
+    kinds = [one for one in type(part).__mro__ if _root(one) not in ("airfl", "channels", "builtins", "abc", "typing")]
+    for text in (*(line for one in kinds for line in _code_of(one)), *beside(kinds, _root(type(part)))):
+        found.update(text.encode() + b"\0")
+    return found.hexdigest()[:DIGITS]
+
+
 def beside(code: Iterable[Any], package: str = "") -> Iterator[str]:
     """What functions and classes use of what stands beside them: functions, classes and constants of the user's, as
     texts, each once, and what these use in turn.

@@ -121,6 +121,11 @@ def load_plugin(file: Path) -> ModuleType:
     return module
 
 
+def from_plugin(part: type[Part]) -> bool:
+    """Whether a class is from a plugin file."""
+    return part.__module__.startswith(PREFIX)
+
+
 def defined_parts(module: ModuleType) -> list[type[Part]]:
     """The named, final parts that a module defines itself, in order."""
     return [

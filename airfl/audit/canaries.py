@@ -18,6 +18,7 @@ from airfl.audit.options import Options
 from airfl.cell import build_ledger
 from airfl.record import Record, noise_std
 from airfl.round import Exchange, Plant, World
+from airfl.selection import sampling_of
 from airfl.stages import Coder
 from airfl.store import Store
 
@@ -67,7 +68,7 @@ def attacked(world: World, options: Options) -> World:
 def rules(world: World, options: Options) -> Rules:
     """The rules under these settings; opposed devices make all but a canary alike, as if it was not there."""
     run = world.cell.settings.run
-    known = world.cell.rule.sampling == "by_channel"
+    known = sampling_of(world.cell.rule) == "by_channel"
     mirrored = options.against == "opposite" and options.others != "opposed"
     return Rules(1.0 if known else run.selected / run.devices, known, mirrored)
 

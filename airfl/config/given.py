@@ -81,6 +81,8 @@ def is_file(config: Config) -> bool:
 def task_of(config: object, task: Any | None) -> Any | None:
     """The own task of an experiment, or the one that is given beside a configuration; UserError for both."""
     own = config.own_task if isinstance(config, Configuration) else None
+    if task is not None and (type(task).__module__, type(task).__name__) != ("airfl.tasks.own", "Task"):
+        raise UserError(f"task must be an airfl.Task, got {str(task)[:80]!r}; put a model and its data into one")
     if own is not None and task is not None:
         raise UserError("task: the experiment has its own; give it there or as task=, not both")
     return task if own is None else own

@@ -183,7 +183,7 @@ def read_tables(path: Config, plugins: bool = False) -> Tables:
         return tables_of(path)
     if not is_file(path):
         assert isinstance(path, Mapping)
-        return tables_from(path)
+        return tables_given(path)
     assert not isinstance(path, Mapping)
     try:
         file = find_configuration(path if isinstance(path, str) else Path(path))
@@ -197,6 +197,25 @@ def read_tables(path: Config, plugins: bool = False) -> Tables:
     if "plugins" in tables:
         load_plugins(tables["plugins"], file, plugins)
     return tables
+
+
+def tables_given(given: Mapping[Any, Any]) -> Tables:
+    """A dict of tables or of dotted keys as tables, keys below a part resolved: radio.fading.k beside radio.fading."""
+    tables = tables_from(given)
+    below = {
+        f"{section}.{key}": value
+        for section, table in tables.items()
+        if isinstance(table, dict)
+        for key, value in table.items()
+        if "." in key and f"{section}.{key.partition('.')[0]}" in NAMED
+    }
+    kept = {
+        section: {key: value for key, value in table.items() if f"{section}.{key}" not in below}
+        if isinstance(table, dict)
+        else table
+        for section, table in tables.items()
+    }
+    return override_row(kept, below) if below else tables
 
 
 def tables_of(settings: Settings) -> Tables:
@@ -306,12 +325,24 @@ def override_row(tables: Tables, changes: Mapping[str, Any]) -> Tables:
         before = tables.get("scheme")
         if isinstance(before, dict) and before.get("name", SCHEME.default) != changes[SCHEME_NAME]:
             tables = without_foreign(_with(tables, "scheme", "name", changes[SCHEME_NAME]), inherited)
-    for key, value in changes.items():
+    # A part first, then what is said of its parameters.
+    for key, value in sorted(changes.items(), key=lambda change: change[0] not in NAMED):
         section, dot, name = key.partition(".")
         if not (dot and section and name):
             raise UserError(f"{key}: a dotted key section.key is wanted")
-        tables = _with(tables, section, name, value)
+        tables = _with(_without_keys_of(tables, key, value), section, name, value)
     return tables
+
+
+def _without_keys_of(tables: Tables, key: str, value: Any) -> Tables:
+    """The tables without the section's keys that a part, given as an object or a table, says itself."""
+    named = NAMED.get(key)
+    section = key.partition(".")[0]
+    if named is None or not isinstance(value, Part | Mapping) or not isinstance(tables.get(section), dict):
+        return tables
+    kind = type(value) if isinstance(value, Part) else named.registry.get(value.get("name", named.default))
+    own = {one.key for one in parameters_of(kind) if one.key} if kind else set()
+    return {**tables, section: {one: kept for one, kept in tables[section].items() if one not in own}}
 
 
 def _read_row(row: Any, where: str) -> tuple[str, dict[str, Any], str]:

@@ -20,7 +20,7 @@ from pydantic import AllowInfNan, Field, GetCoreSchemaHandler, GetJsonSchemaHand
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
-from airfl.config.json_numbers import from_plain
+from airfl.config.json_numbers import from_plain, to_json
 from airfl.config.parts import PartOf, schema_of, told
 from airfl.config.section import Scale, ScaleOrInfinite, ScaleOrZero, Section
 from channels.part import (
@@ -352,7 +352,7 @@ def other_parts(settings: Any, tables: Mapping[str, Any]) -> Iterator[tuple[str,
     for section, key, recorded, given in _own_parts(settings, tables):
         now = table_of(given) if isinstance(given, Part) else given
         then = dict(recorded) if isinstance(recorded, Mapping) else recorded
-        if then != now:
+        if to_json(then) != to_json(now):  # as it is recorded: inf is a text there
             yield f"{section}.{key}", then, now
 
 

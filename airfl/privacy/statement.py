@@ -9,6 +9,7 @@ from airfl.errors import UserError
 from airfl.privacy.accountants import Accountant, Auto
 from airfl.privacy.events import NOTHING, Adjacency, Event, FixedSizeSampled, PoissonSampled, as_poisson
 from airfl.privacy.visibility import alike, beta_tells, is_granted
+from airfl.selection.draws import sampling_of
 from airfl.selection.rule import Sampling
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def statement_of(
     unknown_before = link == "analog" and settings.privacy.gains == "public" and beta_tells(settings.radio)
     return Statement(
         level=level,
-        sampling=settings.selection.rule.sampling if client else "without_replacement",
+        sampling=sampling_of(settings.selection.rule) if client else "without_replacement",
         selected=settings.run.selected,
         devices=settings.run.devices,
         observer="server" if at_server else "third_party",

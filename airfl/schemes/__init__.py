@@ -14,6 +14,9 @@ from airfl.memory import machine_bytes
 from airfl.schemes.names import SCHEMES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -92,13 +95,13 @@ def _for_bits(settings: Settings) -> Settings:
     return settings
 
 
-def check_recipe(settings: Settings, task: Task | None = None) -> None:
+def check_recipe(settings: Settings, task: Task | None = None, folders: Sequence[Path] | None = None) -> None:
     """UserError if scheme or radio cannot be built from these settings; needs neither data nor torch. task: of the
-    user's own, which the settings are for."""
+    user's own, which the settings are for; folders: where data is looked for whose size no class says."""
     from airfl.building import build_cell
     from airfl.tasks import dimension_of, equal_share, training_samples
 
-    samples = equal_share(settings.task, settings.run.devices, training_samples(settings.task, own=task))
+    samples = equal_share(settings.task, settings.run.devices, training_samples(settings.task, folders, task))
     build_cell(settings, dimension_of(settings.task, task), equal_weights(settings.run), samples)
 
 

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airfl.selection.draws import most_participations, most_selected, remembered, select, select_among
+from airfl.selection.draws import (
+    first_memory,
+    most_participations,
+    most_selected,
+    remembered,
+    sampling_of,
+    select,
+    select_among,
+)
 from airfl.selection.registry import SELECTIONS
 from airfl.selection.rule import BlindRule, Candidates, ChannelRule, Ids, Memory, Sampling, SelectionRule
 
@@ -30,9 +38,11 @@ __all__ = [
     "Memory",
     "Sampling",
     "SelectionRule",
+    "first_memory",
     "most_participations",
     "most_selected",
     "remembered",
+    "sampling_of",
     "select",
     "select_among",
 ]

@@ -22,7 +22,9 @@ from typing import Any
 
 from airfl.config import Settings, differences, to_json
 from airfl.config.load import recorded
+from airfl.config.part_keys import other_parts, with_parts_of
 from airfl.errors import UserError
+from airfl.fingerprint import code_fingerprint, own_parts
 from airfl.input import LIST_BYTES, read_regular
 from airfl.lock import locked
 from airfl.output import (
@@ -174,7 +176,7 @@ def check_place(root: Path, name: str, settings: Settings) -> None:
         return
     if not (folder / TRACE_NAME).exists():
         raise UserError(f"{folder}: is no finished run and stands where one belongs; move it away")
-    for key, then, now in differences(_asked(folder), settings):
+    for key, then, now in _differences(folder, settings):
         raise UserError(f"{folder}: was run with {key} = {then!r}, which is {now!r} now; choose another --out")
 
 
@@ -186,18 +188,33 @@ def check_same_sweep(listing: Listing, entry: Entry, settings: Settings, task: s
         before = _json(listing.root / one.folder / POINT_NAME)
         if (before.get("task", "") if isinstance(before, dict) else "") != task:
             raise UserError(f"{listing.root}: holds points of another task than this one; choose another --out")
-        for key, then, now in differences(_asked(listing.root / one.folder), settings):
-            if key != "run.seed" and key not in one.values and key not in entry.values:
+        swept = {*one.values, *entry.values}
+        code = before.get("code", {}) if isinstance(before, dict) else {}
+        now_code = code_of(settings)
+        for key in {*code, *now_code} - swept:
+            if code.get(key) != now_code.get(key) and f"{key}.name" not in swept:
+                raise UserError(f"{listing.root}: holds points with other code for {key}; choose another --out")
+        for key, then, now in _differences(listing.root / one.folder, settings):
+            below = any(other.startswith(f"{key}.") for other in swept)
+            if key != "run.seed" and key not in swept and not below:
                 raise UserError(
                     f"{listing.root}: holds points with {key} = {then!r}, here it is {now!r}; choose another --out, or "
                     f"sweep over {key}"
                 )
 
 
-def _asked(folder: Path) -> Settings:
-    """The settings that a finished point was given; what is newer than it stands at its default."""
+def code_of(settings: Settings) -> dict[str, str]:
+    """By dotted key, a fingerprint of the code of every part of the user's own."""
+    return {key: code_fingerprint(part) for key, part in own_parts(settings).items()}
+
+
+def _differences(folder: Path, settings: Settings) -> list[tuple[str, Any, Any]]:
+    """(dotted key, value then, value now) of what a finished point was given otherwise; what is newer than it stands at
+    its default."""
     try:
-        return recorded(_json(folder / POINT_NAME)["settings"])
+        tables = _json(folder / POINT_NAME)["settings"]
+        others = list(other_parts(settings, tables))
+        return [*others, *differences(recorded(with_parts_of(settings, tables), settings), settings)]
     except (TypeError, KeyError, ValueError):
         raise UserError(f"{folder / POINT_NAME}: does not say what was asked; choose another --out") from None
 

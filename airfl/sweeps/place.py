@@ -12,6 +12,7 @@ from airfl.schemes import check_recipe
 from airfl.sweeps.folder import SWEEP, check_place, check_same_sweep, open_folder
 from airfl.sweeps.points import Point
 from airfl.tasks import check_fit
+from airfl.tasks.datasets import data_folders
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def check_points(points: Sequence[Point], out: Path, where: Place, command: str 
     for point in points:
         if point.task is None:
             check_fit(point.settings)
-        check_recipe(point.settings, point.task)
+        check_recipe(point.settings, point.task, data_folders(where.data_dir))
         check_place(out, point.folder, point.settings)
     for label in dict.fromkeys(point.label for point in points):
         one = next(point for point in points if point.label == label)

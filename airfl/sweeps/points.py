@@ -29,6 +29,7 @@ from airfl.fingerprint import fingerprint, own_parts
 from airfl.sweeps.folder import DIGITS_OF_A_HASH, Entry
 from airfl.sweeps.values import check_different
 from airfl.tasks import with_task
+from channels.part import Part
 
 if TYPE_CHECKING:
     from airfl.tasks.own import Task
@@ -165,6 +166,8 @@ def axes_of(given: object) -> dict[str, list[Any]]:
         if isinstance(found, str | Mapping) or not isinstance(found, Iterable):
             raise UserError(f"{key}: a list of values to sweep over is wanted, for instance {example}, got {values!r}")
         axes[key] = [as_plain(value) for value in found]
+        for value in axes[key]:
+            _check_value(key, value)
     return axes
 
 
@@ -178,6 +181,8 @@ def _points(given: object) -> list[dict[str, Any]]:
             example = "{'scheme.ratio': 0.1}"
             raise UserError(f"points: settings by dotted key are wanted, for instance {example}, got {point!r}")
         found.append({_checked_key(key): as_plain(value) for key, value in point.items()})
+        for key, value in found[-1].items():
+            _check_value(key, value)
     return found
 
 
@@ -243,6 +248,15 @@ def _zipped(axes: Mapping[str, Sequence[Any]], groups: Sequence[Sequence[str]]) 
             told = ", ".join(f"{key} has {length}" for key, length in lengths.items())
             raise UserError(f"--zip: keys that go together need equally many values ({told})")
     return zipped
+
+
+def _check_value(key: str, value: Any) -> None:
+    """UserError for an object or a class, by which no table of results could tell points apart."""
+    if isinstance(value, Part | type):
+        raise UserError(
+            f"{key}: swept values are names, numbers and lists, not {value!r}; sweep over its parameters, or give "
+            f"rows={{label: {{{key!r}: ...}}}}"
+        )
 
 
 def _where(source: str, values: Mapping[str, Any]) -> str:

@@ -18,7 +18,7 @@ from airfl.results.collect import Results, read_results
 from airfl.streams import Streams
 from airfl.sweeps.attempt import clear_attempts
 from airfl.sweeps.cluster import Cluster, put
-from airfl.sweeps.folder import RUNNING_NAME, SWEEP, Listing, alone, open_folder, place, write_listing
+from airfl.sweeps.folder import RUNNING_NAME, SWEEP, Listing, alone, code_of, open_folder, place, write_listing
 from airfl.sweeps.local import check_guard, run_jobs
 from airfl.sweeps.place import Place, check_points
 from airfl.sweeps.points import Plan, Point, build_points
@@ -193,4 +193,5 @@ def _asked(point: Point) -> dict[str, Any]:
         "seed": point.settings.run.seed,
         "settings": point.settings.model_dump(),
         **({"task": point.task.fingerprint} if point.task else {}),
+        **({"code": code} if (code := code_of(point.settings)) else {}),
     }

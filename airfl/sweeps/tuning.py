@@ -32,6 +32,7 @@ from airfl.sweeps.folder import TUNE
 from airfl.sweeps.place import Place, check_points
 from airfl.sweeps.points import Plan, Point, axes_of, build_points, combinations
 from airfl.sweeps.values import Interval, check_different, values_only
+from channels.part import Part
 
 TUNED_NAME = "tuned.toml"
 MARK = "# Written by `airfl tune`, which replaces this file when it is gone on with; edit a copy."
@@ -94,7 +95,7 @@ def rows_to_tune(
     """Those given, label -> overrides; else one for each of `schemes`, else for each [[compare]] of the file, else the
     file itself."""
     if given is not None:
-        return [TunedRow(label, changes) for label, changes, _ in rows_given(given)]
+        return [TunedRow(label, _row(label, changes)) for label, changes, _ in rows_given(given)]
     if schemes:
         return [TunedRow(name, {"scheme.name": name}) for name in schemes]
     tables = read_tables(config)
@@ -274,6 +275,17 @@ def _written(tables: Tables) -> Tables:
         else table
         for section, table in tables.items()
     }
+
+
+def _row(label: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """What a row sets, as TOML can hold it; UserError for an object or a class, which it cannot."""
+    found = {key: value for key, value in changes.items() if value is not None}
+    for key, value in found.items():
+        if isinstance(value, Part | type):
+            raise UserError(
+                f"row {label!r}: {key}: tuning writes its choice to a settings file; give a name, not {value!r}"
+            )
+    return found
 
 
 def check_tuned(out: Path) -> None:

@@ -72,6 +72,11 @@ def check_fit(settings: Settings) -> None:
     check_shapes(settings.task.model_part, settings.task.dataset_part)
     if settings.task.partition == OWN:
         raise UserError(NO_PARTITION)
+    data = settings.task.dataset_part
+    if settings.task.partition == "writer" and not data.writers and not is_own(data):
+        raise UserError(
+            f"task.partition: {data.name} as it is here does not say who wrote what: other partitions are possible"
+        )
     check_engine(settings.local.engine, settings.task.model_part)
 
 

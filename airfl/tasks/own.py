@@ -21,7 +21,7 @@ from airfl.config.parts import told
 from airfl.config.task import DATASET, MODEL, OWN, PARTITION, TaskSettings
 from airfl.errors import UserError, unknown_name
 from airfl.fingerprint import fingerprint as of_part
-from airfl.fingerprint import is_own
+from airfl.fingerprint import functions_of, is_own
 from airfl.local.flat import FlatModel, Loss
 from airfl.local.sgd import normalise
 from airfl.streams import Streams
@@ -36,7 +36,7 @@ from airfl.tasks.partitions.rule import PartitionRule
 from airfl.tasks.promises import SAMPLES, check_model, check_targets, takes, try_out
 from airfl.tasks.samples import Identity, Samples, seeded
 from airfl.trace.schema import METRIC_NAME, MOST_METRICS
-from channels.part import PartError
+from channels.part import Part, PartError
 
 LONGEST_NAME, LONGEST_MODEL = 80, 10_000
 """Letters of a task's name, and of what torch writes of its model."""
@@ -127,7 +127,9 @@ class Task:
         """The classes and functions that it is made of, which may be the user's own."""
         model = {type(one) for one in self.model.modules()} if isinstance(self.model, nn.Module) else {self.model}
         functions = [self.loss, *self.metrics.values(), self.partition]
-        return [*model, *(one for one in functions if callable(one))]
+        parts = [one for one in (self.model, self.data, self.partition) if isinstance(one, Part)]
+        held = [value for part in parts for value in functions_of(part)]
+        return [*model, *map(type, parts), *held, *(one for one in functions if callable(one))]
 
     @property
     def samples(self) -> Samples:

@@ -132,11 +132,17 @@ def run(listed: list[list[str]], name: str, installed: Installed, folder: Path, 
     return None if short else printed
 
 
+def squeezed(text: str) -> str:
+    """With one space where there are several: how wide a table's columns are depends on all of its rows."""
+    return re.sub(" +", " ", text).strip()
+
+
 def holds(printed: str, block: Block) -> bool:
     """Whether it has the lines of a text block, in order."""
-    for line in block.text.splitlines():
-        assert line.strip() in printed, f"{block.place}: {line!r} is not, or not there, in\n{printed}"
-        printed = printed.partition(line.strip())[2]
+    printed = squeezed(printed)
+    for line in map(squeezed, block.text.splitlines()):
+        assert line in printed, f"{block.place}: {line!r} is not, or not there, in\n{printed}"
+        printed = printed.partition(line)[2]
     return True
 
 

@@ -15,7 +15,7 @@ from airfl.config import Settings
 from airfl.local.batches import NOBODY, independent_batches
 from airfl.local.estimators import ROUNDS_BETWEEN_MEANS, GradientTrainer
 from airfl.local.flat import FlatModel
-from airfl.local.work import Estimator, GradientEstimate
+from airfl.local.work import Estimator, GradientEstimate, Trainer
 from airfl.store import Store
 from airfl.streams import Purpose, Streams
 from airfl.tasks.task import DividedTask, Samples
@@ -78,9 +78,13 @@ def settings_of(batch_size: int = BATCH, chunk: int = 0, **local: Any) -> Settin
     return Settings.model_validate({"run": run, "local": given})
 
 
+def built(work: GradientEstimate, settings: Settings, task: DividedTask) -> Trainer:
+    return work.build(settings.local, settings.run, task, STREAMS, CPU)
+
+
 def trainer_of(task: DividedTask, work: GradientEstimate, batch_size: int = BATCH, chunk: int = 0) -> GradientTrainer:
     """Of four devices."""
-    trainer = work.build(settings_of(batch_size, chunk), task, STREAMS, CPU)
+    trainer = built(work, settings_of(batch_size, chunk), task)
     assert isinstance(trainer, GradientTrainer)
     return trainer
 
@@ -317,7 +321,7 @@ def test_evaluations_are_counted(tasks: dict[str, DividedTask]) -> None:
 def test_an_engine_can_be_forced(tasks: dict[str, DividedTask], engine: str) -> None:
     """And gives the same numbers."""
     task, work = tasks["conv"], GradientEstimate("saga", G, noise_std=0.1)
-    forced = work.build(settings_of(engine=engine), task, STREAMS, CPU)
+    forced = built(work, settings_of(engine=engine), task)
     assert isinstance(forced, GradientTrainer)
     assert forced.engine == (engine if engine in ("vmap", "loop") else "layers")
     assert forced.chunk == (1 if engine == "loop" else 4)

@@ -161,6 +161,11 @@ def test_wrong_arguments_are_refused_in_one_line(arguments: dict[str, Any], line
         (lambda: airfl.Settings(local={"steps": 5}), "Settings: give exactly one of local.clip_norm"),
         (lambda: MADE.settings.resolved(run={"rounds": -1}), "Settings: run.rounds: should be greater than or equal"),
         (lambda: airfl.Experiment.load("dmo"), "dmo: no such settings file"),
+        (lambda: airfl.Experiment(scheme="pfels"), "Experiment: local: missing"),
+        (lambda: airfl.Experiment(LOCAL), "Experiment: arguments are given by name"),
+        (lambda: airfl.Radio("rician"), "Radio: arguments are given by name"),
+        (lambda: airfl.run(MADE, task=torch.nn.Linear(4, 2)), "task must be an airfl.Task, got 'Linear"),
+        (lambda: MADE.save("/no/such/folder/x.toml"), "/no/such/folder/x.toml: cannot be written"),
     ],
 )
 def test_objects_made_by_hand_refuse_in_one_line(call: Any, line: str) -> None:
@@ -179,6 +184,25 @@ def test_every_function_takes_an_experiment() -> None:
         function = getattr(airfl, name)
         function = function._function() if hasattr(function, "__calls__") else function
         assert "airfl.Experiment" in (function.__doc__ or "")
+
+
+def test_a_part_comes_before_what_is_said_of_it() -> None:
+    """In whatever order they are given; an object in the place of one with other parameters."""
+    for given in ({"radio.fading.k": 7.0, "radio.fading": "rician"}, {"radio": {"fading": "rician", "fading.k": 7.0}}):
+        assert airfl.load_settings("demo", given).channel.fading_model == fading.Rician(k=7.0)
+    assert (
+        airfl.Radio(fading="rician") != airfl.Experiment(local=LOCAL, radio={"fading": "rician", "fading.k": 7.0}).radio
+    )
+    replaced = airfl.load_settings(MADE, {"radio.fading": fading.Rician(k=7.0)})
+    assert replaced.channel.fading_model == fading.Rician(k=7.0)
+
+
+def test_replace_keeps_what_is_said_beside_an_own_task() -> None:
+    held = airfl.NamedTask(validation_share=0.25, partition="dirichlet", dirichlet_alpha=0.3)
+    named = airfl.Experiment(task=held, local=LOCAL, devices=4, selected=2)
+    own = airfl.Experiment.of(named.settings, own_task()).replace(rounds=3)
+    assert (own.settings.task.validation_share, own.settings.task.dirichlet_alpha, own.rounds) == (0.25, 0.3, 3)
+    assert own.own_task is not None
 
 
 def test_arguments_are_listed_and_described() -> None:

@@ -17,7 +17,17 @@ from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.opening import open_round
 from airfl.round import State
-from airfl.selection import SELECTIONS, BlindRule, Candidates, ChannelRule, Ids, Memory, SelectionRule
+from airfl.selection import (
+    SELECTIONS,
+    BlindRule,
+    Candidates,
+    ChannelRule,
+    Ids,
+    Memory,
+    SelectionRule,
+    Uniform,
+    sampling_of,
+)
 from airfl.selection.rule import Array
 from channels.part import parameter
 from tests.conftest import small_settings
@@ -145,7 +155,6 @@ def test_its_name_is_known_and_goes_to_other_processes(tmp_path: Path) -> None:
         (Fixed(what=(0.5,)), "different whole numbers from 0 to 11 are wanted"),
         (Fixed(what=(0.0, 1.0, 2.0, 3.0)), "has chosen 4 devices in round 0, and its count says 3"),
         (FixedSize(what=(0.0, 1.0)), "sampling = 'without_replacement' says 3"),
-        (Amplified(), "cannot say sampling = 'poisson'"),
         (Forgetful(), "has not kept its memory"),
     ],
 )
@@ -153,3 +162,80 @@ def test_a_rule_that_breaks_its_promise_is_named(rule: SelectionRule, told: str)
     cell = build_cell(with_rule(rule), 20, np.ones(12))
     with pytest.raises(UserError, match=f"^{type(rule).__name__}.*{told}"):
         open_round(cell, 0, cell.memory)
+
+
+class Biased(Uniform):
+    """Draws otherwise than the rule that it derives from, and does not say what."""
+
+    def choose(self, generator: np.random.Generator, devices: int, selected: int) -> Ids:
+        return np.arange(selected)
+
+
+class Same(Uniform):
+    """Draws as the rule that it derives from."""
+
+
+class Misspelt(EveryOther):
+    sampling = "without-replacement"  # type: ignore[assignment]
+
+
+class Failing(EveryOther):
+    def choose(self, generator: np.random.Generator, devices: int, selected: int) -> Ids:
+        raise ValueError("boom")
+
+
+class Ragged(EveryOther):
+    def choose(self, generator: np.random.Generator, devices: int, selected: int) -> Ids:
+        return [[1], [2, 3]]  # type: ignore[return-value]
+
+
+class NoMemory(Rested):
+    name = "no-memory"
+
+    def memory(self, devices: int) -> Memory:
+        return None  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("rule", "claimed"),
+    [
+        (Biased(), "by_channel"),
+        (Same(), "without_replacement"),
+        (EveryOther(), "by_channel"),
+        (FixedSize(), "without_"),
+    ],
+)
+def test_a_claim_holds_for_the_draws_that_it_was_made_of(rule: SelectionRule, claimed: str) -> None:
+    assert sampling_of(rule).startswith(claimed)
+    assert build_cell(with_rule(rule), 20, np.ones(12)).statement.sampling == sampling_of(rule)
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        (Misspelt(), "says sampling = 'without-replacement'; allowed are"),
+        (Amplified(), "cannot say sampling = 'poisson'"),
+        (Failing(), "could not choose devices in round 0 .ValueError: boom"),
+        (Ragged(), "could not choose devices in round 0"),
+        (NoMemory(), "must give a Memory of arrays, got 'None'"),
+    ],
+)
+def test_what_goes_wrong_inside_a_rule_is_told_in_one_line(rule: SelectionRule, told: str) -> None:
+    with pytest.raises(UserError, match=f"^{type(rule).__name__}.*{told}"):
+        airfl.run(with_rule(rule))
+
+
+def test_a_sweep_goes_on_with_the_same_code_and_parameters_alone(tmp_path: Path) -> None:
+    def swept(rule: SelectionRule, seeds: int) -> int:
+        few = with_rule(rule, "run.rounds=1")
+        return len(airfl.sweep(few, {"run.seed": list(range(seeds))}, out=tmp_path / "sweep").runs)
+
+    assert swept(EveryOther(start=1), 1) == 1
+    assert swept(EveryOther(start=1), 2) == 2
+    with pytest.raises(UserError, match=r"holds points with selection\.kind = .*'start': 1.*, here it is .*'start': 0"):
+        swept(EveryOther(), 2)
+    other = type("EveryOther", (EveryOther,), {"choose": lambda self, g, n, r: np.arange(r), "__module__": __name__})
+    with pytest.raises(UserError, match=r"holds points with other code for selection\.kind"):
+        swept(other(start=1), 2)
+    with pytest.raises(UserError, match=r"selection\.kind: swept values are names, numbers and lists"):
+        airfl.sweep(with_rule(EveryOther()), {"selection.kind": [EveryOther(start=1)]}, out=tmp_path / "objects")

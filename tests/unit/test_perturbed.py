@@ -60,7 +60,8 @@ def settings_of(**local: Any) -> Settings:
 
 def trainer_of(task: DividedTask, kept: int, multiplier: float, clip: float | None, **local: Any) -> PerturbedTrainer:
     """Of three devices."""
-    trainer = PerturbedSgd(kept, multiplier, clip).build(settings_of(**local), task, STREAMS, CPU)
+    settings = settings_of(**local)
+    trainer = PerturbedSgd(kept, multiplier, clip).build(settings.local, settings.run, task, STREAMS, CPU)
     assert isinstance(trainer, PerturbedTrainer)
     return trainer
 
