@@ -368,4 +368,4 @@ def test_every_field_of_a_public_class_has_a_line() -> None:
 def test_settings_say_what_is_not_at_its_default() -> None:
     given = {"local.steps": 5, "local.clip_norm": 1.0, "scheme.ratio": 0.3}
     assert repr(airfl.load_settings(given)) == "Settings(local.steps=5, local.clip_norm=1.0, scheme=Pfels(ratio=0.3))"
-    assert str(EXPECTED.run) == "RunSettings(rounds=3)"
+    assert str(EXPECTED.run) == "Run(rounds=3)"
