@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airfl.version import __version__
 
 if TYPE_CHECKING:
-    from airfl import callbacks, datasets, models, partitions, schemes, selection
+    from airfl import accountants, callbacks, datasets, models, partitions, schemes, selection
     from airfl.audit.audit import Audit, audit
     from airfl.budget import Budget, link_budget
     from airfl.calculator import RunPrivacy
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from airfl.experiment import Experiment, Radio
     from airfl.exports import export
     from airfl.plugins import register
-    from airfl.privacy import accountants
     from airfl.report.page.page import report
     from airfl.report.summary import Summary
     from airfl.results import Results, read_results
@@ -52,31 +51,43 @@ if TYPE_CHECKING:
     from airfl.trace import open_trace
 
 _HOMES = {
-    "Experiment": "airfl.experiment",
-    "Radio": "airfl.experiment",
-    "Audit": "airfl.audit.audit",
-    "Budget": "airfl.budget",
-    "link_budget": "airfl.budget",
-    "check_part": "airfl.check",
-    "RunPrivacy": "airfl.calculator",
-    "Settings": "airfl.config",
-    "load_settings": "airfl.config",
-    "UserError": "airfl.errors",
-    "export": "airfl.exports",
-    "Summary": "airfl.report.summary",
-    "Results": "airfl.results",
-    "read_results": "airfl.results",
-    "Run": "airfl.simulation",
-    "register": "airfl.plugins",
-    "run": "airfl.simulation",
-    "sweep": "airfl.sweeps.sweep",
-    "Task": "airfl.tasks.own",
-    "tune": "airfl.sweeps.tune",
-    "Tuning": "airfl.sweeps.tuning",
-    "Interval": "airfl.sweeps.values",
-    "open_trace": "airfl.trace",
+    "Antennas": "airfl.config.radio:AntennaSettings",
+    "Audit": "airfl.audit.audit:Audit",
+    "Budget": "airfl.budget:Budget",
+    "Compute": "airfl.config.settings:ComputeSettings",
+    "Csi": "airfl.config.radio:CsiSettings",
+    "Digital": "airfl.config.digital:DigitalSettings",
+    "Experiment": "airfl.experiment:Experiment",
+    "Grid": "airfl.config.radio:GridSettings",
+    "Interval": "airfl.sweeps.values:Interval",
+    "LocalSgd": "airfl.config.settings:LocalSettings",
+    "NamedTask": "airfl.config.task:TaskSettings",
+    "Privacy": "airfl.config.settings:PrivacySettings",
+    "Radio": "airfl.experiment:Radio",
+    "Results": "airfl.results:Results",
+    "Run": "airfl.simulation:Run",
+    "RunPrivacy": "airfl.calculator:RunPrivacy",
+    "Selection": "airfl.config.radio:SelectionSettings",
+    "Server": "airfl.config.settings:ServerSettings",
+    "Settings": "airfl.config:Settings",
+    "Summary": "airfl.report.summary:Summary",
+    "Task": "airfl.tasks.own:Task",
+    "Topology": "airfl.config.radio:TopologySettings",
+    "Trace": "airfl.config.settings:TraceSettings",
+    "Tuning": "airfl.sweeps.tuning:Tuning",
+    "UserError": "airfl.errors:UserError",
+    "check_part": "airfl.check:check_part",
+    "export": "airfl.exports:export",
+    "link_budget": "airfl.budget:link_budget",
+    "load_settings": "airfl.config:load_settings",
+    "open_trace": "airfl.trace:open_trace",
+    "read_results": "airfl.results:read_results",
+    "register": "airfl.plugins:register",
+    "run": "airfl.simulation:run",
+    "sweep": "airfl.sweeps.sweep:sweep",
+    "tune": "airfl.sweeps.tune:tune",
 }
-"""What is here by name, and the module that it is imported from."""
+"""What is here by name, and where it is: sections of settings have another name there."""
 
 _ROOMS = (
     "accountants",
@@ -96,25 +107,6 @@ _ROOMS = (
     "trace",
 )
 """Modules that are there without an import of their own; audit, compare, privacy and report are called, too."""
-_PLACES = {"accountants": "airfl.privacy.accountants"}
-"""Of those that lie deeper."""
-
-
-_SECTIONS = {
-    "Antennas": "airfl.config.radio:AntennaSettings",
-    "Compute": "airfl.config.settings:ComputeSettings",
-    "Csi": "airfl.config.radio:CsiSettings",
-    "Digital": "airfl.config.digital:DigitalSettings",
-    "Grid": "airfl.config.radio:GridSettings",
-    "LocalSgd": "airfl.config.settings:LocalSettings",
-    "NamedTask": "airfl.config.task:TaskSettings",
-    "Privacy": "airfl.config.settings:PrivacySettings",
-    "Selection": "airfl.config.radio:SelectionSettings",
-    "Server": "airfl.config.settings:ServerSettings",
-    "Topology": "airfl.config.radio:TopologySettings",
-    "Trace": "airfl.config.settings:TraceSettings",
-}
-"""Sections of settings as objects, and where their classes are."""
 
 __all__ = [
     "Antennas",
@@ -170,15 +162,13 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name in _SECTIONS:
-        module, _, section = _SECTIONS[name].partition(":")
-        return getattr(import_module(module), section)
     if name in _ROOMS:
-        return import_module(_PLACES.get(name, f"airfl.{name}"))
+        return import_module(f"airfl.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'airfl' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    module, _, attribute = _HOMES[name].partition(":")
+    return getattr(import_module(module), attribute)
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_HOMES, *_ROOMS, *_SECTIONS})
+    return sorted({*__all__, *_HOMES, *_ROOMS})

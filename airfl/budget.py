@@ -19,7 +19,7 @@ from airfl.building import build_cell
 from airfl.cell import Cell, build_ledger, noise_multiplier, paper_cost_mb, release_event, worst_round_epsilon
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
-from airfl.config.given import task_of
+from airfl.config.given import changes_of, task_of
 from airfl.config.task import OWN
 from airfl.memory import store_bytes
 from airfl.opening import Opening, open_round
@@ -130,7 +130,7 @@ def link_budget(
 
     Raises UserError for what cannot be used, and where the scheme cannot be built from the settings.
     """
-    cell = cell_of(load_settings(config, overrides), data_dir, task_of(config, task))
+    cell = cell_of(load_settings(config, overrides), data_dir, task_of(config, task, changes_of(overrides)))
     settings = cell.settings
     rounds = [_in_short(cell, opening, index + 1) for index, opening in enumerate(opened_rounds(cell))]
     multiplier = min(one.noise_multiplier for one in rounds)

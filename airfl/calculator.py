@@ -18,7 +18,7 @@ from airfl.budget import cell_of, opened_rounds
 from airfl.cell import Cell, build_ledger, noise_multiplier, release_event, worst_round_epsilon
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
-from airfl.config.given import task_of
+from airfl.config.given import changes_of, task_of
 from airfl.privacy.accountants import Accountant, account
 from airfl.privacy.accountants.bins import on_lattice
 from airfl.privacy.accountants.loss_distributions import Attained
@@ -187,7 +187,7 @@ def privacy_of(
 
     Raises UserError for what cannot be used, and where the scheme cannot be built from the settings.
     """
-    cell = cell_of(load_settings(config, overrides), data_dir, task_of(config, task))
+    cell = cell_of(load_settings(config, overrides), data_dir, task_of(config, task, changes_of(overrides)))
     settings, claim = cell.settings, cell.recipe.claim
     ledger = build_ledger(cell)
     statement, rounds = ledger.statement, rounds_of(cell)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from airfl.callable import calls
 from airfl.callbacks.callback import Callback
 from airfl.callbacks.telling import check_callbacks
-from airfl.config import Config, Overrides, Row, Settings, load_rows
+from airfl.config import Config, Overrides, Row, Settings, differences, load_rows
 from airfl.config.arguments import public
-from airfl.config.given import task_of
+from airfl.config.given import changes_of, task_of
 from airfl.device import find_device
 from airfl.errors import DivergedError, UserError
 from airfl.progress import Planned, asked_progress, planned
@@ -124,7 +124,9 @@ def compare(
     if out is None:
         raise UserError("compare: out is missing; give a new folder for the runs, for instance out='runs/compared'")
     check_callbacks(callbacks)
-    found, task = _rows(config, overrides, rows, schemes), task_of(config, task)
+    found = _rows(config, overrides, rows, schemes)
+    of_rows = [key for row in found for key, *_ in differences(found[0].settings, row.settings)]
+    task = task_of(config, task, [*changes_of(overrides), *of_rows])
     with asked_progress(progress, lambda shown: shown.labelled_reporter(), plan_of(found, seeds)) as told:
         return _compare(found, seeds, Path(out), device, told, data_dir, resume, finish_rounds, callbacks, task)
 

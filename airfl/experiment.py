@@ -25,7 +25,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from airfl.config.arguments import public
-from airfl.config.given import OF_THE_RADIO, Config, Configuration, Overrides, Tables, as_plain, tables_from, task_of
+from airfl.config.given import (
+    OF_THE_RADIO,
+    Config,
+    Configuration,
+    Overrides,
+    Tables,
+    as_plain,
+    changes_of,
+    tables_from,
+    task_of,
+)
 from airfl.config.load import load_settings, settings_file, tables_given, validate
 from airfl.config.part_keys import keys_of
 from airfl.config.radio import FADING, POLICY
@@ -33,7 +43,7 @@ from airfl.config.radio_sections import RadioSections
 from airfl.config.section import Section, attribute_lines, called
 from airfl.config.settings import Settings
 from airfl.errors import UserError, nearest
-from airfl.fingerprint import parts_held
+from airfl.fingerprint import parts_of
 from airfl.output import replace_text
 from airfl.plugins import REGISTRIES, from_plugin
 from airfl.tasks import with_task
@@ -124,7 +134,7 @@ class Radio(_Keywords):
         Raises UserError, in one line, for what is not allowed.
         """
         rooms = [name for name in OF_THE_RADIO if name not in ("channel", "power")]
-        self._check(given, [*RADIO_KEYS, *rooms], positional)
+        self._check(given, ["fading", "power", *RADIO_KEYS, *rooms], positional)
         tables: Tables = {"channel": {}, "power": {}}
         if fading is not None:
             tables["channel"]["fading"] = fading
@@ -263,7 +273,7 @@ class Experiment(Configuration, _Keywords):
 
         Raises UserError for what cannot be used.
         """
-        return cls.of(load_settings(config, overrides, plugins=plugins), task_of(config, None))
+        return cls.of(load_settings(config, overrides, plugins=plugins), task_of(config, None, changes_of(overrides)))
 
     @classmethod
     def of(cls, settings: Settings, task: Task | None = None) -> Experiment:
@@ -282,6 +292,8 @@ class Experiment(Configuration, _Keywords):
 
     def save(self, path: str | Path, *, everything: bool = False, overwrite: bool = False) -> Path:
         """Write a settings file that `Experiment.load`, and every command, reads back equal.
+
+        Where a part is from a plugin file, the file names it, and is loaded with `plugins=True` or `--plugins`.
 
         Args:
             path: The file, NAME.toml.
@@ -377,16 +389,6 @@ class Experiment(Configuration, _Keywords):
             told += [f"{name}={value!r}"] if repr(value) != empty else []
         told += [f"{key}={value!r}" for key, value in self.settings.run.__repr_args__()]
         return f"Experiment({', '.join(told)})"
-
-
-def parts_of(settings: Settings) -> dict[str, Part]:
-    """All objects among settings, by dotted key."""
-    found: dict[str, Part] = {}
-    for section, value in dict(settings).items():
-        found |= (
-            {section: value} if isinstance(value, Part) else {f"{section}.{key}": one for key, one in parts_held(value)}
-        )
-    return found
 
 
 def _table(name: str, value: Any) -> Tables:

@@ -12,7 +12,7 @@ import dis
 import functools
 import hashlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import PurePath
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -45,11 +45,7 @@ def fingerprint(part: Part) -> str:
         called = one if hasattr(one, "__code__") else type(one).__call__
         for text in _function(called) if hasattr(called, "__code__") else (repr(type(one)),):
             found.update(text.encode() + b"\0")
-    kinds = [one for one in type(part).__mro__ if _root(one) not in ("airfl", "channels", "builtins", "abc", "typing")]
-    for one in kinds:
-        for text in _code_of(one):
-            found.update(text.encode() + b"\0")
-    for text in beside([*kinds, *functions_of(part)], _root(type(part))):
+    for text in _code_of_part(part, functions_of(part)):
         found.update(text.encode() + b"\0")
     return found.hexdigest()[:DIGITS]
 
@@ -57,10 +53,17 @@ def fingerprint(part: Part) -> str:
 def code_fingerprint(part: Part) -> str:
     """Of a part's code alone, whatever its parameters are."""
     found = hashlib.sha256(type(part).__qualname__.encode())
-    kinds = [one for one in type(part).__mro__ if _root(one) not in ("airfl", "channels", "builtins", "abc", "typing")]
-    for text in (*(line for one in kinds for line in _code_of(one)), *beside(kinds, _root(type(part)))):
+    for text in _code_of_part(part):
         found.update(text.encode() + b"\0")
     return found.hexdigest()[:DIGITS]
+
+
+def _code_of_part(part: Part, functions: Sequence[Any] = ()) -> Iterator[str]:
+    """Its class and those that this one derives from, and what they and these functions use."""
+    kinds = [one for one in type(part).__mro__ if _root(one) not in ("airfl", "channels", "builtins", "abc", "typing")]
+    for one in kinds:
+        yield from _code_of(one)
+    yield from beside([*kinds, *functions], _root(type(part)))
 
 
 def beside(code: Iterable[Any], package: str = "") -> Iterator[str]:
@@ -284,13 +287,18 @@ def _instructions(code: CodeType) -> Iterator[str]:
 
 def own_parts(settings: Any) -> dict[str, Part]:
     """The user's own parts of some settings, by dotted key."""
+    return {key: part for key, part in parts_of(settings).items() if is_own(part)}
+
+
+def parts_of(settings: Any) -> dict[str, Part]:
+    """All objects among settings, and parts that are named and do not come with this package, by dotted key."""
     found: dict[str, Part] = {}
     for section, value in dict(settings).items():
         if isinstance(value, Part):
             found[section] = value
         else:
             found |= {f"{section}.{key}": part for key, part in parts_held(value)}
-    return {key: part for key, part in found.items() if is_own(part)}
+    return found
 
 
 def parts_held(section: Any) -> Iterator[tuple[str, Part]]:

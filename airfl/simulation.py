@@ -34,7 +34,7 @@ from airfl.checkpoint import (
 from airfl.checkpoint.state import from_arrays
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
-from airfl.config.given import task_of
+from airfl.config.given import changes_of, task_of
 from airfl.device import find_device
 from airfl.errors import CallbackError, UserError
 from airfl.interrupt import asked_to_stop
@@ -138,7 +138,8 @@ def run(
 
     Raises UserError for what the user can mend, MachineError where the run cannot be written.
     """
-    settings, told, task = load_settings(config, overrides), Callbacks(callbacks), task_of(config, task)
+    settings, told = load_settings(config, overrides), Callbacks(callbacks)
+    task = task_of(config, task, changes_of(overrides))
     if out is None:
         return _run_in_temporary_folder(settings, device, progress, data_dir, data, callbacks, task)
     if task and task.raw and data:

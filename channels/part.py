@@ -258,6 +258,16 @@ def _check_range(of: Parameter, value: float) -> None:
 P = TypeVar("P", bound=Part)
 
 
+def class_named(name: str, module: str, registry: Registry[P]) -> type[P]:
+    """The class of that name, of the parts that come with the package: for the `__getattr__` of a module.
+
+    Raises AttributeError, as a module does, for another name.
+    """
+    if name in registry.classes:
+        return registry[registry.classes[name]]
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+
 class Registry(Mapping[str, type[P]], Generic[P]):
     """The parts of one kind by name.
 

@@ -15,7 +15,7 @@ from airfl.audit.one_run import RunAudit, audit_run
 from airfl.audit.options import Options, check_audit, check_cell, check_options
 from airfl.config import Config, Overrides, Settings, load_settings
 from airfl.config.arguments import public
-from airfl.config.given import task_of
+from airfl.config.given import changes_of, task_of
 from airfl.device import find_device
 from airfl.progress import RoundProgress, asked_progress
 from airfl.round import World
@@ -124,7 +124,7 @@ def audit(
 
     Raises UserError for what the user can mend.
     """
-    settings, task = load_settings(config, overrides), task_of(config, task)
+    settings, task = load_settings(config, overrides), task_of(config, task, changes_of(overrides))
     asked = {
         "attack": attack,
         "trials": trials,

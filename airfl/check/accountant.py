@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from airfl.check.finding import Check
+from airfl.check.reading import recording
 from airfl.errors import UserError
 from airfl.privacy.accountants import Account, Accountant, UnsupportedEventError, account
 from airfl.privacy.bounds import epsilon, least
@@ -48,6 +49,7 @@ def checks(accountant: Accountant, overrides: Sequence[str] = ()) -> list[Check]
         Check("delta", "a larger delta costs no more", asked.delta, after=("bounds",)),
         Check("order", "rounds cost the same at once, one by one and in any order", asked.order, after=("bounds",)),
         Check("proven", "it is never below what a pair of neighbours really pays", asked.proven, after=("bounds",)),
+        Check("parameters", "every parameter is read", asked.parameters, after=("bounds",)),
     ]
 
 
@@ -163,6 +165,16 @@ class Asked:
                         f"neighbours are known that pay {paid:g}: it is no upper bound"
                     )
         return None
+
+    def parameters(self) -> str | None:
+        """By a round of something that it takes."""
+        spied, read = recording(self._accountant)
+        for adjacency, _, of in self._accepted():
+            opened = spied.open(adjacency)
+            opened.compose(of(NOISES[1]))
+            opened.epsilon(DELTA)
+        unread = sorted(self._accountant.values().keys() - read)
+        return f"{', '.join(unread)} is never read" if unread else None
 
     def _accepted(self, rounds: int = 1) -> Iterator[tuple[Adjacency, str, Callable[[float], Event]]]:
         """The events that it takes so many rounds of."""

@@ -14,7 +14,17 @@ from airfl.check.reading import recording
 from airfl.checkpoint.state import from_arrays, to_arrays
 from airfl.errors import UserError
 from airfl.round import State
-from airfl.selection import BlindRule, Candidates, ChannelRule, Ids, Memory, SelectionRule, remembered, select
+from airfl.selection import (
+    BlindRule,
+    Candidates,
+    ChannelRule,
+    Ids,
+    Memory,
+    SelectionRule,
+    remembered,
+    sampling_of,
+    select,
+)
 from airfl.selection.draws import select_among
 from airfl.streams import Streams
 from channels.part import Part
@@ -75,14 +85,13 @@ def memory(rule: SelectionRule) -> str | None:
 
 def sampling(rule: SelectionRule) -> str | None:
     """How many, how often each device, and how often each pair."""
-    if rule.sampling == "by_channel":
+    claimed = sampling_of(rule)
+    if claimed == "by_channel":
         return None
-    if not isinstance(rule, BlindRule):
-        return f"it looks at channels, and cannot say sampling = {rule.sampling!r}; leave it out"
     chosen = np.zeros((DRAWN, DEVICES))
     for index, ids in enumerate(rounds_of(rule, rounds=DRAWN)):
         chosen[index, ids] = 1
-    share, counts, poisson = SELECTED / DEVICES, chosen.sum(axis=1), rule.sampling == "poisson"
+    share, counts, poisson = SELECTED / DEVICES, chosen.sum(axis=1), claimed == "poisson"
     if poisson:
         spread = DEVICES * share * (1 - share)
         # Of a binomial variance v, its estimate has a variance of about 2 v^2/n where the count is near normal.
@@ -100,7 +109,7 @@ def sampling(rule: SelectionRule) -> str | None:
         one, other = (int(at) for at in np.unravel_index(off.argmax(), off.shape))
         who = f"device {one} takes" if one == other else f"devices {one} and {other} take"
         return (
-            f"{who} part in {together[one, other]:.4g} of the rounds, sampling = {rule.sampling!r} says "
+            f"{who} part in {together[one, other]:.4g} of the rounds, sampling = {claimed!r} says "
             f"{expected[one, other]:.4g}"
         )
     between = np.mean(chosen[1:] * chosen[:-1])

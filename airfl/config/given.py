@@ -17,7 +17,7 @@ import dataclasses
 import os
 import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -78,14 +78,24 @@ def is_file(config: Config) -> bool:
     return isinstance(config, str | os.PathLike)
 
 
-def task_of(config: object, task: Any | None) -> Any | None:
-    """The own task of an experiment, or the one that is given beside a configuration; UserError for both."""
+def task_of(config: object, task: Any | None, keys: Iterable[str] = ()) -> Any | None:
+    """The own task of an experiment, or the one that is given beside a configuration.
+
+    keys: Dotted keys of what is set or swept beside the configuration. UserError for both tasks, and for a key of what
+    the task has itself, which would be without effect.
+    """
     own = config.own_task if isinstance(config, Configuration) else None
     if task is not None and (type(task).__module__, type(task).__name__) != ("airfl.tasks.own", "Task"):
         raise UserError(f"task must be an airfl.Task, got {str(task)[:80]!r}; put a model and its data into one")
     if own is not None and task is not None:
         raise UserError("task: the experiment has its own; give it there or as task=, not both")
-    return task if own is None else own
+    found = task if own is None else own
+    if found is None:
+        return None
+    for key in keys:
+        if any(f"{key}.".startswith(f"{one}.") for one in found.own_keys):
+            raise UserError(f"{key}: the task {found.name!r} brings its own; leave it out, or make another task")
+    return found
 
 
 def settings_key(key: str) -> str:

@@ -70,13 +70,13 @@ class _Told(ModelMetaclass):
     """What makes a section of arguments, as users do: what is wrong with them is a UserError of one line."""
 
     def __call__(cls, *args: Any, **named: Any) -> Any:  # noqa: N805  a class is called
+        if args:
+            fields = cls.model_fields  # type: ignore[attr-defined]
+            raise UserError(f"{called(cls)}: arguments are given by name, such as {next(iter(fields))}=...")
         try:
-            return super().__call__(*args, **named)
+            return super().__call__(**named)
         except ValidationError as error:
             raise UserError(f"{called(cls)}: {first_line(error, cls)}") from None  # type: ignore[arg-type]
-        except TypeError:
-            fields = cls.model_fields  # type: ignore[attr-defined]
-            raise UserError(f"{called(cls)}: arguments are given by name, such as {next(iter(fields))}=...") from None
 
 
 class Section(BaseModel, metaclass=_Told):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from airfl.errors import UserError
 from airfl.memory import machine_bytes
 from airfl.schemes.names import SCHEMES
+from channels.part import class_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,9 +132,7 @@ def nominal_samples(task: TaskSettings, devices: int) -> int:
 def __getattr__(name: str) -> type[Scheme]:
     if name == "Scheme":
         return SCHEMES.base
-    if name in SCHEMES.classes:
-        return SCHEMES[SCHEMES.classes[name]]
-    raise AttributeError(f"module 'airfl.schemes' has no attribute {name!r}")
+    return class_named(name, __name__, SCHEMES)
 
 
 def __dir__() -> list[str]:

@@ -20,6 +20,7 @@ from airfl.selection.draws import (
 )
 from airfl.selection.registry import SELECTIONS
 from airfl.selection.rule import BlindRule, Candidates, ChannelRule, Ids, Memory, Sampling, SelectionRule
+from channels.part import class_named
 
 if TYPE_CHECKING:
     from airfl.selection.best_k import BestK as BestK
@@ -49,9 +50,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in SELECTIONS.classes:
-        return SELECTIONS[SELECTIONS.classes[name]]
-    raise AttributeError(f"module 'airfl.selection' has no attribute {name!r}")
+    return class_named(name, __name__, SELECTIONS)
 
 
 def __dir__() -> list[str]:

@@ -191,7 +191,7 @@ def check_same_sweep(listing: Listing, entry: Entry, settings: Settings, task: s
         swept = {*one.values, *entry.values}
         code = before.get("code", {}) if isinstance(before, dict) else {}
         now_code = code_of(settings)
-        for key in {*code, *now_code} - swept:
+        for key in sorted({*code, *now_code} - swept):
             if code.get(key) != now_code.get(key) and f"{key}.name" not in swept:
                 raise UserError(f"{listing.root}: holds points with other code for {key}; choose another --out")
         for key, then, now in _differences(listing.root / one.folder, settings):

@@ -110,7 +110,6 @@ def build_points(
     rows. all_used: a key of [scheme] that no point has a use for is refused; plugins: as in `load_settings`; task: of
     the user's own, for all points.
     """
-    task = task_of(config, task)
     if plan.seeds < 1:
         raise UserError(f"seeds: {plan.seeds} is below 1")
     tables, source, of_overrides = read_tables(config, plugins), source_of(config), changes_of(overrides)
@@ -127,6 +126,8 @@ def build_points(
     seeds = axes.pop(SEED, None)
     if seeds is not None and plan.seeds > 1:
         raise UserError(f"{SEED} is swept, and several seeds are asked for; give one of the two")
+    of_rows = [key for _, changes, _ in rows for key in changes]
+    task = task_of(config, task, [*of_overrides, *axes, *_listed(plan), *of_rows])
     found: dict[str, Point] = {}
     asked = [key for key in (*of_overrides, *axes, *_listed(plan)) if key.startswith("scheme.")]
     several = SCHEME_NAME in asked or any(SCHEME_NAME in changes for _, changes, _ in rows)

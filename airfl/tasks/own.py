@@ -142,6 +142,11 @@ class Task:
         return None if self.data is not None else self._given()
 
     @property
+    def own_keys(self) -> tuple[str, ...]:
+        """Dotted keys of settings in whose place its parts are."""
+        return ("task.dataset", "task.model", *(() if self.partition is None else ("task.partition",)))
+
+    @property
     def shares(self) -> Shares | None:
         """The own partition; None for one that is named, or a part."""
         parts = (str, PartitionRule)

@@ -8,7 +8,7 @@ derives from `Combiner`, and needs no line.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from channels.antennas.array import ARRAYS, AntennaArray, Directions, steering_turns
 from channels.antennas.bound import upper_bound
@@ -21,6 +21,13 @@ from channels.antennas.correlation import (
 )
 from channels.antennas.own import check_weights
 from channels.antennas.registry import COMBINERS
+from channels.part import class_named
+
+if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
+    from channels.antennas.coherent_sum import CoherentSum as CoherentSum
+    from channels.antennas.first import First as First
+    from channels.antennas.max_min import MaxMin as MaxMin
+    from channels.antennas.principal import Principal as Principal
 
 register = COMBINERS.register
 """A class decorator that adds a combiner of the user's own, so that settings can name it."""
@@ -45,9 +52,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in COMBINERS.classes:
-        return COMBINERS[COMBINERS.classes[name]]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return class_named(name, __name__, COMBINERS)
 
 
 def __dir__() -> list[str]:

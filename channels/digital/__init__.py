@@ -16,6 +16,7 @@ from channels.digital.nr_tables import nr_block_error_rate
 from channels.digital.registry import ALLOCATIONS, ERROR_MODELS
 from channels.digital.send import send
 from channels.digital.task import Demand, DigitalOutcome, DigitalTask
+from channels.part import class_named
 
 if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
     from channels.digital.allocation import Equal as Equal
@@ -40,10 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    for registry in (ALLOCATIONS, ERROR_MODELS):
-        if name in registry.classes:
-            return registry[registry.classes[name]]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return class_named(name, __name__, ALLOCATIONS if name in ALLOCATIONS.classes else ERROR_MODELS)
 
 
 def __dir__() -> list[str]:

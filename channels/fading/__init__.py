@@ -8,7 +8,7 @@ in registry.py; a user's own derives from `FlatFading`, `SelectiveFading` or `Ow
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from channels.fading.bounded import bounded
 from channels.fading.gains import FlatParts, flat_parts, keep_within, rician_parts
@@ -26,6 +26,29 @@ from channels.fading.registry import FADING_LAWS, FADINGS
 from channels.fading.replay import Recorded, Replay, VariableError, read_replay
 from channels.fading.rician import rician_mean_square
 from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_cosines, line_of_sight_turns
+from channels.part import class_named
+
+if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
+    from channels.fading.exponential import Exponential as Exponential
+    from channels.fading.fixed import Fixed as Fixed
+    from channels.fading.nakagami import Nakagami as Nakagami
+    from channels.fading.rayleigh import Rayleigh as Rayleigh
+    from channels.fading.replay import Recorded as Recorded
+    from channels.fading.rician import Rician as Rician
+    from channels.selective.cdl import CdlA as CdlA
+    from channels.selective.cdl import CdlB as CdlB
+    from channels.selective.cdl import CdlC as CdlC
+    from channels.selective.cdl import CdlD as CdlD
+    from channels.selective.cdl import CdlE as CdlE
+    from channels.selective.scenario import Rma as Rma
+    from channels.selective.scenario import Uma as Uma
+    from channels.selective.scenario import Umi as Umi
+    from channels.selective.tapped_line import TappedLine as TappedLine
+    from channels.selective.tdl import TdlA as TdlA
+    from channels.selective.tdl import TdlB as TdlB
+    from channels.selective.tdl import TdlC as TdlC
+    from channels.selective.tdl import TdlD as TdlD
+    from channels.selective.tdl import TdlE as TdlE
 
 register = FADINGS.register
 """A class decorator that adds a fading of the user's own, so that settings can name it."""
@@ -68,9 +91,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in FADINGS.classes:
-        return FADINGS[FADINGS.classes[name]]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return class_named(name, __name__, FADINGS)
 
 
 def __dir__() -> list[str]:

@@ -8,8 +8,9 @@ from `Policy`, and needs no line.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from channels.part import class_named
 from channels.power.limits import (
     Alignment,
     LimitReading,
@@ -24,6 +25,15 @@ from channels.power.own import check_plan
 from channels.power.peak import back_off
 from channels.power.plan import Policy, PowerPlan, PowerTask, mse
 from channels.power.registry import POLICIES
+
+if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
+    from channels.power.aligned import Pfels as Pfels
+    from channels.power.cao import Cao as Cao
+    from channels.power.cotaf import Cotaf as Cotaf
+    from channels.power.inversion import FullInversion as FullInversion
+    from channels.power.per_subcarrier import PerSubcarrier as PerSubcarrier
+    from channels.power.per_subcarrier import PerSubcarrierTruncated as PerSubcarrierTruncated
+    from channels.power.truncated import TruncatedInversion as TruncatedInversion
 
 register = POLICIES.register
 """A class decorator that adds a policy of the user's own, so that settings can name it."""
@@ -49,9 +59,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in POLICIES.classes:
-        return POLICIES[POLICIES.classes[name]]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return class_named(name, __name__, POLICIES)
 
 
 def __dir__() -> list[str]:

@@ -107,6 +107,15 @@ class Each(Drawn):
         return len(self.choose(generator, devices, selected))
 
 
+class First(selection.Uniform):
+    """It draws otherwise than the rule that it is derived from, and says nothing of it, so that nothing is claimed."""
+
+    name = "first"
+
+    def choose(self, generator: Any, devices: int, selected: int) -> Any:
+        return np.arange(selected)
+
+
 class Rested(selection.ChannelRule):
     """Those who were asked least often; of a broken one, whatever was kept in single precision."""
 
@@ -146,7 +155,7 @@ class Hidden(Rested):
 
 ONCE = np.random.default_rng(0)
 RIGHT = [Law(), Channel(), Mine(), TruncatedInversion(threshold=0.1, average_over="fading"), Rule(),
-         Each(how=lambda g, n, r: np.flatnonzero(g.random(n) < r / n)), Rested(), selection.Poisson(),
+         Each(how=lambda g, n, r: np.flatnonzero(g.random(n) < r / n)), Rested(), First(), selection.Poisson(),
          selection.BestK(), selection.ProportionalFair(), fading.Nakagami(), fading.Rician()]  # fmt: skip
 WRONG: list[tuple[Part, str]] = [
     (Law(changes={"cdf": lambda gain: 1 - np.exp(-gain)}), "law"),

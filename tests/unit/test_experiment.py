@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pydantic import field_validator
 
 import airfl
 from airfl.config.load import plain_key
+from airfl.config.section import Section
 from airfl.shipped import configurations
 from airfl.sweeps.points import Plan, build_points
 from channels import fading, power
@@ -163,7 +165,11 @@ def test_wrong_arguments_are_refused_in_one_line(arguments: dict[str, Any], line
         (lambda: airfl.Experiment.load("dmo"), "dmo: no such settings file"),
         (lambda: airfl.Experiment(scheme="pfels"), "Experiment: local: missing"),
         (lambda: airfl.Experiment(LOCAL), "Experiment: arguments are given by name"),
-        (lambda: airfl.Radio("rician"), "Radio: arguments are given by name"),
+        (lambda: airfl.Radio("rician"), "Radio: arguments are given by name, such as fading=..."),
+        (
+            lambda: airfl.Radio(fadin="rician"),
+            "Radio: there is no argument 'fadin'; did you mean fading? (allowed: fading, ",
+        ),
         (lambda: airfl.run(MADE, task=torch.nn.Linear(4, 2)), "task must be an airfl.Task, got 'Linear"),
         (lambda: MADE.save("/no/such/folder/x.toml"), "/no/such/folder/x.toml: cannot be written"),
     ],
@@ -172,6 +178,19 @@ def test_objects_made_by_hand_refuse_in_one_line(call: Any, line: str) -> None:
     with pytest.raises(airfl.UserError) as caught:
         call()
     assert str(caught.value).startswith(line)
+
+
+def test_an_error_of_a_validator_is_told_as_what_it_is() -> None:
+    class Broken(Section):
+        number: int = 0
+
+        @field_validator("number")
+        @classmethod
+        def _raises(cls, value: int) -> int:
+            raise TypeError("a fault in the code")
+
+    with pytest.raises(TypeError, match="a fault in the code"):
+        Broken(number=1)
 
 
 def test_every_function_takes_an_experiment() -> None:

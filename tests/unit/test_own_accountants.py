@@ -59,6 +59,14 @@ class Looser(Accountant):
         return Changed()
 
 
+class Idle(Looser):
+    """A parameter of it changes nothing."""
+
+    name = "idle"
+
+    spare: float = parameter(default=1.0, description="nothing")
+
+
 class Closed(Looser):
     """Opens nothing."""
 
@@ -153,6 +161,7 @@ def test_an_accountant_that_breaks_its_promise_is_named(accountant: Accountant, 
         (Looser(how="offset"), "nothing"),
         (Looser(how="falls"), "rounds"),
         (Looser(how="rises"), "delta"),
+        (Idle(), "parameters"),
     ],
     ids=repr,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from airfl.datasets import DATASETS, Dataset, RawData, load_dataset
 from airfl.models import MODELS, Model
 from airfl.partitions import PARTITIONS, Partition, PartitionRule, Pool
 from airfl.streams import Streams
+from airfl.sweeps.points import Plan, build_points
 from airfl.tasks import dimension_of
 from airfl.tasks.division import divide
 from airfl.tasks.fingerprint import path_of
@@ -129,6 +130,52 @@ def test_a_named_model_learns_data_of_ones_own() -> None:
     assert (done.settings.task.model, done.settings.task.dataset) == ("mlp", "own")
     assert task.dimension == 25_450
     assert airfl.link_budget(small_settings("task.public_samples=0"), task=task).dimension == 25_450
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize(
+    ("key", "value", "parts"),
+    [
+        ("task.model", "cnn", {}),
+        ("task.model.width", 4, {}),
+        ("task.dataset", "mnist", {}),
+        ("task.partition", "dirichlet", {"partition": "iid"}),
+    ],
+)
+@pytest.mark.parametrize(
+    "call", ["run", "experiment", "budget", "privacy", "axes", "points", "rows", "file", "compare"]
+)
+def test_what_the_task_brings_is_neither_overridden_nor_swept(
+    key: str, value: Any, parts: dict[str, Any], call: str, tmp_path: Path
+) -> None:
+    """It would be without effect, and the row of a table would say it."""
+    inputs, labels = torch.randn(60, 1, 28, 28), torch.arange(60) % 10
+    task = airfl.Task("mlp", (inputs, labels), (inputs[:9], labels[:9]), **parts)
+    given, changed = small_settings("task.model={ name = 'wide', width = 8 }", "local.engine=auto"), {key: value}
+    file = {**given.model_dump(), "compare": [{"label": "one"}, {"label": "two", **changed}]}
+    out = tmp_path / "out"
+    calls: dict[str, Callable[[], object]] = {
+        "run": lambda: airfl.run(given, out, overrides=changed, task=task),
+        "experiment": lambda: airfl.Experiment.load(airfl.Experiment.of(given, task), changed),
+        "budget": lambda: airfl.link_budget(given, overrides=changed, task=task),
+        "privacy": lambda: airfl.privacy(given, overrides=changed, task=task),
+        "axes": lambda: build_points(given, (), Plan(axes={key: [value]}), task=task),
+        "points": lambda: build_points(given, (), Plan(points=[changed]), task=task),
+        "rows": lambda: build_points(given, (), Plan(rows={"one": changed}), task=task),
+        "file": lambda: airfl.compare(file, out=out, task=task),
+        "compare": lambda: airfl.compare(given, out=out, rows={"one": {}, "two": changed}, task=task),
+    }
+    with pytest.raises(airfl.UserError, match=one_line(key.removesuffix(".width"), "leave it out")):
+        calls[call]()
+    assert not out.exists()
+
+
+def test_what_the_task_leaves_to_the_settings_is_overridden() -> None:
+    inputs, labels = torch.randn(60, 1, 28, 28), torch.arange(60) % 10
+    task = airfl.Task("mlp", (inputs, labels), (inputs[:9], labels[:9]))
+    held = {"task.public_samples": 5, "task.partition": "class"}
+    done = airfl.run(small_settings(), overrides={**held, "run.devices": 10, "run.selected": 2}, task=task)
+    assert (done.settings.task.public_samples, done.settings.task.partition) == (5, "class")
 
 
 @pytest.mark.usefixtures("registered", "lines")

@@ -20,11 +20,12 @@ from pydantic import BaseModel
 import airfl
 from airfl.config import Row, Settings, load_rows, to_json
 from airfl.config.load import read_tables
+from airfl.plugins import REGISTRIES
 from airfl.schemes import Pfels
 from airfl.schemes.names import SCHEMES
 from airfl.sweeps.points import Plan, build_points
 from airfl.sweeps.tuning import points_of, rows_to_tune
-from channels.part import PartError, parameters_of
+from channels.part import PartError, Registry, parameters_of
 from tests.conftest import DEMO, ROOT, small_settings
 
 ASKED = ("scheme.ratio=0.1", "run.rounds=3", "power.max_snr_db=[5.0, 7.5]")
@@ -329,11 +330,21 @@ def test_what_there_is_is_listed_and_loads_no_torch() -> None:
     assert {*SCHEMES.classes, "Scheme"} <= set(dir(airfl.schemes))
 
 
-def test_editors_see_every_scheme() -> None:
-    """They do not run `__getattr__`: there is an import for them."""
-    tree = ast.parse((ROOT / "airfl" / "schemes" / "__init__.py").read_text())
-    seen = {alias.asname for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert {*SCHEMES.classes, "Scheme"} <= seen
+@pytest.mark.parametrize("registry", REGISTRIES, ids=lambda one: one.kind)
+def test_editors_see_every_class(registry: Registry[Any]) -> None:
+    """They do not run `__getattr__`: there is an import for them in the room of the kind."""
+    room = registry.base.__module__.rpartition(".")[0]
+    tree = ast.parse((ROOT / room.replace(".", "/") / "__init__.py").read_text())
+    names = [alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert {*registry.classes, registry.base.__name__} <= {one.asname or one.name for one in names}
+    with pytest.raises(AttributeError, match=f"module '{room}' has no attribute 'Nothing'"):
+        _ = import_module(room).Nothing
+
+
+@pytest.mark.parametrize("name", ["accountants", "datasets", "models", "partitions"])
+def test_the_shorter_names_are_the_modules(name: str) -> None:
+    assert import_module(f"airfl.{name}") is getattr(airfl, name)
+    assert getattr(airfl, name).__name__.startswith(("airfl.tasks.", "airfl.privacy."))
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMES))

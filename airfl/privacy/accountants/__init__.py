@@ -16,7 +16,7 @@ from airfl.privacy.accountants.accountant import Account, Accountant, NamedAccou
 from airfl.privacy.accountants.own import Held
 from airfl.privacy.accountants.registry import ACCOUNTANTS
 from airfl.privacy.events import Adjacency, UnsupportedEventError
-from channels.part import PartError
+from channels.part import PartError, class_named
 
 if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
     from airfl.privacy.accountants.closed_form import BasicComposition as BasicComposition
@@ -69,9 +69,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in ACCOUNTANTS.classes:
-        return ACCOUNTANTS[ACCOUNTANTS.classes[name]]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return class_named(name, __name__, ACCOUNTANTS)
 
 
 def __dir__() -> list[str]:

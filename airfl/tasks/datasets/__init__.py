@@ -23,6 +23,7 @@ from airfl.output import current_folder
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.datasets.registry import DATASETS
+from channels.part import class_named
 
 if TYPE_CHECKING:
     # For editors and type checkers, which do not see what `__getattr__` imports.
@@ -157,9 +158,7 @@ def _state(folder: Path) -> frozenset[tuple[str, int, int]]:
 
 
 def __getattr__(name: str) -> type[Dataset]:
-    if name in DATASETS.classes:
-        return DATASETS[DATASETS.classes[name]]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return class_named(name, __name__, DATASETS)
 
 
 def __dir__() -> list[str]:

@@ -29,8 +29,8 @@ class Dataset(Part):
         licence: The terms of use, as far as whoever publishes it states them.
         writers: What names the writer of each sample, empty where nothing does.
         kind: What inputs are.
-        cached: Whether decoded arrays are kept in the cache folder, as long as its files and its class are the same.
-            Functions that the class calls are not looked at.
+        cached: Whether decoded arrays are kept in the cache folder, as long as its files, its class and what this uses
+            are the same.
     """
 
     folders: ClassVar[tuple[str, ...] | None] = ()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from airfl.tasks.models.model import Model
 from airfl.tasks.models.registry import MODELS
+from channels.part import class_named
 
 if TYPE_CHECKING:
     # For editors and type checkers, which do not see what `__getattr__` imports.
@@ -43,9 +44,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> type[Model]:
-    if name in MODELS.classes:
-        return MODELS[MODELS.classes[name]]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return class_named(name, __name__, MODELS)
 
 
 def __dir__() -> list[str]:

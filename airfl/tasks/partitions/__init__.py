@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from airfl.tasks.partitions.registry import PARTITIONS
 from airfl.tasks.partitions.rule import Partition, PartitionRule, Pool
+from channels.part import class_named
 
 if TYPE_CHECKING:
     # For editors and type checkers, which do not see what `__getattr__` imports.
@@ -33,9 +34,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> type[PartitionRule]:
-    if name in PARTITIONS.classes:
-        return PARTITIONS[PARTITIONS.classes[name]]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return class_named(name, __name__, PARTITIONS)
 
 
 def __dir__() -> list[str]:
