@@ -99,8 +99,9 @@ def bench(
 def _bench(settings: Settings, rounds: int, device: torch.device, folders: Sequence[Path], profile: bool) -> Bench:
     # The number of rounds stays: engine and calibration follow from it. After the last one it begins anew.
     last = settings.run.rounds
-    world = build_world(settings.resolved(run={"evaluate_every": last}), device, folders)
-    resolved, seconds, stages = resolve(world), [], None
+    settings = settings.resolved(run={"evaluate_every": last})
+    world = build_world(settings, device, folders)
+    resolved, seconds, stages = resolve(world, settings), [], None
     state = State(0, world.model.initial(), world.cell.memory)
     with tempfile.TemporaryDirectory() as folder:
         writer = open_writer(Path(folder) / "trace.h5", world, resolved)
@@ -124,8 +125,8 @@ def _bench(settings: Settings, rounds: int, device: torch.device, folders: Seque
 
 
 def _always_evaluated(world: World) -> World:
-    settings = world.cell.settings.resolved(run={"evaluate_every": 1})
-    return replace(world, cell=replace(world.cell, settings=settings))
+    cell = world.cell
+    return replace(world, cell=replace(cell, run=cell.run.model_copy(update={"evaluate_every": 1})))
 
 
 def peak_memory_bytes(device: torch.device) -> int:

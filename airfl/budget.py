@@ -130,8 +130,8 @@ def link_budget(
 
     Raises UserError for what cannot be used, and where the scheme cannot be built from the settings.
     """
-    cell = cell_of(load_settings(config, overrides), data_dir, task_of(config, task, changes_of(overrides)))
-    settings = cell.settings
+    settings = load_settings(config, overrides)
+    cell = cell_of(settings, data_dir, task_of(config, task, changes_of(overrides)))
     rounds = [_in_short(cell, opening, index + 1) for index, opening in enumerate(opened_rounds(cell))]
     multiplier = min(one.noise_multiplier for one in rounds)
     coefficient = np.array([one.alignment_coefficient for one in rounds])
@@ -173,7 +173,7 @@ def link_budget(
 def opened_rounds(cell: Cell) -> Iterator[Opening]:
     """All rounds of a run, opened one after another; nobody trains, so that nothing is sent."""
     memory = cell.memory
-    for index in range(cell.settings.run.rounds):
+    for index in range(cell.run.rounds):
         opening = open_round(cell, index, memory)
         memory = opening.memory
         yield opening

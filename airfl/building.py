@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from airfl.cell import Cell, entries_sharing_power
+from airfl.cell import Cell
 from airfl.choice import check_energy_budget
 from airfl.config import Settings
 from airfl.config.part_keys import name_of
@@ -65,8 +65,12 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
     if link == "analog" and settings.power.alignment == "population":
         rows = settings.run.devices
     check_size(settings.radio, bound.entries, rows, frame.blocks)
+    # What shares a device's power: under power.spread = "message" the message, else the whole update.
+    sharing = bound.entries if link == "analog" and settings.power.spread == "message" else dimension
     cell = Cell(
-        settings=settings,
+        run=settings.run,
+        rule=rule,
+        trace=settings.trace,
         streams=streams,
         radio=radio,
         dimension=dimension,
@@ -74,7 +78,9 @@ def build_cell(settings: Settings, dimension: int, weights: Array, samples: int 
         recipe=recipe,
         bound=bound,
         frame=frame,
-        power_limits=radio.power_limits(dimension, entries_sharing_power(settings, link, dimension, bound)),
+        entries_sharing_power=sharing,
+        power_limit=settings.power_limit,
+        power_limits=radio.power_limits(dimension, sharing),
         weights=weights,
         samples=samples,
         statement=_statement(settings, recipe, bound, link),
@@ -107,12 +113,12 @@ def _signal_over_noise(cell: Cell) -> float:
     """Of the decoded mean: the share of the selected devices that is heard over the noise on an entry, mean of the
     logarithm over rounds after the run's last one, whose samples tell nothing of those that are drawn in it. Replayed
     gains may end with the run: there its own first rounds are looked at."""
-    rounds = cell.settings.run.rounds
+    rounds = cell.run.rounds
     replayed = range(min(rounds, ROUNDS_TO_COMPARE))
     logs = []
     for index in replayed if cell.radio.replay else range(rounds, rounds + ROUNDS_TO_COMPARE):
         report = open_round(cell, index, cell.memory).link.at_bound()
-        heard = float(report.devices.active.sum()) / cell.settings.run.selected
+        heard = float(report.devices.active.sum()) / cell.run.selected
         noise = np.hypot(report.noise_std, cell.bound.noise_std * report.own_noise_gain)
         logs.append(np.log(heard / noise) if heard and noise else -np.inf)
     return float(np.mean(logs))

@@ -187,8 +187,9 @@ def privacy_of(
 
     Raises UserError for what cannot be used, and where the scheme cannot be built from the settings.
     """
-    cell = cell_of(load_settings(config, overrides), data_dir, task_of(config, task, changes_of(overrides)))
-    settings, claim = cell.settings, cell.recipe.claim
+    settings = load_settings(config, overrides)
+    cell = cell_of(settings, data_dir, task_of(config, task, changes_of(overrides)))
+    claim = cell.recipe.claim
     ledger = build_ledger(cell)
     statement, rounds = ledger.statement, rounds_of(cell)
     least = float(rounds.multipliers.min())
@@ -225,7 +226,7 @@ def privacy_of(
         epsilon_rdp=by_rdp,
         epsilon_at_least=lower if statement.attained else math.nan,
         wanted=settings.privacy.epsilon,
-        **_answers(cell, statement, least),
+        **_answers(cell, settings, least),
         released=rounds,
     )
 
@@ -343,10 +344,9 @@ def _curve_at_least(statement: Statement, rounds: Rounds, at: NDArray[np.int64])
     return np.fmax.accumulate(np.array(values))
 
 
-def _answers(cell: Cell, statement: Statement, multiplier: float) -> dict[str, Any]:
+def _answers(cell: Cell, settings: Settings, multiplier: float) -> dict[str, Any]:
     """would_do and alignment_coefficient of `RunPrivacy`; nothing would where nothing is asked, or nothing protects."""
-    settings = cell.settings
-    event = release_event(cell, multiplier)
+    statement, event = cell.statement, release_event(cell, multiplier)
     if math.isinf(settings.privacy.epsilon) or not 0 < multiplier < math.inf or has_binomial(event):
         return {"would_do": None, "alignment_coefficient": math.nan}
     would_do = what_would_do(

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airfl.choice import round_costs
-from airfl.config import Settings
+from airfl.config.settings import RunSettings, TraceSettings
 from airfl.privacy.accountants import accountant_of_settings
 from airfl.privacy.events import Event
 from airfl.privacy.ledger import PrivacyLedger
@@ -39,12 +40,29 @@ MOST_COEFFICIENTS = 200_000
 class Cell:
     """Population, radio and scheme, as they hold for all rounds.
 
-    dimension: d; link: what carries the messages; bound: on one message; frame: its resource elements; power_limits:
-    P_i over the radio's energy unit, [N]; weights: of the mean, [N]; samples: of the device that has fewest; statement:
-    what its privacy figures are for.
+    Attributes:
+        run: Rounds, devices, how many of them are selected.
+        rule: Who takes part in a round.
+        trace: What a round is to record of its signals.
+        streams: Of random numbers.
+        radio: Channels of all devices, what is known of them, and their powers.
+        dimension: d, parameters of the model.
+        link: What carries the messages.
+        recipe: Of the scheme.
+        bound: On one message.
+        frame: Resource elements of a message.
+        entries_sharing_power: Entries whose resource elements share a device's transmit power, where they are fewer
+            than the used subcarriers.
+        power_limit: What P_i bounds.
+        power_limits: P_i over the radio's energy unit, [N].
+        weights: Of the devices in the mean, [N].
+        samples: Of the device that has fewest.
+        statement: What the privacy figures are for.
     """
 
-    settings: Settings
+    run: RunSettings
+    rule: SelectionRule
+    trace: TraceSettings
     streams: Streams
     radio: Radio
     dimension: int
@@ -52,6 +70,8 @@ class Cell:
     recipe: Recipe
     bound: MessageBound
     frame: Frame
+    entries_sharing_power: int
+    power_limit: Literal["round_energy", "transmit_power"]
     power_limits: Array
     weights: Array
     samples: int
@@ -67,7 +87,7 @@ class Cell:
     def population_fits(self) -> bool:
         """Whether the channels of all N devices are few enough to be computed in every round."""
         blocks, subcarriers = self.radio.observed_shape(self.frame)
-        return self.settings.run.devices * self.settings.antennas.count * blocks * subcarriers <= MOST_COEFFICIENTS
+        return self.run.devices * self.antennas * blocks * subcarriers <= MOST_COEFFICIENTS
 
     @cached_property
     def beta_tells(self) -> BetaTells:
@@ -82,7 +102,7 @@ class Cell:
             return "unknown"
         limits = self.power_limits * self.weights**-2.0
         tie = len(np.unique(limits)) < len(limits)  # gains at their bounds may then be equal
-        one_by_one = uplink.control.one_by_one(self.settings.antennas.count, flat) and self.population_fits
+        one_by_one = uplink.control.one_by_one(self.antennas, flat) and self.population_fits
         return "exact" if one_by_one and not tie else "granted"
 
     @cached_property
@@ -93,12 +113,12 @@ class Cell:
     @property
     def memory(self) -> Memory:
         """What selection remembers before the first round."""
-        return first_memory(self.rule, self.settings.run.devices)
+        return first_memory(self.rule, self.run.devices)
 
     @property
-    def rule(self) -> SelectionRule:
-        """Who takes part in a round."""
-        return self.settings.selection.rule
+    def antennas(self) -> int:
+        """Of the server."""
+        return self.radio.sections.antennas.count
 
     # Of the whole population, so computed once: a round costs what its own devices cost.
 
@@ -109,7 +129,7 @@ class Cell:
         twice that where two entries of an analog link share it."""
         if not self.radio.physical and self.link != "analog":
             return self.power_limits / self.dimension
-        sharing = entries_sharing_power(self.settings, self.link, self.dimension, self.bound)
+        sharing = self.entries_sharing_power
         return self.power_limits / (self.radio.grid.elements_for(sharing) * self.dimension / sharing)
 
     @cached_property
@@ -121,12 +141,6 @@ class Cell:
     def most_energy(self) -> Array:
         """That a round may take of each device in expectation, [N]."""
         return round_costs(self)
-
-
-def entries_sharing_power(settings: Settings, link: LinkKind, dimension: int, bound: MessageBound) -> int:
-    """Entries whose resource elements share a device's transmit power, where they are fewer than the used subcarriers:
-    those of the message under power.spread = "message" on an analog link, else d."""
-    return bound.entries if link == "analog" and settings.power.spread == "message" else dimension
 
 
 def noise_multiplier(cell: Cell, report: LinkReport) -> float:
@@ -142,7 +156,7 @@ def paper_cost_mb(cell: Cell) -> float:
     6.3). What names the coordinates is left out, as there; nan for an analog link."""
     if cell.link == "analog":
         return float("nan")
-    run = cell.settings.run
+    run = cell.run
     rounds = run.rounds * run.selected / run.devices
     return cell.bound.sent_values * cell.bound.value_bits * rounds / 8e6
 

@@ -35,7 +35,7 @@ class Choice(NamedTuple):
 
 def choose(cell: Cell, round_index: int, memory: Memory) -> Choice:
     """The devices of a round, and their channels as they are known."""
-    run, streams, rule = cell.settings.run, cell.streams, cell.rule
+    run, streams, rule = cell.run, cell.streams, cell.rule
     if not isinstance(rule, ChannelRule):
         assert isinstance(rule, BlindRule)
         drawn = select(rule, streams, round_index, run.devices, run.selected)
@@ -80,15 +80,15 @@ def _known(cell: Cell, round_index: int, devices: Ids) -> tuple[Ids, Knowledge]:
     finite = knowledge.finite
     if finite.all():
         return devices, knowledge
-    check_channel(finite, devices, round_index, cell.settings.run.non_finite)
+    check_channel(finite, devices, round_index, cell.run.non_finite)
     return devices[finite], knowledge.take(np.flatnonzero(finite))
 
 
 def round_costs(cell: Cell) -> Array:
     """The most energy a round may take of each device in expectation, pilots included, [N]."""
-    settings, radio = cell.settings, cell.radio
-    ratio = 1.0 if settings.power_limit == "round_energy" else cell.bound.entries / cell.dimension
-    everyone = np.arange(settings.run.devices)
+    radio = cell.radio
+    ratio = 1.0 if cell.power_limit == "round_energy" else cell.bound.entries / cell.dimension
+    everyone = np.arange(cell.run.devices)
     shape = (1, 1, *radio.response_shape(cell.frame))
     pilots = radio.pilots(shape, everyone, everyone, cell.element_power).energy
     return np.asarray(cell.power_limits * ratio * _worst_fade(cell) * radio.energy_unit + pilots)
@@ -97,7 +97,7 @@ def round_costs(cell: Cell) -> Array:
 def _worst_fade(cell: Cell) -> float:
     """How far a round may exceed a limit that holds on the mean over fades: inversion at the threshold t takes
     1/(t E[P/|h|^2; |h|^2 >= t P]) times that mean, with the smallest |h|^2/P in place of a t below it."""
-    fades, policy = cell.radio.fades, power_policy(cell.settings.radio)
+    fades, policy = cell.radio.fades, power_policy(cell.radio.sections)
     if not policy.over_fading:
         return 1.0
     assert fades is not None
@@ -128,8 +128,8 @@ def rates(cell: Cell, devices: Ids, knowledge: Knowledge) -> Array:
     """The mean of log2(1 + SINR) over a device's elements at its power limit, bit/s/Hz, [devices], antennas combined
     by their maximum ratio. Against it are the noise N_0 = 2 sigma_0^2 of a complex element, other cells, and what the
     device leaks itself, of which a measured SINR tells: as much on every element."""
-    channel = cell.settings.channel
-    noise_std = link_noise_std_of(channel, cell.settings.grid)
+    channel = cell.radio.sections.channel
+    noise_std = link_noise_std_of(channel, cell.radio.sections.grid)
     disturbance = disturbance_energy(noise_std, channel.interference_to_noise_db)
     # What paths beyond the prefix leak is lost to the estimate, and heard all the same.
     energy = cell.element_power[devices] / (1 - knowledge.late)

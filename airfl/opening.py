@@ -52,12 +52,12 @@ class Opening:
 
 def open_round(cell: Cell, round_index: int, memory: Memory, device: device | str = "cpu") -> Opening:
     """Select, fade, estimate, open the uplink: all of round t that is known before training."""
-    settings, radio = cell.settings, cell.radio
+    radio, run = cell.radio, cell.run
     devices, knowledge, candidates, rows = choose(cell, round_index, memory)
-    divisor = len(devices) if isinstance(cell.rule, ChannelRule) else settings.run.selected
+    divisor = len(devices) if isinstance(cell.rule, ChannelRule) else run.selected
     weights = cell.weights[devices]
     if cell.everybody_sets_beta:
-        candidates, rows = np.arange(settings.run.devices), devices  # all of them are estimated
+        candidates, rows = np.arange(run.devices), devices  # all of them are estimated
     terms = Terms(
         knowledge=knowledge,
         frame=cell.frame,
@@ -77,7 +77,7 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
         streams=cell.streams,
         round_index=round_index,
         device=device,
-        record=settings.trace.records_signals(round_index),
+        record=cell.trace.records_signals(round_index),
         multipath=radio.multipath(round_index, devices, cell.frame),
     )
     if cell.everybody_sets_beta or (cell.discloses and cell.population_fits):
@@ -90,14 +90,14 @@ def open_round(cell: Cell, round_index: int, memory: Memory, device: device | st
         energy = link.at_bound().devices.energy
         memory = remembered(cell.rule, memory, devices, rates(cell, devices, knowledge), energy)
     downlink = None
-    if settings.grid.downlink:
+    if radio.sections.grid.downlink:
         downlink = broadcast(radio, cell.dimension, knowledge, cell.bound.mask_bits)
     return Opening(devices, knowledge, link, memory, downlink, terms.own_noise, _disclosure(cell, terms))
 
 
 def _everybody(cell: Cell, terms: Terms) -> Terms | None:
     """The terms of all devices; where some channel is not finite None, or those of the others if they set beta."""
-    everyone = np.arange(cell.settings.run.devices)
+    everyone = np.arange(cell.run.devices)
     knowledge = cell.radio.know(terms.round_index, everyone, cell.frame, cell.element_power)
     finite = knowledge.finite
     if not finite.all():

@@ -106,7 +106,7 @@ def record_exchange(cell: Cell, exchanged: Exchange, round_index: int) -> Record
         "update_norm": exchanged.update_norms,
         "non_finite": exchanged.non_finite,
     }
-    if cell.settings.trace.records_signals(round_index):
+    if cell.trace.records_signals(round_index):
         everything = np.arange(cell.bound.entries)
         record["coordinates"] = everything if encoder.coordinates is None else encoder.coordinates
     return record

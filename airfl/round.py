@@ -13,7 +13,7 @@ from torch import Tensor
 
 from airfl.cell import Cell, noise_multiplier, release_event
 from airfl.computation import Computation
-from airfl.config import Settings
+from airfl.config.settings import ComputeSettings, RunSettings
 from airfl.finite import check_losses, check_model, keep_finite
 from airfl.local.engines.parallel import operations_alone
 from airfl.local.engines.table import THREADS_OF_THEIR_OWN
@@ -39,13 +39,24 @@ FEW_ENTRIES = 1 << 20
 class World:
     """What stays from round to round: the radio side, the learning side, the ledger.
 
-    public_update(theta^t, t): what the server itself learns on public data, [d].
+    Attributes:
+        cell: The radio side.
+        task: Data, divided.
+        model: What is learned.
+        trainer: Of the devices.
+        update_bound: C, the largest norm of an update.
+        compute: What local computation costs.
+        ledger: Of privacy.
+        device: What the model is on.
+        public_update: (theta^t, t) -> what the server itself learns on public data, [d].
     """
 
     cell: Cell
     task: DividedTask
     model: FlatModel
     trainer: Trainer
+    update_bound: float
+    compute: ComputeSettings
     ledger: PrivacyLedger
     device: torch.device
     public_update: Callable[[Tensor, int], Tensor]
@@ -92,7 +103,7 @@ Plant = Callable[[Tensor, NDArray[np.int64], Coder], Tensor]
 
 def run_round(world: World, state: State) -> tuple[State, Record]:
     """Round t: (theta^t, t) -> (theta^(t+1), t+1) and the record of what happened."""
-    t, settings = state.round_index, world.cell.settings
+    t = state.round_index
 
     with operations_alone(world.keeps_to_one_thread):
         exchanged = exchange(world, state)
@@ -100,12 +111,12 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
         check_model(parameters, t)
         happened = record_exchange(world.cell, exchanged, t)
 
-    evaluated = is_evaluated(settings, t + 1)
+    evaluated = is_evaluated(world.cell.run, t + 1)
     privacy = account(world, exchanged, t + 1, evaluated)
-    gradient_norm = settings.trace.gradient_norm
+    gradient_norm = world.cell.trace.gradient_norm
     evaluation = evaluate(world.model, parameters, world.task, gradient_norm) if evaluated else None
     check_losses(evaluation, t)
-    computation = Computation.of(settings.compute, world.trainer.evaluations(exchanged.opening.devices, t))
+    computation = Computation.of(world.compute, world.trainer.evaluations(exchanged.opening.devices, t))
     record = {
         **record_evaluation(evaluation),
         **happened,
@@ -118,10 +129,10 @@ def run_round(world: World, state: State) -> tuple[State, Record]:
 def as_last(world: World, state: State, record: Record) -> Record:
     """The record of the round that led to this state, the latest of the ledger, as that of a run which ends with it:
     evaluated, with the figures of all rounds so far."""
-    settings, rounds = world.cell.settings, state.round_index
-    last = {**record, **record_composed(world.cell, *world.ledger.end(), rounds)}
-    if not is_evaluated(settings, rounds):
-        evaluation = evaluate(world.model, state.parameters, world.task, settings.trace.gradient_norm)
+    cell, rounds = world.cell, state.round_index
+    last = {**record, **record_composed(cell, *world.ledger.end(), rounds)}
+    if not is_evaluated(cell.run, rounds):
+        evaluation = evaluate(world.model, state.parameters, world.task, cell.trace.gradient_norm)
         check_losses(evaluation, rounds - 1)
         last |= record_evaluation(evaluation)
     return last
@@ -130,7 +141,6 @@ def as_last(world: World, state: State, record: Record) -> Record:
 def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange:
     """Select, train, encode, send, decode. plant: changes what single devices have computed, for an audit."""
     cell, t = world.cell, state.round_index
-    settings = cell.settings
 
     opening = open_round(cell, t, state.memory, world.device)
     devices, link = opening.devices, opening.link
@@ -148,7 +158,7 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
             own_noise=opening.own_noise,
         ),
     )
-    clip_norm = settings.local.update_bound if cell.recipe.local.clips_update else math.inf
+    clip_norm = world.update_bound if cell.recipe.local.clips_update else math.inf
 
     by_entry = encoder.by_entry and link.by_entry and not state.parameters.is_cuda
     slabs = slabs_of(len(state.parameters)) if by_entry else [None]
@@ -157,9 +167,7 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
     for chunk in chunks_of(len(devices), world.trainer.chunk):
         updates = world.trainer.updates(state.parameters, devices[chunk], t, state.store)
         updates = plant(updates, devices[chunk], encoder) if plant else updates
-        norms, non_finite[chunk] = keep_finite(
-            updates, devices[chunk], t, settings.run.non_finite, clip_norm, state.store
-        )
+        norms, non_finite[chunk] = keep_finite(updates, devices[chunk], t, cell.run.non_finite, clip_norm, state.store)
         clipped = clip_factor(norms, clip_norm)
         weight = updates.new_tensor(weights[chunk])
         update_norms[chunk] = (norms * clipped).cpu().numpy()
@@ -171,7 +179,7 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
             message = encoder.encode(Batch(part, torch.ones_like(norms), norms, chunk, part=slab))
             link.send(message.scaled(weight), chunk)
     reception = link.close()
-    reference /= settings.run.selected
+    reference /= cell.run.selected
     return Exchange(opening, encoder, reception, encoder.decode(reception.mean), reference, update_norms, non_finite)
 
 
@@ -179,7 +187,7 @@ def account(world: World, exchanged: Exchange, rounds: int, compose: bool) -> Re
     """Enter the round into the ledger: claimed and tight figures after that many rounds; composed ones if asked for."""
     report = exchanged.reception.report
     multiplier = noise_multiplier(world.cell, report)
-    last = rounds == world.cell.settings.run.rounds
+    last = rounds == world.cell.run.rounds
     event = release_event(world.cell, multiplier)
     opening = exchanged.opening
     privacy = world.ledger.record(event, compose, opening.devices, last, opening.disclosure)
@@ -190,12 +198,12 @@ def account_again(world: World, record: Record, rounds: int) -> None:
     """Enter a round that is done already into a ledger that has seen those before it, by its record."""
     event = release_event(world.cell, float(record["noise_multiplier"]))
     told = disclosure_again(world.cell, rounds - 1)
-    world.ledger.enter(event, is_evaluated(world.cell.settings, rounds), record["device_id"], told)
+    world.ledger.enter(event, is_evaluated(world.cell.run, rounds), record["device_id"], told)
 
 
-def is_evaluated(settings: Settings, rounds: int) -> bool:
+def is_evaluated(run: RunSettings, rounds: int) -> bool:
     """Whether the model is evaluated after so many rounds."""
-    return rounds % settings.run.evaluate_every == 0 or rounds == settings.run.rounds
+    return rounds % run.evaluate_every == 0 or rounds == run.rounds
 
 
 def slabs_of(entries: int) -> Sequence[slice | None]:

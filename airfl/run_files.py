@@ -132,7 +132,7 @@ def written(
 
     saved: the rounds that are done already; their records go into the trace anew, into the ledger, and to `progress`.
     """
-    run = world.cell.settings.run
+    run = world.cell.run
     target, beside = folder / TRACE_NAME, folder / BEING_MADE
     with writing(folder), keeping(folder, saved, Cadence(run.checkpoint_s, run.checkpoint_every)) as keeper:
         beside.unlink(missing_ok=True)

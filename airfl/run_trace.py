@@ -36,16 +36,16 @@ def _own_parts(settings: Settings) -> dict[str, str]:
 def open_writer(path: Path, world: World, resolved: Settings, created_utc: str | None = None) -> TraceWriter:
     """The trace of a run, with everything in it that is known before the first round. created_utc: now, if None."""
     cell = world.cell
-    settings, entry = cell.settings, cell.settings.scheme
-    dimensions = {"slot": slots_of(cell), "population": settings.run.devices}
+    run, entry = cell.run, resolved.scheme
+    dimensions = {"slot": slots_of(cell), "population": run.devices}
     variables = in_units([*PER_ROUND, *PER_SLOT, *PER_DEVICE], "J" if cell.radio.physical else NORMALISED)
     variables += [metric_variable(name) for name in world.task.metrics]
     placed = cell.radio.drop
     if placed is not None:
         variables += PER_PLACED_DEVICE
-    if settings.trace.any_signals and cell.link == "analog":
+    if cell.trace.any_signals and cell.link == "analog":
         dimensions |= signal_dimensions(cell)
-        variables += signal_variables(settings.grid.packing)
+        variables += signal_variables(resolved.grid.packing)
     ledger, statement = world.ledger, world.ledger.statement
     writer = TraceWriter(
         path,
@@ -53,7 +53,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
             "airfl_version": __version__,
             "created_utc": created_utc or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "scheme": entry.name,
-            "seed": settings.run.seed,
+            "seed": run.seed,
             "config": to_json(resolved.model_dump()),
             "paper": entry.paper,
             "link": cell.link,
@@ -67,7 +67,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
         dimensions=dimensions,
         variables=variables,
         epsilon_attributes={"delta": statement.delta, "level": statement.level},
-        rounds=settings.run.rounds,
+        rounds=run.rounds,
     )
     if world.task.loss is not None:
         for name, where in (("test", "the test set"), ("train", "training samples"), ("validation", "held-out data")):
@@ -76,7 +76,7 @@ def open_writer(path: Path, world: World, resolved: Settings, created_utc: str |
         "adjacency": statement.adjacency,
         "sampling": statement.sampling,
         "observer": statement.observer,
-        "csi_error": settings.privacy.csi_error,
+        "csi_error": resolved.privacy.csi_error,
         "beta_tells": cell.beta_tells,
     }
     writer.annotate("epsilon", {**own, "accountant": ledger.accountant})
@@ -111,7 +111,7 @@ def _of_task(own: Identity | None) -> dict[str, str]:
 
 def slots_of(cell: Cell) -> int:
     """Size of the dimension `slot`."""
-    run = cell.settings.run
+    run = cell.run
     return max(most_selected(cell.rule, cell.streams, run.rounds, run.devices, run.selected), 1)
 
 
@@ -122,5 +122,5 @@ def signal_dimensions(cell: Cell) -> dict[str, int]:
         "coordinate": cell.bound.entries,
         "symbol": blocks,
         "subcarrier": subcarriers,
-        "antenna": cell.settings.antennas.count,
+        "antenna": cell.antennas,
     }

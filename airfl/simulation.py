@@ -48,6 +48,7 @@ from airfl.record import Record
 from airfl.report.summary import Summary, summarise
 from airfl.round import State, World, as_last, run_round
 from airfl.run_files import Progress, written, written_alone
+from airfl.schemes import fitted
 from airfl.server import mean_weights
 from airfl.shown import brief
 from airfl.streams import Streams
@@ -57,6 +58,7 @@ from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.task import DividedTask, build_task
 from airfl.trace import open_trace
 from airfl.trace.integrity import read_seal
+from airfl.uplinks import AnalogUplink
 
 if TYPE_CHECKING:
     import xarray
@@ -162,7 +164,7 @@ def run(
             torch.set_num_threads(chosen.run.threads or threads)
             raw = data or load_data(settings.task, data_folders(data_dir), task)
             world = world_of(chosen, build_task(chosen, raw, Streams(chosen.run.seed), task), torch_device)
-            resolved = resolve(world)
+            resolved = resolve(world, chosen)
             if saved:
                 check_data(saved.about, folder, raw, settings.channel.fading_model, world.task.own)
                 check_fits(world, saved, folder)
@@ -313,25 +315,31 @@ def world_of(settings: Settings, task: DividedTask, device: torch.device) -> Wor
     keep_freed_memory(4 * model.dimension * settings.run.selected)
     sizes = task.partition.sizes
     cell = build_cell(settings, model.dimension, mean_weights(settings.server.weights, sizes), int(sizes.min()))
-    check_store(cell, sizes)
+    check_store(cell, sizes, settings.scheme.name)
     return World(
         cell=cell,
         task=task,
         model=model,
-        trainer=cell.recipe.local.build(cell.settings.local, cell.settings.run, task, streams, device),
+        trainer=cell.recipe.local.build(settings.local, settings.run, task, streams, device),
+        update_bound=settings.local.update_bound,
+        compute=settings.compute,
         ledger=build_ledger(cell),
         device=device,
-        public_update=public_update(cell.settings.local, cell.settings.run, task, streams, device),
+        public_update=public_update(settings.local, settings.run, task, streams, device),
     )
 
 
-def resolve(world: World) -> Settings:
-    """The settings with automatic values replaced by those that are used."""
-    settings = world.cell.settings
+def resolve(world: World, settings: Settings) -> Settings:
+    """The settings of that world with automatic values replaced by those that are used."""
+    settings, uplink = fitted(settings), world.cell.recipe.uplink
+    power = {}
+    if settings.power.alignment == "auto":
+        power["alignment"] = uplink.control.alignment if isinstance(uplink, AnalogUplink) else "sample"
     grid = {} if settings.grid.prefix != "mean" else {"symbol_duration_s": world.cell.radio.grid.symbol_duration_s}
     return settings.resolved(
         run={"threads": torch.get_num_threads(), "chunk": world.trainer.chunk},
         local={"engine": world.trainer.engine},
         grid=grid,
+        power=power,
         privacy={"delta": settings.delta},
     )

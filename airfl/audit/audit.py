@@ -143,13 +143,13 @@ def audit(
     torch.set_num_threads(settings.run.threads or threads)
     try:
         world = build_world(without_compiling(settings, options), torch_device, data_folders(data_dir), task)
-        check_cell(world.cell, options)
+        check_cell(world.cell, settings, options)
         with asked_progress(progress, reporter, ()) as told:
             of_a_round = audit_rounds(world, options, _labelled(told, "one round")) if options.attack != "run" else None
             of_a_run = audit_run(world, options, _labelled(told, "one run")) if options.attack != "round" else None
     finally:
         torch.set_num_threads(threads)
-    return _together(world, options, of_a_round, of_a_run)
+    return _together(world, settings.scheme.name, options, of_a_round, of_a_run)
 
 
 def reporter(shown: RoundProgress) -> Progress:
@@ -163,12 +163,14 @@ def without_compiling(settings: Settings, options: Options) -> Settings:
     return settings if options.others == "trained" else settings.resolved(local={"engine": "loop"})
 
 
-def _together(world: World, options: Options, of_a_round: RoundAudit | None, of_a_run: RunAudit | None) -> Audit:
-    settings, claim, statement, nan = world.cell.settings, world.cell.recipe.claim, world.ledger.statement, math.nan
+def _together(
+    world: World, scheme: str, options: Options, of_a_round: RoundAudit | None, of_a_run: RunAudit | None
+) -> Audit:
+    claim, statement, nan = world.cell.recipe.claim, world.ledger.statement, math.nan
     first = of_a_round or of_a_run
     assert first is not None
     return Audit(
-        scheme=settings.scheme.name,
+        scheme=scheme,
         level=statement.level,
         adjacency=statement.adjacency,
         sampling=statement.sampling,
@@ -178,7 +180,7 @@ def _together(world: World, options: Options, of_a_round: RoundAudit | None, of_
         others=options.others,
         delta=statement.delta,
         confidence=options.confidence,
-        rounds=settings.run.rounds,
+        rounds=world.cell.run.rounds,
         trials=options.trials if of_a_round else 0,
         canaries=of_a_run.canaries if of_a_run else 0,
         claim_scope=claim.scope if claim else "none",

@@ -21,6 +21,7 @@ from airfl.round import Exchange, Plant, World
 from airfl.selection import sampling_of
 from airfl.stages import Coder
 from airfl.store import Store
+from airfl.uplinks import DigitalUplink
 
 Array = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -67,7 +68,7 @@ def attacked(world: World, options: Options) -> World:
 
 def rules(world: World, options: Options) -> Rules:
     """The rules under these settings; opposed devices make all but a canary alike, as if it was not there."""
-    run = world.cell.settings.run
+    run = world.cell.run
     known = sampling_of(world.cell.rule) == "by_channel"
     mirrored = options.against == "opposite" and options.others != "opposed"
     return Rules(1.0 if known else run.selected / run.devices, known, mirrored)
@@ -75,7 +76,7 @@ def rules(world: World, options: Options) -> Rules:
 
 def canary_norm(world: World) -> float:
     """C."""
-    return world.cell.settings.local.update_bound
+    return world.update_bound
 
 
 def absent_value(world: World, options: Options) -> float:
@@ -125,7 +126,8 @@ def strength(world: World, exchanged: Exchange, privacy: Record) -> float:
     noise.
     """
     multiplier = float(privacy["noise_multiplier"])
-    if world.cell.link == "digital" and world.cell.settings.digital.secure_aggregation == "off":
+    uplink = world.cell.recipe.uplink
+    if isinstance(uplink, DigitalUplink) and uplink.secure_aggregation == "off":
         multiplier *= float(np.sqrt(heard(exchanged)))
     return 1 / multiplier if multiplier > 0 else np.inf
 

@@ -73,10 +73,10 @@ def play(world: World, options: Options, parameters: Tensor, index: int) -> Tria
     def played(amplitude: float) -> tuple[float, float, bool, float, float]:
         exchanged = exchange(world, State(index, parameters, cell.memory), plant(ids, np.array([amplitude]), others))
         # Past the end of the run: no trial is its last round, after which the ledger would add everything up.
-        privacy = account(world, exchanged, cell.settings.run.rounds + 1 + index, compose=False)
+        privacy = account(world, exchanged, cell.run.rounds + 1 + index, compose=False)
         claim = cell.recipe.claim
         if claim and claim.scope == "run":
-            privacy["epsilon_paper"] = claim.epsilon(exchanged.reception.report, cell.settings.run.rounds)
+            privacy["epsilon_paper"] = claim.epsilon(exchanged.reception.report, cell.run.rounds)
         mu = strength(world, exchanged, privacy)
         # Opposed devices are no secret: what they would send without anybody's canary is taken away.
         known = heard(exchanged) * mu if others and math.isfinite(mu) else 0.0

@@ -41,9 +41,9 @@ def audit_run(world: World, options: Options, progress: Progress | None = None) 
     """Train for run.rounds rounds; a canary's score is the sum of its rounds' log-likelihood ratios."""
     world = attacked(world, options)
     cell, known = world.cell, rules(world, options)
-    rounds, canaries, norm = cell.settings.run.rounds, canaries_of(cell, options), canary_norm(world)
+    rounds, canaries, norm = cell.run.rounds, canaries_of(cell, options), canary_norm(world)
     generator = cell.streams.generator(Purpose.AUDIT)
-    ids = generator.choice(cell.settings.run.devices, canaries, replace=False)
+    ids = generator.choice(cell.run.devices, canaries, replace=False)
     included = generator.random(canaries) < 0.5
     planted = plant(ids, np.where(included, norm, absent_value(world, options)))
     weights = cell.weights[ids] / cell.weights.max()

@@ -76,15 +76,16 @@ def check_audit(settings: Settings, options: Options) -> None:
             np.ones(settings.run.devices),
             nominal_samples(settings.task, settings.run.devices),
         ),
+        settings,
         options,
     )
 
 
-def check_cell(cell: Cell, options: Options) -> None:
-    """UserError where scheme or size do not allow this audit."""
+def check_cell(cell: Cell, settings: Settings, options: Options) -> None:
+    """UserError where scheme or size do not allow this audit; settings: of the cell."""
     from airfl.cell import build_ledger
 
-    statement, settings = build_ledger(cell).statement, cell.settings
+    statement = build_ledger(cell).statement
     if statement.level != "client":
         raise UserError(
             f"scheme.name: {settings.scheme.name!r} protects single records, the audit attacks one device's whole "
@@ -107,11 +108,11 @@ def check_cell(cell: Cell, options: Options) -> None:
 
 def room_for_canaries(cell: Cell) -> int:
     """One a device, and one an entry that is sent."""
-    return min(cell.settings.run.devices, cell.bound.entries, cell.dimension)
+    return min(cell.run.devices, cell.bound.entries, cell.dimension)
 
 
 def canaries_of(cell: Cell, options: Options) -> int:
     """As many as asked for; else 100, half of the devices or the room there is, whichever is least."""
     if options.canaries is not None:
         return options.canaries
-    return max(1, min(CANARIES, cell.settings.run.devices // 2, room_for_canaries(cell)))
+    return max(1, min(CANARIES, cell.run.devices // 2, room_for_canaries(cell)))

@@ -143,7 +143,7 @@ def clipping(short: Short) -> str | None:
     world = short.world()
     if not (world.cell.recipe.local.clips_update and uses(type(short.scheme), "local.clip_norm")):
         return None
-    limit = world.cell.settings.local.update_bound
+    limit = world.update_bound
     largest = float(short.trace["update_norm"].max())
     if largest > limit * (1 + SINGLE):
         return f"an update has the norm {largest:.4g}, local.clip_norm is {limit:g}"

@@ -44,7 +44,7 @@ def check_fits(world: World, saved: Saved, folder: Path) -> None:
 
 
 def _check_state(world: World, rounds: int, arrays: Mapping[str, Array]) -> None:
-    run, memory = world.cell.settings.run, world.cell.memory
+    run, memory = world.cell.run, world.cell.memory
     if rounds > run.rounds:
         raise DamagedError(f"is of round {rounds:,}, and the run has {run.rounds:,}")
     initial = world.model.initial()
@@ -104,7 +104,7 @@ def _check_record(world: World, record: Mapping[str, Array]) -> None:
         if not fits or value.dtype.kind not in KINDS[dtype.kind] or not _holds(dtype, value):
             raise DamagedError(f"holds a record whose {name} is {value.dtype} of shape {value.shape}, or too large")
     devices, multiplier = record["device_id"], float(record["noise_multiplier"])
-    if devices.size and not (devices.min() >= 0 and devices.max() < cell.settings.run.devices):
+    if devices.size and not (devices.min() >= 0 and devices.max() < cell.run.devices):
         raise DamagedError("holds a record of a device that there is not")
     if len(set(devices.tolist())) < devices.size or not multiplier >= 0:
         raise DamagedError("holds a record of a device twice, or of noise below 0")

@@ -92,7 +92,7 @@ def main(arguments: list[str]) -> None:
     with cifar10() as (folders, data), tempfile.TemporaryDirectory() as out:
         world = build_world(settings, CPU, folders)
         world = world if trained else without_training(world)
-        writer = open_writer(Path(out) / "trace.h5", world, resolve(world))
+        writer = open_writer(Path(out) / "trace.h5", world, resolve(world, settings))
         state = State(0, world.model.initial())
         for _ in range(ROUNDS + 1 if trained else 4 * ROUNDS):
             state, stages = profiled_round(world, state, writer.append)

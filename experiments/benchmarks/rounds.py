@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 import airfl
 from airfl.config import Settings
+from airfl.config.settings import LocalSettings
 from airfl.local.batches import BatchRule, plan_batches
 from airfl.local.sgd import normalise
 from airfl.round import State, World, run_round
@@ -28,10 +29,10 @@ TURNS = 7
 CPU = torch.device("cpu")
 
 
-def plain_loop(world: World) -> None:
+def plain_loop(world: World, local: LocalSettings) -> None:
     """The round's local training as a research script has it: a loop over clients, torch.optim, ordinary autograd."""
-    task, local = world.task, world.cell.settings.local
-    devices = torch.arange(world.cell.settings.run.selected).numpy()
+    task = world.task
+    devices = torch.arange(world.cell.run.selected).numpy()
     sizes = task.partition.sizes[devices]
     rule = BatchRule(local.epochs, local.steps, local.batch_size)
     plan = plan_batches(rule, world.cell.streams, 0, devices, sizes, int(task.partition.sizes.max()))
@@ -50,7 +51,7 @@ def plain_loop(world: World) -> None:
 
 def train_selected(world: World) -> None:
     """The same by the project's engine."""
-    devices = torch.arange(world.cell.settings.run.selected).numpy()
+    devices = torch.arange(world.cell.run.selected).numpy()
     chunk = world.trainer.chunk
     for begin in range(0, len(devices), chunk):
         world.trainer.updates(world.model.initial(), devices[begin : begin + chunk], 0, Store())
@@ -70,7 +71,7 @@ def compare_engines(model: str, repeats: int) -> None:
     engines = ("vmap", "compiled", "layers", "layers-parallel", "loop")
     worlds = {engine: build_world(base.resolved(local={"engine": engine}), CPU) for engine in engines}
     loop_world = worlds["loop"]
-    works: dict[str, Callable[[], None]] = {"plain loop over clients": lambda: plain_loop(loop_world)}
+    works: dict[str, Callable[[], None]] = {"plain loop over clients": lambda: plain_loop(loop_world, base.local)}
     for world in worlds.values():
         works[f"engine {world.trainer.engine}"] = lambda world=world: train_selected(world)
     times: dict[str, list[float]] = {name: [] for name in works}

@@ -65,7 +65,7 @@ def _price(axis: Axes) -> list[str]:
         beta = np.median([one.alignment_coefficient for one in reports])
         multiplier = float(np.median([noise_multiplier(cell, one) for one in reports]))
         energy = np.mean([one.devices.energy.mean() for one in reports])
-        kind = cell.settings.selection.kind
+        kind = cell.rule.name
         epsilon = [_epsilon(multiplier / np.sqrt(power), kind) for power in powers]
         axis.plot(1 / (32 * powers * beta**2), epsilon, label=name, **line(number))
         power = 1 / (32 * 0.1 * beta**2)

@@ -60,7 +60,7 @@ def test_draws_and_arrays_grow_linearly(case: Case, monkeypatch: pytest.MonkeyPa
     for dimension in sizes:
         cell = cell_of(case, "csi.pilots=2", dimension=dimension)
         drawn.append(counted.of(partial(know, cell, 1)))
-        shape = (1, cell.settings.antennas.count, *cell.radio.observed_shape(cell.frame))
+        shape = (1, cell.antennas, *cell.radio.observed_shape(cell.frame))
         coefficients.append(math.prod(shape))
         assert coefficients[-1] <= shape[1] * 8 * cell.frame.symbols
         ids, share = np.arange(6), cell.power_limits / dimension

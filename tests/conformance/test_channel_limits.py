@@ -55,17 +55,17 @@ def test_limits_are_kept_and_the_budget_is_the_mean(case: Case, limit: str) -> N
     half = ("scheme.name=pfels", "scheme.ratio=0.5", "privacy.epsilon=inf")
     strict = limit == "strict"
     kept = Kept(cell_of(case, *half, "power.strict=true" if strict else f"power.limit={limit}"))
-    cell, settings = kept.cell, kept.cell.settings
+    cell, power = kept.cell, kept.cell.radio.sections.power
     assert cell.bound.entries == DIMENSION // 2
     energies = spike_energies(kept, cell.bound.rms)
     at_bound = kept.again().at_bound().devices.energy - kept.terms.pilots.energy
     np.testing.assert_allclose(energies.mean(axis=0), at_bound, rtol=1e-5)
-    ratio = cell.bound.entries / cell.dimension if settings.power_limit == "transmit_power" else 1.0
+    ratio = cell.bound.entries / cell.dimension if cell.power_limit == "transmit_power" else 1.0
     allowed = kept.terms.power_limits * ratio * cell.radio.energy_unit * (1 + 1e-5)
-    if settings.power.average_over == "fading" and not strict:
+    if power.average_over == "fading" and not strict:
         return  # there the mean over fades is limited, not a round: see tests/laws/test_closed_forms.py
     assert (at_bound <= allowed).all()
-    if strict or settings.power.power_policy.per_coefficient:
+    if strict or power.power_policy.per_coefficient:
         assert cell.bound.peak == pytest.approx(cell.bound.rms) or not strict
         assert (energies <= allowed).all()
 

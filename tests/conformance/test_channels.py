@@ -45,7 +45,7 @@ def test_shapes_types_and_finite_figures(case: Case) -> None:
     assert ids.dtype == np.int64
     assert np.all(np.diff(ids) > 0)
 
-    shape = (len(ids), cell.settings.antennas.count, *cell.radio.observed_shape(cell.frame))
+    shape = (len(ids), cell.antennas, *cell.radio.observed_shape(cell.frame))
     assert opening.channel.response.shape == shape
     known = opening.estimate.response.shape  # before offsets, which may make the channel differ over more elements
     assert all(length in (1, true) for length, true in zip(known, shape, strict=True))
@@ -135,7 +135,7 @@ def test_a_round_of_nobody(case: Case) -> None:
     cell = cell_of(case, *(["selection.kind=poisson"] if case.table != "selection" else []), "run.selected=1")
     nobody = np.array([], dtype=np.int64)
     knowledge = cell.radio.know(0, nobody, cell.frame, np.array([]))
-    assert knowledge.state.response.shape == (0, cell.settings.antennas.count, *cell.radio.observed_shape(cell.frame))
+    assert knowledge.state.response.shape == (0, cell.antennas, *cell.radio.observed_shape(cell.frame))
     assert knowledge.mean_power.shape == (0,)
     if cell.rule.sampling != "poisson":
         return
@@ -144,7 +144,7 @@ def test_a_round_of_nobody(case: Case) -> None:
     assert len(opening.devices) == 0
     # Without a privacy bound beta is inf, and the noise over it 0. A beta that was asked for decodes noise as ever: it
     # does not tell that nobody was there.
-    aimed = cell.settings.power.coefficient
+    aimed = cell.radio.sections.power.coefficient
     assert reception.report.alignment_coefficient == (aimed or math.inf)
     assert bool(reception.mean.any()) == (aimed is not None)
     assert reception.report.devices.energy.shape == (0,)
@@ -168,7 +168,7 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
     np.testing.assert_allclose(report.devices.energy, (np.abs(tx) ** 2).sum(axis=1) * unit + pilots, rtol=1e-5)
 
     factors = np.sqrt(cell.power_limits[opening.devices]) / cell.bound.rms
-    combiner = cell.settings.antennas.combiner.weights(opening.estimate.response, factors)
+    combiner = cell.radio.sections.antennas.combiner.weights(opening.estimate.response, factors)
     gains = (combiner.conj() * opening.channel.response).sum(axis=1)
     arriving = np.array([on_elements(gain, cell, 0) for gain in gains]).reshape(tx.shape) * tx
     received, expected = (np.abs(arriving) ** 2).sum(axis=1), entries_of(arriving.sum(axis=0), cell)
@@ -198,7 +198,7 @@ def test_the_record_is_what_was_on_the_air(case: Case) -> None:
                 assert leaked == pytest.approx(level / math.sqrt(2), rel=1e-5)
             assert 0.3 * level < leaked <= level * (1 + 1e-5)
             assert leaked / 2 < heard < 2 * leaked
-    elif (over_noise_db := cell.settings.channel.interference_to_noise_db) is not None:
+    elif (over_noise_db := cell.radio.sections.channel.interference_to_noise_db) is not None:
         # It stays without receiver noise; a standard deviation of n numbers within 5 standard errors.
         level = cell.radio.noise_std * 10 ** (over_noise_db / 20)
         assert abs(np.sqrt(np.mean(rest**2)) / level - 1) < 5 / math.sqrt(2 * len(rest))
@@ -234,7 +234,7 @@ def test_rounds_vary_as_they_are_told(case: Case) -> None:
     cell = cell_of(case)
     ids = np.array([0, 4])
     first, second = (cell.radio.channel(t, ids, cell.frame).response for t in (0, 1))
-    way, law = cell.settings.channel.variation, cell.radio.law
+    way, law = cell.radio.sections.channel.variation, cell.radio.law
     if way == "constant" or (law is not None and law.constant):
         assert np.array_equal(first, second)
     else:
@@ -259,7 +259,7 @@ def test_mean_power_is_the_scale_squared(case: Case) -> None:
     wide = ("grid.subcarriers=64", "grid.spacing_hz=240e3", "channel.delay_spread_s=3e-7", "antennas.count=2")
     wide = (*wide, "grid.symbol_duration_s=8e-6")  # a prefix that holds every path
     cell = cell_of(case, *wide, f"run.devices={devices}", dimension=64)
-    ids, channel = np.arange(devices), cell.settings.channel
+    ids, channel = np.arange(devices), cell.radio.sections.channel
     response = cell.radio.channel(0, ids, cell.frame).response
     mean_power = cell.radio.mean_power
     power = (np.abs(response) ** 2).mean(axis=(1, 2, 3)) / mean_power
@@ -293,8 +293,11 @@ def test_a_drop_holds_for_the_run_and_within_its_area(case: Case) -> None:
     distances = np.hypot(*drop.positions_m[:, :2].T)
     if case.name != "coordinates":
         assert not np.isin(drop.positions_m[:, 0], other.radio.drop.positions_m[:, 0]).any()
-        assert distances.max() <= cell.settings.topology.radius_m
-    assert distances.min() >= PATH_LOSS[path_loss_of(cell.settings.channel, cell.settings.topology)].distances_m[0]
+        assert distances.max() <= cell.radio.sections.topology.radius_m
+    assert (
+        distances.min()
+        >= PATH_LOSS[path_loss_of(cell.radio.sections.channel, cell.radio.sections.topology)].distances_m[0]
+    )
     # 23 dBm on 8 subcarriers, for 27 elements of the mean symbol's duration: W, and J.
     np.testing.assert_allclose(cell.power_limits, 10**-0.7 / 8 * DIMENSION)
     assert cell.radio.energy_unit == pytest.approx(1 / 14e3)
@@ -327,7 +330,7 @@ def test_an_impairment_is_present_and_charged(case: Case) -> None:
     )
     assert same == (case.name == "feedback")  # which draws nothing; the others are new each round
     coefficients = int(np.prod(known.shape[2:]))
-    assert pilots in (0, len(opening.devices) * coefficients * cell.settings.csi.pilots)
+    assert pilots in (0, len(opening.devices) * coefficients * cell.radio.sections.csi.pilots)
 
 
 # --- every selection ------------------------------------------------------------------------------------------------

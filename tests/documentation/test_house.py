@@ -34,3 +34,15 @@ def test_every_table_that_is_named_is_there() -> None:
     for line in TABLE:
         for name in re.findall(r"`((?:airfl|channels|docs)/[\w/.]+\.(?:py|yml))`", line):
             assert (ROOT / name).exists() or "NAME" in name, line
+
+
+def test_what_runs_takes_the_parts_it_needs() -> None:
+    """Settings are made into parts before the first round; from there on nobody is handed all of them."""
+    rooms = ("selection", "stages", "uplinks", "radio", "local", "privacy", "trace", "schemes")
+    files = ("choice", "opening", "cell", "round", "record", "memory", "store", "server", "finite")
+    builders = {"privacy/statement.py", "schemes/__init__.py", "schemes/links.py", "schemes/recipe.py"}
+    airfl = ROOT / "airfl"
+    running = [airfl / f"{name}.py" for name in files]
+    running += [file for room in rooms for file in (airfl / room).rglob("*.py")]
+    handed = {str(file.relative_to(airfl)) for file in running if re.search(r": Settings\b", file.read_text())}
+    assert handed == builders

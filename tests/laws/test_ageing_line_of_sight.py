@@ -99,7 +99,7 @@ def cell_of(*overrides: str, devices: int = 4000) -> Cell:
 
 def known(cell: Cell, round_index: int = 0) -> tuple[Complex, Complex]:
     """h', hhat of all devices in a round."""
-    everybody = np.arange(cell.settings.run.devices)
+    everybody = np.arange(cell.run.devices)
     return pair(cell.radio.know(round_index, everybody, cell.frame, cell.element_power))
 
 

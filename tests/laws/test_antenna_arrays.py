@@ -46,7 +46,7 @@ def cell_of(*overrides: str, devices: int, selected: int = 2) -> Cell:
 
 def channel_of(cell: Cell, t: int = 0) -> Complex:
     """h of everybody at the first block and subcarrier, [devices, antennas]."""
-    everybody = np.arange(cell.settings.run.devices)
+    everybody = np.arange(cell.run.devices)
     response = cell.radio.channel(t, everybody, cell.frame).response
     return np.asarray(response[:, :, 0, 0], dtype=np.complex128)
 
@@ -264,7 +264,7 @@ def test_every_antenna_keeps_its_law(law: str, bounds: str) -> None:
     fading = (f"channel.fading={law}", "channel.rician_k=3.0", "channel.nakagami_m=2.0")
     limits = (f"channel.bounds={bounds}", "channel.min_gain=0.008", "channel.max_gain=0.05")
     cell = cell_of(*fading, *limits, "antennas.count=3", *correlated(0.9), devices=4_000)
-    found, expected = np.abs(channel_of(cell)), gain_law(cell.settings.radio)
+    found, expected = np.abs(channel_of(cell)), gain_law(cell.radio.sections)
     assert found.min() >= 0.008 * (1 - 1e-12)
     assert found.max() <= 0.05 * (1 + 1e-12)
     for antenna in found.T:

@@ -170,7 +170,7 @@ def test_the_better_deal_is_taken() -> None:
     tell."""
     told = cell_of("privacy.bound=accountant", "power.alignment=sample")
     auto = cell_of("privacy.bound=accountant")
-    assert auto.settings.power.alignment == "schedule"
+    assert auto.recipe.uplink.control.alignment == "schedule"
     first, other = (next(opened_rounds(cell)).link.at_bound() for cell in (auto, told))
     assert first.noise_std < other.noise_std
 
@@ -222,7 +222,7 @@ def test_a_round_in_which_nobody_is_heard_looks_like_any_other() -> None:
     assert 0 < len(silent) < len(openings)
     multipliers = {noise_multiplier(cell, opening.link.at_bound()) for opening in openings}
     assert max(multipliers) == pytest.approx(min(multipliers), rel=1e-9)
-    assert min(multipliers) == pytest.approx(1 / (40.0 * cell.settings.local.update_bound), rel=1e-9)
+    assert min(multipliers) == pytest.approx(1 / (40.0 * settings_of().local.update_bound), rel=1e-9)
     received = silent[0].link.close()
     assert float(received.mean.std()) == pytest.approx(1 / (2 * 40.0), rel=0.1)
 

@@ -112,7 +112,7 @@ def test_more_rounds_than_the_run_has_begin_anew(rounds: int, monkeypatch: pytes
     seen: list[tuple[int, int]] = []
 
     def watched(world: Any, state: State) -> Any:
-        seen.append((state.round_index, world.cell.settings.run.rounds))
+        seen.append((state.round_index, world.cell.run.rounds))
         return run_round(world, state)
 
     monkeypatch.setattr(airfl.bench, "run_round", watched)

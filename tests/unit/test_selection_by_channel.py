@@ -82,7 +82,7 @@ def rounds_of(cell: Cell, count: int) -> list[Opening]:
 
 def everybodys_gains(cell: Cell, t: int) -> Array:
     """|hhat| of the whole population, flat channels."""
-    ids = np.arange(cell.settings.run.devices)
+    ids = np.arange(cell.run.devices)
     knowledge = cell.radio.know(t, ids, cell.frame, cell.power_limits / cell.dimension)
     return np.abs(knowledge.estimate.gains)
 
