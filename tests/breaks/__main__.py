@@ -152,7 +152,8 @@ def _be_pytest(copy: Path, tests: Sequence[str]) -> NoReturn:
         sys.path[:] = [str(copy), *(place for place in sys.path if Path(place or ".").resolve() != ROOT)]
         first = FirstFailure()
         # Some plugins of pytest are imported here already.
-        quietly = ("-x", "-q", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+        # As `make test` does: what only a long test finds is not found every day.
+        quietly = ("-x", "-q", "-m", "not full", "-W", "ignore::pytest.PytestAssertRewriteWarning")
         code = int(pytest.main([*quietly, *tests], plugins=[first]))
         (copy / FAILED_NODE).write_text(first.node, encoding="utf-8")
     except BaseException:
@@ -213,14 +214,20 @@ def main() -> int:
     asked = argparse.ArgumentParser(prog="python -m tests.breaks", description=__doc__)
     asked.add_argument("kinds", nargs="*", metavar="KIND", help=f"of {', '.join(kinds())}; default all")
     asked.add_argument("-k", metavar="WORDS", default="", help="only breaks with these words in their name")
+    asked.add_argument(
+        "-t", "--tests", metavar="FILE", nargs="+", help="only breaks that tests of these files shall find"
+    )
     asked.add_argument("-j", "--jobs", type=int, default=os.cpu_count(), help="at a time; default one a core")
     asked.add_argument("-v", "--verbose", action="store_true", help="print what pytest says where nothing is found")
     given = asked.parse_args()
     if unknown := set(given.kinds) - set(kinds()):
         asked.error(f"no such kind: {', '.join(sorted(unknown))}; there are {', '.join(kinds())}")
     breaks = [one for kind in given.kinds or kinds() for one in read_breaks(kind) if given.k in one.name]
+    if given.tests:
+        files = {Path(file).resolve().relative_to(ROOT).as_posix() for file in given.tests}
+        breaks = [one for one in breaks if files & {test.partition("::")[0] for test in one.tests}]
     if not breaks:
-        asked.error(f"no break has {given.k!r} in its name")
+        asked.error("no break has these words in its name, and these files to find it")
     prepare()
     with tempfile.TemporaryDirectory(prefix="airfl-breaks-") as folder:
         copies = Copies(Path(folder), min(given.jobs, len(breaks)))
