@@ -24,7 +24,7 @@ from airfl.opening import Opening, disclosure_again, open_round
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.record import Record, record_composed, record_evaluation, record_exchange, record_privacy
 from airfl.selection import Memory
-from airfl.stages import Batch, Coder, Round, open_encoder
+from airfl.stages import Batch, Coder, Round, held_to_bound, open_encoder
 from airfl.stages.clip import clip_factor
 from airfl.store import Store
 from airfl.tasks.task import DividedTask
@@ -158,6 +158,7 @@ def exchange(world: World, state: State, plant: Plant | None = None) -> Exchange
             own_noise=opening.own_noise,
         ),
     )
+    encoder = held_to_bound(encoder, cell.recipe.stages, cell.bound)
     clip_norm = world.update_bound if cell.recipe.local.clips_update else math.inf
 
     by_entry = encoder.by_entry and link.by_entry and not state.parameters.is_cuda
