@@ -29,9 +29,9 @@ class BareNumbers:
 
     Attributes:
         noise_multiplier: sigma over C whatever the adjacency is; None where it is to be found.
-        sampling_rate: q.
-        rounds: T.
-        delta: Of the statement; a number has to be given, None is refused.
+        sampling_rate: q, probability of being in a round.
+        rounds: T, how many are composed.
+        delta: delta of the statement; a number has to be given, None is refused.
         sampling: What hides who took part; None for Poisson sampling, or for none at a rate of 1.
         adjacency: How neighbours differ; None for replace-one of samples of fixed size, else add/remove.
         accountant: Name of the accountant.
@@ -77,7 +77,7 @@ class Checked:
     Attributes:
         sampling: What hides who took part.
         adjacency: How neighbours differ.
-        delta: Of the statement.
+        delta: delta of the statement.
     """
 
     sampling: Sampling

@@ -30,7 +30,7 @@ class Averaging:
     """theta + eta_s Delta (PFELS algorithm 2, line 16, with a server learning rate).
 
     Attributes:
-        server: Settings of the server, of which it takes eta_s.
+        server: Its section of the settings, of which it takes eta_s.
     """
 
     server: ServerSettings
@@ -47,8 +47,8 @@ class Descent:
     The devices make no step of their own, so that local.learning_rate is the server's too.
 
     Attributes:
-        server: Settings of the server, of which it takes eta_s.
-        local: Settings of local training, of which it takes eta of the round.
+        server: Its section of the settings, of which it takes eta_s.
+        local: That of local training, of which it takes eta of the round.
     """
 
     server: ServerSettings
@@ -67,7 +67,7 @@ class Adaptive:
     u = beta_1 u + (1 - beta_1) Delta, v = beta_2 v + (1 - beta_2) u^2, theta + eta_g u/(sqrt(v) + kappa).
 
     Attributes:
-        server: Settings of the server, of which it takes eta_g, beta_1, beta_2 and kappa.
+        server: Its section of the settings, of which it takes eta_g, beta_1, beta_2 and kappa.
     """
 
     server: ServerSettings

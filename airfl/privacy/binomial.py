@@ -36,10 +36,10 @@ class Quantised:
     Distances are in steps of 2 X/(k - 1), so that everything is a whole number.
 
     Attributes:
-        levels: k.
+        levels: k, of the quantiser.
         bound: X, largest modulus of an entry.
         clip_norm: D, largest l2 norm of a vector.
-        dimension: d.
+        dimension: d, entries of a vector.
     """
 
     levels: int

@@ -35,7 +35,7 @@ class Statement:
         selected: r of the sample of devices.
         devices: N of the sample of devices.
         observer: From whom the data is protected.
-        delta: Of the statement.
+        delta: delta of the statement, `tail` included.
         tail: The part of delta that pays for noise multipliers that are no bounds for certain.
         accountant: By which epsilon is computed.
         attained: Whether neighbours exist that really pay what is accounted, so that it can be bounded from below.

@@ -77,8 +77,8 @@ class Radio:
     """The radio of all devices, as it holds for all rounds.
 
     Attributes:
-        sections: Settings that it is made from.
-        devices: N.
+        sections: The sections of the settings that it is made from.
+        devices: N, how many there are.
         streams: Random numbers of the run.
         grid: Resource elements, and how long they take.
         noise_std: sigma_0, standard deviation of the receiver noise on a real entry, in normalised units or sqrt(W).

@@ -23,7 +23,7 @@ class Problem:
     """What a recipe is made for.
 
     Attributes:
-        settings: Settings of the run.
+        settings: All settings of the run.
         dimension: d, parameters of the model.
         link: What carries the messages.
         largest_weight: The largest weight of a device in the mean; 1 where all are equal.

@@ -63,7 +63,7 @@ class ShiftedCompression:
     where it is.
 
     Attributes:
-        compressor: C.
+        compressor: C, one stage.
         gamma: Step of the shifts; 0 leaves them at 0.
         participation: r/N.
         dimension: d, length of a shift.

@@ -87,7 +87,7 @@ class Projector:
         signs: Sign that D gives each entry, [d].
         rows: Values of F that R keeps, ascending, [s].
         weights: Factors on these values, sqrt(n/s) included, [s].
-        length: n.
+        length: n, of the Fourier transform.
     """
 
     places: Tensor

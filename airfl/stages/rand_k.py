@@ -21,8 +21,8 @@ class RandK:
     The kept coordinates are in ascending order, so that k = d is the identity.
 
     Attributes:
-        dimension: d.
-        kept: k.
+        dimension: d, entries of an update.
+        kept: k, coordinates that are sent.
         rescale: Whether the decoded update is divided by p = k/d: unbiased, at 1/p times the noise. Without it the
             estimate is p times the mean (lemma 1).
         amplify: Whether a message is multiplied by d/k before it is sent instead (Fed-SMP algorithm 2, line 46), so
@@ -80,8 +80,8 @@ class OwnRandK:
     The coordinates follow from a seed that the server knows, so that only k values are sent.
 
     Attributes:
-        dimension: d.
-        kept: k.
+        dimension: d, entries of an update.
+        kept: k, coordinates that are sent.
         rescale: Whether to multiply by d/k, which makes it unbiased with variance omega = d/k - 1 (SoteriaFL example 1;
             Fed-SPA eq. 5).
     """

@@ -20,7 +20,7 @@ class SignMajority:
     The decision is taken on the noisy sum.
 
     Attributes:
-        dimension: d.
+        dimension: d, entries of an update.
         step: Modulus of every entry of the update that is decoded.
     """
 

@@ -26,8 +26,8 @@ class OwnTopK:
     Of equal magnitudes the lower coordinate is kept. The message has length d, zeros elsewhere.
 
     Attributes:
-        dimension: d.
-        kept: k.
+        dimension: d, entries of an update.
+        kept: k, coordinates that are sent.
     """
 
     dimension: int
@@ -57,8 +57,8 @@ class PublicTopK:
     They are the same for all devices, and tell nothing of anybody's data. Their names go down, where that is charged.
 
     Attributes:
-        dimension: d.
-        kept: k.
+        dimension: d, entries of an update.
+        kept: k, coordinates that are sent.
     """
 
     dimension: int

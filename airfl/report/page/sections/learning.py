@@ -29,7 +29,7 @@ class Curve:
     """A group at the evaluated rounds that all its runs have.
 
     Attributes:
-        name: Of the group.
+        name: Name of the group.
         means: Means over the seeds by the names of a course, [evaluations].
         accuracy: Test accuracy in % with its interval, at each of these rounds.
         loss: Test loss with its interval, at each of these rounds.
