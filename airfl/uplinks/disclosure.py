@@ -32,7 +32,8 @@ class Disclosure:
         sample: How many others were selected, a fresh sample out of `pool` devices as far as the observer knows; 0
             where there are no others.
         pool: Devices out of which these are sampled; 0 where there are no others.
-        hidden: Which of the devices that are `followed` are in that pool, bool [followed].
+        hidden: Which of the devices that are `followed` are in that pool, bool [followed]; empty where everybody
+            selected is named.
         exact: Whether the observer knows no less than this, so that a pair of neighbours pays for it.
     """
 

@@ -164,7 +164,7 @@ class LinkReport:
         interference_std: Standard deviation of everything else on an entry of the mean, which protects nobody.
         pilot_elements: Resource elements of the pilots alone.
         energy_of_others: Pilot energy of candidates that were not selected, in J or normalised units.
-        clipped_share: Share of the entries that were cut to the peak limit.
+        clipped_share: Share of the entries (elements under I/Q packing) that were cut to the peak limit.
         papr_db: Largest peak-to-average power ratio of an OFDM symbol in dB, nan without a waveform.
         waveform_clipped_share: Share of the waveform's samples that were clipped.
     """

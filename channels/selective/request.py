@@ -48,11 +48,11 @@ class SelectiveRequest:
         fresh: Uniform numbers of each device's own stream of this round.
         lasting: Uniform numbers of each device's own stream of the run.
         bandwidth_hz: Bandwidth of the used subcarriers in Hz, which may be more than the frame's.
-        positions_m: Of the devices in m, [devices, 3], the base station stands at (0, 0, base_height_m); for umi, uma
-            and rma only, None elsewhere.
+        positions_m: Of the devices in m, [devices, 3], the base station stands at (0, 0, base_height_m); None where
+            they are not known. Only umi, uma and rma heed them.
         base_height_m: Height of the base station's antenna in m.
-        line_of_sight: Which devices see the base station, bool [devices], for umi, uma and rma only; None to have TR
-            38.901's probability decide.
+        line_of_sight: Which devices see the base station, bool [devices]; None to have TR 38.901's probability decide.
+            Only umi, uma and rma heed it.
         prefix_s: Cyclic prefix of an OFDM symbol in s; a path that is later than it is lost in part. inf: no path is
             late.
         spacing_hz: Subcarrier spacing in Hz.

@@ -35,9 +35,9 @@ def fields(of: ast.ClassDef) -> Iterator[str]:
 
 
 def without_a_line(of: ast.ClassDef) -> list[str]:
-    """Fields that no line under "Attributes:" describes."""
+    """Fields that no line under "Attributes:" describes; Sphinx takes a single letter and a dot for a list."""
     _, _, listed = (ast.get_docstring(of) or "").partition("Attributes:\n")
-    return [name for name in fields(of) if not re.search(rf"^    {name}: \S", listed, re.MULTILINE)]
+    return [name for name in fields(of) if not re.search(rf"^    {name}: (?![A-Za-z]\.$)\S", listed, re.MULTILINE)]
 
 
 def test_every_field_has_a_line() -> None:
@@ -50,7 +50,7 @@ def test_every_field_has_a_line() -> None:
     assert found > 200
 
 
-@pytest.mark.parametrize("told", ["here: There.", "here, there: Both.", "other: Of here: a word."])
+@pytest.mark.parametrize("told", ["here: There.", "here, there: Both.", "there: T."])
 def test_a_field_that_is_told_of_elsewhere_is_found(told: str) -> None:
     source = f'@dataclass(frozen=True)\nclass Two:\n    """Two.\n\n    Attributes:\n        {told}\n    """\n\n'
     (two,) = classes(source + "    here: int\n    there: int = 0\n    _own: int = 0\n    of: ClassVar[int] = 0\n")
