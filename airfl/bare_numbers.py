@@ -25,8 +25,18 @@ Sampling = Literal["poisson", "without_replacement", "none"]
 
 @dataclass(frozen=True)
 class BareNumbers:
-    """What was given. noise_multiplier: sigma over C whatever the adjacency is; sampling_rate: q; rounds: T; epsilon:
-    of the whole run, to be reached, where no noise multiplier is given."""
+    """The numbers of a run that were given without its settings.
+
+    Attributes:
+        noise_multiplier: sigma over C whatever the adjacency is; None where it is to be found.
+        sampling_rate: q, probability of being in a round.
+        rounds: T, how many are composed.
+        delta: delta of the statement; a number has to be given, None is refused.
+        sampling: What hides who took part; None for Poisson sampling, or for none at a rate of 1.
+        adjacency: How neighbours differ; None for replace-one of samples of fixed size, else add/remove.
+        accountant: Name of the accountant.
+        epsilon: Epsilon of the whole run that is to be reached, where no noise multiplier is given; else None.
+    """
 
     noise_multiplier: float | None
     sampling_rate: float
@@ -62,7 +72,13 @@ class BareNumbers:
 
 @dataclass(frozen=True)
 class Checked:
-    """What stands where nothing was given."""
+    """Bare numbers that may be left open, with what stands where nothing was given.
+
+    Attributes:
+        sampling: What hides who took part.
+        adjacency: How neighbours differ.
+        delta: delta of the statement.
+    """
 
     sampling: Sampling
     adjacency: Adjacency

@@ -28,8 +28,16 @@ from airfl.tasks.datasets import data_folders
 
 @dataclass(frozen=True)
 class Bench:
-    """Rounds of a run, timed. seconds: of each, without evaluation unless it is the run's last; stages: seconds of one
-    evaluated round, None where that was not asked for; settings: resolved."""
+    """Rounds of a run, timed.
+
+    Attributes:
+        settings: Resolved settings of the run.
+        device: Torch device that it ran on.
+        dimension: d, parameters of the model.
+        seconds: Duration of each round in s, without evaluation unless it is the run's last.
+        stages: Seconds of each stage of one evaluated round; None where that was not asked for.
+        peak_memory_bytes: Largest memory of the process in bytes.
+    """
 
     settings: Settings
     device: str

@@ -47,7 +47,7 @@ class Budget:
 
     Attributes:
         scheme: Its name.
-        rounds: T.
+        rounds: T, of the run.
         dimension: d, parameters of the model.
         entries_per_round: k, entries that a device sends in a round.
         entries_per_device: k T, of a device that is in every round.

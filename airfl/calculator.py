@@ -65,7 +65,7 @@ class RunPrivacy:
     Attributes:
         scheme: Its name.
         seed: run.seed.
-        rounds: T.
+        rounds: T, of the run.
         selected: r, devices a round.
         devices: N, the population.
         statement: Whose data is protected, from whom, by what.

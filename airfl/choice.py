@@ -24,8 +24,14 @@ Array = NDArray[np.float64]
 
 
 class Choice(NamedTuple):
-    """devices: who takes part, [r]; knowledge: of their channels; estimated: whose channel was, [c]; rows: where among
-    these the devices are, [r]."""
+    """Who takes part in a round, and the channels that were estimated to find out.
+
+    Attributes:
+        devices: Ids of the devices that take part, [r].
+        knowledge: What is known of their channels, [r] on the first axis.
+        estimated: Ids of the devices whose channel was estimated, [c].
+        rows: Where among `estimated` the devices are, [r].
+    """
 
     devices: Ids
     knowledge: Knowledge

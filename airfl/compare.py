@@ -61,7 +61,12 @@ class RowResult:
 
 @dataclass(frozen=True)
 class SeededRun:
-    """A run of a row: what it is called while it goes on, its settings."""
+    """One run of a row.
+
+    Attributes:
+        what: What it is called while it goes on.
+        settings: Its settings, seed included.
+    """
 
     what: str
     settings: Settings

@@ -13,9 +13,14 @@ from airfl.config.settings import ComputeSettings
 
 @dataclass(frozen=True)
 class Computation:
-    """Of a round. evaluations: gradients of single samples; energy_j, time_s: of each device; all [r].
+    """What the devices compute in a round.
 
     A cycle takes kappa f^2 joules and 1/f seconds (Yang, Chen, Saad, Hong, Shikh-Bahaei 2021, eq. 4 and 5).
+
+    Attributes:
+        evaluations: Gradients of single samples, [r].
+        energy_j: Energy in J, [r].
+        time_s: Time in s, [r].
     """
 
     evaluations: NDArray[np.int64]

@@ -141,8 +141,14 @@ def _is_there(path: Path, lock: BinaryIO) -> bool:
 
 @dataclass(frozen=True)
 class Holder:
-    """A process: its host (name, boot, namespace of process ids), its id there, its start in ticks since the boot, when
-    it took the lock (UTC)."""
+    """A process that holds a lock.
+
+    Attributes:
+        host: Name, boot and namespace of process ids of its machine.
+        pid: Its process id there.
+        start: When it started, in ticks since the boot; 0 where that is not known.
+        since: When it took the lock, UTC in ISO 8601.
+    """
 
     host: list[str]
     pid: int

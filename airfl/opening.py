@@ -26,10 +26,17 @@ MOST_OWN_NOISE, OWN_NOISE_ACCURACY = 64.0, 1e-9
 
 @dataclass(frozen=True)
 class Opening:
-    """A round before anybody trains. devices: S^t, ids, [r]; knowledge: of their channels; link: open to them; memory:
-    of selection, after this round; broadcast: what the downlink takes, None where it is ideal; own_noise: of the
-    devices, over what their stages have by themselves; disclosure: what beta tells of who was selected, None where it
-    follows from something else."""
+    """A round before anybody trains.
+
+    Attributes:
+        devices: S^t, ids of the selected devices, [r].
+        knowledge: What is known of their channels.
+        link: The uplink, open to them.
+        memory: What selection remembers after this round.
+        broadcast: What the downlink takes, None where it is ideal.
+        own_noise: Factor on the noise that the devices' stages have by themselves.
+        disclosure: What beta tells of who was selected, None where it tells nothing that is accounted.
+    """
 
     devices: Ids
     knowledge: Knowledge

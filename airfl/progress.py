@@ -31,7 +31,13 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Planned:
-    """A run that is to come: its label; its row, whose runs take equally long; its rounds."""
+    """A run that is to come.
+
+    Attributes:
+        label: What it is called.
+        row: Its row, whose runs take equally long.
+        rounds: Its rounds.
+    """
 
     label: str
     row: str

@@ -71,8 +71,14 @@ class World:
 
 @dataclass(frozen=True)
 class State:
-    """What a round hands to the next. parameters: theta^t, [d]; memory: of device selection; store: what devices and
-    server keep, changed in place."""
+    """What a round hands to the next.
+
+    Attributes:
+        round_index: t, the round that comes next, from 0.
+        parameters: theta^t, float32 [d].
+        memory: What device selection remembers.
+        store: What devices and server keep; changed in place.
+    """
 
     round_index: int
     parameters: Tensor
@@ -84,8 +90,14 @@ class State:
 class Exchange:
     """A round up to what the server decodes.
 
-    mean_update: decoded, [d]; reference: what an ideal link would deliver, [d]; update_norms: after clipping, [r];
-    non_finite: whose update was not finite, [r].
+    Attributes:
+        opening: All of the round that is known before training.
+        encoder: The scheme's stages in this round, as one.
+        reception: What came out of the uplink.
+        mean_update: The mean update as decoded, [d].
+        reference: The mean update that an ideal link would deliver, [d].
+        update_norms: l2 norms of the updates after clipping, [r].
+        non_finite: Whose update was not finite, [r].
     """
 
     opening: Opening

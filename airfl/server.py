@@ -27,7 +27,11 @@ class ServerRule(Protocol):
 
 @dataclass(frozen=True)
 class Averaging:
-    """theta + eta_s Delta (PFELS algorithm 2, line 16, with a server learning rate)."""
+    """theta + eta_s Delta (PFELS algorithm 2, line 16, with a server learning rate).
+
+    Attributes:
+        server: Its section of the settings, of which it takes eta_s.
+    """
 
     server: ServerSettings
 
@@ -41,6 +45,10 @@ class Descent:
     """theta + eta_s eta Delta for a Delta that is minus the mean gradient: x - eta_t v (SoteriaFL algorithm 2, line 9).
 
     The devices make no step of their own, so that local.learning_rate is the server's too.
+
+    Attributes:
+        server: Its section of the settings, of which it takes eta_s.
+        local: That of local training, of which it takes eta of the round.
     """
 
     server: ServerSettings
@@ -54,8 +62,13 @@ class Descent:
 
 @dataclass(frozen=True)
 class Adaptive:
-    """u = beta_1 u + (1 - beta_1) Delta, v = beta_2 v + (1 - beta_2) u^2, theta + eta_g u/(sqrt(v) + kappa) (Fed-SPA
-    eq. 6), from u = 0, v = kappa^2."""
+    """The adaptive server step of Fed-SPA (eq. 6), from u = 0 and v = kappa^2.
+
+    u = beta_1 u + (1 - beta_1) Delta, v = beta_2 v + (1 - beta_2) u^2, theta + eta_g u/(sqrt(v) + kappa).
+
+    Attributes:
+        server: Its section of the settings, of which it takes eta_g, beta_1, beta_2 and kappa.
+    """
 
     server: ServerSettings
 

@@ -21,7 +21,13 @@ FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class Kept:
-    """What one device keeps under a name: numbers of float32, in one vector, or in so many rows."""
+    """What one device keeps under a name: numbers of float32.
+
+    Attributes:
+        name: Under which it is kept.
+        numbers: How many numbers.
+        rows: Rows of the matrix that they make, None for one vector.
+    """
 
     name: str
     numbers: int
@@ -40,7 +46,12 @@ class Kept:
 
 @dataclass
 class Store:
-    """rows: name -> device id -> tensor; server: name -> tensor, what the server keeps."""
+    """What devices and server keep between rounds.
+
+    Attributes:
+        rows: Name -> device id -> tensor, what a device keeps.
+        server: Name -> tensor, what the server keeps.
+    """
 
     rows: dict[str, dict[int, Tensor]] = field(default_factory=dict)
     server: dict[str, Tensor] = field(default_factory=dict)

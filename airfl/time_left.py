@@ -19,7 +19,12 @@ MEMORY = 2000
 
 @dataclass(frozen=True)
 class Left:
-    """seconds; at_least: there is something ahead of which nobody knows yet how long it takes."""
+    """How long something will still take.
+
+    Attributes:
+        seconds: Time in s.
+        at_least: Whether there is something ahead of which nobody knows yet how long it takes.
+    """
 
     seconds: float
     at_least: bool = False
@@ -49,7 +54,12 @@ def typical(seconds: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Rounds:
-    """The rounds of a run: how many, and every which one is evaluated, as the last one is; None: not known."""
+    """The rounds of a run.
+
+    Attributes:
+        rounds: How many.
+        evaluate_every: Every which one is evaluated, as the last one is; None where that is not known.
+    """
 
     rounds: int
     evaluate_every: int | None = None

@@ -12,7 +12,15 @@ from channels.grid import OfdmaGrid
 
 @dataclass(frozen=True)
 class Broadcast:
-    """What a broadcast takes. energy: in the unit of the element energy it was made with."""
+    """What a broadcast takes.
+
+    Attributes:
+        bits: Payload in bits, which every listener gets.
+        resource_elements: Resource elements that it occupies.
+        ofdm_symbols: OFDM symbols that it occupies, the last one counted whole.
+        air_time_s: Duration in s.
+        energy: Transmit energy of the server, in the unit of the energy of a resource element that it was made with.
+    """
 
     bits: int
     resource_elements: int

@@ -12,9 +12,11 @@ Array = NDArray[np.float64]
 class Frame:
     """The resource elements of a round's transmission, filled subcarrier first.
 
-    frequencies_hz: of the used subcarriers relative to the carrier, ascending, [K]; elements: resource elements in use,
-    the last symbol may be filled in part; symbol_s: duration of an OFDM symbol with its prefix; symbols_per_block:
-    OFDM symbols over which the channel is taken to be constant.
+    Attributes:
+        frequencies_hz: Of the used subcarriers relative to the carrier in Hz, ascending, [K].
+        elements: Resource elements in use; the last symbol may be filled in part.
+        symbol_s: Duration of an OFDM symbol with its prefix in s.
+        symbols_per_block: OFDM symbols over which the channel is taken to be constant.
     """
 
     frequencies_hz: Array

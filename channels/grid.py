@@ -41,7 +41,14 @@ def default_symbol_duration_s(spacing_hz: float) -> float:
 
 @dataclass(frozen=True)
 class GridUse:
-    """What a transmission occupies: subcarrier x symbol uses, subcarriers, OFDM symbols, air time."""
+    """What a transmission occupies.
+
+    Attributes:
+        resource_elements: Uses of one subcarrier in one symbol.
+        subcarriers: Different subcarriers in use.
+        ofdm_symbols: OFDM symbols, the last one counted whole.
+        air_time_s: Duration in s.
+    """
 
     resource_elements: int
     subcarriers: int
@@ -53,10 +60,16 @@ class GridUse:
 class OfdmaGrid:
     """K subcarriers, used by all devices at once (superposed) or shared among them (orthogonal).
 
-    subcarriers: of the carrier; symbol_duration_s: with its cyclic prefix; packing: "real" puts one entry on the real
-    part of a resource element, "iq" two entries on one complex element; spacing_hz: between subcarriers; used: indices
-    of the subcarriers that may be used (0 is the lowest), None for all, K is their number in every count; numerology:
-    where given, air time is exact by it, from the start of a subframe on, instead of symbols x symbol_duration_s.
+    Attributes:
+        subcarriers: Subcarriers of the carrier.
+        symbol_duration_s: Duration of an OFDM symbol with its cyclic prefix in s.
+        packing: "real" puts one entry on the real part of a resource element, "iq" two entries on one complex element.
+        spacing_hz: Subcarrier spacing in Hz.
+        used: Indices of the subcarriers that may be used, 0 is the lowest; K is their number in every count. None for
+            all.
+        numerology: Where given, air time is exact by it, from the start of a subframe on, instead of symbols x
+            symbol_duration_s.
+
     Raises ValueError for counts and indices that make no grid, and for what the numerology does not allow.
     """
 

@@ -30,10 +30,13 @@ FEW = 1 << 17
 
 @dataclass(frozen=True)
 class Sent:
-    """What one chunk put on the air, [chunk] each.
+    """What one chunk of devices put on the air.
 
-    energy: ||x_i||^2; received_energy: ||h_i x_i||^2; clipped: entries (elements under I/Q packing) cut to the peak;
-    cut: the messages as they were sent, [chunk, m], where there is a peak limit.
+    Attributes:
+        energy: ||x_i||^2, [chunk].
+        received_energy: ||h_i x_i||^2, [chunk].
+        clipped: Entries (elements under I/Q packing) that were cut to the peak, [chunk].
+        cut: The messages as they were sent, [chunk, m]; None where there is no peak limit.
     """
 
     energy: NDArray[np.float64]
@@ -44,7 +47,12 @@ class Sent:
 
 @dataclass(frozen=True)
 class Part:
-    """Some entries of messages: which, and how long a whole message is."""
+    """Some entries of messages.
+
+    Attributes:
+        entries: Which of the entries of a whole message.
+        length: Entries of a whole message.
+    """
 
     entries: slice
     length: int

@@ -22,7 +22,13 @@ class Numerology:
     """Subcarrier spacing 2^mu 15 kHz, and one of the two cyclic prefixes (tables 4.2-1, 4.3.2-1 and 4.3.2-2).
 
     Symbols are numbered from the start of a subframe (1 ms) on; any number from 0 is allowed, later subframes repeat
-    the first. Raises ValueError for a mu other than 0 to 3, and the extended prefix elsewhere than at 60 kHz.
+    the first.
+
+    Attributes:
+        mu: Numerology of 3GPP TS 38.211, 0 to 3.
+        prefix: Cyclic prefix; the extended one is there at 60 kHz (mu = 2) only.
+
+    Raises ValueError for a mu other than 0 to 3, and the extended prefix elsewhere than at 60 kHz.
     """
 
     mu: int

@@ -48,7 +48,10 @@ class Parameter:
         default: Its value where none is given, `REQUIRED` where one has to be.
         description: One sentence.
         unit: In SI symbols, "" for a number without one.
-        gt, ge, lt, le: Bounds, None where there is none.
+        gt: It must be greater than this, None for no such bound.
+        ge: It must be at least this, None for no such bound.
+        lt: It must be less than this, None for no such bound.
+        le: It must be at most this, None for no such bound.
         also: Numbers that are allowed beside that range.
         key: What a section that holds the parameters of several parts calls it, "" where none does.
     """

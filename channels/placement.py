@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 class Piece:
     """Consecutive elements of a message that fill the same subcarriers in some consecutive symbols of one block.
 
-    elements: which of the message, symbols x width of them; block; subcarriers: first and last + 1.
+    Attributes:
+        elements: Which elements of the message, symbols x width of them.
+        block: Index of the block of time.
+        subcarriers: From the first to the last + 1, as indices of the frame's used subcarriers.
     """
 
     elements: slice
@@ -39,7 +42,12 @@ class Piece:
 
 @dataclass(frozen=True)
 class Placement:
-    """Element e of a message sits on element (e + start) mod n of the frame's n elements."""
+    """Element e of a message sits on element (e + start) mod n of the frame's n elements.
+
+    Attributes:
+        frame: The resource elements of the message.
+        start: Element of the frame on which the message's first sits, 0 to n - 1.
+    """
 
     frame: Frame
     start: int

@@ -21,9 +21,11 @@ _PAPR_OVERSAMPLING = 4
 class Waveform:
     """An OFDM modulation with cyclic prefix, as in 3GPP TS 38.211, section 5.3.1.
 
-    fft_size: N, samples of a useful symbol; prefix_samples: of the cyclic prefix, 0 to N; subcarriers: K <= N in use,
-    entry k on the subcarrier k - K//2 spacings from the carrier; clip_db: amplitude at which a device clips, in dB over
-    its root mean square, None where it does not.
+    Attributes:
+        fft_size: N, samples of a useful symbol.
+        prefix_samples: Samples of the cyclic prefix, 0 to N.
+        subcarriers: K <= N in use, entry k on the subcarrier k - K//2 spacings from the carrier.
+        clip_db: Amplitude at which a device clips, in dB over its root mean square; None where it does not.
     """
 
     fft_size: int
@@ -52,12 +54,15 @@ class Waveform:
 
 @dataclass(frozen=True)
 class Transmitted:
-    """What the devices send.
+    """What the devices send. Shares are 0 for a device that sends nothing.
 
-    samples: [devices, symbols * (N + prefix)], every prefix before its symbol; papr_db: of every symbol before
-    clipping, [devices, symbols] (see `papr_db`); energy: of the samples sent, [devices]; prefix_share: of that energy,
-    what the prefixes take; clipped_share: of the useful samples, how many are clipped; removed_share: of the useful
-    energy, what clipping takes off; all [devices], 0 for a device that sends nothing.
+    Attributes:
+        samples: Baseband samples, complex [devices, symbols * (N + prefix)], every prefix before its symbol.
+        papr_db: Peak-to-average power ratio of every symbol before clipping in dB, [devices, symbols] (see `papr_db`).
+        energy: Of the samples sent, [devices].
+        prefix_share: Share of that energy that the prefixes take, [devices].
+        clipped_share: Share of the useful samples that are clipped, [devices].
+        removed_share: Share of the useful energy that clipping takes off, [devices].
     """
 
     samples: Complex

@@ -27,8 +27,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Multipath:
-    """What lies behind a response: taps [devices, L] at delays [L] in samples; timing offsets [devices] in samples;
-    frequency offsets [devices] in subcarrier spacings."""
+    """What lies behind a response: taps, and the offsets of the devices.
+
+    Attributes:
+        taps: Complex amplitudes, [devices, L].
+        delays: Of the taps in samples, [L].
+        timing_samples: Timing offset of each device in samples, [devices].
+        frequency_offset: Carrier frequency offset of each device in subcarrier spacings, [devices].
+    """
 
     taps: NDArray[np.complex128]
     delays: NDArray[np.int64]

@@ -45,10 +45,10 @@ pygments_style = "friendly"
 
 autodoc_typehints = "signature"
 napoleon_numpy_docstring = False
-napoleon_use_ivar = True
+napoleon_use_ivar = False  # each attribute is an entry of its own
 autodoc_member_order = "bysource"
 # Kept out of what is imported to read docstrings.
-autodoc_default_options = {"members": True, "undoc-members": False}
+autodoc_default_options = {"members": True}
 
 ROOT_FILE = re.compile(r"\]\(\.\./((?:\.\./)*)(CONTRIBUTING|CHANGELOG)\.md")
 

@@ -33,7 +33,12 @@ LARGEST_SILENT_CHUNK = 2**24
 
 @dataclass
 class Silent:
-    """A trainer that computes nothing: every update is zero."""
+    """A trainer that computes nothing: every update is zero.
+
+    Attributes:
+        chunk: Devices in a chunk.
+        engine: Name of its engine: none.
+    """
 
     chunk: int
     engine: str = "none"
@@ -49,8 +54,13 @@ class Silent:
 
 @dataclass(frozen=True)
 class Rules:
-    """What the observer knows of the game. rate: with which a device takes part; known: whether the observer knows who
-    did; mirrored: a canary that is not there is turned round, and without it there would be nothing."""
+    """What the observer knows of the game.
+
+    Attributes:
+        rate: Probability with which a device takes part.
+        known: Whether the observer knows who took part.
+        mirrored: Whether a canary that is not there is turned round; without this there would be nothing in its place.
+    """
 
     rate: float
     known: bool

@@ -32,8 +32,18 @@ from airfl.round import State, World, account, exchange
 
 @dataclass(frozen=True)
 class Trial:
-    """One round. seen: the broadcast in the canary's place over its noise level, with it and without; mu: of a canary;
-    took_part: whether the canary's device did, which we know and the observer need not."""
+    """One round of the game, played with the canary and without it.
+
+    Attributes:
+        with_canary: The broadcast in the canary's place over its noise level, with the canary.
+        without: The same without the canary.
+        mu: A canary's share of the broadcast over its noise level, twice that where the other devices are opposed; inf
+            without noise, 0 where nothing is released.
+        took_part: Whether the canary's device did, which we know and the observer need not.
+        epsilon_paper: Epsilon that the scheme's paper claims for the round, or for a run of so many; nan without a
+            claim.
+        epsilon_round: Tight epsilon of the round.
+    """
 
     with_canary: float
     without: float
@@ -45,7 +55,14 @@ class Trial:
 
 @dataclass(frozen=True)
 class RoundAudit:
-    """Claimed and tight, of the round that has most; bounds from below: without assumptions, and for Gaussian noise."""
+    """What an audit of single rounds found. Claimed and tight figures are of the round that has most.
+
+    Attributes:
+        epsilon_paper: Epsilon that the scheme's paper claims; nan without a claim.
+        epsilon_round: Tight epsilon of the round.
+        epsilon_lower: Bound from below without assumptions.
+        epsilon_lower_gaussian: Bound from below for Gaussian noise; nan where the noise is not Gaussian.
+    """
 
     epsilon_paper: float
     epsilon_round: float

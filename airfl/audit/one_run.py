@@ -27,8 +27,16 @@ from airfl.streams import Purpose
 
 @dataclass(frozen=True)
 class RunAudit:
-    """Claimed and tight, of the whole run; bound from below. epsilon_paper, epsilon_round: of the round that has most,
-    epsilon_paper of the run where the claim is of the run."""
+    """What an audit of one training run found.
+
+    Attributes:
+        canaries: How many canaries were planted.
+        epsilon_paper: Epsilon that the scheme's paper claims: of the round that has most, or of the run where the claim
+            is of the run; nan without a claim.
+        epsilon_round: Tight epsilon of the round that has most.
+        epsilon: Tight epsilon of the whole run.
+        epsilon_lower: Bound from below on that of the whole run.
+    """
 
     canaries: int
     epsilon_paper: float

@@ -22,7 +22,8 @@ Told = Mapping[str, Any]
 class Stop:
     """What `on_round` or `on_evaluate` returns to end the run with this round.
 
-    reason: in one line; the trace keeps it, with the callback's name before it, as attribute `stopped_early`.
+    Attributes:
+        reason: Why, in one line; the trace keeps it, with the callback's name before it, as attribute `stopped_early`.
     """
 
     reason: str
@@ -32,10 +33,11 @@ class Stop:
 class RunInfo:
     """A run that is about to begin.
 
-    folder: where its trace goes.
-    settings: resolved, with nothing automatic left.
-    rounds: how many it will have, unless it is stopped early.
-    resumed: whether it goes on with a run that was cut off in this folder.
+    Attributes:
+        folder: Where its trace goes.
+        settings: Resolved settings, with nothing automatic left.
+        rounds: How many rounds it will have, unless it is stopped early.
+        resumed: Whether it goes on with a run that was cut off in this folder.
     """
 
     folder: Path
@@ -48,11 +50,12 @@ class RunInfo:
 class Ending:
     """How a run ended.
 
-    status: "complete", "failed" or "interrupted".
-    rounds: how many are done.
-    reason: why it was stopped early, why it failed; "" where it ran to its end.
-    record: the last round's, with what only a last round has; None where no round is done.
-    run: the finished run, whose trace can be opened; None unless it is complete.
+    Attributes:
+        status: "complete", "failed" or "interrupted".
+        rounds: How many rounds are done.
+        reason: Why it was stopped early, or why it failed; "" where it ran to its end.
+        record: The last round's record, with what only a last round has; None where no round is done.
+        run: The finished run, whose trace can be opened; None unless it is complete.
     """
 
     status: str

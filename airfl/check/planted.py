@@ -105,8 +105,12 @@ class _Tap:
 
 @dataclass(frozen=True)
 class Sent:
-    """messages: of all devices and rounds, [messages, m]; own_noise: of each, over what the stages have by
-    themselves, [messages]."""
+    """What the devices sent in some rounds.
+
+    Attributes:
+        messages: Of all devices and rounds, [messages, m].
+        own_noise: Factor on the noise that the stages have by themselves, float64 [messages].
+    """
 
     messages: Tensor
     own_noise: Tensor

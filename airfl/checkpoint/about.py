@@ -44,10 +44,19 @@ LONGEST_TIME = 64
 
 @dataclass(frozen=True)
 class About:
-    """settings: as given, JSON; versions: by package; device: cpu or cuda; chosen: what automatic settings became, by
-    section; data: checksum of the data set; created_utc: when the run began; numerics: what else numbers depend on;
-    parts: fingerprints of the user's own parts, by dotted key; task: of the parts of an own task, empty for one of the
-    tables'."""
+    """What a run is, so that it can be gone on with by nothing else.
+
+    Attributes:
+        settings: As given, in JSON.
+        versions: Version by package.
+        device: cpu or cuda.
+        chosen: What automatic settings became, by section.
+        data: Checksum of the data set.
+        created_utc: When the run began, UTC.
+        numerics: What else numbers depend on.
+        parts: Fingerprints of the user's own parts, by dotted key.
+        task: Fingerprints of the parts of an own task; empty for a task of the tables.
+    """
 
     settings: str
     versions: Mapping[str, str]

@@ -39,7 +39,14 @@ KEPT = 2
 
 @dataclass(frozen=True)
 class Saved:
-    """A run as it was saved. rounds: that are done; arrays: the state after them; length: of their records, bytes."""
+    """A run as it was saved.
+
+    Attributes:
+        about: What the run is.
+        rounds: Rounds that are done.
+        arrays: State after them by name; None where the run has only begun.
+        length: Length of the records of these rounds in bytes.
+    """
 
     about: About
     rounds: int = 0

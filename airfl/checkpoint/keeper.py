@@ -21,8 +21,12 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Cadence:
-    """When a state is saved: so that no more than `seconds` of work can be lost, and every so many rounds; 0: not for
-    that reason."""
+    """When a state is saved.
+
+    Attributes:
+        seconds: Work in s of which no more can be lost; 0 to save for no such reason.
+        rounds: A state is saved every so many rounds; 0 to save for no such reason.
+    """
 
     seconds: float
     rounds: int

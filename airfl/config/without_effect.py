@@ -20,10 +20,16 @@ LINK = "scheme.link"
 
 @dataclass(frozen=True)
 class Needs:
-    """What a key needs to count: a setting, and the values of that with which it counts; or, in `idle`, those with
-    which it does not, unless `or_else` is met. values: the need is there only where the key has one of these
-    values; empty for any. own: whether the key may count for a part of the user's own, of which nothing is known
-    here."""
+    """What a key needs to count.
+
+    Attributes:
+        owner: Dotted key of the setting that decides.
+        counts: Values of that setting with which the key counts; empty for all but those of `idle`.
+        idle: Values with which it does not count, unless `or_else` is met.
+        or_else: Another need, of which either is enough; None for none.
+        values: The need is there only where the key has one of these values; empty for any.
+        own: Whether the key may count for a part of the user's own, of which nothing is known here.
+    """
 
     owner: str
     counts: tuple[str, ...] = ()

@@ -30,7 +30,21 @@ VARIABLES = (
 
 @dataclass(frozen=True)
 class Checkup:
-    """Everything. data_folders: where data sets are looked for; data: name -> folder, what is wrong there, or None."""
+    """Everything that the check of an installation found.
+
+    Attributes:
+        airfl: Version of airfl.
+        python: Version of Python.
+        executable: Path of the Python interpreter.
+        system: Operating system, its release and the processor's architecture.
+        packages: Packages that airfl needs or can use.
+        machine: Processor, memory and accelerators.
+        compiler: The C++ compiler that the compiled engine would take.
+        data_folders: Where data sets are looked for.
+        data: By data set the folder that it is in, or what is wrong with what is there; None where it is not there.
+        kept: Folders that things are kept in.
+        environment: Environment variables that airfl reads and that are set, by name.
+    """
 
     airfl: str
     python: str

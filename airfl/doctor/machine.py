@@ -16,8 +16,15 @@ COMPILERS = ("g++", "clang++", "cl")
 
 @dataclass(frozen=True)
 class Machine:
-    """cpu: its model; cores: that this process may use; memory_bytes: of the machine, None if unknown; cuda: devices as
-    torch names them; problem: why torch does not say."""
+    """The machine as far as a run depends on it.
+
+    Attributes:
+        cpu: Model of the processor.
+        cores: Cores that this process may use.
+        memory_bytes: Memory of the machine in bytes, None if unknown.
+        cuda: CUDA devices as torch names them.
+        problem: Why torch does not name any, None for no problem.
+    """
 
     cpu: str
     cores: int
@@ -28,7 +35,12 @@ class Machine:
 
 @dataclass(frozen=True)
 class Compiler:
-    """The C++ compiler that the compiled engine would take: its path and what it says of itself; None without one."""
+    """The C++ compiler that the compiled engine would take.
+
+    Attributes:
+        path: Its path, None without one.
+        version: What it says of itself, None without one.
+    """
 
     path: str | None
     version: str | None

@@ -64,8 +64,16 @@ EXTRAS: dict[str, dict[tuple[str, ...], tuple[str, str]]] = {
 
 @dataclass(frozen=True)
 class Package:
-    """A package: version, None where it is not installed; problem: why it does not work, None if nothing is known;
-    serves: what needs it; install: what installs it; base: airfl does not work without."""
+    """A package that airfl needs or can use.
+
+    Attributes:
+        name: Its name on PyPI.
+        version: Installed version, None where it is not installed.
+        problem: Why it does not work, None if nothing is known.
+        serves: What needs it.
+        install: What installs it.
+        base: Whether airfl does not work without it.
+    """
 
     name: str
     version: str | None

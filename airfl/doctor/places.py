@@ -17,7 +17,13 @@ from airfl.errors import UserError
 
 @dataclass(frozen=True)
 class Kept:
-    """A folder that things are kept in, and whether they can be."""
+    """A folder that things are kept in.
+
+    Attributes:
+        holds: What is kept there.
+        path: Its path.
+        writable: Whether anything can be kept there.
+    """
 
     holds: str
     path: str

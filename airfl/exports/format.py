@@ -25,9 +25,14 @@ def nothing(trace: xarray.Dataset) -> None:
 
 @dataclass(frozen=True)
 class Format:
-    """files: names it writes into the output folder, all or none; write: (trace, folder) makes them; check: raises
-    UserError for a trace it cannot take, before anything is written; left_out: says what it leaves out of a trace, in
-    a few words, or nothing."""
+    """A format that traces are exported to.
+
+    Attributes:
+        files: Names of the files that it writes into the output folder, all or none.
+        write: (trace, folder) -> None; makes them.
+        check: Raises UserError for a trace that it cannot take, before anything is written.
+        left_out: Says what it leaves out of a trace, in a few words; None for nothing.
+    """
 
     files: Sequence[str]
     write: Callable[[xarray.Dataset, Path], None]

@@ -15,7 +15,13 @@ NOBODY = -1
 
 @dataclass(frozen=True)
 class BatchRule:
-    """epochs passes, or steps mini-batches (the other is 0), of batch_size samples; a pass's last may be smaller."""
+    """How a device goes through its data: epochs passes or steps mini-batches, of which the other is 0.
+
+    Attributes:
+        epochs: Passes over a device's data; 0 where steps are given.
+        steps: Mini-batches; 0 where epochs are given.
+        batch_size: Samples in a mini-batch; a pass's last may be smaller.
+    """
 
     epochs: int
     steps: int

@@ -30,9 +30,16 @@ ROUNDS_BETWEEN_MEANS = 256
 class Visit:
     """What the devices of a chunk work with in a round.
 
-    bound: of a sample's gradient, inf for none. parameters: x^t, [d]. positions: mini-batches, [devices, b], within
-    the devices' own samples, padded with -1. moves: whether the SVRG snapshot moves. evaluations: gradients of single
-    samples computed so far, [devices], counted here.
+    Attributes:
+        gradients: How gradients are computed.
+        bound: Bound on the l2 norm of a sample's gradient, inf for none.
+        parameters: x^t, [d].
+        devices: Ids, [devices].
+        round_index: t, from 0.
+        positions: Mini-batches, [devices, b], within the devices' own samples, padded with -1.
+        moves: Whether the SVRG snapshot moves.
+        store: What devices and server keep.
+        evaluations: Gradients of single samples computed so far, [devices]; counted here.
     """
 
     gradients: SampleGradients

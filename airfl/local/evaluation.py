@@ -22,8 +22,19 @@ TRAINING_SAMPLES = 10_000
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures of one model; validation ones are nan where nothing is held out, the gradient's where not asked for,
-    accuracies where the loss is not cross-entropy. metrics: a task's own, of the test set."""
+    """Figures of one model.
+
+    Validation figures are nan where nothing is held out, accuracies where the loss is not cross-entropy.
+
+    Attributes:
+        test_accuracy: Share of the test samples that are classified right.
+        test_loss: Mean loss of the test samples.
+        train_loss: Mean loss of the devices' training samples, of 10,000 of them at most.
+        validation_accuracy: Share of the held-out samples that are classified right.
+        validation_loss: Mean loss of the held-out samples.
+        gradient_norm_squared: ||grad f||^2 of the whole objective; nan where it was not asked for.
+        metrics: A task's own means over the test set, by name.
+    """
 
     test_accuracy: float
     test_loss: float

@@ -41,7 +41,12 @@ Sums = Callable[[Parts, Tensor, Tensor, Tensor], Parts]
 
 @dataclass(frozen=True)
 class Rows:
-    """Samples of some devices: rows of the training data [devices, n], and which of them are there and no padding."""
+    """Samples of some devices.
+
+    Attributes:
+        rows: Rows of the training data, [devices, n].
+        present: Which of them are there and no padding, bool [devices, n].
+    """
 
     rows: Tensor
     present: Tensor
@@ -70,9 +75,15 @@ class Rows:
 class SampleGradients:
     """Gradients of f(x; sample) at samples of a task, of many devices at once, each at parameters of its own.
 
-    engine: "layers", hand-batched; "vmap"; "loop", one sample after another. numbers: float32 that a sample takes in
-    the computation. No gradient of a single sample is written down where nothing is bounded, nor by hand-batched linear
-    layers where norms are.
+    No gradient of a single sample is written down where nothing is bounded, nor by hand-batched linear layers where
+    norms are.
+
+    Attributes:
+        model: f, with its d parameters.
+        task: Where the samples are.
+        engine: "layers", hand-batched; "vmap"; "loop", one sample after another.
+        layered: The model layer by layer; None for other engines than "layers".
+        numbers: float32 numbers that a sample takes in the computation.
     """
 
     model: FlatModel

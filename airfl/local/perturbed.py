@@ -33,8 +33,17 @@ NOISE_NUMBERS = 1 << 22
 
 @dataclass(frozen=True)
 class Batches:
-    """Mini-batches of some devices, [devices, steps, batch]: places of their samples in `inputs` (normalised once each)
-    or, where that is None, rows of the training data; and which are there and no padding."""
+    """Mini-batches of some devices.
+
+    Attributes:
+        task: Where the samples are.
+        places: Places of the samples in `inputs` or, where that is None, rows of the training data, [devices, steps,
+            batch].
+        targets: Their targets, [devices, steps, batch, *shape], where a class label has no shape.
+        present: 1 for samples that are there, 0 for padding, float32 [devices, steps, batch].
+        inputs: Inputs of the samples that are used, normalised once each, [samples, *shape]; None where they are
+            normalised step by step.
+    """
 
     task: DividedTask
     places: Tensor

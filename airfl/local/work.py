@@ -90,10 +90,13 @@ class LocalSgd:
 class PerturbedSgd:
     """Delta_i after tau steps theta - eta S(g + b), b ~ N(0, sigma^2 I) on the kept coordinates (Fed-SPA eq. 5).
 
-    kept_entries: k, d for DP-Fed, whose S is the identity; else S = (d/k) rand_k with a mask of the device's own, fixed
-    over the local steps. noise_multiplier: sigma over the largest l2 norm of a record's share of the mean gradient, so
-    that sigma = noise_multiplier c sqrt(k) / B; coordinate_clip: c = G/sqrt(d), bound on a coordinate of a record's
-    gradient, None for the median over an initial round.
+    Attributes:
+        kept_entries: k; d for DP-Fed, whose S is the identity, else S = (d/k) rand_k with a mask of the device's own,
+            fixed over the local steps.
+        noise_multiplier: sigma over the largest l2 norm of a record's share of the mean gradient, so that sigma =
+            noise_multiplier c sqrt(k) / B.
+        coordinate_clip: c = G/sqrt(d), bound on a coordinate of a record's gradient; None for the median over an
+            initial round.
     """
 
     kept_entries: int
@@ -116,11 +119,16 @@ class PerturbedSgd:
 
 @dataclass(frozen=True)
 class GradientEstimate:
-    """-g_i, the perturbed estimate of the local gradient at theta^t, its sign turned: an update of step 1 (SoteriaFL,
-    algorithm 3).
+    """-g_i, the perturbed estimate of the local gradient at theta^t, its sign turned (SoteriaFL, algorithm 3).
 
-    clip_norm: G, None for no clipping; clip: of every sample's gradient, or of the mini-batch's mean as the reference
-    code does; refresh: probability p with which SVRG moves its snapshot. noise_std: sigma_p on every entry, line 12.
+    It is an update of step 1.
+
+    Attributes:
+        estimator: How the gradient is estimated.
+        clip_norm: G, bound on the l2 norm of what is clipped; None for no clipping.
+        clip: Whether every sample's gradient is clipped, or the mini-batch's mean as the reference code does.
+        refresh: Probability p with which SVRG moves its snapshot.
+        noise_std: sigma_p, standard deviation of the noise on every entry (line 12).
     """
 
     estimator: Estimator

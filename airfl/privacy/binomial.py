@@ -16,7 +16,13 @@ LARGEST_DELTA = 0.25
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How far the sum moves in the l1, l2 and largest-entry norm when one device's vector is replaced."""
+    """How far the sum moves when one device's vector is replaced, in steps of the quantiser.
+
+    Attributes:
+        l1: In the l1 norm.
+        l2: In the l2 norm.
+        largest: In the largest entry.
+    """
 
     l1: float
     l2: float
@@ -25,9 +31,15 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Quantised:
-    """What devices add up: vectors of d entries and l2 norm <= clip_norm, cut to [-bound, bound], at one of k levels.
+    """What devices add up: vectors of d entries, cut to [-X, X], at one of k levels.
 
     Distances are in steps of 2 X/(k - 1), so that everything is a whole number.
+
+    Attributes:
+        levels: k, of the quantiser.
+        bound: X, largest modulus of an entry.
+        clip_norm: D, largest l2 norm of a vector.
+        dimension: d, entries of a vector.
     """
 
     levels: int

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BinomialRelease:
-    """The sum of quantised messages, each with m trials of binomial noise. trials: m of one device."""
+    """The sum of quantised messages, each with m trials of binomial noise.
+
+    Attributes:
+        message: What a device adds to the sum.
+        trials: m, of one device.
+        attained: Whether some pair of neighbours really pays what is accounted; here it is a mere bound.
+        level: Whose data is protected.
+    """
 
     message: Quantised
     trials: int

@@ -22,8 +22,13 @@ TRIES = 6
 
 @dataclass(frozen=True)
 class Bounds:
-    """upper: what holds, and is reported; lower: what a pair of neighbours pays for certain (`Attained`), whatever the
-    accountant; nan where no such pair is known. The event's exact epsilon lies between."""
+    """Bounds on the exact epsilon of an event.
+
+    Attributes:
+        lower: What a pair of neighbours pays for certain (`Attained`), whatever the accountant; nan where no such pair
+            is known.
+        upper: What holds, and is reported.
+    """
 
     lower: float
     upper: float

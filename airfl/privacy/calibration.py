@@ -104,8 +104,12 @@ def _finite(excess: Callable[[float], float], low: float, high: float) -> float:
 class WouldDo:
     """What would end a run at an epsilon with all else as it is; None where nothing of the kind would.
 
-    noise_multiplier: of every round; power_db: by how much the received amplitude of an update has to fall for it
-    (above 0 where it has to); rounds: T, at most; devices: N, at least; selected: r, at most.
+    Attributes:
+        noise_multiplier: Noise multiplier of every round.
+        power_db: By how much the received amplitude of an update has to fall, in dB; above 0 where it has to.
+        rounds: T, at most.
+        devices: N, at least.
+        selected: r, at most.
     """
 
     noise_multiplier: float | None

@@ -23,7 +23,12 @@ class UnsupportedEventError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """A sum under Gaussian noise. noise_multiplier: 0 without noise or bound, inf where nothing of anybody is in it."""
+    """A sum under Gaussian noise.
+
+    Attributes:
+        noise_multiplier: Standard deviation of the noise over the largest contribution of whoever is protected; 0
+            without noise or bound, inf where nothing of anybody is in it.
+    """
 
     noise_multiplier: float
 
@@ -34,7 +39,12 @@ class Gaussian:
 
 @dataclass(frozen=True, slots=True)
 class Binomial:
-    """A sum of quantised messages under Bin(trials, 1/2) noise on every entry; trials: of all devices heard."""
+    """A sum of quantised messages under Bin(trials, 1/2) noise on every entry.
+
+    Attributes:
+        message: What a device adds to the sum.
+        trials: Of all devices heard together.
+    """
 
     message: Quantised
     trials: int
@@ -42,7 +52,12 @@ class Binomial:
 
 @dataclass(frozen=True, slots=True)
 class PoissonSampled:
-    """An event that everybody takes part in with probability `rate`, by themselves."""
+    """An event that everybody takes part in by a coin of their own.
+
+    Attributes:
+        rate: Probability of taking part.
+        event: What those who take part are in.
+    """
 
     rate: float
     event: Event
@@ -54,7 +69,13 @@ class PoissonSampled:
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeSampled:
-    """An event on `sample` of `population`, without replacement, every subset equally likely."""
+    """An event on a sample without replacement, every subset equally likely.
+
+    Attributes:
+        sample: How many take part.
+        population: Out of how many.
+        event: What those who take part are in.
+    """
 
     sample: int
     population: int
@@ -72,7 +93,11 @@ class FixedSizeSampled:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """Events one after the other, each with how often; none at all releases nothing."""
+    """Events one after the other; none at all releases nothing.
+
+    Attributes:
+        parts: Each event, with how often it comes.
+    """
 
     parts: tuple[tuple[Event, int], ...]
 

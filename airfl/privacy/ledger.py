@@ -53,8 +53,16 @@ MOST_FOLLOWED = 256
 
 @dataclass(frozen=True)
 class PrivacyFigures:
-    """After a round: tight for it alone; composed so far, for the sampler that ran and as if Poisson (or nan); at least
-    so much for the sampler that ran (after the last round, else nan)."""
+    """Epsilon after a round.
+
+    Attributes:
+        epsilon_round: Tight epsilon of that round alone.
+        epsilon: Composed so far, for the sampler that ran; nan where that was not asked for.
+        epsilon_as_poisson: Composed so far as if sampling was Poisson; nan where that was not asked for, or has no
+            figure.
+        epsilon_at_least: What some pair of neighbours pays at least for the sampler that ran; nan but after the last
+            round.
+    """
 
     epsilon_round: float
     epsilon: float

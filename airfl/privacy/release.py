@@ -45,7 +45,10 @@ class Release(Protocol):
 class ClientRelease:
     """The sum of the devices' messages under Gaussian noise: that of the channel, and that of the devices.
 
-    attained: false where only a decision on the sum is broadcast, or no message is known that moves it to its bound.
+    Attributes:
+        attained: Whether some pair of neighbours really pays what is accounted: false where only a decision on the sum
+            is broadcast, or no message is known that moves it to its bound.
+        level: Whose data is protected.
     """
 
     attained: bool = True
@@ -69,9 +72,14 @@ class ClientRelease:
 
 @dataclass(frozen=True)
 class RecordRelease:
-    """Every device's own message, perturbed before it leaves the device. batches: Gaussian releases of one
-    participation, each on a mini-batch of its records, and how often each; attained: false where they stand for a
-    release that says less."""
+    """Every device's own message, perturbed before it leaves the device.
+
+    Attributes:
+        batches: Gaussian releases of one participation, each on a mini-batch of its records, and how often each.
+        attained: Whether some pair of neighbours really pays what is accounted: false where the batches stand for a
+            release that says less.
+        level: Whose data is protected.
+    """
 
     batches: tuple[tuple[Event, int], ...]
     attained: bool = True

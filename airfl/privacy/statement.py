@@ -29,14 +29,21 @@ accounted as if it told nothing, which rests on gains that the observer does not
 class Statement:
     """What the figures of a run are for.
 
-    level: whose data is protected; sampling: what hides who took part, as far as anything does; selected, devices: r
-    and N of the sample of devices; observer: from whom; delta: of the statement; tail: the part of it that pays for
-    noise multipliers that are no bounds for certain; accountant: of its epsilon; attained: whether
-    neighbours exist that really pay what is accounted, so that it can be bounded from below; gains: whether the
-    observer knows all devices' channel gains and power limits; granted: whether it is granted who took part, as beta,
-    or something else that shows, tells of them in a way that is not worked out, or not known in advance; memory:
-    whether devices keep something from round to round that goes into what they send, so that later rounds tell of
-    earlier samples.
+    Attributes:
+        level: Whose data is protected.
+        sampling: What hides who took part, as far as anything does.
+        selected: r of the sample of devices.
+        devices: N of the sample of devices.
+        observer: From whom the data is protected.
+        delta: delta of the statement, `tail` included.
+        tail: The part of delta that pays for noise multipliers that are no bounds for certain.
+        accountant: By which epsilon is computed.
+        attained: Whether neighbours exist that really pay what is accounted, so that it can be bounded from below.
+        gains: Whether the observer knows all devices' channel gains and power limits ("public") or not ("private").
+        granted: Whether it is granted who took part, as beta, or something else that shows, tells of them in a way that
+            is not worked out, or not known in advance.
+        memory: Whether devices keep something from round to round that goes into what they send, so that later rounds
+            tell of earlier samples.
     """
 
     level: Level

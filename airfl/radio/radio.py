@@ -74,15 +74,22 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Radio:
-    """As it holds for all rounds.
+    """The radio of all devices, as it holds for all rounds.
 
-    sections: what it is made from; devices: N; grid; noise_std: sigma_0, in normalised units or sqrt(W); drop:
-    where devices are, None without a topology; law: of flat fading, None for replayed or selective channels and
-    where K is a device's own; k_factors: K of every device's Rician law there, [N]; replay: recorded gains; fades:
-    statistics of the fading as bounded, None where they are not known, or not the same for all; scale: mean |h| of
-    flat laws, rms of selective models, before bounds, [N]; mean_power: E|h|^2 within the bounds, [N], of Sionna's
-    models before them, as their law is not known; directions: from which the antennas see the devices, [N], None of
-    one antenna, to which they are all the same.
+    Attributes:
+        sections: The sections of the settings that it is made from.
+        devices: N, how many there are.
+        streams: Random numbers of the run.
+        grid: Resource elements, and how long they take.
+        noise_std: sigma_0, standard deviation of the receiver noise on a real entry, in normalised units or sqrt(W).
+        drop: Where the devices are, None without a topology.
+        law: Law of flat fading; None for replayed or selective channels, and where K is a device's own.
+        k_factors: K of every device's Rician law, linear, [N]; None where K is not a device's own.
+        replay: Recorded gains, None where the channel is drawn.
+        fades: Statistics of the fading as bounded, None where they are not known, or not the same for all.
+        scale: Mean |h| of flat laws, root mean square of selective models, before bounds, [N].
+        mean_power: E|h|^2 within the bounds, [N]; of Sionna's models before them, as their law is not known.
+        directions: From which the antennas see the devices, [N]; None of one antenna, to which they are all the same.
     """
 
     sections: RadioSections

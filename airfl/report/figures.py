@@ -43,7 +43,12 @@ HUNDREDFOLD = 100.0  # costs that differ by more are drawn over their logarithm
 
 @dataclass(frozen=True)
 class Rounds:
-    """What figures show of a run: its folder, and in memory the variables of its trace that have one value a round."""
+    """What figures show of a run.
+
+    Attributes:
+        folder: Where the run is.
+        trace: The variables of its trace that have one value a round, in memory.
+    """
 
     folder: Path
     trace: xarray.Dataset
@@ -53,7 +58,15 @@ class Rounds:
 class Curves:
     """The runs of one label (one a seed): figures at the evaluated rounds and what was spent up to them.
 
-    rounds: [evaluations]; accuracy (%), loss, energy, resource_elements: [seeds, evaluations].
+    Attributes:
+        label: What stands in the legend.
+        link: What carries the messages.
+        energy_units: "J", or what stands for normalised units.
+        rounds: Evaluated rounds, counted from 1, [evaluations].
+        accuracy: Test accuracy in %, [seeds, evaluations].
+        loss: Test loss, [seeds, evaluations].
+        energy: Transmit energy of all devices up to there in `energy_units`, [seeds, evaluations].
+        resource_elements: Resource elements up to there, [seeds, evaluations].
     """
 
     label: str

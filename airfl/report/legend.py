@@ -20,7 +20,13 @@ SAFE = 0.98
 
 @dataclass(frozen=True)
 class Fitted:
-    """labels: as they are written, long ones in several lines; columns; lines: how many the highest column has."""
+    """A legend that fits the width of its figure.
+
+    Attributes:
+        labels: As they are written, long ones in several lines.
+        columns: In how many columns.
+        lines: Lines of text in the highest column.
+    """
 
     labels: tuple[str, ...]
     columns: int

@@ -56,8 +56,14 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class PrivacyCurves:
-    """The privacy of one label: name in the legend -> epsilon a round, [rounds], the mean over the seeds, nan where
-    there is none; about: what it is for."""
+    """The privacy of one label.
+
+    Attributes:
+        label: What stands above the panel.
+        about: What the figures are for: level, adjacency and delta.
+        seeds: How many runs.
+        curves: Name in the legend -> epsilon by round, the mean over the seeds, [rounds]; nan where there is none.
+    """
 
     label: str
     about: str

@@ -26,9 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: heading, key in the CSV, value of one run, how a number is written; scatter adds +- over seeds; cost:
-    of the radio; usual: a value that, where all runs have it, needs no column; note: what is said of it below the
-    table."""
+    """A column of the terminal's table.
+
+    Attributes:
+        heading: Its heading.
+        key: Its name in the CSV.
+        value: Takes the value from one run.
+        write: How a number is written.
+        scatter: Whether +- over the seeds is added.
+        cost: Whether it is a cost of the radio.
+        usual: A value that, where all runs have it, needs no column; nan for none.
+        note: What is said of it below the table, "" for nothing.
+    """
 
     heading: str
     key: str
@@ -132,7 +141,12 @@ STATES = {"running": "unfinished"}
 
 @dataclass(frozen=True)
 class TableRow:
-    """A label and its runs."""
+    """A row of the terminal's table.
+
+    Attributes:
+        label: What it is called.
+        runs: Its runs, one a seed.
+    """
 
     label: str
     runs: Sequence[Summary]

@@ -25,12 +25,18 @@ def bounds_of(figure: str) -> Bounds:
 
 @dataclass(frozen=True)
 class Average:
-    """Of `count` values: mean, sample standard deviation, ends of the 95% interval of the mean; nan where there is
-    none: the deviation of one value, the interval of fewer than three, and both where a value is not finite. values:
-    what the mean is of.
+    """Mean of some values, and how sure it is.
 
     The interval is Student's, cut to the range that the quantity has: a mean outside of it is impossible, so that the
     rest covers the true one as often (Mandelkern, Statistical Science 17, 2002).
+
+    Attributes:
+        count: How many values.
+        mean: Their mean.
+        deviation: Sample standard deviation; nan of one value, and where a value is not finite.
+        low: Lower end of the 95% interval of the mean; nan of fewer than three values, and where a value is not finite.
+        high: Upper end of that interval, nan likewise.
+        values: What the mean is of.
     """
 
     count: int

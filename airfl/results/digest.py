@@ -73,8 +73,15 @@ the metrics of an own task."""
 
 @dataclass(frozen=True)
 class Digest:
-    """summary: the run's figures; course: at its evaluated rounds; link; settings: resolved, plain tables; dimension:
-    d, parameters of the model."""
+    """What results need of a run.
+
+    Attributes:
+        summary: The run's figures.
+        course: Its figures at the evaluated rounds.
+        link: What carries the messages.
+        settings: Resolved settings, as plain tables.
+        dimension: d, parameters of the model.
+    """
 
     summary: Summary
     course: Course

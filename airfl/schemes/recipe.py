@@ -22,8 +22,12 @@ from airfl.uplinks.uplink import LinkReport, Uplink
 class Problem:
     """What a recipe is made for.
 
-    settings; dimension: d; link: what carries the messages; largest_weight: the largest weight of a device in the mean
-    (1 where all are equal); samples: m, of the device that has fewest.
+    Attributes:
+        settings: All settings of the run.
+        dimension: d, parameters of the model.
+        link: What carries the messages.
+        largest_weight: The largest weight of a device in the mean; 1 where all are equal.
+        samples: m, of the device that has fewest.
     """
 
     settings: Settings
@@ -49,9 +53,13 @@ class Problem:
 
 @dataclass(frozen=True)
 class Claim:
-    """The privacy a paper claims, by its own formula: (what the link did, rounds so far) -> epsilon. scope: of one
-    round, or of the run up to a round; in_tables: (rounds so far) -> what its tables print, where that is by another
-    formula."""
+    """The privacy that a paper claims, by its own formula.
+
+    Attributes:
+        epsilon: (what the link did, rounds so far) -> epsilon.
+        scope: Whether it is of one round, or of the run up to a round.
+        in_tables: Rounds so far -> what the paper's tables print, where that is by another formula; else None.
+    """
 
     epsilon: Callable[[LinkReport, int], float]
     scope: Literal["round", "run"]
@@ -60,10 +68,20 @@ class Claim:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What devices compute, encoder stages left to right, the uplink that carries what they make, what the server does
-    with it, what is released of whom, what the paper claims of it. public_data: coordinates are chosen on it;
-    noise_target: the noise multiplier that every round is to have, the channel's noise counting first and the devices
-    adding what is missing, None where they always add the same; calibrated: whether noise follows the accountant."""
+    """What a scheme is made of.
+
+    Attributes:
+        stages: Stages of the encoder, left to right.
+        uplink: What carries what they make.
+        server: What the server does with the mean update.
+        local: What the devices compute.
+        release: What is released, and of whom.
+        claim: The privacy that the paper claims, None for no claim.
+        public_data: Whether coordinates are chosen on public data.
+        noise_target: The noise multiplier that every round is to have, the channel's noise counting first and the
+            devices adding what is missing; None where they always add the same.
+        calibrated: Whether noise follows the accountant.
+    """
 
     stages: tuple[Stage, ...]
     uplink: Uplink

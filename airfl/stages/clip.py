@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Clip:
-    """Delta -> Delta min(1, limit/||Delta||) (PFELS algorithm 1, line 11)."""
+    """Delta -> Delta min(1, limit/||Delta||) (PFELS algorithm 1, line 11).
+
+    Attributes:
+        limit: C, largest l2 norm of an update.
+    """
 
     limit: float
 

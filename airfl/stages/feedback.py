@@ -22,6 +22,10 @@ class ErrorFeedback:
 
     A device that is not heard has sent nothing: it keeps all of Delta + e. Q has to leave a part of the vector alone,
     or the error grows; what is multiplied afterwards (d/k) belongs outside.
+
+    Attributes:
+        stages: Q, from the first to the last.
+        dimension: d, length of the vector whose error a device keeps.
     """
 
     stages: tuple[Stage, ...]
@@ -51,13 +55,19 @@ class ErrorFeedback:
 
 @dataclass(frozen=True)
 class ShiftedCompression:
-    """v_i = C(g_i - s_i), s_i <- s_i + gamma v_i; the server adds its own s to the mean of the v_i, and moves it alike
-    (SoteriaFL algorithm 2, lines 5 to 10).
+    """v_i = C(g_i - s_i), s_i <- s_i + gamma v_i; the server adds its s to the mean of the v_i (SoteriaFL algorithm 2).
 
-    s is the mean of all N devices' shifts. With a sample of r devices it moves by gamma r/N times their mean, so that
-    it stays that mean; s + mean(v_i) is then unbiased for a uniform sample (r = N is the paper's case). A device that
-    is not heard knows, and leaves its shift where it is. participation: r/N; over_heard: the mean is over those that
-    were heard, not over all r.
+    The server moves its own s as the devices move theirs (lines 5 to 10). s is the mean of all N devices' shifts. With
+    a sample of r devices it moves by gamma r/N times their mean, so that it stays that mean; s + mean(v_i) is then
+    unbiased for a uniform sample (r = N is the paper's case). A device that is not heard knows, and leaves its shift
+    where it is.
+
+    Attributes:
+        compressor: C, one stage.
+        gamma: Step of the shifts; 0 leaves them at 0.
+        participation: r/N.
+        dimension: d, length of a shift.
+        over_heard: Whether the mean is over those that were heard, not over all r.
     """
 
     compressor: Stage

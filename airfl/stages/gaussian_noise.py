@@ -16,8 +16,12 @@ from airfl.streams import Purpose
 class GaussianNoise:
     """m -> m + N(0, std^2 I) (Fed-SMP algorithm 1, line 22; algorithm 2, line 51).
 
-    A device's noise is drawn for all d = `dimension` coordinates of the update and indexed by those that are sent, so
-    that a coordinate has the same noise whatever the mask is: one draw a coordinate, whoever else is kept.
+    A device's noise is drawn for all d coordinates of the update and indexed by those that are sent, so that a
+    coordinate has the same noise whatever the mask is: one draw a coordinate, whoever else is kept.
+
+    Attributes:
+        std: Standard deviation of a device's noise on an entry.
+        dimension: d, coordinates of the update.
     """
 
     std: float

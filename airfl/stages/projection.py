@@ -21,12 +21,17 @@ ITERATIONS = 30
 
 @dataclass(frozen=True)
 class Projection:
-    """x -> A x with s = `measurements` <= d entries; A is the same for all devices of a round, drawn anew in the next.
+    """x -> A x with s <= d entries; A is the same for all devices of a round, drawn anew in the next.
 
-    The paper's A is Gaussian; A = sqrt(n/s) R F D here (`Projector`) needs some d numbers instead of s d, and
-    E||A x||^2 = ||x||^2 alike. Messages of different supports add up before they are recovered, see `recover`; s = d
+    The paper's A is Gaussian; A = sqrt(n/s) R F D here (`Projector`) needs some d numbers instead of s d, and E||A
+    x||^2 = ||x||^2 alike. Messages of different supports add up before they are recovered, see `recover`; s = d
     recovers every message exactly. A memory of what a device has not sent belongs around the sparsification, not around
     this.
+
+    Attributes:
+        dimension: d, entries of x.
+        measurements: s, entries of a message.
+        iterations: Iterations of `recover`.
     """
 
     dimension: int
@@ -72,10 +77,17 @@ class Projection:
 
 @dataclass(frozen=True)
 class Projector:
-    """A = sqrt(n/s) R F D: D puts the d entries in random places of n >= d and gives them random signs; F is the real
-    orthonormal Fourier transform of length n; R keeps s of its values. ||A x|| <= sqrt(n/s) ||x||.
+    """A = sqrt(n/s) R F D, for which ||A x|| <= sqrt(n/s) ||x||.
 
-    places, signs: [d]; rows: ascending, [s]; weights: of these values of F, sqrt(n/s) included, [s]; length: n.
+    D puts the d entries in random places of n >= d and gives them random signs; F is the real orthonormal Fourier
+    transform of length n; R keeps s of its values.
+
+    Attributes:
+        places: Where D puts each entry, [d].
+        signs: Sign that D gives each entry, [d].
+        rows: Values of F that R keeps, ascending, [s].
+        weights: Factors on these values, sqrt(n/s) included, [s].
+        length: n, of the Fourier transform.
     """
 
     places: Tensor

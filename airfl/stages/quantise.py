@@ -27,8 +27,11 @@ MOST_BITS = 8 * WORD
 class StochasticQuantise:
     """x -> r - (k - 1)/2, with B(r) = -X + 2 r X/(k - 1) one of the two levels around x, drawn so that E B(r) = x.
 
-    levels: k >= 2; limit: X; an entry outside [-X, X] is cut to it first, which is the only bias. Exact for k up to
-    2^23, where whole numbers in float32 end.
+    Exact for k up to 2^23, where whole numbers in float32 end.
+
+    Attributes:
+        levels: k >= 2.
+        limit: X; an entry outside [-X, X] is cut to it first, which is the only bias.
     """
 
     levels: int
@@ -79,8 +82,12 @@ class StochasticQuantise:
 class BinomialNoise:
     """m -> m + s (Bin(trials, 1/2) - trials/2) in every entry; the noise of r devices adds up to r trials.
 
-    scale: s = 1/j for a whole j, a fraction of the quantiser's step. It is not Gaussian, though its deviation is in the
-    bound's `noise_std`: its privacy is that of airfl.privacy.binomial.
+    It is not Gaussian, though its deviation is in the bound's `noise_std`: its privacy is that of
+    airfl.privacy.binomial.
+
+    Attributes:
+        trials: Trials of one device on an entry.
+        scale: s = 1/j for a whole j, a fraction of the quantiser's step.
     """
 
     trials: int

@@ -18,9 +18,15 @@ class RandK:
     """A^t: the same k of d coordinates for all devices of a round, every subset equally likely; decoded by A^T (PFELS
     eq. 9).
 
-    rescale divides the decoded update by p = k/d: unbiased, at 1/p times the noise. Without it the estimate is p times
-    the mean (lemma 1). amplify multiplies by d/k before sending instead (Fed-SMP algorithm 2, line 46), so that a clip
-    after it sees the rescaled message. The kept coordinates are in ascending order, so that k = d is the identity.
+    The kept coordinates are in ascending order, so that k = d is the identity.
+
+    Attributes:
+        dimension: d, entries of an update.
+        kept: k, coordinates that are sent.
+        rescale: Whether the decoded update is divided by p = k/d: unbiased, at 1/p times the noise. Without it the
+            estimate is p times the mean (lemma 1).
+        amplify: Whether a message is multiplied by d/k before it is sent instead (Fed-SMP algorithm 2, line 46), so
+            that a clip after it sees the rescaled message.
     """
 
     dimension: int
@@ -71,8 +77,13 @@ class RandK:
 class OwnRandK:
     """C_i: each device's own k of d coordinates, drawn independently; the others are 0 in the message of length d.
 
-    rescale multiplies by d/k, which makes it unbiased with variance omega = d/k - 1 (SoteriaFL example 1; Fed-SPA eq.
-    5). The coordinates follow from a seed that the server knows, so that only k values are sent.
+    The coordinates follow from a seed that the server knows, so that only k values are sent.
+
+    Attributes:
+        dimension: d, entries of an update.
+        kept: k, coordinates that are sent.
+        rescale: Whether to multiply by d/k, which makes it unbiased with variance omega = d/k - 1 (SoteriaFL example 1;
+            Fed-SPA eq. 5).
     """
 
     dimension: int

@@ -22,6 +22,9 @@ class Rotation:
 
     H exists for powers of two: the vector is padded with zeros to n = 2^ceil(log2 d) entries, and the message grows to
     that. Norms stay.
+
+    Attributes:
+        dimension: d, entries before padding.
     """
 
     dimension: int

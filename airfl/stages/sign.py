@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 class SignMajority:
     """Delta -> sign(Delta), +1 for an entry of 0; the received mean -> step sign(mean), 0 where it is 0.
 
-    Every entry of the update that is decoded is +-step: the decision is taken on the noisy sum.
+    The decision is taken on the noisy sum.
+
+    Attributes:
+        dimension: d, entries of an update.
+        step: Modulus of every entry of the update that is decoded.
     """
 
     dimension: int

@@ -25,11 +25,16 @@ BITS_PER_VALUE = 32
 class Batch:
     """Messages of a chunk of devices: row i is scale[i] * values[i].
 
-    values: [chunk, m]; scale: [chunk]. A factor for a whole device (a clip, a weight) goes into `scale`, so that no
-    stage copies the values for it and the superposition applies all factors in its one pass. known_norms: l2 norms of
-    the rows of values, [chunk], where somebody has computed them already; rows: which devices of the round they are;
-    coordinates: of the update that the values belong to, [m], None for all d. part: which entries of the messages the
-    values are, where they come a slab at a time (`Coder.by_entry`), None for all m; known_norms are of whole messages.
+    Attributes:
+        values: The messages before `scale`, [chunk, m].
+        scale: Factor of each device, [chunk]. A factor for a whole device (a clip, a weight) goes in here, so that no
+            stage copies the values for it and the superposition applies all factors in its one pass.
+        known_norms: l2 norms of the rows of `values`, of whole messages, [chunk]; None where nobody has computed them
+            yet.
+        rows: Which devices of the round they are.
+        coordinates: Coordinates of the update that the values belong to, [m]; None for all d.
+        part: Which entries of the messages the values are, where they come a slab at a time (`Coder.by_entry`); None
+            for all m.
     """
 
     values: Tensor
@@ -61,14 +66,20 @@ class Batch:
 
 @dataclass(frozen=True)
 class MessageBound:
-    """Known of a message before training.
+    """What is known of a message before training.
 
-    entries: its length m as it is added up; peak: its l2 norm <= peak; rms: sqrt(E norm^2) <= rms. sensitivity: how far
-    a device's data moves it, in l2 norm; noise_std: of the noise that the device itself has put on an entry, Gaussian
-    unless its stage says otherwise. values: numbers a device sends (fewer than m where each has coordinates of its
-    own), -1 for m; value_bits: bits of each on a digital link; side_bits: what else a message needs there, such as the
-    names of its coordinates; mask_bits: what the server sends down to name them. kept: what a device keeps between
-    rounds for it.
+    Attributes:
+        entries: m, its length as it is added up.
+        peak: Bound on its l2 norm.
+        rms: Bound on sqrt(E norm^2) of its l2 norm.
+        sensitivity: How far a device's data moves it, in l2 norm; inf for no bound.
+        noise_std: Standard deviation of the noise that the device itself has put on an entry, Gaussian unless its stage
+            says otherwise.
+        values: Numbers that a device sends, fewer than m where each has coordinates of its own; -1 for m.
+        value_bits: Bits of each of them on a digital link.
+        side_bits: Bits of what else a message needs on a digital link, such as the names of its coordinates.
+        mask_bits: Bits that the server sends down to name the coordinates.
+        kept: What a device keeps between rounds for it.
     """
 
     entries: int
@@ -97,9 +108,15 @@ class MessageBound:
 class Round:
     """What a stage is opened with.
 
-    index: t; devices: S^t, [r]; heard: whose messages will arrive, [r], known before training since it depends on the
-    channel alone; store: what devices and server keep; public_update: the server's own update of theta^t on public
-    data, [d], computed when asked for; own_noise: of this round, over what the stages have by themselves.
+    Attributes:
+        streams: Random numbers of the run.
+        index: t, from 0.
+        device: Torch device on which the messages are.
+        devices: S^t, ids of the selected devices, [r].
+        heard: Whose messages will arrive, [r]; known before training since it depends on the channel alone.
+        store: What devices and server keep.
+        public_update: The server's own update of theta^t on public data, [d], computed when asked for.
+        own_noise: Factor of this round on the noise that the stages put on messages by themselves.
     """
 
     streams: Streams
@@ -116,11 +133,16 @@ class Round:
 class Coder:
     """A stage in one round.
 
-    encode: chunk of messages -> chunk of messages; decode: the mean message [m_after] -> [m_before]; noise_gain: what
-    decode multiplies noise on an entry by; coordinates: the entries of the update that are sent, where the stage
-    chooses them for all devices. expand: what single messages stand for, [chunk, m_after] -> [chunk, m_before], None
-    where they stand for themselves. by_entry: whether a slab of entries may be encoded without the others, and needs
-    no more than their norms; needs_norms: whether it needs these.
+    Attributes:
+        encode: Chunk of messages -> chunk of messages.
+        decode: The mean message [m_after] -> [m_before].
+        noise_gain: What `decode` multiplies noise on an entry by.
+        coordinates: Coordinates of the update that are sent, [m], where the stage chooses them for all devices; None
+            elsewhere.
+        expand: What single messages stand for, [chunk, m_after] -> [chunk, m_before]; None where they stand for
+            themselves.
+        by_entry: Whether a slab of entries may be encoded without the others, and needs no more than their norms.
+        needs_norms: Whether it needs the norms of whole messages.
     """
 
     encode: Callable[[Batch], Batch]

@@ -24,6 +24,10 @@ class OwnTopK:
     """Each device's k coordinates of largest magnitude (Fed-SMP eq. 6); their names go along, which tell of its data.
 
     Of equal magnitudes the lower coordinate is kept. The message has length d, zeros elsewhere.
+
+    Attributes:
+        dimension: d, entries of an update.
+        kept: k, coordinates that are sent.
     """
 
     dimension: int
@@ -47,8 +51,15 @@ class OwnTopK:
 
 @dataclass(frozen=True)
 class PublicTopK:
-    """The k coordinates in which the server's own update on public data is largest, the same for all devices (Fed-SMP
-    algorithm 2, lines 24 to 33): they tell nothing of anybody's data. Their names go down, where that is charged."""
+    """The k coordinates in which the server's own update on public data is largest (Fed-SMP algorithm 2, lines 24 to
+    33).
+
+    They are the same for all devices, and tell nothing of anybody's data. Their names go down, where that is charged.
+
+    Attributes:
+        dimension: d, entries of an update.
+        kept: k, coordinates that are sent.
+    """
 
     dimension: int
     kept: int

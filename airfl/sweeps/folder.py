@@ -51,7 +51,14 @@ DIGITS_OF_A_HASH = 12
 
 @dataclass(frozen=True)
 class Entry:
-    """A point in the list: its folder's name, the row's label or "", the swept values by dotted key, its seed."""
+    """A point in the list of a sweep.
+
+    Attributes:
+        folder: Name of its folder.
+        label: Label of its row, "" without one.
+        values: The swept values by dotted key.
+        seed: Its seed.
+    """
 
     folder: str
     label: str
@@ -61,8 +68,14 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listing:
-    """A sweep as its folder lists it; failed: folder's name -> cause; command: sweep or tune, "" where an older
-    version has not said."""
+    """A sweep as its folder lists it.
+
+    Attributes:
+        root: The sweep's folder.
+        entries: Its points.
+        failed: Folder's name -> cause, of the points that failed.
+        command: sweep or tune, "" where an older version has not said.
+    """
 
     root: Path
     entries: tuple[Entry, ...] = ()

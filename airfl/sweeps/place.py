@@ -17,7 +17,14 @@ from airfl.tasks.datasets import data_folders
 
 @dataclass(frozen=True)
 class Place:
-    """So many processes of this machine, or a Dask scheduler's address; cpu or cuda; where data is looked for."""
+    """Where the points of a sweep run.
+
+    Attributes:
+        jobs: Processes of this machine.
+        cluster: Address of a Dask scheduler, None for this machine.
+        device: cpu or cuda.
+        data_dir: Where data is looked for first; None for the usual places alone.
+    """
 
     jobs: int = 1
     cluster: str | None = None

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """A point for a worker: its folder's name, what runs, where data is looked for, cpu or cuda."""
+    """A point for a worker.
+
+    Attributes:
+        name: Name of its folder.
+        settings: What runs.
+        data_dir: Where data is looked for first; None for the usual places alone.
+        device: cpu or cuda.
+    """
 
     name: str
     settings: Settings
@@ -30,8 +37,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a point ended: the cause in one line where it failed, its files by name where they are not in place yet; the
-    seconds that it took, nan where nobody knows."""
+    """How a point ended.
+
+    Attributes:
+        name: Name of its folder.
+        cause: The cause in one line where it failed, else None.
+        files: Its files by name where they are not in place yet, else None.
+        seconds: Duration in s, nan where nobody knows.
+    """
 
     name: str
     cause: str | None = None

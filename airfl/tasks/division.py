@@ -22,9 +22,13 @@ from airfl.tasks.partitions.rule import Indices, Partition, PartitionRule, Pool
 
 @dataclass(frozen=True)
 class Division:
-    """Rows of the training data that are held out or public, those of each device, and the rows of the test data.
+    """How the samples of a data set are divided.
 
-    test: None for all of them.
+    Attributes:
+        validation: Rows of the training data that are held out.
+        public: Rows of the training data that are public.
+        partition: Rows of the training data of each device.
+        test: Rows of the test data; None for all of them.
     """
 
     validation: Indices

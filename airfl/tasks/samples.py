@@ -15,8 +15,12 @@ from airfl.tasks.fingerprint import fingerprint
 
 @dataclass(frozen=True)
 class Samples:
-    """inputs: [n, *shape], uint8 as in the files, possibly memory-mapped; targets: [n], int64. A user's own are of any
-    kind and shape."""
+    """Samples of a data set. A user's own are of any kind and shape.
+
+    Attributes:
+        inputs: uint8 as in the files, possibly memory-mapped, [n, *shape].
+        targets: Class labels, int64 [n].
+    """
 
     inputs: Tensor
     targets: Tensor
@@ -31,8 +35,14 @@ class Samples:
 
 @dataclass(frozen=True)
 class Identity:
-    """What a user's own task is. name: for labels; model: as torch writes it; parts: a fingerprint of each; initial: of
-    the initial parameters, which follow from the seed where a function makes the model."""
+    """What a user's own task is.
+
+    Attributes:
+        name: For labels.
+        model: The model as torch writes it.
+        parts: A fingerprint of each part.
+        initial: Fingerprint of the initial parameters, which follow from the seed where a function makes the model.
+    """
 
     name: str
     model: str

@@ -27,12 +27,21 @@ __all__ = ["DividedTask", "Identity", "Samples", "build_task", "seeded"]
 
 @dataclass(frozen=True)
 class DividedTask:
-    """What is learned.
+    """What is learned, and from whose samples.
 
-    train holds every training sample, partition says whose each is (held-out ones are nobody's); validation, public and
-    test share no sample with what devices have. mean, std: normalisation of each channel of an input scaled to [0, 1].
-    loss: cross-entropy if None; metrics: further means over the test set, by name. by_pixel: whether the model takes
-    pictures pixel by pixel in memory. own: what ran, where that is none of the tables'.
+    Attributes:
+        train: Every training sample; those held out are nobody's.
+        validation: Samples that are held out; none of them is a device's.
+        public: Samples that are public; none of them is a device's.
+        test: Samples of the test set; none of them is a device's.
+        partition: Whose each training sample is.
+        mean: Mean of each channel of an input scaled to [0, 1], for normalisation; empty for none.
+        std: Standard deviation of each channel likewise.
+        model: The model before training.
+        loss: What is minimised, None for cross-entropy.
+        metrics: Further means over the test set, by name.
+        by_pixel: Whether the model takes pictures pixel by pixel in memory.
+        own: What the user's own task is; None for a task of the tables.
     """
 
     train: Samples

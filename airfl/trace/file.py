@@ -42,7 +42,11 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Odd:
-    """An attribute's value that is neither a text nor a number; what it is."""
+    """An attribute's value that is neither a text nor a number.
+
+    Attributes:
+        what: What it is instead.
+    """
 
     what: str
 
@@ -52,8 +56,17 @@ class Odd:
 
 @dataclass(frozen=True)
 class Described:
-    """A variable. dtype: numpy's, "O" for texts; packed: gzip's level, None without; attributes: texts, numbers, Odd;
-    stored: whether any value is."""
+    """A variable of a file.
+
+    Attributes:
+        name: Its name.
+        dimensions: Names of its dimensions.
+        shape: Its shape.
+        dtype: numpy's type, "O" for texts.
+        chunks: Shape of a chunk, None where values are not in chunks.
+        packed: Level of gzip, None without.
+        attributes: Texts, numbers, or `Odd`, by name.
+    """
 
     name: str
     dimensions: tuple[str, ...]
@@ -71,7 +84,14 @@ class Described:
 
 @dataclass(frozen=True)
 class Contents:
-    """Of a file: attributes, sizes of the dimensions, those that grow, variables that are tied to dimensions."""
+    """What is in a file.
+
+    Attributes:
+        attributes: Attributes of the file, by name.
+        sizes: Sizes of the dimensions, by name.
+        unlimited: Names of the dimensions that grow.
+        variables: Variables that are tied to dimensions.
+    """
 
     attributes: Mapping[str, Any]
     sizes: Mapping[str, int]

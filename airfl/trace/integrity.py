@@ -38,8 +38,14 @@ class DamagedError(OSError):
 
 @dataclass(frozen=True)
 class Seal:
-    """length: bytes that are sealed, from the start of the file; sums: SUM_BYTES of every block's SHA-256, one after
-    another; total: SHA-256 of both; right: blocks that were found right."""
+    """Checksums of a file, block by block.
+
+    Attributes:
+        length: Bytes that are sealed, from the start of the file.
+        sums: SUM_BYTES of every block's SHA-256, one after another.
+        total: SHA-256 of both; empty where it was not read.
+        right: Indices of blocks that were found right.
+    """
 
     length: int
     sums: bytes

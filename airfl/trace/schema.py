@@ -12,7 +12,16 @@ NAN, NOBODY = float("nan"), -1
 
 @dataclass(frozen=True)
 class Variable:
-    """Name, dimensions, numpy dtype, fill value, units and meaning of one variable."""
+    """One variable of a trace.
+
+    Attributes:
+        name: Its name in the file.
+        dimensions: Names of its dimensions.
+        dtype: numpy's type, such as "f8".
+        fill: What stands where nothing was written.
+        units: Its unit, "1" for a number without one.
+        long_name: What it means.
+    """
 
     name: str
     dimensions: tuple[str, ...]

@@ -36,10 +36,17 @@ MISALIGNED = 1e-6
 class AnalogUplink:
     """All devices at once on the same resource elements, aligned as far as power and knowledge of the channel go.
 
-    control: who sends how strongly; noise_std: sigma_0; noise: false sends z = 0 and leaves beta as it is;
-    interference_to_noise_db: of other cells, None for none; waveform: modulate in time, None for the model per
-    subcarrier; csi_error, tail, least_gain: how imperfect knowledge is accounted, see `protection`; raw_samples:
-    whether the observer is the server, who sees more than the sum.
+    Attributes:
+        grid: Resource elements, and how entries are packed into them.
+        control: Who sends how strongly.
+        noise_std: sigma_0, standard deviation of the receiver noise on a real entry, in normalised units or sqrt(W).
+        noise: Whether there is receiver noise; false sends z = 0 and leaves beta as it is.
+        interference_to_noise_db: Interference of other cells over the noise in dB, None for none.
+        waveform: OFDM modulation in time, None for the model per subcarrier.
+        csi_error: How the privacy account takes imperfect knowledge of the channel, see `CsiError`.
+        tail: Probability, over all devices and elements of a round, that a "quantile" is exceeded; delta pays for it.
+        least_gain: Gain |h| up to which fades are lifted, which no Gaussian law knows of; 0 for none.
+        raw_samples: Whether the observer is the server, who sees more than the sum.
     """
 
     grid: OfdmaGrid

@@ -35,9 +35,17 @@ Alignment = Literal["sample", "population", "schedule"]
 
 @dataclass(frozen=True)
 class Control:
-    """Of one round. combiner: a, [antennas, blocks, subcarriers]; estimate: a^H hhat_i; precoders: b_i; both [devices,
-    blocks, subcarriers]; weights: share of entries on each coefficient; decoder: what a received entry is multiplied
-    by, both [blocks, subcarriers]; clip_energy: peak limits [devices] if elements are cut to them."""
+    """Power control of one round.
+
+    Attributes:
+        combiner: a, receive combining weights, complex [antennas, blocks, subcarriers].
+        estimate: a^H hhat_i, the channel as estimated behind the combiner, [devices, blocks, subcarriers].
+        plan: The power policy's answer.
+        precoders: b_i, complex [devices, blocks, subcarriers].
+        weights: Share of the entries on each coefficient, [blocks, subcarriers].
+        decoder: What a received entry is multiplied by, [blocks, subcarriers].
+        clip_energy: Peak limit of a resource element, [devices], if elements are cut to it; None elsewhere.
+    """
 
     combiner: NDArray[np.complex128]
     estimate: Response
@@ -50,13 +58,20 @@ class Control:
 
 @dataclass(frozen=True)
 class PowerControl:
-    """The rules.
+    """The rules of power control, for all rounds.
 
-    policy: how power follows the channel, or a name of `POLICIES`; limit: what P_i bounds; noise_std: sigma_0;
-    privacy_bound: the largest beta that privacy allows, inf where it does not matter; divide_by: selected, expected or
-    active devices; combining: how antennas are, or a name of `COMBINERS`; strict: keep to the limit in every round;
-    peak_db: largest energy of a resource element over its mean at the limit, None for no peak limit; peak: how it is
-    kept to; alignment: see `Alignment`; scheduled: the beta of a schedule, within the privacy bound.
+    Attributes:
+        policy: How power follows the channel, or a name of `POLICIES`.
+        limit: What P_i bounds.
+        noise_std: sigma_0, standard deviation of the receiver noise on a real entry.
+        privacy_bound: The largest beta that privacy allows, inf where it does not matter.
+        divide_by: Whether the sum is divided by the selected, the expected or the active devices.
+        combining: How the antennas are combined, or a name of `COMBINERS`.
+        strict: Whether to keep to the limit in every round, wherever the entries fall.
+        peak_db: Largest energy of a resource element over its mean at the limit in dB, None for no peak limit.
+        peak: How the peak limit is kept to.
+        alignment: Whose reach settles beta, see `Alignment`.
+        scheduled: beta of a schedule, within the privacy bound; inf without one.
     """
 
     policy: str | Policy

@@ -25,12 +25,16 @@ FOLLOWED = 16
 
 @dataclass(frozen=True)
 class Disclosure:
-    """Of one round.
+    """What beta tells of who was selected in one round.
 
-    named: ids of devices that are known to have been selected; sample, pool: the others that were selected are a fresh
-    sample of `sample` out of `pool` devices, as far as the observer knows (0 of 0 where there are no others); hidden:
-    which of the devices that are `followed` are in that pool; exact: whether the observer knows no less than this, so
-    that a pair of neighbours pays for it.
+    Attributes:
+        named: Ids of devices that are known to have been selected.
+        sample: How many others were selected, a fresh sample out of `pool` devices as far as the observer knows; 0
+            where there are no others.
+        pool: Devices out of which these are sampled; 0 where there are no others.
+        hidden: Which of the devices that are `followed` are in that pool, bool [followed]; empty where everybody
+            selected is named.
+        exact: Whether the observer knows no less than this, so that a pair of neighbours pays for it.
     """
 
     named: Ids

@@ -25,13 +25,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IdealUplink:
-    """A message's bits at the mean of log2(1 + |h_i|^2 P_i/(d (N_0 + I_i))) over the resource elements of the channel,
-    each of energy P_i/d, without errors.
+    """Messages without errors at the capacity of each device's channel.
 
-    I_i: of other cells, and what the device leaks itself: nobody else sends beside it. Who is not through by the
-    deadline is not heard: a channel that carries nothing in time is in outage, as it is on the digital link.
-    noise_std: root of N_0; interference_to_noise_db: of other cells, None for none; divide_by_heard: the sum is divided
-    by those that were heard, not by all that were selected.
+    A message's bits go at the mean of log2(1 + |h_i|^2 P_i/(d (N_0 + I_i))) over the resource elements of the channel,
+    each of energy P_i/d. I_i is of other cells, and what the device leaks itself: nobody else sends beside it. Who is
+    not through by the deadline is not heard: a channel that carries nothing in time is in outage, as it is on the
+    digital link.
+
+    Attributes:
+        grid: Resource elements, and how long they take.
+        noise_std: Root of N_0, the noise energy on a complex resource element.
+        interference_to_noise_db: Interference of other cells over the noise in dB, None for none.
+        deadline_s: Deadline of a round in s, inf for none.
+        divide_by_heard: Whether the sum is divided by those that were heard, not by all that were selected.
     """
 
     grid: OfdmaGrid

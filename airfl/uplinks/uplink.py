@@ -25,8 +25,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PilotCost:
-    """What estimating the channels takes: resource elements of all, energy of each selected device [r], energy of
-    candidates that were not selected."""
+    """What estimating the channels takes.
+
+    Attributes:
+        resource_elements: Resource elements of all pilots.
+        energy: Pilot energy of each selected device, [r], in J or normalised units.
+        energy_of_others: Pilot energy of candidates that were not selected, their sum, in the same unit.
+    """
 
     resource_elements: int
     energy: Array
@@ -37,16 +42,32 @@ class PilotCost:
 class Terms:
     """What an uplink is opened with: the channel of the round and what is known of the messages to come.
 
-    knowledge: the channel as it is and as it is known; frame: the resource elements of the message; power_limits: P_i;
-    rms_norms: sqrt(E||m_i||^2) bounds; peak_norms: bounds on ||m_i|| in any round; weights included, all [r]. weights:
-    of the mean, [r]; message: what is known of one; entries: m; dimension: d; ids: of the devices, [r]; element_power:
-    mean transmit energy of a device on a resource element when it sends over the whole band at its limit, [r]; divisor:
-    what the sum is divided by to give the mean (r, or qN under Poisson sampling); fades: of the fading law, where they
-    are known; pilots: what the knowledge has cost; energy_unit: energy of a resource element of unit power (1 in
-    normalised units, the symbol duration in physical ones); device: where the messages are; record: keep signals;
-    multipath: taps behind the response, where the waveform is modulated; own_noise: by it the devices' own noise is
-    larger than `message` has it (rms_norms have it in them); population: the same of all devices, where beta follows
-    from them or tells of who was selected among them, None elsewhere.
+    Attributes:
+        knowledge: The channel as it is and as it is known.
+        frame: Resource elements of the message.
+        power_limits: P_i over the energy unit, [r].
+        rms_norms: Bounds on sqrt(E||m_i||^2), weights included, [r].
+        peak_norms: Bounds on ||m_i|| in any round, weights included, [r].
+        weights: Of the devices in the mean, [r].
+        message: What is known of one message, without weights.
+        ids: Of the devices, [r].
+        element_power: Mean transmit energy of a device on a resource element, over the energy unit, when it sends over
+            the whole band at its limit, [r].
+        entries: m, entries of a message.
+        dimension: d, entries of an update.
+        divisor: What the sum is divided by to give the mean: r, or qN under Poisson sampling.
+        fades: Statistics of the fading law, None where they are not known.
+        pilots: What the knowledge has cost.
+        energy_unit: Energy of a resource element of unit power: 1 in normalised units, the symbol duration in s in
+            physical ones.
+        streams: Random numbers of the run.
+        round_index: t, from 0.
+        device: Torch device on which the messages are.
+        record: Whether to keep the signals.
+        multipath: Taps behind the response, where the waveform is modulated; None elsewhere.
+        own_noise: Factor by which the devices' own noise is larger than `message` has it; `rms_norms` have it in them.
+        population: The terms of all devices, where beta follows from them or tells of who was selected among them; None
+            elsewhere.
     """
 
     knowledge: Knowledge
@@ -82,9 +103,19 @@ class Terms:
 
 @dataclass(frozen=True)
 class DeviceUse:
-    """Per selected device, [r]: alpha_i, transmit energy, bits of the message, whether it took part, its own receive
-    SNR in dB. On a digital link: bits a resource element (on the ideal one, too), air time, error rate of a block, bits
-    on the air with those sent again; nan and 0 elsewhere."""
+    """What each selected device does on the link.
+
+    Attributes:
+        transmit_scale: alpha_i, amplitude that a unit of the message is sent with, [r].
+        energy: Transmit energy, pilots included, in J or normalised units, [r].
+        bits: Bits of the message, [r].
+        active: 1 where the device took part, else 0, int8 [r].
+        snr_db: The device's own receive SNR in dB, [r].
+        rate: Bits per resource element on a digital or ideal link, [r]; None elsewhere.
+        air_time_s: Air time on a digital link in s, [r]; None elsewhere.
+        block_error_rate: Error rate of a block's first transmission on a digital link, [r]; None elsewhere.
+        bits_on_air: Bits sent on a digital link, with those sent again, [r]; None elsewhere.
+    """
 
     transmit_scale: Array
     energy: Array
@@ -99,8 +130,13 @@ class DeviceUse:
 
 @dataclass(frozen=True)
 class Signals:
-    """What was on the air: tx [r, elements] complex64; rx [elements], float32 (real packing) or complex64; response:
-    the true channel, [r, blocks, subcarriers, antennas]."""
+    """What was on the air.
+
+    Attributes:
+        tx: Baseband signal of each device, complex64 [r, elements].
+        rx: Received signal, [elements]: float32 under real packing, complex64 under I/Q packing.
+        response: The true channel, complex [r, blocks, subcarriers, antennas].
+    """
 
     tx: NDArray[np.complex64]
     rx: NDArray[np.float32] | NDArray[np.complex64]
@@ -111,15 +147,26 @@ class Signals:
 class LinkReport:
     """What a round on the link takes, and what it does to the mean.
 
-    noise_std: of the receiver noise that really was on an entry of the mean message (root mean square over entries);
-    interference_std: of everything else on it, which protects nobody; alignment_coefficient: beta (nan where there is
-    none, the largest over a selective channel); binding: which bounds set it; protection: sigma_0 over the largest
-    amplitude with which a unit of anybody's message is observed, 0 where nothing protects; noisy_devices: sum of (w_i
-    a_i)^2 over the largest a^2, a_i the amplitudes of those that are heard: by its root the devices' own noise on the
-    sum exceeds one device's, at least; own_noise_gain: by it a device's own noise on an entry becomes noise on an entry
-    of the mean (root mean square); use: pilots included, pilot_elements: those alone; energy_of_others: pilots of
-    candidates that were not selected; clipped_share: of the entries, cut to the peak limit; papr_db: largest
-    peak-to-average power ratio of an OFDM symbol, nan without a waveform; waveform_clipped_share: of its samples.
+    Attributes:
+        noise_std: Standard deviation of the receiver noise that really was on an entry of the mean message (root mean
+            square over entries).
+        alignment_coefficient: beta, the largest over a selective channel; nan where there is none.
+        power_bound_binding: Whether a power limit set beta.
+        privacy_bound_binding: Whether the privacy bound set beta.
+        protection: sigma_0 over the largest amplitude with which a unit of anybody's message is observed; 0 where
+            nothing protects.
+        use: Resource elements, symbols and air time of the round, pilots included.
+        devices: What each device does.
+        noisy_devices: Sum of (w_i a_i)^2 over the largest a^2, a_i the amplitudes of those that are heard: by its root
+            the devices' own noise on the sum exceeds one device's, at least.
+        own_noise_gain: Factor by which a device's own noise on an entry becomes noise on an entry of the mean (root
+            mean square).
+        interference_std: Standard deviation of everything else on an entry of the mean, which protects nobody.
+        pilot_elements: Resource elements of the pilots alone.
+        energy_of_others: Pilot energy of candidates that were not selected, in J or normalised units.
+        clipped_share: Share of the entries (elements under I/Q packing) that were cut to the peak limit.
+        papr_db: Largest peak-to-average power ratio of an OFDM symbol in dB, nan without a waveform.
+        waveform_clipped_share: Share of the waveform's samples that were clipped.
     """
 
     noise_std: float
@@ -141,7 +188,14 @@ class LinkReport:
 
 @dataclass(frozen=True)
 class Reception:
-    """What a closed uplink gives back. mean: estimate of the mean message, [m]; receive_snr_db: of the sum."""
+    """What a closed uplink gives back.
+
+    Attributes:
+        mean: Estimate of the mean message, [m].
+        receive_snr_db: Receive SNR of the sum in dB.
+        report: What the round took.
+        signals: What was on the air, None where it was not recorded.
+    """
 
     mean: Tensor
     receive_snr_db: float

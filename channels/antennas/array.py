@@ -43,8 +43,12 @@ class AntennaArray(Part):
 
 @dataclass(frozen=True)
 class Directions:
-    """Of devices as the array sees them. azimuth_rad: from the broadside to the left; elevation_rad: above the
-    horizon; both [devices]."""
+    """Directions of the devices as the array sees them.
+
+    Attributes:
+        azimuth_rad: Angle from the broadside to the left in rad, [devices].
+        elevation_rad: Angle above the horizon in rad, [devices].
+    """
 
     azimuth_rad: Array
     elevation_rad: Array

@@ -16,23 +16,29 @@ from channels.draws import Array, Complex
 class Knowledge:
     """The channel of a round and what is known of it, [devices] on the first axis of everything.
 
-    mean_power: E|h_i|^2 over fading; pilot_noise_variance: variance of the complex noise on an estimate from one pilot,
-    N_0 over the energy of a pilot; both [devices].
-    slope, error_variance: given hhat every coefficient of the true channel is slope u hhat + e, e ~ CN(0,
-    error_variance) independent of hhat and of u, [devices], Gaussian laws only; error_variance is None where that is
-    not so. u is 1, or, where an exact estimate was turned, an unknown factor of modulus at most 1: so error_variance 0
-    says that |h/hhat| <= |slope|.
-    leakage: share of a device's received power that falls on other elements and symbols, [devices]. `state` holds what
-    is left on the device's own elements, so that beside a useful |h|^2 of `state` leaks |h|^2 leakage/(1 - leakage).
-    in_phase: the part of `leakage` that arrives with the phase of what is useful, and so on the real part of an element
-    as far as that does; the rest falls on both parts alike, [devices].
-    offsets: where the leaked power comes from, and so on which subcarriers it falls.
-    late: the share, of the power before offsets, that paths beyond the cyclic prefix leak if a device loads all
-    subcarriers alike, [devices]; it is in `leakage`: 1 - leakage = (1 - late)(1 - what offsets leak). Where a device
-    loads them unlike, `state.spilled` says what leaks.
-    line_of_sight: what of the channel comes by it at the time of the estimate, None where nothing is known to.
-    spatial_roots: square roots of the diffuse part's correlation between antennas, [devices, antennas, antennas], None
-    where the antennas are independent.
+    Attributes:
+        state: The true channel, with what is left on a device's own elements: beside a useful |h|^2 of it leaks |h|^2
+            leakage/(1 - leakage).
+        estimate: The channel as server and devices believe it to be.
+        mean_power: E|h_i|^2 over fading, [devices].
+        pilot_noise_variance: Variance of the complex noise on an estimate from one pilot, N_0 over the energy of a
+            pilot, [devices].
+        slope: Regression of the true channel on the estimate, [devices], for Gaussian laws only: given hhat every
+            coefficient of the true channel is slope u hhat + e, with e ~ CN(0, error_variance) independent of hhat and
+            of u. u is 1, or, where an exact estimate was turned, an unknown factor of modulus at most 1.
+        error_variance: Variance of that e, [devices]; 0 says that |h/hhat| <= |slope|. None where h given hhat has no
+            such law.
+        leakage: Share of a device's received power that falls on other elements and symbols, [devices].
+        in_phase: The part of `leakage` that arrives with the phase of what is useful, and so on the real part of an
+            element as far as that does, [devices]; the rest falls on both parts alike.
+        offsets: Where the leaked power comes from, and so on which subcarriers it falls.
+        late: Share of the power before offsets that paths beyond the cyclic prefix leak if a device loads all
+            subcarriers alike, [devices]. It is in `leakage`: 1 - leakage = (1 - late)(1 - what offsets leak). Where a
+            device loads them unlike, `state.spilled` says what leaks.
+        line_of_sight: What of the channel comes by the line of sight at the time of the estimate; None where nothing is
+            known to.
+        spatial_roots: Square roots of the diffuse part's correlation between antennas, complex [devices, antennas,
+            antennas]; None where the antennas are independent.
     """
 
     state: ChannelState

@@ -12,9 +12,11 @@ from channels.draws import Array
 
 @dataclass(frozen=True)
 class Offsets:
-    """Of devices against the receiver, [devices].
+    """Offsets of the devices against the receiver.
 
-    late: e, share of the receiver's window that the symbol before fills; carrier: eps, frequency offset over spacing.
+    Attributes:
+        late: e, share of the receiver's window that the symbol before fills, [devices].
+        carrier: eps, carrier frequency offset over the subcarrier spacing, of either sign, [devices].
     """
 
     late: Array

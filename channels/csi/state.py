@@ -20,10 +20,12 @@ def received_power(response: Response) -> NDArray[np.float64]:
 class ChannelState:
     """The true channel of one round, at the time of transmission.
 
-    response: h_i at every receive antenna, time block and subcarrier, [devices, antennas, blocks, subcarriers]; flat
-    fading with one antenna is [devices, 1, 1, 1]. Of paths beyond the cyclic prefix it has what stays on the element.
-    spilled: power that such paths put on other elements and symbols in all for one unit of power on an element, the
-    mean over antennas, [devices, blocks, subcarriers], lengths as of the response; None where no path is late.
+    Attributes:
+        response: h_i at every receive antenna, time block and subcarrier, complex [devices, antennas, blocks,
+            subcarriers]; flat fading with one antenna is [devices, 1, 1, 1]. Of paths beyond the cyclic prefix it has
+            what stays on the element.
+        spilled: Power that such paths put on other elements and symbols in all for one unit of power on an element, the
+            mean over antennas, [devices, blocks, subcarriers], lengths as of the response; None where no path is late.
     """
 
     response: Response
@@ -37,7 +39,11 @@ class ChannelState:
 
 @dataclass(frozen=True)
 class ChannelEstimate:
-    """What server and devices believe the channel to be. response: hhat_i, axes as in `ChannelState`."""
+    """What server and devices believe the channel to be.
+
+    Attributes:
+        response: hhat_i, complex [devices, antennas, blocks, subcarriers], as in `ChannelState`.
+    """
 
     response: Response
 
@@ -51,8 +57,11 @@ class ChannelEstimate:
 class LineOfSight:
     """What of a channel comes by the line of sight, which does not fade but turns with its own Doppler shift.
 
-    part: of the true channel, axes as in `ChannelState`; heard: as the estimate holds it, same axes; share: K/(K+1) of
-    the mean power, [devices]; doppler_hz: the shift, of either sign, [devices].
+    Attributes:
+        part: Line-of-sight part of the true channel, complex [devices, antennas, blocks, subcarriers].
+        heard: The same part as the estimate holds it, same axes.
+        share: K/(K+1) of the mean power, [devices].
+        doppler_hz: Doppler shift of the line of sight in Hz, of either sign, [devices].
     """
 
     part: Response

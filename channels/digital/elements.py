@@ -12,11 +12,17 @@ from channels.digital.task import Array, Counts, DigitalTask
 
 @dataclass(frozen=True)
 class OwnElements:
-    """A device's subcarriers are contiguous, in the devices' order within a turn.
+    """The resource elements of every device, and the SINR on them.
 
-    energy: transmitted on a resource element, [devices]; known, true: SINR as believed and as it is, device after
-    device, [blocks in time, n]; counts: how many of the n are a device's, [devices]: its subcarriers, or 1 of a flat
-    channel. A codeword is spread over all of a message, so that all of a device's elements count alike, in every block.
+    A device's subcarriers are contiguous, in the devices' order within a turn. A codeword is spread over all of a
+    message, so that all of a device's elements count alike, in every block.
+
+    Attributes:
+        subcarriers: K_i, subcarriers of each device, [devices].
+        energy: Transmitted on a resource element, [devices], in the unit of the task's `symbol_energy`.
+        known: SINR as believed, linear, device after device, [blocks, n].
+        true: SINR as it is, linear, device after device, [blocks, n].
+        counts: How many of the n elements are a device's, [devices]: its subcarriers, or 1 of a flat channel.
     """
 
     subcarriers: Counts

@@ -39,7 +39,13 @@ Whole = Counts | np.int64 | int
 
 @dataclass(frozen=True)
 class TransportBlocks:
-    """bits: payload of a transport block; code_blocks: in it; code_block_bits: of each of these, checks included."""
+    """Sizes of transport blocks and of their code blocks; all fields have the same shape.
+
+    Attributes:
+        bits: Payload of a transport block in bits.
+        code_blocks: Code blocks in a transport block.
+        code_block_bits: Bits of each code block, checks included.
+    """
 
     bits: Counts
     code_blocks: Counts

@@ -31,9 +31,16 @@ FEW_ERRORS = 1e-3
 
 @dataclass(frozen=True)
 class ErrorTable:
-    """first: lowest MCS that is there (the code has no rate below 1/5); quantiles: Q^-1 of the error rate, negated,
-    [MCS from `first` on, code block sizes, SNRs]; sizes: in bits; start_db, step_db: of the SNRs; betas: of the
-    exponential effective SINR, by MCS from `first` on."""
+    """Block error rates of one of Sionna's tables, ready to be interpolated.
+
+    Attributes:
+        first: Lowest MCS index that is there (the code has no rate below 1/5).
+        quantiles: Q^-1 of the error rate, negated, [MCS from `first` on, code block sizes, SNRs].
+        sizes: Code block sizes in bits, ascending, [code block sizes].
+        start_db: First SNR in dB.
+        step_db: Distance between SNRs in dB.
+        betas: Parameter of the exponential effective SINR, [MCS from `first` on].
+    """
 
     first: int
     quantiles: Array

@@ -17,8 +17,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SequentialCost:
-    """What the messages take one after the other: resource elements until each is through or stops, and whose message
-    arrived in time; both [devices]."""
+    """What the messages take one after the other.
+
+    Attributes:
+        resource_elements: Used until the message is through or stops, [devices].
+        heard: Whether the message arrived in time, [devices].
+    """
 
     resource_elements: NDArray[np.int64]
     heard: NDArray[np.bool_]

@@ -22,16 +22,25 @@ Counts = NDArray[np.int64]
 class DigitalTask:
     """One message of every device, over one round's channel.
 
-    bits: payload, [devices]; known, true: |hhat|^2 and |h|^2, antennas added up and without what leaks, [devices,
-    blocks in time, elements], elements 1 for a flat channel, else the K subcarriers; symbol_energy: what a device
-    transmits in an OFDM symbol, [devices]; noise_energy: on a resource element, with interference; subcarriers: K;
-    concentrate: a device's energy is spread over its own subcarriers, else every subcarrier has symbol_energy/K whoever
-    uses it; deadline_symbols: OFDM symbols from the start of the round, inf for none; allocation: who gets how
-    many subcarriers; error_model: rates, and what arrives; uniforms: count -> numbers in [0,
-    1), [devices, count], asked once at most; offsets: of the devices, None for none; coupling: share of device j's
-    power, all antennas together, that the maximum-ratio weights of device i let through, [i, j], 1 of its own; None of
-    one antenna, which lets all through; spilled: power that a device's late paths put beside an element for one unit on
-    each, the mean over antennas, [devices, blocks, K], None where no path is late.
+    Attributes:
+        bits: Payload in bits, [devices].
+        known: |hhat|^2 added up over antennas and without what leaks, [devices, blocks, elements]; elements is 1 for a
+            flat channel, else the K subcarriers.
+        true: |h|^2 of the true channel, shape and meaning as `known`.
+        symbol_energy: What a device transmits in an OFDM symbol, [devices], in the unit of `noise_energy`.
+        noise_energy: Noise on a resource element, with interference.
+        subcarriers: K, subcarriers in use.
+        concentrate: Whether a device's energy is spread over its own subcarriers; else every subcarrier has
+            symbol_energy/K whoever uses it.
+        deadline_symbols: OFDM symbols from the start of the round until the deadline, inf for none.
+        allocation: Who gets how many subcarriers.
+        error_model: At which rates devices send, and what arrives.
+        uniforms: Function of a count that gives numbers in [0, 1), [devices, count]; asked once at most.
+        offsets: Timing and frequency offsets of the devices, None for none.
+        coupling: Share of device j's power, all antennas together, that the maximum-ratio weights of device i let
+            through, [i, j]; 1 of its own. None of one antenna, which lets all through.
+        spilled: Power that a device's late paths put beside an element for one unit on each, the mean over antennas,
+            [devices, blocks, K]; None where no path is late.
     """
 
     bits: Counts
@@ -52,13 +61,19 @@ class DigitalTask:
 
 @dataclass(frozen=True)
 class DigitalOutcome:
-    """What became of the messages; all [devices].
+    """What became of the messages.
 
-    subcarriers: K_i; rate: payload bits a resource element of the first transmission; resource_elements: used, all
-    transmissions together; symbols: air time in OFDM symbols, the last one counted whole; start_symbol: of its first;
-    energy: of the resource elements used; bits_on_air: payload bits times transmissions made; block_error_rate: of a
-    first transmission (1 where the channel is known to be dead, 0 where there is nothing to send); heard: the whole
-    message arrived in time.
+    Attributes:
+        subcarriers: K_i, [devices].
+        rate: Payload bits per resource element of the first transmission, [devices].
+        resource_elements: Used by all transmissions together, [devices].
+        symbols: Air time in OFDM symbols, the last one counted whole, [devices].
+        start_symbol: OFDM symbol of the round in which a device begins, [devices].
+        energy: Of the resource elements used, [devices], in the unit of the task's `symbol_energy`.
+        bits_on_air: Payload bits times transmissions made, [devices].
+        block_error_rate: Of a first transmission, [devices]: 1 where the channel is known to be dead, 0 where there is
+            nothing to send.
+        heard: Whether the whole message arrived in time, [devices].
     """
 
     subcarriers: Counts
@@ -84,8 +99,15 @@ class DigitalOutcome:
 
 @dataclass(frozen=True)
 class Demand:
-    """What the messages take if nothing cuts them off, as an error model says; all [devices], fields as in
-    `DigitalOutcome`, counts as whole floats; decoded: free of errors after the last transmission."""
+    """What the messages take if nothing cuts them off, as an error model says. Counts are whole floats.
+
+    Attributes:
+        rate: Payload bits per resource element of the first transmission, [devices].
+        resource_elements: Wanted by all transmissions together, [devices].
+        bits_on_air: Payload bits times transmissions, [devices].
+        block_error_rate: Of a first transmission, [devices].
+        decoded: Whether the message is free of errors after the last transmission, [devices].
+    """
 
     rate: Array
     resource_elements: Array

@@ -17,8 +17,13 @@ LEAST_SHARE = 1e-12
 
 
 class FlatParts(NamedTuple):
-    """gains: h, [devices, antennas]; line_of_sight: the part of h that comes by the line of sight, same axes, None
-    where there is none; all of h where it does not fade."""
+    """Flat fading, and what of it comes by the line of sight.
+
+    Attributes:
+        gains: h, complex [devices, antennas].
+        line_of_sight: The part of h that comes by the line of sight, [devices, antennas]; all of h where it does not
+            fade, None where there is no line of sight.
+    """
 
     gains: Complex
     line_of_sight: Complex | None

@@ -24,11 +24,17 @@ BESIDE_AN_ATOM = 1 - 1e-6
 class FadingLaw:
     """Distribution of |h| with unit mean, before any bounds on the gain (`bounded` puts them on).
 
-    cdf: P(|h| <= g) at gains g >= 0 [...]; quantile: its inverse at probabilities u in [0, 1) [...]; mean_square:
-    E|h|^2 of that law; source: where the law is from; line_of_sight: K/(K+1), share of the power that is a constant
-    component; constant: h is 1, with phase 0; closed_inverse_power: what `inverse_power` gives at t >= 0, where that
-    has a closed form; mean: E|h|, other than 1 under bounds; least: the smallest |h|; atoms: gains that bounds give a
-    probability of their own.
+    Attributes:
+        cdf: P(|h| <= g) at gains g >= 0, of any shape.
+        quantile: Inverse of `cdf` at probabilities u in [0, 1), of any shape.
+        mean_square: E|h|^2.
+        source: Where the law is from.
+        line_of_sight: K/(K+1), share of the power that is a constant component.
+        constant: Whether h is always 1, with phase 0.
+        closed_inverse_power: What `FadeStatistics.inverse_power` gives at t >= 0, None where that has no closed form.
+        mean: E|h|; other than 1 only under bounds.
+        least: The smallest |h|.
+        atoms: Gains that bounds give a probability of their own.
     """
 
     cdf: Callable[[Array], Array]
@@ -45,10 +51,13 @@ class FadingLaw:
 
 @dataclass(frozen=True)
 class FadeStatistics:
-    """What is known of a law as a whole, for thresholds and for limits on the mean over fades.
+    """What is known of a law as a whole, for thresholds and for limits on the mean over fades. P is E|h|^2.
 
-    inverse_power(t): E[P/|h|^2; |h|^2 >= t P] with P = E|h|^2; exceedance(t): P(|h|^2 >= t P); threshold_for(share):
-    the t that this share of fades reaches; least_power: the smallest |h|^2/P.
+    Attributes:
+        inverse_power: Function of t: E[P/|h|^2; |h|^2 >= t P].
+        exceedance: Function of t: P(|h|^2 >= t P).
+        threshold_for: Function of a share: the t that this share of fades reaches.
+        least_power: The smallest |h|^2/P.
     """
 
     inverse_power: Callable[[float], float]

@@ -32,8 +32,12 @@ LARGEST_RATIO, ROOM_BYTES = 100, 1 << 26
 
 @dataclass(frozen=True)
 class Replay:
-    """gains: h of every round, device and receive antenna, complex128 [rounds, devices, antennas]; mean_power: E|h|^2
-    over the fading, [devices], as the file says or else the mean of the gains."""
+    """Gains read from a file.
+
+    Attributes:
+        gains: h of every round, device and receive antenna, complex128 [rounds, devices, antennas].
+        mean_power: E|h|^2 over the fading, [devices], as the file says, or else the mean over the gains.
+    """
 
     gains: Complex
     mean_power: Array

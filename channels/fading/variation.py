@@ -18,11 +18,14 @@ PATHS = 64
 
 @dataclass(frozen=True)
 class Variation:
-    """One way to vary.
+    """One way in which fading varies with time.
 
-    diffuse: (uniforms [devices, antennas, columns], doppler_hz, times_s [times]) -> CN(0, 1) numbers [devices,
-    antennas, times]; columns: uniform numbers it takes for every antenna; lasting: whether these are the run's, the
-    same in every round, or the round's own; source: where it is from.
+    Attributes:
+        diffuse: (uniforms [devices, antennas, columns], doppler_hz, times_s [times]) -> CN(0, 1) numbers [devices,
+            antennas, times].
+        columns: Uniform numbers that it takes for every antenna.
+        lasting: Whether these are the run's, the same in every round, or else the round's own.
+        source: Where it is from.
     """
 
     diffuse: Callable[[Array, float, Array], Complex]

@@ -47,7 +47,13 @@ def round_energy_limits(limits: Array, ratio: float, reading: LimitReading) -> A
 
 @dataclass(frozen=True)
 class Alignment:
-    """The alignment coefficient beta of a round and which of its bounds set it (both, where they are equal)."""
+    """The alignment coefficient of a round and which of its bounds set it (both, where they are equal).
+
+    Attributes:
+        coefficient: beta.
+        power_bound_binding: Whether the energy limit of a device sets it.
+        privacy_bound_binding: Whether the privacy bound sets it.
+    """
 
     coefficient: float
     power_bound_binding: bool

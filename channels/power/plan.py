@@ -19,15 +19,20 @@ Array = NDArray[np.float64]
 class PowerTask:
     """What is known before any update is: the channel as estimated, limits, bounds on the messages.
 
-    gains: |g_i|, modulus of the estimated effective channel, [devices, blocks, subcarriers] (an axis along which it
-    does not change has length 1); weights: share of the message's entries that each coefficient carries, axes as
-    `gains[0]`, their sum is 1 (0 for a coefficient that nothing falls on); energy_limits: of the round, in expectation
-    over where entries fall, [devices]; rms_norms: sqrt(E||m_i||^2) bound of device i's message, weights included,
-    [devices]; noise_energy: m sigma_0^2, of the noise on all m observed entries; privacy_bound: largest amplitude at
-    which a unit of message may arrive, inf where there is none; mean_power: E|g_i|^2 over fading, [devices];
-    inverse_power: E[mean_power/|g|^2; |g|^2 >= t mean_power] of the fading law as a function of t, for limits on the
-    mean over fades (None where it is not known); announced: beta where it was settled before these devices were
-    selected, so that whoever cannot reach it is silent (None: it follows from these devices).
+    Attributes:
+        gains: |g_i|, modulus of the estimated effective channel, [devices, blocks, subcarriers]; an axis along which it
+            does not change has length 1.
+        weights: Share of the message's entries that each coefficient carries, [blocks, subcarriers] as in `gains`;
+            their sum is 1, and 0 stands for a coefficient that nothing falls on.
+        energy_limits: Energy limit of the round, in expectation over where entries fall, [devices].
+        rms_norms: Bound sqrt(E||m_i||^2) of device i's message, weights included, [devices].
+        noise_energy: m sigma_0^2, of the noise on all m observed entries.
+        privacy_bound: Largest amplitude at which a unit of message may arrive, inf where there is none.
+        mean_power: E|g_i|^2 over fading, [devices].
+        inverse_power: E[mean_power/|g|^2; |g|^2 >= t mean_power] of the fading law as a function of t, for limits on
+            the mean over fades; None where it is not known.
+        announced: beta where it was settled before these devices were selected, so that whoever cannot reach it is
+            silent; None where it follows from these devices.
     """
 
     gains: Array
@@ -45,10 +50,13 @@ class PowerTask:
 class PowerPlan:
     """How everybody sends in this round.
 
-    amplitudes: |b_i|, what a unit of message is multiplied by, 0 where a device is silent, [devices, blocks,
-    subcarriers] (axes of length 1 as in `PowerTask.gains`); the phase is the conjugate's of the estimate.
-    coefficient: beta, what the received sum is divided by, [blocks, subcarriers] (or length 1); every aligned
-    contribution arrives with it. power_bound_binding, privacy_bound_binding: which bounds set it (both where equal).
+    Attributes:
+        amplitudes: |b_i|, what a unit of message is multiplied by, 0 where a device is silent, [devices, blocks,
+            subcarriers] with axes of length 1 as in `PowerTask.gains`; the phase is the conjugate's of the estimate.
+        coefficient: beta, what the received sum is divided by, [blocks, subcarriers] (or length 1); every aligned
+            contribution arrives with it.
+        power_bound_binding: Whether a power limit set beta; both flags are true where the bounds are equal.
+        privacy_bound_binding: Whether the privacy bound set beta.
     """
 
     amplitudes: Array

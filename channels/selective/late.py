@@ -22,9 +22,14 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Late:
-    """Of one device. lost: amplitude that its late paths do not give the element they were meant for, [antennas,
-    blocks, subcarriers]; spilled: power that one unit of power on each element puts on other elements and symbols in
-    all, the mean over antennas, [blocks, subcarriers]."""
+    """What late paths do to the response of one device.
+
+    Attributes:
+        lost: Amplitude that its late paths do not give the element they were meant for, complex [antennas, blocks,
+            subcarriers].
+        spilled: Power that one unit of power on each element puts on other elements and symbols in all, the mean over
+            antennas, [blocks, subcarriers].
+    """
 
     lost: Complex
     spilled: Array

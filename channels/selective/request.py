@@ -20,9 +20,14 @@ Variation = Literal["independent", "constant", "jakes"]
 
 @dataclass(frozen=True)
 class SelectiveResponse:
-    """response: H on every element, complex64 [devices, antennas, blocks, subcarriers], with a single block where the
-    channel stands still (`SelectiveRequest.moves`), as in `ChannelState`; spilled: what paths beyond the cyclic prefix
-    put on other elements (`ChannelState.spilled`), None where there are none."""
+    """What a frequency-selective channel model answers.
+
+    Attributes:
+        response: H on every element, complex64 [devices, antennas, blocks, subcarriers] as in `ChannelState`, with a
+            single block where the channel stands still (`SelectiveRequest.moves`).
+        spilled: What paths beyond the cyclic prefix put on other elements, float32 [devices, blocks, subcarriers] as in
+            `ChannelState`; None where there are none.
+    """
 
     response: NDArray[np.complex64]
     spilled: NDArray[np.float32] | None = None
@@ -32,17 +37,30 @@ class SelectiveResponse:
 class SelectiveRequest:
     """One round's resource elements, and the radio conditions on them.
 
-    antennas: of the base station; array: where they are, None for a line at half a wavelength; directions: of devices
-    as that array sees them, None for straight ahead; broadside_rad: azimuth of its broadside, where positions say the
-    rest; spatial_roots: square roots of the diffuse part's correlation between antennas, [devices, antennas,
-    antennas], None where the antennas are independent.
-    bandwidth_hz: of the used subcarriers, which may be more than the frame's; speed_m_s: of every device; variation:
-    "independent" is a new fade each round, "constant" one fade for the run that stands still, "jakes" one
-    process for the run whose autocorrelation is J0. start_s: when this round starts, from the start of the run; fresh,
-    lasting: uniforms of each device's own stream, of this round and of the run. positions_m: of the devices, [devices,
-    3], the base station stands at (0, 0, base_height_m); line_of_sight: which devices see it, [devices], None to have
-    TR 38.901's probability decide; both for umi, uma and rma only. prefix_s, spacing_hz: of the OFDM symbols; a path
-    that is later than the prefix is lost in part.
+    Attributes:
+        frame: Resource elements at which the channel is wanted.
+        antennas: Receive antennas of the base station.
+        carrier_hz: Carrier frequency in Hz.
+        speed_m_s: Speed of every device in m/s.
+        variation: "independent" is a new fade each round, "constant" one fade for the run that stands still, "jakes"
+            one process for the run whose autocorrelation is J0.
+        start_s: When this round starts, in s from the start of the run.
+        fresh: Uniform numbers of each device's own stream of this round.
+        lasting: Uniform numbers of each device's own stream of the run.
+        bandwidth_hz: Bandwidth of the used subcarriers in Hz, which may be more than the frame's.
+        positions_m: Of the devices in m, [devices, 3], the base station stands at (0, 0, base_height_m); None where
+            they are not known. Only umi, uma and rma heed them.
+        base_height_m: Height of the base station's antenna in m.
+        line_of_sight: Which devices see the base station, bool [devices]; None to have TR 38.901's probability decide.
+            Only umi, uma and rma heed it.
+        prefix_s: Cyclic prefix of an OFDM symbol in s; a path that is later than it is lost in part. inf: no path is
+            late.
+        spacing_hz: Subcarrier spacing in Hz.
+        array: Where the antennas are, None for a line at half a wavelength.
+        directions: Of the devices as that array sees them, None for straight ahead.
+        broadside_rad: Azimuth of the array's broadside in rad, where positions say the rest.
+        spatial_roots: Square roots of the diffuse part's correlation between antennas, complex [devices, antennas,
+            antennas]; None where the antennas are independent.
     """
 
     frame: Frame

@@ -125,10 +125,14 @@ class Topology(Part):
 class Drop:
     """Devices as they were placed.
 
-    positions_m: x, y, z, the base station above the origin, [devices, 3]; distance_m: from antenna to antenna,
-    [devices]; path_loss_db: with shadowing, [devices]; line_of_sight: [devices]; base_height_m: of the base station;
-    k_factor: K as TR 38.901's table 7.5-6 draws it, 0 without line of sight, [devices]; None where the model has no
-    such law.
+    Attributes:
+        positions_m: x, y and z in m, the base station above the origin, [devices, 3].
+        distance_m: From antenna to antenna in m, [devices].
+        path_loss_db: With shadowing in dB, [devices].
+        line_of_sight: Whether a device sees the base station, [devices].
+        base_height_m: Height of the base station's antenna in m.
+        k_factor: K as TR 38.901's table 7.5-6 draws it, linear, 0 without line of sight, [devices]; None where the
+            model has no such law.
     """
 
     positions_m: Array

@@ -27,8 +27,13 @@ STREET_WIDTH_M, BUILDING_HEIGHT_M = 20.0, 5.0
 class Paths:
     """The paths from devices to the base station, and what a model needs beside them.
 
-    distance_2d_m: in the plane, [devices]; heights and carrier: of all; exponent, reference_loss_db: of log-distance,
-    the loss at 1 m is free space's where it is None.
+    Attributes:
+        distance_2d_m: Distance in the plane in m, [devices].
+        base_height_m: Height of the base station's antenna in m.
+        device_height_m: Height of all devices' antennas in m.
+        carrier_hz: Carrier frequency in Hz.
+        exponent: Path loss exponent n of the log-distance model; 2 in free space.
+        reference_loss_db: Loss at 1 m of the log-distance model in dB; None for free space's.
     """
 
     distance_2d_m: Array
@@ -46,17 +51,27 @@ class Paths:
 
 @dataclass(frozen=True)
 class PathLoss:
-    """A model.
+    """A path loss model. Ranges are (least, most), both included.
 
-    loss_db: (paths, line of sight [devices], uniforms [devices]) -> dB [devices]; los_probability: paths -> [devices];
-    shadowing_std_db: (paths, line of sight [devices]) -> dB [devices]; correlation_m: distance over which shadowing
-    falls to 1/e of its correlation, with and without line of sight; k_factor_db: mean and standard deviation of the K
-    factor in dB in line of sight, None where the model has none; k_factor_shadowing: its correlation with the power
-    that shadowing leaves (table 7.5-6, SF against K); base_height_m: the usual one, None for the devices'
-    own; distances_m (in the plane), carriers_hz, device_heights_m, base_heights_m: where it holds, limits included
-    (another base height than UMi's and UMa's table is let through where the breakpoint has a meaning);
-    table_heights_m: of the base station, as its table has them; longest_without_m: where it ends without line of sight,
-    if before; source: of the formulas.
+    Attributes:
+        loss_db: (paths, line of sight [devices], uniforms [devices]) -> path loss without shadowing in dB, [devices].
+        los_probability: Paths -> probability of line of sight, [devices].
+        shadowing_std_db: (paths, line of sight [devices]) -> standard deviation of shadowing in dB, [devices].
+        correlation_m: Distance in m over which shadowing falls to 1/e of its correlation, with and without line of
+            sight.
+        k_factor_db: Mean and standard deviation in dB of the K factor in line of sight; None where the model has none.
+        k_factor_shadowing: Correlation of the K factor with the power that shadowing leaves (table 7.5-6, SF against
+            K).
+        base_height_m: Usual height of the base station in m, None for the devices' own.
+        distances_m: Distances in the plane, in m, for which it holds.
+        carriers_hz: Carrier frequencies in Hz for which it holds.
+        device_heights_m: Heights of devices in m for which it holds.
+        base_heights_m: Heights of the base station in m that are let through: also others than UMi's and UMa's table
+            has, where the breakpoint has a meaning.
+        table_heights_m: Heights of the base station in m as its table has them.
+        source: Where the formulas are from.
+        longest_without_m: Distance in m at which it ends without line of sight, inf where that is not before
+            `distances_m` does.
     """
 
     loss_db: Callable[[Paths, Flags, Array], Array]

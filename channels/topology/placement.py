@@ -14,8 +14,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Area:
-    """Where devices may be. radius_m, min_distance_m: of "disc" and "annulus", in the plane; coordinates: (x, y) in m
-    of every device, of "coordinates"."""
+    """Where devices may be.
+
+    Attributes:
+        radius_m: Outer radius of "disc" and "annulus" in the plane, in m.
+        min_distance_m: Inner radius of "disc" and "annulus" in the plane, in m.
+        coordinates: (x, y) of every device in m, for "coordinates".
+    """
 
     radius_m: float
     min_distance_m: float
@@ -24,8 +29,13 @@ class Area:
 
 @dataclass(frozen=True)
 class Placement:
-    """place: (uniforms [devices, 2], area) -> x and y in m [devices, 2]; check: (area, devices), raises ValueError;
-    distances_m: area -> smallest and largest distance from the base station that it gives."""
+    """A way to place devices.
+
+    Attributes:
+        place: (uniforms [devices, 2], area) -> x and y in m, [devices, 2].
+        check: (area, devices) -> None; raises ValueError for an area in which devices cannot be placed.
+        distances_m: Area -> smallest and largest distance from the base station in m that it gives, in the plane.
+    """
 
     place: Callable[[Array, Area], Array]
     check: Callable[[Area, int], None]

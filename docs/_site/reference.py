@@ -6,6 +6,7 @@ They are kept in git, to be read without a build; a test finds out when they are
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -31,12 +32,22 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Write the pages before Sphinx looks for them."""
     write(Path(app.srcdir) / "reference")
     app.connect("autodoc-process-docstring", with_bars)
+    app.connect("autodoc-skip-member", is_listed)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def with_bars(app: Sphinx, what: str, name: str, of: object, options: object, lines: list[str]) -> None:
     """The bars of |h| in docstrings are no substitutions."""
     lines[:] = [line.replace("|", "\\|") for line in lines]
+
+
+def is_listed(app: Sphinx, what: str, name: str, member: object, skip: bool, options: object) -> bool | None:
+    """Whether a member is a property that its class lists under "Attributes:", where the page has it from; None to
+    leave it to others."""
+    getter = getattr(member, "fget", None)
+    of = getter and getattr(import_module(getter.__module__), getter.__qualname__.rpartition(".")[0], None)
+    listed = (inspect.getdoc(of) or "").partition("Attributes:\n")[2] if of else ""
+    return True if re.search(rf"^    {name}: ", listed, re.MULTILINE) else None
 
 
 def write(folder: Path) -> None:

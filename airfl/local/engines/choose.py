@@ -49,7 +49,13 @@ HOPELESS = 2.0
 
 @dataclass(frozen=True)
 class Chosen:
-    """An engine by its name, and devices in a chunk."""
+    """The engine that a run takes.
+
+    Attributes:
+        name: Its name in settings.
+        chunk: Devices in a chunk.
+        engine: The engine itself.
+    """
 
     name: str
     chunk: int
@@ -58,7 +64,14 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Load:
-    """What a run computes: samples in a batch, most steps of a device, devices a round, rounds."""
+    """What a run computes.
+
+    Attributes:
+        batch: Samples in a batch.
+        steps: Most steps of a device in a round.
+        selected: Devices in a round.
+        rounds: Rounds of the run.
+    """
 
     batch: int
     steps: int

@@ -37,7 +37,13 @@ Training = Callable[[Parameters, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True)
 class Shape:
-    """What is compiled for: devices in a chunk, steps, samples in a batch. Less work is filled up with none."""
+    """What is compiled for. Less work is filled up with steps and samples that count for nothing.
+
+    Attributes:
+        devices: Devices in a chunk.
+        steps: Steps of a device.
+        batch: Samples in a batch.
+    """
 
     devices: int
     steps: int
@@ -53,10 +59,14 @@ def compiler_found(device: torch.device) -> bool:
 
 @dataclass(frozen=True)
 class CompiledEngine:
-    """PFELS algorithm 2, lines 6 to 11, with momentum: in each of some threads one call of a compiled function, see
-    `training_by`.
+    """PFELS algorithm 2, lines 6 to 11, with momentum: one call of a compiled function in each of some threads.
 
-    shape: of one thread's part of a chunk.
+    Attributes:
+        model: What is trained.
+        momentum: Of local SGD, 0 for none.
+        shape: What one thread's part of a chunk is compiled for.
+        threads: How many threads.
+        training: The compiled function, see `training_by`.
     """
 
     model: FlatModel

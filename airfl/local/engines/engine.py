@@ -20,8 +20,12 @@ from airfl.tasks.task import DividedTask
 class Work:
     """Local SGD of a chunk of devices.
 
-    devices: ids, [chunk]; plan: positions of the samples of every step within a device's own, [chunk, steps, batch], -1
-    for none; a device's steps without samples come last. learning_rate: eta of the round.
+    Attributes:
+        task: What is learned.
+        devices: Ids, [chunk].
+        plan: Positions of the samples of every step within a device's own, [chunk, steps, batch], -1 for none; a
+            device's steps without samples come last.
+        learning_rate: eta of the round.
     """
 
     task: DividedTask

@@ -24,6 +24,10 @@ class ParallelEngine:
 
     A large model's matrices fill one core; two that share one product wait for each other, two that compute devices of
     their own do not. A device's numbers do not depend on which thread it meets.
+
+    Attributes:
+        inner: The engine of each thread.
+        threads: How many threads.
     """
 
     inner: Engine

@@ -22,8 +22,16 @@ from airfl.tasks.task import DividedTask
 
 @dataclass(frozen=True)
 class Bench:
-    """What engines are built for: a model, its data, momentum, devices in a chunk, most steps of one, samples in a
-    batch."""
+    """What engines are built for.
+
+    Attributes:
+        model: What is trained.
+        task: Its data.
+        momentum: Of local SGD, 0 for none.
+        chunk: Devices in a chunk.
+        steps: Most steps of a device in a round.
+        batch: Samples in a batch.
+    """
 
     model: FlatModel
     task: DividedTask

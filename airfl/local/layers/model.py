@@ -17,8 +17,14 @@ from airfl.local.layers.table import FUNCTIONS, METHODS, MODULES, OF_FEATURES, O
 
 @dataclass(frozen=True)
 class Node:
-    """A layer in its place. sources: nodes whose outputs it takes, -1 for the model's inputs; places: of its parameters
-    in the order of `module.parameters()`; steep: whether a layer with parameters comes before it."""
+    """A layer in its place.
+
+    Attributes:
+        layer: What it computes.
+        sources: Nodes whose outputs it takes, -1 for the model's inputs.
+        places: Places of its parameters in the order of `module.parameters()`.
+        steep: Whether a layer with parameters comes before it.
+    """
 
     layer: Layer
     sources: tuple[int, ...]
@@ -28,7 +34,12 @@ class Node:
 
 @dataclass(frozen=True)
 class Tape:
-    """What a forward pass leaves: the logits [devices, batch, classes], and what every node saved."""
+    """What a forward pass leaves.
+
+    Attributes:
+        logits: Outputs of the model, [devices, batch, classes].
+        saved: What every node saved, in the nodes' order.
+    """
 
     logits: Tensor
     saved: list[Any]
@@ -42,7 +53,11 @@ slopes by its inputs are known by then, so that its parameters may change."""
 
 @dataclass(frozen=True)
 class LayeredModel:
-    """Forward and backward passes of many devices' copies of a model, layer by layer, with no autograd."""
+    """Forward and backward passes of many devices' copies of a model, layer by layer, with no autograd.
+
+    Attributes:
+        nodes: Its layers, each after those whose outputs it takes.
+    """
 
     nodes: tuple[Node, ...]
 

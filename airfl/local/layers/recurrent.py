@@ -22,9 +22,20 @@ LSTM = 2  # among their kinds of recurrence
 
 @dataclass
 class Level:
-    """One level of a pass. fused: what oneDNN's kernel left for each device, else gates (activated) and cells.
+    """One level of a pass through a stack of LSTM layers.
 
-    slope: of the loss by the outputs, once it has been carried back to here; gradient: with it where oneDNN gave it.
+    Attributes:
+        parts: Parameters of the level, each [devices, *shape].
+        inputs: What goes in, [devices, steps, batch, features].
+        outputs: What comes out, [devices, steps, batch, hidden].
+        fused: What oneDNN's kernel left for each device; None where the level was computed step by step.
+        gates: Gates i, f, g, o, activated, [devices, steps, batch, 4 hidden]; None after the fused kernel until they
+            are asked for.
+        cells: States of the cells, [devices, steps, batch, hidden]; None as `gates`.
+        slope: Slope of the loss by the outputs, [devices, steps, batch, hidden]; None until it has been carried back to
+            here.
+        gradient: Slope of the loss by each of `parts`, where oneDNN gave it with the slope; else None.
+        gate_slopes: Slopes by the gates' sums, [devices, steps, batch, 4 hidden]; None until they are asked for.
     """
 
     parts: Parts

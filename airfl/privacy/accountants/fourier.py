@@ -57,9 +57,16 @@ Told = tuple[tuple[Array, Array], int]
 
 @dataclass(frozen=True)
 class Plan:
-    """tilt: theta; grid: step of the lattice; middle: of the window, a loss; size: of the window, in points;
-    deviations: how far out a release is looked at; shifts: of the tilt, for Chernoff's bounds; weight: sum of
-    log E e^(theta loss), planned for.
+    """The lattice on which losses are composed by Fourier transforms.
+
+    Attributes:
+        tilt: theta, by which masses are weighted with e^(theta loss).
+        grid: Step of the lattice, a loss.
+        middle: Middle of the window, a loss.
+        size: Points in the window.
+        deviations: How many standard deviations out a release is looked at.
+        shifts: Shifts of the tilt for Chernoff's bounds, ascending, [17].
+        weight: Sum of log E e^(theta loss) that was planned for.
     """
 
     tilt: float

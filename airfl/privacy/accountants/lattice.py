@@ -29,7 +29,13 @@ COARSE = 3.0
 
 @dataclass(frozen=True)
 class Atoms:
-    """losses: ascending; masses: of each; infinite: mass of infinite loss."""
+    """A distribution of losses on some points.
+
+    Attributes:
+        losses: Losses, ascending, [n].
+        masses: Mass of each, [n].
+        infinite: Mass of infinite loss.
+    """
 
     losses: Array
     masses: Array

@@ -26,10 +26,14 @@ SMALL = 1e-9
 
 @dataclass(frozen=True)
 class Pair:
-    """A Gaussian release of mu = sensitivity over noise, that somebody is in with probability `rate`.
+    """A Gaussian release that somebody is in with some probability, as a pair of distributions.
 
-    removed: (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1); added: the two the other way round; envelope: the pair whose
-    hockey-stick divergence is the larger of both at every order, for samples of fixed size under replace-one.
+    Attributes:
+        direction: "removed" is (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1); "added" the two the other way round;
+            "envelope" the pair whose hockey-stick divergence is the larger of both at every order, for samples of fixed
+            size under replace-one.
+        mu: Sensitivity over the standard deviation of the noise.
+        rate: q, probability of being in it.
     """
 
     direction: Direction

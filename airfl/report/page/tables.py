@@ -18,7 +18,14 @@ from airfl.shown import inert
 
 @dataclass(frozen=True)
 class Cell:
-    """What is shown; value: what it is sorted by, a number in full (repr) or text; title: said on hovering."""
+    """A cell of a table.
+
+    Attributes:
+        text: What is shown.
+        value: What it is sorted by: a number in full (repr), or text.
+        title: What is said on hovering, "" for nothing.
+        markup: HTML that is shown in the place of `text`, None for none.
+    """
 
     text: str
     value: float | str

@@ -29,7 +29,13 @@ SYMBOLS = {
 
 @dataclass(frozen=True)
 class Look:
-    """How a line or a kind of point is drawn: colour-blind safe, and told apart without colour too."""
+    """How a line or a kind of point is drawn: colour-blind safe, and told apart without colour too.
+
+    Attributes:
+        colour: Of line and points.
+        dash: Of the line, one of `DASHES`.
+        symbol: Of the points, one of `SYMBOLS`.
+    """
 
     colour: str
     dash: str
@@ -38,7 +44,13 @@ class Look:
 
 @dataclass(frozen=True)
 class View:
-    """Results as the page shows them; folders: as the user named them; notes: sentences for the top of the page."""
+    """Results as the page shows them.
+
+    Attributes:
+        results: Groups of runs.
+        folders: As the user named them.
+        notes: Sentences for the top of the page.
+    """
 
     results: Results
     folders: tuple[Path, ...]

@@ -27,12 +27,17 @@ Draw = Callable[["Figure", Results], None]
 
 @dataclass(frozen=True)
 class Part:
-    """Some of the runs, and what they have in common."""
+    """Some of the runs, and what they have in common.
+
+    Attributes:
+        title: What they have in common.
+        results: The runs.
+        height: Inches that a figure of it takes; nan where it was not drawn yet.
+    """
 
     title: str
     results: Results
     height: float = math.nan
-    """Inches that a figure of it takes."""
 
 
 def draw_in_facets(figure: Figure, results: Results, draw: Draw, joined: Iterable[str] = ()) -> None:

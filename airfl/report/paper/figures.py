@@ -21,8 +21,17 @@ AGAINST = "accuracy-against-"
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """A figure or table: the module with its `draw` (or `texts`), what it shows, the papers' own that it corresponds
-    to, what the runs must have; width in inches; options of its `draw`."""
+    """A figure or table of a paper.
+
+    Attributes:
+        module: The module with its `draw` (or `texts`).
+        title: What it shows.
+        corresponds_to: The papers' own figures that it corresponds to.
+        needs: What the runs must have.
+        width: Width in inches.
+        options: Options of its `draw`, by name.
+        suffixes: Of the files that are written.
+    """
 
     module: str
     title: str

@@ -44,8 +44,16 @@ THIN: dict[str, Any] = {"linewidth": 0.5, "alpha": 0.5, "markersize": 1.8}
 
 @dataclass(frozen=True)
 class Line:
-    """x; mean over the seeds; ends of its 95% interval, nan where there is none; runs: the values of two seeds, which
-    are too few for one, [2, x]. A level has no x, and one mean."""
+    """A line of a figure: the mean over the seeds of some runs. A level has no x, and one mean.
+
+    Attributes:
+        name: What stands in the legend.
+        x: Where its points are, [points]; empty for a level.
+        mean: Means over the seeds, [points].
+        low: Lower ends of their 95% intervals, [points]; nan where there is none.
+        high: Upper ends of their 95% intervals, [points]; nan where there is none.
+        runs: Values of two seeds, which are too few for an interval, [2, points]; empty elsewhere.
+    """
 
     name: str
     x: Numbers

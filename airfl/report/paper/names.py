@@ -23,7 +23,14 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Key:
-    """A setting: its symbol, the text at an axis, its unit in a legend, whether the axis is always linear."""
+    """How figures name a setting.
+
+    Attributes:
+        symbol: Its symbol in a legend.
+        axis: The text at an axis.
+        unit: Its unit in a legend, with the space before it.
+        linear: Whether the axis is always linear.
+    """
 
     symbol: str
     axis: str

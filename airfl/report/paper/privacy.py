@@ -26,7 +26,14 @@ CLAIMS = {"round": "for each round", "run": "for the run"}
 
 @dataclass(frozen=True)
 class Point:
-    """A group: accuracy in percent, mean epsilon of the run and of the claim (nan: none), what the claim is for."""
+    """A group of runs as a point of the figure.
+
+    Attributes:
+        accuracy: Test accuracy in percent.
+        epsilon: Mean epsilon of the run over the seeds.
+        claimed: Mean epsilon of the claim over the seeds, nan without one.
+        scope: What the claim is for.
+    """
 
     accuracy: Average
     epsilon: float

@@ -50,8 +50,16 @@ def _number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """Heading, value of one run, how a number is written; interval adds that over the seeds; within: its bounds; cost:
-    of the radio."""
+    """A column of the paper's table.
+
+    Attributes:
+        heading: Its heading.
+        value: Takes the value from one run.
+        write: How a number is written.
+        interval: Whether the interval of the mean over the seeds is added.
+        within: Range of the quantity, to which the interval is cut.
+        cost: Whether it is a cost of the radio.
+    """
 
     heading: str
     value: Callable[[Result], float]

@@ -14,13 +14,21 @@ SAMPLES_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class RawData:
-    """A data set.
+    """A data set as its files have it.
 
-    inputs: uint8, possibly memory-mapped: pixels [n, channels, height, width] (0..255), features [n, features] or
-    characters' ids [n, length]; targets: [n], int64 class labels; mean, std: of each channel of an input scaled to
-    [0, 1], for normalisation, empty where inputs are not pixels; train_writers, test_writers: [n], who made each
-    sample, where the source says so (test_writers only where test samples are of the training writers). Of a user's own
-    task inputs and targets are of any kind and shape, and as the model and its loss take them.
+    Inputs and targets of a user's own task are of any kind and shape, as the model and its loss take them.
+
+    Attributes:
+        train_inputs: uint8, possibly memory-mapped: pixels [n, channels, height, width] (0 to 255), features [n,
+            features] or characters' ids [n, length].
+        train_targets: Class labels, int64 [n].
+        test_inputs: As `train_inputs`.
+        test_targets: As `train_targets`.
+        classes: Number of classes.
+        mean: Mean of each channel of an input scaled to [0, 1], for normalisation; empty where inputs are not pixels.
+        std: Standard deviation of each channel likewise.
+        train_writers: Who made each training sample, [n]; None where the source does not say so.
+        test_writers: Who made each test sample, [n]; only where test samples are of the training writers, else None.
     """
 
     train_inputs: NDArray[Any]

@@ -36,7 +36,13 @@ ERRORS_OF_THE_TARGET = (
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a mirror is waited for: tries, the pause before the second (doubled each time), seconds of silence."""
+    """How long a mirror is waited for.
+
+    Attributes:
+        attempts: How often a mirror is tried.
+        pause: Pause before the second try in s, doubled each time.
+        timeout: Silence of a mirror in s after which a try has failed.
+    """
 
     attempts: int = 4
     pause: float = 1.0

@@ -10,9 +10,13 @@ from urllib.parse import urlsplit
 class Source:
     """One file to download.
 
-    urls: mirrors, the first is tried first; file: the name to save it as, relative to the data set's folder; checksum:
-    "md5:HEX" or "sha256:HEX"; size: bytes, where known; members: of a tar archive, the files to unpack into the data
-    set's folder, by their exact names in the archive, which is removed afterwards.
+    Attributes:
+        urls: Mirrors, the first is tried first.
+        file: Name to save it as, relative to the data set's folder.
+        checksum: "md5:HEX" or "sha256:HEX".
+        size: Its size in bytes, None where it is not known.
+        members: Of a tar archive, the files to unpack into the data set's folder by their exact names in the archive,
+            which is removed afterwards; empty for a file that is no archive.
     """
 
     urls: tuple[str, ...]
@@ -24,7 +28,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Download:
-    """The files that go into one folder below a data folder."""
+    """The files that go into one folder below a data folder.
+
+    Attributes:
+        folder: Name of that folder.
+        sources: The files.
+    """
 
     folder: str
     sources: tuple[Source, ...]

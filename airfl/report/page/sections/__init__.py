@@ -19,7 +19,13 @@ from airfl.report.page.view import View
 
 @dataclass(frozen=True)
 class Section:
-    """name: its address in the page; heading: "" for the one at the top; build: what it holds, empty to leave out."""
+    """A section of the page.
+
+    Attributes:
+        name: Its address in the page.
+        heading: Its heading, "" for the one at the top.
+        build: Makes what it holds; empty to leave the section out.
+    """
 
     name: str
     heading: str

@@ -26,8 +26,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Curve:
-    """A group at the evaluated rounds that all its runs have: means over the seeds by the names of a course,
-    [evaluations]; accuracy in % and loss with their intervals."""
+    """A group at the evaluated rounds that all its runs have.
+
+    Attributes:
+        name: Name of the group.
+        means: Means over the seeds by the names of a course, [evaluations].
+        accuracy: Test accuracy in % with its interval, at each of these rounds.
+        loss: Test loss with its interval, at each of these rounds.
+    """
 
     name: str
     means: dict[str, Array]

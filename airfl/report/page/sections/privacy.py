@@ -28,7 +28,12 @@ NAMES = 5  # of groups, of one sentence
 
 @dataclass(frozen=True)
 class Pair:
-    """Means over a group's seeds: ε as claimed, and of what it is claimed for, a round or the run."""
+    """The claimed and the true epsilon of a group, means over its seeds.
+
+    Attributes:
+        claimed: Epsilon as claimed.
+        true: Epsilon of what it is claimed for, a round or the run.
+    """
 
     claimed: float
     true: float

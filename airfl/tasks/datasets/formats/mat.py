@@ -32,7 +32,13 @@ Read = Callable[[int], bytes]  # exactly so many bytes, else EOFError
 
 @dataclass(frozen=True)
 class Variable:
-    """An array on its way in: its shape, the type it is stored as, and its values in MATLAB's order."""
+    """An array on its way in.
+
+    Attributes:
+        shape: Its shape in MATLAB.
+        dtype: The type that it is stored as.
+        read: Reads so many bytes more of its values, which are in MATLAB's order.
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
