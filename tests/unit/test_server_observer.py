@@ -13,6 +13,7 @@ from airfl.cell import Cell, build_ledger, noise_multiplier
 from airfl.errors import UserError
 from airfl.opening import Opening, open_round
 from airfl.privacy.gaussian import gaussian_epsilon
+from airfl.privacy.statement import Statement
 from airfl.uplinks import LinkReport
 from tests.conftest import small_settings
 from tests.small_data import run
@@ -31,6 +32,10 @@ def opened(*overrides: str) -> tuple[Cell, Opening, LinkReport]:
 def multiplier(*overrides: str) -> float:
     cell, _, report = opened(*overrides)
     return noise_multiplier(cell, report)
+
+
+def statement_of(*overrides: str) -> Statement:
+    return build_ledger(opened(*overrides)[0]).statement
 
 
 def test_with_one_antenna_the_server_sees_no_more_than_the_sum() -> None:
@@ -91,7 +96,7 @@ def test_noise_of_others_from_other_directions_surely_covers_nobody(radio: tuple
 
 
 def test_secure_aggregation_hides_messages_and_not_who_was_asked() -> None:
-    statement = build_ledger(opened("scheme.name=dp-fedavg", "privacy.observer=server")[0]).statement
+    statement = statement_of("scheme.name=dp-fedavg", "privacy.observer=server")
     assert (statement.observer, statement.hidden) == ("server", False)
 
 
@@ -101,7 +106,7 @@ def test_secure_aggregation_hides_messages_and_not_who_was_asked() -> None:
 def test_what_devices_keep_may_tell_of_samples_of_fixed_size(scheme: tuple[str, ...]) -> None:
     """No amplification by those is proven then: everybody pays for each of their own rounds in full, as against
     somebody who knows who took part. Under Poisson sampling a device's coin is fresh whatever the past was."""
-    settings = small_settings("run.rounds=3", *scheme)
+    settings = small_settings("run.rounds=2", *scheme)
     fixed = privacy_of(settings)
     about = fixed.statement
     assert (about.observer, about.hidden, about.remembered) == ("third_party", False, True)
@@ -111,10 +116,9 @@ def test_what_devices_keep_may_tell_of_samples_of_fixed_size(scheme: tuple[str, 
     assert fixed.epsilon <= gaussian_epsilon(fixed.delta, 2 / min(rounds) * math.sqrt(most)) * (1 + 1e-9)
     assert fixed.epsilon_round == pytest.approx(gaussian_epsilon(fixed.delta, 2 / min(rounds)), rel=1e-6)
     assert math.isnan(fixed.epsilon_at_least)
-    known = privacy_of(settings.resolved(privacy={"observer": "server"}))
-    assert known.statement.remembered is False
-    coins = privacy_of(settings.resolved(selection={"kind": "poisson"}))
-    assert (coins.statement.remembered, coins.statement.adjacency) == (False, "add_remove")
+    known, coins = (statement_of(*scheme, other) for other in ("privacy.observer=server", "selection.kind=poisson"))
+    assert (known.remembered, known.adjacency) == (False, "replace_one")
+    assert (coins.remembered, coins.adjacency) == (False, "add_remove")
     with run(settings).trace() as trace:
         assert trace["epsilon"].values[-1] == pytest.approx(fixed.epsilon, rel=1e-6)
 
@@ -148,4 +152,4 @@ def test_a_lower_bound_is_given_where_neighbours_really_pay(attained: bool, over
 )
 def test_what_contradicts_itself_is_refused(sentence: str, overrides: tuple[str, ...]) -> None:
     with pytest.raises(UserError, match=sentence):
-        build_ledger(opened("privacy.observer=third_party", *overrides)[0])
+        statement_of("privacy.observer=third_party", *overrides)
