@@ -223,7 +223,7 @@ def test_different_rounds_in_any_order(name: str, adjacency: Adjacency, kind: Ki
         assert name == "closed-form"
         return
     whole = figure(name, adjacency, composed(rounds))
-    for order in (rounds, rounds[::-1], rounds[1:] + rounds[:1]):
+    for order in (rounds[::-1], rounds[1:] + rounds[:1]):
         parts = account(name, adjacency)
         for event in order:
             parts.compose(event)
