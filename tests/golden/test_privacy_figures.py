@@ -217,15 +217,6 @@ def plain_oracle(noise_multipliers: list[float]) -> float:
     return float(dp_accounting.get_epsilon_gaussian(1 / total, DELTA))
 
 
-def test_little_noise_without_replacement_is_the_gaussian_composition() -> None:
-    """Where amplification by RDP says less than no amplification at all."""
-    multipliers = [CIFAR_10, 0.12, 0.13]
-    oracle = plain_oracle(multipliers)
-    assert without_replacement(multipliers, "gaussian") == pytest.approx(oracle, rel=1e-6)
-    assert without_replacement(multipliers, "rdp") > oracle
-    assert without_replacement(multipliers) <= oracle
-
-
 @pytest.mark.parametrize("rounds", [1, 3, 20, 2000])
 def test_without_replacement_is_below_three_bounds(rounds: int) -> None:
     """From where no amplification wins to where RDP does; and above what a pair of neighbours pays."""
@@ -250,26 +241,6 @@ def test_without_replacement_is_below_three_bounds(rounds: int) -> None:
 def test_one_round_composed_is_one_round(sampling: Sampling) -> None:
     figures = ledger(sampling).record(Gaussian(CIFAR_10), compose=True)
     assert figures.epsilon == pytest.approx(figures.epsilon_round, rel=1e-12)
-
-
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_more_rounds_never_cost_less(adjacency: Adjacency) -> None:
-    tight, figures = account("auto", adjacency), [0.0]
-    for multiplier in [*VARYING[:4], 0.2, 5.0, CIFAR_10, 2.0]:
-        tight.compose(sampled(adjacency, [multiplier]))
-        figures.append(tight.epsilon(DELTA))
-    assert np.all(np.diff(figures) >= 0)
-    assert figures[-1] > figures[1]
-
-
-@pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_rounds_may_be_entered_in_parts(adjacency: Adjacency) -> None:
-    parts = account("auto", adjacency)
-    parts.compose(sampled(adjacency, [1.0] * 3))
-    parts.compose(sampled(adjacency, []))
-    parts.compose(sampled(adjacency, [1.0] * 5))
-    whole = epsilon(sampled(adjacency, [1.0] * 8), adjacency, DELTA)
-    assert parts.epsilon(DELTA) == pytest.approx(whole, rel=1e-6)
 
 
 # The ledger

@@ -45,6 +45,7 @@ DELTA = 1e-3
 BLIND: tuple[tuple[Sampling, float], ...] = (("without_replacement", 2.0), ("poisson", 1.0))
 SAMPLINGS: tuple[Sampling, ...] = ("without_replacement", "poisson", "by_channel")
 OBSERVERS: tuple[Observer, ...] = ("third_party", "server")
+LEVELS: tuple[Level, ...] = ("client", "record")
 MESSAGE = Quantised(levels=16, bound=0.1, clip_norm=1.0, dimension=64)
 BINOMIAL = Binomial(MESSAGE, 10**6)
 repeatable = settings(derandomize=True, deadline=None, database=None)
@@ -242,28 +243,15 @@ def ledger(
     return PrivacyLedger(Statement(level, sampling, 32, 1000, observer, DELTA, tail, accountant_of(accountant)))
 
 
-@pytest.mark.parametrize("level", ["client", "record"])
 @pytest.mark.parametrize("observer", OBSERVERS)
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_what_is_hidden_from_whom(level: Level, observer: Observer, sampling: Sampling) -> None:
-    """Devices by blind chance, from a third party; records by their own mini-batches alone."""
-    statement = Statement(level, sampling, 32, 1000, observer, DELTA, tail=4e-4)
-    hidden = level == "client" and observer == "third_party" and sampling != "by_channel"
-    assert statement.hidden == hidden
-    assert statement.adjacency == ("add_remove" if sampling == "poisson" else "replace_one")
-    assert statement.delta_of_noise == pytest.approx(6e-4, rel=1e-12)
-    seen = statement.of_round(Gaussian(1.0))
-    if not hidden:
-        assert seen == Gaussian(1.0)
-    elif sampling == "poisson":
-        assert seen == PoissonSampled(0.032, Gaussian(1.0))
-    else:
-        assert seen == FixedSizeSampled(32, 1000, Gaussian(1.0))
-    batch = FixedSizeSampled(6, 60, Gaussian(1.0))
-    if level == "client":
-        assert statement.of_round_as_poisson(Gaussian(1.0)) == PoissonSampled(0.032, Gaussian(1.0))
-    else:
-        assert statement.of_round_as_poisson(batch) == PoissonSampled(0.1, Gaussian(1.0))
+def test_records_are_hidden_by_their_own_mini_batches_alone(observer: Observer, sampling: Sampling) -> None:
+    clients, records = (Statement(level, sampling, 32, 1000, observer, DELTA, tail=4e-4) for level in LEVELS)
+    assert not records.hidden
+    assert records.of_round(Gaussian(1.0)) == Gaussian(1.0)
+    assert records.delta_of_noise == clients.delta_of_noise == pytest.approx(6e-4, rel=1e-12)
+    assert clients.of_round_as_poisson(Gaussian(1.0)) == PoissonSampled(0.032, Gaussian(1.0))
+    assert records.of_round_as_poisson(FixedSizeSampled(6, 60, Gaussian(1.0))) == PoissonSampled(0.1, Gaussian(1.0))
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,14 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import j0
 
-from airfl.building import build_cell
-from airfl.cell import Cell, noise_multiplier
+from airfl.cell import noise_multiplier
 from airfl.config import Settings
-from airfl.opening import Opening, open_round
+from airfl.opening import open_round
 from airfl.privacy.events import Gaussian
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.ledger import PrivacyLedger
 from airfl.privacy.statement import Statement
 from airfl.stages import Batch, MessageBound
-from airfl.uplinks import LinkReport
 from airfl.uplinks.control import Control, PowerControl
 from airfl.uplinks.protection import largest_amplitude
 from channels.antennas import combine
@@ -34,6 +32,7 @@ from channels.grid import Packing
 from channels.power import POLICIES
 from tests.conftest import small_settings
 from tests.imperfections import impair
+from tests.rounds import opened
 from tests.terms import terms_of
 
 Array = NDArray[np.float64]
@@ -80,13 +79,6 @@ def controlled(
     )
     settled = PowerControl(policy, "round_energy", 1.0, **control).of_round(terms)
     return combine(settled.combiner, response), settled
-
-
-def opened(settings: Settings, entries: int = 8) -> tuple[Cell, Opening, LinkReport]:
-    """The first round, and what is reported of it before anything is sent."""
-    cell = build_cell(settings, entries, np.ones(settings.run.devices))
-    opening = open_round(cell, 0, cell.memory)
-    return cell, opening, opening.link.at_bound()
 
 
 # --- exact knowledge ------------------------------------------------------------------------------------------------

@@ -7,35 +7,25 @@ import math
 import numpy as np
 import pytest
 
-from airfl.building import build_cell
 from airfl.calculator import privacy_of
-from airfl.cell import Cell, build_ledger, noise_multiplier
+from airfl.cell import build_ledger, noise_multiplier
 from airfl.errors import UserError
-from airfl.opening import Opening, open_round
 from airfl.privacy.gaussian import gaussian_epsilon
 from airfl.privacy.statement import Statement
-from airfl.uplinks import LinkReport
 from tests.conftest import small_settings
+from tests.rounds import opened
 from tests.small_data import run
 
 SERVER = ("privacy.observer=server", "scheme.name=pfels")
 
 
-def opened(*overrides: str) -> tuple[Cell, Opening, LinkReport]:
-    """The first round, and what is reported of it before anything is sent."""
-    settings = small_settings(*overrides)
-    cell = build_cell(settings, 200, np.ones(settings.run.devices))
-    opening = open_round(cell, 0, cell.memory)
-    return cell, opening, opening.link.at_bound()
-
-
 def multiplier(*overrides: str) -> float:
-    cell, _, report = opened(*overrides)
+    cell, _, report = opened(small_settings(*overrides), 200)
     return noise_multiplier(cell, report)
 
 
 def statement_of(*overrides: str) -> Statement:
-    return build_ledger(opened(*overrides)[0]).statement
+    return build_ledger(opened(small_settings(*overrides), 200)[0]).statement
 
 
 def test_with_one_antenna_the_server_sees_no_more_than_the_sum() -> None:
@@ -50,7 +40,9 @@ def test_with_several_antennas_it_combines_for_one_device(fading: str) -> None:
     """mu of the best test for one device among the others: with y = h u + z on 2 A real dimensions, ||h|| b C/sigma_0.
     20,000 draws tell mu to 1% (5 standard errors 0.04 of mu around 1)."""
     policy = ["power.policy=per-subcarrier"] if fading == "tapped-line" else []
-    cell, opening, report = opened(*SERVER, "antennas.count=4", f"channel.fading={fading}", *policy)
+    cell, opening, report = opened(
+        small_settings(*SERVER, "antennas.count=4", f"channel.fading={fading}", *policy), 200
+    )
     response = opening.channel.response  # [devices, antennas, blocks, subcarriers]
     amplitudes = np.abs(opening.link._control.precoders)
     norms = np.linalg.norm(response, axis=1) * amplitudes
@@ -89,7 +81,7 @@ def test_a_device_pays_for_its_own_rounds_in_full() -> None:
 def test_noise_of_others_from_other_directions_surely_covers_nobody(radio: tuple[str, ...], covering: float) -> None:
     """With several antennas, or unknown phases, the server may look past it: a device's own is left."""
     own = ("scheme.name=dp-fedavg", "scheme.link=analog", "scheme.noise_multiplier=1.0", "channel.noise=false")
-    cell, _, report = opened(*own, "privacy.observer=server", *radio)
+    cell, _, report = opened(small_settings(*own, "privacy.observer=server", *radio), 200)
     assert report.noisy_devices == pytest.approx(covering, rel=1e-6)
     of_one = cell.bound.noise_std / cell.bound.sensitivity
     assert noise_multiplier(cell, report) == pytest.approx(math.sqrt(covering) * of_one, rel=1e-6)
