@@ -1,4 +1,5 @@
-"""A round opened by hand, for stages to be tried in. Apart from conftest: it takes torch."""
+"""Rounds opened by hand: of nothing else, for stages to be tried in; and of settings. Apart from conftest: it takes
+torch."""
 
 from __future__ import annotations
 
@@ -7,9 +8,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from airfl.building import build_cell
+from airfl.cell import Cell
+from airfl.config import Settings
+from airfl.opening import Opening, open_round
 from airfl.stages import Round
 from airfl.store import Store
 from airfl.streams import Streams
+from airfl.uplinks import LinkReport
 
 
 def a_round(
@@ -20,3 +26,10 @@ def a_round(
     ids = np.arange(devices) if isinstance(devices, int) else devices
     heard, update = np.ones(len(ids), dtype=np.bool_), torch.zeros(1) if public is None else public
     return Round(streams, index, torch.device("cpu"), ids, heard, Store(), lambda: update)
+
+
+def opened(settings: Settings, entries: int = 8, index: int = 0) -> tuple[Cell, Opening, LinkReport]:
+    """A round of a model of so many parameters, and what is reported of it before anything is sent."""
+    cell = build_cell(settings, entries, np.ones(settings.run.devices))
+    opening = open_round(cell, index, cell.memory)
+    return cell, opening, opening.link.at_bound()

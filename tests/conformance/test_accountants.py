@@ -174,26 +174,22 @@ def test_without_noise_nothing_holds_any_more(name: str, adjacency: Adjacency, b
 
 
 @each
-@pytest.mark.parametrize(
-    "unknown",
-    [
+def test_what_nobody_has_a_bound_for_is_refused(name: str, adjacency: Adjacency) -> None:
+    for unknown in (
         PoissonSampled(0.1, PoissonSampled(0.1, Gaussian(1.0))),
         FixedSizeSampled(1, 10, FixedSizeSampled(1, 10, Gaussian(1.0))),
         FixedSizeSampled(1, 10, Composed(((Binomial(MESSAGE, 10**6), 2),))),
         FixedSizeSampled(1, 10, Composed(((Binomial(MESSAGE, 10**6), 1), (Gaussian(1.0), 1)))),
-    ],
-)
-def test_what_nobody_has_a_bound_for_is_refused(name: str, adjacency: Adjacency, unknown: Event) -> None:
-    assert refused(name, adjacency, unknown)
-    assert refused(name, adjacency, Composed(((Composed(((unknown, 1),)), 2),)))
+    ):
+        assert refused(name, adjacency, unknown)
+        assert refused(name, adjacency, Composed(((Composed(((unknown, 1),)), 2),)))
 
 
 @each
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_refusal_is_the_same_however_the_event_is_wrapped(name: str, adjacency: Adjacency, kind: Kind) -> None:
-    event = kind(1.0, 0.1)
-    for wrapped in (Composed(((event, 1),)), Composed(((NOTHING, 4), (Composed(((event, 1),)), 1)))):
-        assert refused(name, adjacency, wrapped) == refused(name, adjacency, event)
+def test_a_refusal_is_the_same_however_the_event_is_wrapped(name: str, adjacency: Adjacency) -> None:
+    for event in (kind(1.0, 0.1) for kind in KINDS):
+        for wrapped in (Composed(((event, 1),)), Composed(((NOTHING, 4), (Composed(((event, 1),)), 1)))):
+            assert refused(name, adjacency, wrapped) == refused(name, adjacency, event)
 
 
 @each_accepted
@@ -227,7 +223,7 @@ def test_different_rounds_in_any_order(name: str, adjacency: Adjacency, kind: Ki
         assert name == "closed-form"
         return
     whole = figure(name, adjacency, composed(rounds))
-    for order in itertools.permutations(rounds):
+    for order in (rounds[::-1], rounds[1:] + rounds[:1]):
         parts = account(name, adjacency)
         for event in order:
             parts.compose(event)
@@ -237,7 +233,7 @@ def test_different_rounds_in_any_order(name: str, adjacency: Adjacency, kind: Ki
 
 # --- which way figures move ------------------------------------------------------------------------------------------
 
-few = settings(derandomize=True, deadline=None, database=None, max_examples=cases(6, 30))
+few = settings(derandomize=True, deadline=None, database=None, max_examples=cases(3, 30))
 noises = st.floats(0.4, 6.0)
 rates = st.floats(0.005, 0.5)
 
@@ -292,47 +288,44 @@ def exact_or_less(adjacency: Adjacency, kind: Kind, noise: float, rate: float) -
 
 
 @each_accepted
-@pytest.mark.parametrize("rate", [0.005, 0.1, 0.9, 1.0])
-@pytest.mark.parametrize("noise", [0.2, 1.0, 3.0])
-def test_one_release_costs_at_least_its_closed_form(
-    name: str, adjacency: Adjacency, kind: Kind, noise: float, rate: float
-) -> None:
-    event = kind(noise, rate)
-    if not refused(name, adjacency, event):
-        assert figure(name, adjacency, event) >= exact_or_less(adjacency, kind, noise, rate) * (1 - 1e-9)
+def test_one_release_costs_at_least_its_closed_form(name: str, adjacency: Adjacency, kind: Kind) -> None:
+    for noise, rate in itertools.product((0.2, 1.0, 3.0), (0.005, 0.1, 0.9, 1.0)):
+        event = kind(noise, rate)
+        if not refused(name, adjacency, event):
+            exact = exact_or_less(adjacency, kind, noise, rate)
+            assert figure(name, adjacency, event) >= exact * (1 - 1e-9), (noise, rate)
 
 
-@pytest.mark.parametrize("name", [name for name, of, kind in ACCEPTED if (of, kind) == ("replace_one", fixed)])
+FOR_FIXED = [name for name, of, kind in ACCEPTED if (of, kind) == ("replace_one", fixed)]
+FOR_POISSON = [name for name, of, kind in ACCEPTED if (of, kind) == ("add_remove", poisson)]
+
+
 @pytest.mark.parametrize(("noise", "rate"), [(0.4, 0.01), (1.0, 0.032), (1.0, 0.4), (3.0, 0.1)])
-@pytest.mark.parametrize("rounds", [1, 2, 20, 500])
-def test_a_sample_of_fixed_size_costs_at_least_what_opposites_pay(
-    name: str, noise: float, rate: float, rounds: int
-) -> None:
+@pytest.mark.parametrize("rounds", [1, 2, 500])
+def test_a_sample_of_fixed_size_costs_at_least_what_opposites_pay(noise: float, rate: float, rounds: int) -> None:
     event = repeated(fixed(noise, rate), rounds)
-    if name == "closed-form" and rounds > 1:
-        assert refused(name, "replace_one", event)
-        return
     least = figure("pld", "add_remove", opposite_pair(event))
     assert least > 0
-    assert at_most(least, figure(name, "replace_one", event))
+    for name in FOR_FIXED:
+        if name == "closed-form" and rounds > 1:
+            assert refused(name, "replace_one", event)
+        else:
+            assert at_most(least, figure(name, "replace_one", event)), name
 
 
-@pytest.mark.parametrize("name", [name for name, of, kind in ACCEPTED if (of, kind) == ("replace_one", fixed)])
-def test_varying_noise_costs_at_least_what_opposites_pay(name: str) -> None:
-    """40 different rounds, so that whatever is put together is."""
-    drawn = np.random.default_rng(5).uniform(0.5, 3.0, 40)
+def test_varying_noise_costs_at_least_what_opposites_pay() -> None:
+    """26 different rounds, so that whatever is put together is."""
+    drawn = np.random.default_rng(5).uniform(0.5, 3.0, 26)
     rounds = composed(fixed(float(noise), 0.032) for noise in drawn)
-    if name != "closed-form":
-        least = figure("pld", "add_remove", opposite_pair(rounds))
-        assert at_most(least, figure(name, "replace_one", rounds))
+    least = figure("pld", "add_remove", opposite_pair(rounds))
+    for name in set(FOR_FIXED) - {"closed-form"}:
+        assert at_most(least, figure(name, "replace_one", rounds)), name
 
 
-@pytest.mark.parametrize("name", [name for name, of, kind in ACCEPTED if (of, kind) == ("add_remove", poisson)])
 @pytest.mark.parametrize(("noise", "rate"), [(0.4, 0.01), (1.0, 0.032), (3.0, 0.4)])
 @pytest.mark.parametrize("rounds", [2, 50])
-def test_a_poisson_sample_costs_at_least_its_loss_distribution(
-    name: str, noise: float, rate: float, rounds: int
-) -> None:
+def test_a_poisson_sample_costs_at_least_its_loss_distribution(noise: float, rate: float, rounds: int) -> None:
     event = repeated(poisson(noise, rate), rounds)
-    if name != "closed-form":
-        assert at_most(figure("pld", "add_remove", event), figure(name, "add_remove", event))
+    least = figure("pld", "add_remove", event)
+    for name in set(FOR_POISSON) - {"closed-form"}:
+        assert at_most(least, figure(name, "add_remove", event)), name

@@ -41,7 +41,7 @@ def gauss_legendre(low: float, high: float, points: int) -> tuple[np.ndarray, np
 
 def survival(values: np.ndarray) -> np.ndarray:
     """P(h^2 S > v): h exponential of mean 0.02 clipped to [1e-4, 0.1], S uniform between the two ratios."""
-    snr, weights = gauss_legendre(LOW_SNR, HIGH_SNR, 400)
+    snr, weights = gauss_legendre(LOW_SNR, HIGH_SNR, 100)
     gain = np.sqrt(values[:, None] / snr)
     above = np.where(gain < MIN_GAIN, 1.0, np.where(gain < MAX_GAIN, np.exp(-gain / MEAN_GAIN), 0.0))
     return above @ weights / (HIGH_SNR - LOW_SNR)
@@ -50,14 +50,14 @@ def survival(values: np.ndarray) -> np.ndarray:
 @cache
 def mean_minimum() -> tuple[np.ndarray, np.ndarray]:
     """E[min(a, M)], the integral of P(M > m) from 0 to a, on a fine logarithmic grid of a."""
-    grid = np.concatenate([[0.0], np.geomspace(1e-9, MAX_GAIN**2 * HIGH_SNR, 40_001)])
+    grid = np.concatenate([[0.0], np.geomspace(1e-9, MAX_GAIN**2 * HIGH_SNR, 8001)])
     tail = survival(grid) ** (SELECTED - 1)
     return grid, np.concatenate([[0.0], np.cumsum((tail[1:] + tail[:-1]) / 2 * np.diff(grid))])
 
 
 def expected_energy(dimension: int, rounds: int, kappa: float) -> float:
     """E of the module's text, by quadrature over h and S with the integral over M in closed steps."""
-    snr, snr_weights = gauss_legendre(LOW_SNR, HIGH_SNR, 60)
+    snr, snr_weights = gauss_legendre(LOW_SNR, HIGH_SNR, 30)
     snr_weights = snr_weights / (HIGH_SNR - LOW_SNR)
 
     def mean_at(gain: np.ndarray) -> np.ndarray:
@@ -65,7 +65,7 @@ def expected_energy(dimension: int, rounds: int, kappa: float) -> float:
         limit = np.minimum(gain[:, None] ** 2 * snr, kappa)
         return (np.interp(limit, *mean_minimum()) / gain[:, None] ** 2) @ snr_weights
 
-    nodes, weights = gauss_legendre(math.log(MIN_GAIN), math.log(MAX_GAIN), 2000)
+    nodes, weights = gauss_legendre(math.log(MIN_GAIN), math.log(MAX_GAIN), 400)
     inside = np.exp(nodes)
     density = np.exp(-inside / MEAN_GAIN) / MEAN_GAIN * inside  # dh = h d(log h)
     mean = float((weights * density) @ mean_at(inside))

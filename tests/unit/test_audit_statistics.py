@@ -95,10 +95,10 @@ def test_judged_trials_are_not_those_that_choose() -> None:
 
 
 def test_gaussian_mu_is_an_exact_bound() -> None:
-    """Over 1,000 samples of 50 it exceeds the truth in 10%, to 5 standard errors both ways."""
+    """Over 400 samples of 50 it exceeds the truth in 10%, to 4 standard errors both ways."""
     rng, mu = np.random.default_rng(3), 2.5
-    above = sum(gaussian_mu(rng.normal(7, 3, 50), np.full(4, 3 * mu), 0.9) > mu for _ in range(1000))
-    assert abs(above - 100) < 5 * math.sqrt(1000 * 0.1 * 0.9)
+    above = sum(gaussian_mu(rng.normal(7, 3, 50), np.full(4, 3 * mu), 0.9) > mu for _ in range(400))
+    assert abs(above - 40) < 4 * math.sqrt(400 * 0.1 * 0.9)
 
 
 def test_gaussian_mu_in_closed_form() -> None:
@@ -164,11 +164,11 @@ def told(rng: np.random.Generator, canaries: int, epsilon: float) -> tuple[np.nd
 
 def test_one_run_bounds_randomised_response() -> None:
     rng, epsilon = np.random.default_rng(5), 1.0
-    scores, included = told(rng, 100_000, epsilon)
-    assert 0.95 * epsilon < one_run_epsilon(scores, included, 0.0, 0.95) < epsilon
+    scores, included = told(rng, 10_000, epsilon)
+    assert 0.88 * epsilon < one_run_epsilon(scores, included, 0.0, 0.95) < epsilon
     # As many as are wrong at 50%, which the correction for several numbers of guesses brings down.
-    wrong = sum(one_run_epsilon(*told(rng, 64, epsilon), 0.0, 0.5) > epsilon for _ in range(60))
-    assert 0 < wrong <= allowed(60, 0.5)
+    wrong = sum(one_run_epsilon(*told(rng, 64, epsilon), 0.0, 0.5) > epsilon for _ in range(24))
+    assert 0 < wrong <= allowed(24, 0.2)
 
 
 def test_one_run_guesses_the_surest_first() -> None:

@@ -21,6 +21,7 @@ SAMPLE, COIN = FixedSizeSampled(4, 100, NOISE), PoissonSampled(0.04, NOISE)
         ("without_replacement", "server", False, False, NOISE),
         ("poisson", "server", False, False, NOISE),
         ("by_channel", "third_party", False, False, NOISE),
+        ("by_channel", "server", False, False, NOISE),
         # Beta, or something else that shows, tells who took part.
         ("without_replacement", "third_party", True, False, NOISE),
         ("poisson", "third_party", True, False, NOISE),

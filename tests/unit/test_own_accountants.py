@@ -20,9 +20,12 @@ from airfl.privacy.bounds import bounds
 from airfl.privacy.calibration import smallest_noise
 from airfl.privacy.events import Adjacency, Gaussian, repeated
 from airfl.privacy.statement import Statement
+from airfl.sweeps.points import Plan, build_points
+from airfl.sweeps.task import Job, packed_job, unpacked_job
 from channels.part import Part, parameter
 from tests.conftest import small_settings
 from tests.refusals import one_line
+from tests.small_data import run
 
 CHANGES: dict[str, Callable[[float, float, int], Any]] = {
     "plain": lambda figure, delta, asked: figure,
@@ -36,8 +39,14 @@ CHANGES: dict[str, Callable[[float, float, int], Any]] = {
 }
 
 
+# Few, as every order takes its time.
+ORDERS = (2, 3, 4, 6, 8, 12, 16, 24, 32)
+CHEAP = ("scheme.name=wfl-p", "privacy.epsilon=inf")  # nothing is looked for that would do
+FEW_ORDERS = f"privacy.accountant={{ name = 'rdp', orders = {list(ORDERS)} }}"
+
+
 class Looser(Accountant):
-    """RDP's figures, `factor` times as large, changed in one way."""
+    """RDP's figures of few orders, `factor` times as large, changed in one way."""
 
     name = "looser"
     slow = True
@@ -47,7 +56,7 @@ class Looser(Accountant):
 
     def open(self, adjacency: Adjacency) -> Account:
         """RDP's account, with other figures."""
-        inner, change, factor, asked = Rdp().open(adjacency), CHANGES[self.how], self.factor, [0]
+        inner, change, factor, asked = Rdp(orders=ORDERS).open(adjacency), CHANGES[self.how], self.factor, [0]
 
         class Changed:
             compose = staticmethod(inner.compose)
@@ -89,13 +98,14 @@ def mine(accountant: Accountant | str, *overrides: str) -> Settings:
 
 
 def traced(settings: Settings) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    with airfl.run(settings).trace() as trace:
+    with run(settings).trace() as trace:
         return trace["epsilon"].values, dict(trace["epsilon"].attrs), dict(trace.attrs)
 
 
 def test_it_is_what_a_run_and_the_calculator_are_accounted_by() -> None:
-    figures, about, attributes = traced(mine(Looser(factor=3.0)))
-    plain, _, _ = traced(small_settings("privacy.accountant=rdp"))
+    own, by_rdp = mine(Looser(factor=3.0), *CHEAP), small_settings(FEW_ORDERS, *CHEAP)
+    figures, about, attributes = traced(own)
+    plain, _, _ = traced(by_rdp)
     np.testing.assert_allclose(figures, 3 * plain)
     assert about["accountant"] == "Looser(factor=3.0)"
     assert json.loads(attributes["config"])["privacy"]["accountant"] == {
@@ -104,13 +114,13 @@ def test_it_is_what_a_run_and_the_calculator_are_accounted_by() -> None:
         "how": "plain",
     }
     assert "privacy.accountant" in attributes["own_parts"]
-    found, by_rdp = (airfl.privacy(one) for one in (mine(Looser(factor=3.0)), small_settings("privacy.accountant=rdp")))
-    assert (found.accountant, found.epsilon) == ("Looser(factor=3.0)", pytest.approx(3 * by_rdp.epsilon))
+    found, wanted = airfl.privacy(own), 3 * airfl.privacy(by_rdp).epsilon
+    assert (found.accountant, found.epsilon) == ("Looser(factor=3.0)", pytest.approx(wanted))
 
 
 def test_noise_follows_it() -> None:
     statement = Statement("client", "poisson", 32, 1000, "third_party", 1e-3, accountant=Looser(factor=2.0))
-    by_rdp = Statement("client", "poisson", 32, 1000, "third_party", 1e-3, accountant=Rdp())
+    by_rdp = Statement("client", "poisson", 32, 1000, "third_party", 1e-3, accountant=Rdp(orders=ORDERS))
     noise = smallest_noise(statement, 3.0, 20, 1)
     assert noise == pytest.approx(smallest_noise(by_rdp, 1.5, 20, 1), rel=1e-4)
     found = airfl.privacy(mine(Looser(), "privacy.bound=accountant", "privacy.epsilon=6.0", "selection.kind=poisson"))
@@ -126,13 +136,24 @@ def test_its_figures_are_not_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("registered")
-def test_it_is_named_by_files_and_swept(tmp_path: Path) -> None:
-    named = small_settings("privacy.accountant={ name = 'looser', factor = 4.0 }")
-    assert named == mine(Looser(factor=4.0))
+def test_it_is_named_by_files_and_goes_to_workers_of_a_sweep() -> None:
+    named = small_settings(*CHEAP, "privacy.accountant={ name = 'looser', factor = 4.0 }")
+    assert named == mine(Looser(factor=4.0), *CHEAP)
     assert small_settings("privacy.accountant=looser").privacy.accountant == Looser()
-    found = airfl.sweep(named, {"privacy.accountant.factor": [1.0, 2.0]}, out=tmp_path / "s", jobs=2)
+    points = build_points(named, [], Plan({"privacy.accountant.factor": [1.0, 2.0]}))
+    jobs = [packed_job(Job(point.folder, point.settings)) for point in points]
+    del ACCOUNTANTS._registered["looser"]  # as in a worker, which gets to know it by the job
+    once, twice = (run(unpacked_job(job).settings).summary().epsilon for job in jobs)
+    assert twice == pytest.approx(2 * once)
+    assert small_settings("privacy.accountant=looser").privacy.accountant == Looser()
+
+
+@pytest.mark.full  # the one above sends the same jobs to no other process
+@pytest.mark.usefixtures("registered")
+def test_it_is_swept_by_other_processes(tmp_path: Path) -> None:
+    found = airfl.sweep(mine(Looser()), {"privacy.accountant.factor": [1.0, 2.0]}, out=tmp_path / "s", jobs=2)
     assert not found.failed, found.failed
-    once, twice = (run.digest.summary.epsilon for run in found.runs)
+    once, twice = (one.digest.summary.epsilon for one in found.runs)
     assert twice == pytest.approx(2 * once)
 
 
@@ -150,7 +171,7 @@ def test_it_is_named_by_files_and_swept(tmp_path: Path) -> None:
 )
 def test_an_accountant_that_breaks_its_promise_is_named(accountant: Accountant, said: str) -> None:
     with pytest.raises(UserError, match=one_line(repr(accountant), said)):
-        airfl.run(mine(accountant, "run.evaluate_every=1"))
+        run(mine(accountant, "run.evaluate_every=1"))
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,6 @@ from airfl.privacy.events import (
     PoissonSampled,
     Release,
     composed,
-    opposite_pair,
     repeated,
 )
 from airfl.privacy.fed_smp import OPACUS_ORDERS, older_conversion_epsilon
@@ -161,18 +160,9 @@ def test_one_release_of_the_dominating_pair_is_the_closed_form() -> None:
     assert epsilon(beside, "replace_one", DELTA, "dominating-pair") == pytest.approx(alone, rel=2e-3)
 
 
-def test_2000_rounds_lie_between_what_opposites_pay_and_rdp() -> None:
-    rounds = repeated(fixed(1.0), 2000)
-    figure = epsilon(rounds, "replace_one", DELTA, "dominating-pair")
-    assert figure == pytest.approx(57.64, abs=5e-3)
-    found = least(rounds, "replace_one", DELTA)
-    assert found == pytest.approx(45.12, rel=5e-4)
-    assert found <= epsilon(opposite_pair(rounds), "add_remove", DELTA, "pld") <= found * (1 + 5e-4)
-    assert found < figure < epsilon(rounds, "replace_one", DELTA, "rdp")
-
-
-@pytest.mark.parametrize("multiplier", [1e-4, 1e-3, 2e-3, 0.01, 0.03, 0.1])
-@pytest.mark.parametrize("rounds", [2, 2000])
+@pytest.mark.parametrize(
+    ("multiplier", "rounds"), [(1e-4, 2000), (1e-3, 2), (2e-3, 2000), (0.01, 2), (0.03, 2000), (0.1, 2)]
+)
 def test_with_hardly_any_noise_there_is_a_figure(multiplier: float, rounds: int) -> None:
     """Where losses are so large that grids run out of numbers: between one round's and that without amplification."""
     cases: tuple[tuple[Event, Adjacency, float], ...] = (
@@ -258,8 +248,13 @@ def best_order(releases: dict[Release, int], adjacency: Adjacency, delta: float)
     return max(0.0, float(rdp.compute_epsilon([order for order, _ in kept], [total for _, total in kept], delta)[0]))
 
 
-@pytest.mark.parametrize("multiplier", [0.2, 0.6, 1.0, 5.0, 20.0])
-@pytest.mark.parametrize(("rate", "rounds"), [(0.001, 30000), (0.032, 1), (0.032, 2000), (0.4, 1000)])
+@pytest.mark.parametrize(
+    ("multiplier", "rate", "rounds"),
+    [
+        *((0.2, 0.032, 2000), (0.6, 0.4, 1000), (1.0, 0.032, 2000), (1.0, 0.001, 30_000)),
+        *((5.0, 0.032, 1), (20.0, 0.001, 30_000), (20.0, 0.4, 1000)),
+    ],
+)
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 def test_no_order_gives_less_than_the_figure(multiplier: float, rate: float, rounds: int, adjacency: Adjacency) -> None:
     one: Release = PoissonSampled(rate, Gaussian(multiplier))
@@ -271,8 +266,8 @@ def test_no_order_gives_less_than_the_figure(multiplier: float, rate: float, rou
 
 
 def test_no_order_gives_much_less_of_many_different_rounds() -> None:
-    """60 rounds over (0.1159, 10), where many orders are beyond dp-accounting's numerics for some of them."""
-    drawn = [poisson(float(one)) for one in np.random.default_rng(3).uniform(0.1159, 10, 60)]
+    """30 rounds over (0.1159, 10), where many orders are beyond dp-accounting's numerics for some of them."""
+    drawn = [poisson(float(one)) for one in np.random.default_rng(3).uniform(0.1159, 10, 30)]
     least = best_order(dict.fromkeys(drawn, 1), "add_remove", DELTA)
     assert least * (1 - 1e-9) <= epsilon(composed(drawn), "add_remove", DELTA, "rdp") <= least * 1.02
 
@@ -296,8 +291,8 @@ def different(kind: str, between: tuple[float, float], count: int = 300) -> Comp
 @pytest.mark.parametrize(
     ("kind", "adjacency", "name", "between", "rounds"),
     [
-        *((*KINDS[kind], RANGES[between], 80) for kind, between in ((0, 2), (1, 2), (2, 0), (3, 1))),
-        ("poisson", "add_remove", "rdp", (0.1159, 10.0), 80),
+        *((*KINDS[kind], RANGES[between], 56) for kind, between in ((0, 2), (1, 2), (2, 0), (3, 1))),
+        ("poisson", "add_remove", "rdp", (0.1159, 10.0), 56),
         pytest.param("fixed", "replace_one", "rdp", (0.8, 1.2), 60, marks=pytest.mark.full),
         *(
             pytest.param(*which, 300, marks=pytest.mark.full)
@@ -360,7 +355,8 @@ def test_few_different_rounds_are_exact_and_one_more_is_not() -> None:
 def test_a_narrower_tolerance_is_kept_too() -> None:
     event = different("fixed", (0.8, 3.0))
     exact = epsilon(event, "replace_one", DELTA, "gaussian")
-    assert exact < bounds(event, "replace_one", DELTA, "gaussian", tolerance=1e-4).upper <= exact * (1 + 1e-4)
+    found = bounds(event, "replace_one", DELTA, "gaussian", tolerance=1e-4, lower=False)
+    assert exact < found.upper <= exact * (1 + 1e-4)
 
 
 def test_unbounded_sensitivity_and_nothing() -> None:

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-import airfl
 from airfl import streams
 from airfl.building import build_cell
 from airfl.choice import choose
 from airfl.radio.parts import IMPAIRMENT_PURPOSES
-from airfl.simulation import build_world
 from airfl.stages import Batch, GaussianNoise, MessageBound, OwnRandK, RandK, Stage
 from airfl.stages.projection import Projection
 from airfl.stages.quantise import BinomialNoise, StochasticQuantise
@@ -22,6 +20,7 @@ from airfl.streams import Purpose, Streams
 from airfl.uplinks import AnalogUplink
 from airfl.uplinks.control import PowerControl
 from channels.grid import OfdmaGrid
+from tests import small_data
 from tests.conftest import small_settings
 from tests.rounds import a_round
 from tests.terms import SYMBOL_S, terms_of
@@ -105,7 +104,9 @@ def test_candidates_and_the_choice_among_them_are_drawn_apart(drawn: set[Purpose
 
 
 def test_noise_of_local_steps_is_not_that_of_messages(drawn: set[Purpose]) -> None:
-    airfl.run(small_settings("scheme.name=fed-spa", "scheme.coordinate_clip=0.01", "run.rounds=1", "run.selected=2"))
+    small_data.run(
+        small_settings("scheme.name=fed-spa", "scheme.coordinate_clip=0.01", "run.rounds=1", "run.selected=2")
+    )
     assert Purpose.LOCAL_NOISE in drawn
     assert Purpose.PRIVACY_NOISE not in drawn
 
@@ -113,7 +114,7 @@ def test_noise_of_local_steps_is_not_that_of_messages(drawn: set[Purpose]) -> No
 def test_public_data_has_batches_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of a device numbered N, whom no round selects."""
     settings = small_settings("task.public_samples=50", "run.devices=20")
-    world = build_world(settings, torch.device("cpu"))
+    world = small_data.world(settings)
     asked: list[int] = []
     uniforms = Streams.device_uniforms
 

@@ -28,6 +28,8 @@ from airfl.privacy.statement import Statement
 
 DELTA = 1e-3
 REPLACE_ONE = dp_accounting.NeighboringRelation.REPLACE_ONE
+# Larger ones do not win here, and take long.
+RDP_ORDERS = [order for order in ORDERS["replace_one"] if order <= 64]
 SAMPLED = mini_batches(3.0, 60, 6000)
 WHOLE = mini_batches(40.0, 6000, 6000)
 
@@ -52,7 +54,7 @@ def replace_one(batches: Batches, participations: int, name: str = "auto") -> fl
 
 def rdp_epsilon(batches: Batches, participations: int) -> float:
     """dp-accounting alone: one event after the other, replace-one."""
-    accountant = rdp.RdpAccountant(ORDERS["replace_one"], neighboring_relation=REPLACE_ONE)
+    accountant = rdp.RdpAccountant(RDP_ORDERS, neighboring_relation=REPLACE_ONE)
     for event, count in batches:
         assert isinstance(event, FixedSizeSampled)
         gaussian = dp_accounting.GaussianDpEvent(noise_of(event).noise_multiplier / 2)
@@ -73,9 +75,9 @@ def test_what_its_figures_are_for() -> None:
     assert release.event(0.0) == NonPrivate()
 
 
-@pytest.mark.parametrize("participations", [100, 2000])
 @pytest.mark.parametrize(
-    "batches", [SAMPLED, SAMPLED + WHOLE, mini_batches(8.0, 10, 600, 30) + mini_batches(50.0, 100, 200)]
+    ("batches", "participations"),
+    [(SAMPLED, 2000), (SAMPLED + WHOLE, 100), (mini_batches(8.0, 10, 600, 30) + mini_batches(50.0, 100, 200), 100)],
 )
 def test_rdp_is_that_of_dp_accounting_and_no_less_than_the_figure(batches: Batches, participations: int) -> None:
     wanted = rdp_epsilon(batches, participations)
@@ -216,7 +218,7 @@ def test_extremes_are_figures(noise_multiplier: float) -> None:
 
 def test_epsilon_never_decreases() -> None:
     ledger, event = ledger_of(5), Composed(mini_batches(1.5, 60, 6000) + WHOLE)
-    figures = [ledger.record(event, compose=True) for _ in range(60)]
+    figures = [ledger.record(event, compose=True) for _ in range(12)]
     for first, second in itertools.pairwise(figures):
         assert second.epsilon >= first.epsilon
         assert second.epsilon_as_poisson >= first.epsilon_as_poisson

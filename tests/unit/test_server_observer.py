@@ -7,30 +7,25 @@ import math
 import numpy as np
 import pytest
 
-from airfl.building import build_cell
 from airfl.calculator import privacy_of
-from airfl.cell import Cell, build_ledger, noise_multiplier
+from airfl.cell import build_ledger, noise_multiplier
 from airfl.errors import UserError
-from airfl.opening import Opening, open_round
 from airfl.privacy.gaussian import gaussian_epsilon
-from airfl.uplinks import LinkReport
+from airfl.privacy.statement import Statement
 from tests.conftest import small_settings
+from tests.rounds import opened
 from tests.small_data import run
 
 SERVER = ("privacy.observer=server", "scheme.name=pfels")
 
 
-def opened(*overrides: str) -> tuple[Cell, Opening, LinkReport]:
-    """The first round, and what is reported of it before anything is sent."""
-    settings = small_settings(*overrides)
-    cell = build_cell(settings, 200, np.ones(settings.run.devices))
-    opening = open_round(cell, 0, cell.memory)
-    return cell, opening, opening.link.at_bound()
-
-
 def multiplier(*overrides: str) -> float:
-    cell, _, report = opened(*overrides)
+    cell, _, report = opened(small_settings(*overrides), 200)
     return noise_multiplier(cell, report)
+
+
+def statement_of(*overrides: str) -> Statement:
+    return build_ledger(opened(small_settings(*overrides), 200)[0]).statement
 
 
 def test_with_one_antenna_the_server_sees_no_more_than_the_sum() -> None:
@@ -45,7 +40,9 @@ def test_with_several_antennas_it_combines_for_one_device(fading: str) -> None:
     """mu of the best test for one device among the others: with y = h u + z on 2 A real dimensions, ||h|| b C/sigma_0.
     20,000 draws tell mu to 1% (5 standard errors 0.04 of mu around 1)."""
     policy = ["power.policy=per-subcarrier"] if fading == "tapped-line" else []
-    cell, opening, report = opened(*SERVER, "antennas.count=4", f"channel.fading={fading}", *policy)
+    cell, opening, report = opened(
+        small_settings(*SERVER, "antennas.count=4", f"channel.fading={fading}", *policy), 200
+    )
     response = opening.channel.response  # [devices, antennas, blocks, subcarriers]
     amplitudes = np.abs(opening.link._control.precoders)
     norms = np.linalg.norm(response, axis=1) * amplitudes
@@ -84,14 +81,14 @@ def test_a_device_pays_for_its_own_rounds_in_full() -> None:
 def test_noise_of_others_from_other_directions_surely_covers_nobody(radio: tuple[str, ...], covering: float) -> None:
     """With several antennas, or unknown phases, the server may look past it: a device's own is left."""
     own = ("scheme.name=dp-fedavg", "scheme.link=analog", "scheme.noise_multiplier=1.0", "channel.noise=false")
-    cell, _, report = opened(*own, "privacy.observer=server", *radio)
+    cell, _, report = opened(small_settings(*own, "privacy.observer=server", *radio), 200)
     assert report.noisy_devices == pytest.approx(covering, rel=1e-6)
     of_one = cell.bound.noise_std / cell.bound.sensitivity
     assert noise_multiplier(cell, report) == pytest.approx(math.sqrt(covering) * of_one, rel=1e-6)
 
 
 def test_secure_aggregation_hides_messages_and_not_who_was_asked() -> None:
-    statement = build_ledger(opened("scheme.name=dp-fedavg", "privacy.observer=server")[0]).statement
+    statement = statement_of("scheme.name=dp-fedavg", "privacy.observer=server")
     assert (statement.observer, statement.hidden) == ("server", False)
 
 
@@ -101,7 +98,7 @@ def test_secure_aggregation_hides_messages_and_not_who_was_asked() -> None:
 def test_what_devices_keep_may_tell_of_samples_of_fixed_size(scheme: tuple[str, ...]) -> None:
     """No amplification by those is proven then: everybody pays for each of their own rounds in full, as against
     somebody who knows who took part. Under Poisson sampling a device's coin is fresh whatever the past was."""
-    settings = small_settings("run.rounds=3", *scheme)
+    settings = small_settings("run.rounds=2", *scheme)
     fixed = privacy_of(settings)
     about = fixed.statement
     assert (about.observer, about.hidden, about.remembered) == ("third_party", False, True)
@@ -111,10 +108,9 @@ def test_what_devices_keep_may_tell_of_samples_of_fixed_size(scheme: tuple[str, 
     assert fixed.epsilon <= gaussian_epsilon(fixed.delta, 2 / min(rounds) * math.sqrt(most)) * (1 + 1e-9)
     assert fixed.epsilon_round == pytest.approx(gaussian_epsilon(fixed.delta, 2 / min(rounds)), rel=1e-6)
     assert math.isnan(fixed.epsilon_at_least)
-    known = privacy_of(settings.resolved(privacy={"observer": "server"}))
-    assert known.statement.remembered is False
-    coins = privacy_of(settings.resolved(selection={"kind": "poisson"}))
-    assert (coins.statement.remembered, coins.statement.adjacency) == (False, "add_remove")
+    known, coins = (statement_of(*scheme, other) for other in ("privacy.observer=server", "selection.kind=poisson"))
+    assert (known.remembered, known.adjacency) == (False, "replace_one")
+    assert (coins.remembered, coins.adjacency) == (False, "add_remove")
     with run(settings).trace() as trace:
         assert trace["epsilon"].values[-1] == pytest.approx(fixed.epsilon, rel=1e-6)
 
@@ -148,4 +144,4 @@ def test_a_lower_bound_is_given_where_neighbours_really_pay(attained: bool, over
 )
 def test_what_contradicts_itself_is_refused(sentence: str, overrides: tuple[str, ...]) -> None:
     with pytest.raises(UserError, match=sentence):
-        build_ledger(opened("privacy.observer=third_party", *overrides)[0])
+        statement_of("privacy.observer=third_party", *overrides)

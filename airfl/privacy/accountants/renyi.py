@@ -172,10 +172,13 @@ def _relation(adjacency: Adjacency) -> Any:
 def _quiet() -> Iterator[None]:
     """dp-accounting warns of every order it cannot compute, and numpy of what overflows in it; such an order is inf."""
     logger = logging.getLogger("absl")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    logger.addFilter(_is_error)  # a change of its level would cost every logger of the process its cache
     try:
         with np.errstate(all="ignore"):
             yield
     finally:
-        logger.setLevel(level)
+        logger.removeFilter(_is_error)
+
+
+def _is_error(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.ERROR
