@@ -85,6 +85,7 @@ def refused(path: Path, variable: str | None = None, rounds: int = 3, devices: i
     return refusal(lambda: read_replay(path, variable, rounds=rounds, devices=devices), path.name, ValueError)
 
 
+@pytest.mark.usefixtures("forked")
 def test_a_file_that_ends_the_process_that_reads_it_is_told_in_one_line(tmp_path: Path) -> None:
     """scipy 1.17 follows a null pointer where a number's type is none; the reader is another process."""
     savemat(tmp_path / "m.mat", {"h": GAINS})
@@ -213,7 +214,7 @@ def test_an_archive_that_unpacks_to_far_more_takes_no_memory(tmp_path: Path) -> 
     """Said so by the header; or not said, and there; or of too many arrays."""
     for name, shape in (("said", "(4000, 5000)"), ("unsaid", "(6, 8)")):
         with (
-            zipfile.ZipFile(tmp_path / f"{name}.npz", "w", zipfile.ZIP_DEFLATED) as archive,
+            zipfile.ZipFile(tmp_path / f"{name}.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
             archive.open("h.npy", "w") as member,
         ):
             member.write(shaped(shape))

@@ -14,11 +14,11 @@ from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.exports import export
 from tests.conftest import small_settings
-from tests.small_data import run
+from tests.small_data import LOGISTIC, run
 
 SHORT = (
     *("run.rounds=3", "run.devices=40", "run.selected=5", "run.evaluate_every=3", "local.steps=1"),
-    *("task.dataset=a9a-sample", "task.model=logistic", "local.engine=loop"),
+    *LOGISTIC,
     "privacy.observer=server",  # the ledger has little to compute of what it sees
 )
 SEVERAL_SLOTS = ("task.dataset=fashion-mnist-sample", "task.model=mlp", "scheme.ratio=0.02", "grid.subcarriers=24")
