@@ -30,7 +30,9 @@ CASES = {
     "rayleigh, jakes": ("channel.fading=rayleigh", "channel.variation=jakes", "channel.speed_m_s=3.0"),
     "constant, redrawn": ("channel.variation=constant", "channel.bounds=redraw"),
     "rician, two antennas": ("channel.fading=rician", "antennas.count=2"),
-    "four antennas": ("channel.fading=nakagami", "antennas.count=4"),
+    "four antennas, best of some": (
+        *("channel.fading=nakagami", "antennas.count=4", "selection.kind=best-k", "selection.candidates=12"),
+    ),
     "mmse": ("channel.fading=rayleigh", "csi.estimation=mmse", "csi.pilot_snr_db=50.0"),
     "mmse, aged, fed back": (
         *("channel.fading=rayleigh", "channel.speed_m_s=20.0", "csi.estimation=mmse", "csi.pilot_snr_db=60.0"),
@@ -38,9 +40,8 @@ CASES = {
     ),
     "offsets": ("csi.timing_offset_s=2e-6", "csi.frequency_offset_hz=100.0", "csi.phase_std_rad=0.1"),
     "threshold": ("scheme.name=baa", "channel.fading=rayleigh"),
-    "best of some": ("selection.kind=best-k", "selection.candidates=12"),
     "waveform": ("grid.waveform=true", "grid.subcarriers=72"),
-    "digital": ("scheme.name=fed-smp-randk",),
+    "digital": ("scheme.name=fedavg", "scheme.link=digital"),
     "ideal": ("scheme.name=fedavg",),
     "topology": (*PHYSICAL, "topology.kind=disc"),
     "topology, mmse": (*PHYSICAL, "topology.kind=annulus", "topology.min_distance_m=50.0", "csi.estimation=mmse"),
