@@ -300,8 +300,14 @@ def _faults(folder: Path) -> Path | None:
 
 def main() -> None:
     """Fork a process for every request, or wait for one; in a forked one, be `airfl`."""
+    import typer.main
+
     import airfl.cli
     import tests.warm  # noqa: F401
+
+    # A fifth of a short command is to build all commands from their functions: once here, for all that are forked.
+    typer.main.get_command = cache(typer.main.get_command)
+    typer.main.get_command(airfl.cli.app)
 
     # The workers of a sweep are forked as well, in the place of processes that would import everything anew.
     forking = multiprocessing.get_context("fork")

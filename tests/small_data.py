@@ -19,6 +19,8 @@ from airfl.tasks.task import build_task
 
 SAMPLE, PEOPLE = "fashion-mnist-sample", "a9a-sample"
 TRAIN, TEST = 2000, 500
+LOGISTIC = (f"task.dataset={PEOPLE}", "task.model=logistic", "local.engine=loop")
+"""For `small_settings`: a round takes milliseconds."""
 
 
 @cache

@@ -12,7 +12,8 @@ from airfl.simulation import run
 from tests.conftest import DEMO, SMALL
 from tests.processes import WORDS
 
-for name in ("matplotlib.pyplot", "pandas", "pyarrow.parquet", "dp_accounting", "rich.table"):
+OF_OTHERS = ("matplotlib.pyplot", "pandas", "pyarrow.parquet", "dp_accounting", "rich.table", "platformdirs")
+for name in (*OF_OTHERS, "airfl.report.terminal", "airfl.calculator", "airfl.budget"):
     importlib.import_module(name)
 for words in (WORDS[2:], SMALL):
     with tempfile.TemporaryDirectory() as folder:

@@ -20,7 +20,7 @@ import pytest
 from airfl.config import Settings, load_settings
 from airfl.errors import UserError
 from airfl.streams import Streams
-from airfl.tasks.datasets import DATASETS, femnist, find_dataset, load_dataset, shakespeare_plays
+from airfl.tasks.datasets import DATASETS, cifar10, femnist, find_dataset, load_dataset, shakespeare_plays
 from airfl.tasks.datasets.formats.characters import UNKNOWN, encode
 from airfl.tasks.datasets.mnist import files as mnist_files
 from airfl.tasks.datasets.raw import RawData
@@ -80,7 +80,13 @@ def check_shapes(raw: RawData, train: int, test: int, shape: tuple[int, ...], cl
     assert set(np.unique(raw.train_targets)) == set(range(classes))
 
 
-@pytest.mark.parametrize("name", DATASETS)
+# Of all 60,000 pictures, which take a minute to unpack; test_cifar10_begins_as_its_batches_do has the first of them.
+WHOLE_CIFAR10 = pytest.mark.full
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=WHOLE_CIFAR10 if name == "cifar10" else ()) for name in DATASETS]
+)
 def test_what_is_there_is_as_its_entry_says(name: str) -> None:
     """Of LEAF's data sets it may be a part."""
     raw, entry = loaded(name), DATASETS[name]
@@ -145,35 +151,57 @@ def test_mnist_writers() -> None:
 # --- CIFAR-10
 
 
+@WHOLE_CIFAR10
 def test_cifar10_counts_and_normalisation() -> None:
     """Red, green, blue to all published digits."""
-    cifar10 = loaded("cifar10")
-    check_shapes(cifar10, 50_000, 10_000, (3, 32, 32), 10)
-    np.testing.assert_array_equal(np.bincount(cifar10.train_targets), np.full(10, 5000))
-    np.testing.assert_array_equal(np.bincount(cifar10.test_targets), np.full(10, 1000))
-    assert cifar10.mean == pytest.approx((0.49139968, 0.48215841, 0.44653091), abs=1e-8)
-    assert cifar10.std == pytest.approx((0.24703223, 0.24348513, 0.26158784), abs=1e-8)
-    test = cifar10.test_inputs / np.float32(255)
+    raw = loaded("cifar10")
+    check_shapes(raw, 50_000, 10_000, (3, 32, 32), 10)
+    np.testing.assert_array_equal(np.bincount(raw.train_targets), np.full(10, 5000))
+    np.testing.assert_array_equal(np.bincount(raw.test_targets), np.full(10, 1000))
+    assert raw.mean == pytest.approx((0.49139968, 0.48215841, 0.44653091), abs=1e-8)
+    assert raw.std == pytest.approx((0.24703223, 0.24348513, 0.26158784), abs=1e-8)
+    test = raw.test_inputs / np.float32(255)
     mean = test.mean(axis=(0, 2, 3), dtype=np.float64)
     assert mean == pytest.approx((0.49421428, 0.48513139, 0.45040909), abs=1e-7)
     assert test.std(axis=(0, 2, 3), dtype=np.float64) == pytest.approx((0.24665252, 0.24289226, 0.26159238), abs=1e-7)
 
 
-def test_cifar10_is_what_its_files_hold() -> None:
-    """The first ten records of every batch: a label, 1,024 red, green, blue, row by row; the last batch whole."""
-    folder, cifar10 = place_of("cifar10"), loaded("cifar10")
+def binary_batches() -> Path:
+    """Where the official batches are, skipped if there are others."""
+    folder = place_of("cifar10")
     if not list(folder.glob("data_batch_1.bin*")):
         pytest.skip("no binary batches")
-    batches = [(f"data_batch_{n + 1}", cifar10.train_inputs, cifar10.train_targets, 10_000 * n, 10) for n in range(5)]
-    batches.append(("test_batch", cifar10.test_inputs, cifar10.test_targets, 0, 10_000))
-    for name, inputs, targets, start, count in batches:
-        content = content_of(folder, f"{name}.bin", count * 3073 if count == 10 else -1)
-        records = np.frombuffer(content, dtype=np.uint8).reshape(count, 3073)
-        np.testing.assert_array_equal(targets[start : start + count], records[:, 0])
-        np.testing.assert_array_equal(inputs[start : start + count], records[:, 1:].reshape(count, 3, 32, 32))
+    return folder
+
+
+def check_batches(raw: RawData, records: int, compared: dict[str, int]) -> None:
+    """Each batch, of so many records, begins as its file does: a label, 1,024 red, green, blue, row by row."""
+    train, test = (raw.train_inputs, raw.train_targets), (raw.test_inputs, raw.test_targets)
+    for number, (name, count) in enumerate(compared.items()):
+        content = content_of(binary_batches(), f"{name}.bin", count * 3073)
+        found = np.frombuffer(content, dtype=np.uint8).reshape(count, 3073)
+        (inputs, targets), start = (test, 0) if name == "test_batch" else (train, records * number)
+        np.testing.assert_array_equal(targets[start : start + count], found[:, 0])
+        np.testing.assert_array_equal(inputs[start : start + count], found[:, 1:].reshape(count, 3, 32, 32))
     # A frog, then a truck; a cat, then a ship.
-    assert cifar10.train_targets[:2].tolist() == [6, 9]
-    assert cifar10.test_targets[:2].tolist() == [3, 8]
+    assert raw.train_targets[:2].tolist() == [6, 9]
+    assert raw.test_targets[:2].tolist() == [3, 8]
+
+
+@WHOLE_CIFAR10
+def test_cifar10_is_what_its_files_hold() -> None:
+    """The first ten records of every batch; the last batch whole."""
+    check_batches(loaded("cifar10"), 10_000, {**dict.fromkeys(cifar10.BATCHES, 10), "test_batch": 10_000})
+
+
+def test_cifar10_begins_as_its_batches_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of a hundred, cut from the official ones."""
+    monkeypatch.setattr(cifar10, "RECORDS", 100)
+    for name in cifar10.BATCHES:
+        (tmp_path / f"{name}.bin").write_bytes(content_of(binary_batches(), f"{name}.bin", 100 * 3073))
+    raw = cifar10.load(tmp_path)
+    assert (raw.train_inputs.shape, raw.test_inputs.shape) == ((500, 3, 32, 32), (100, 3, 32, 32))
+    check_batches(raw, 100, dict.fromkeys(cifar10.BATCHES, 100))
 
 
 # --- FEMNIST
@@ -206,7 +234,7 @@ def test_femnist_counts(characters: RawData) -> None:
     assert [(sizes >= least).sum() for least in (100, 50, 20)] == [360, 377, 386]
     targets = np.concatenate([characters.train_targets, characters.test_targets])
     assert round((targets < 10).mean(), 2) == 0.71
-    assert characters.mean == pytest.approx([(characters.train_inputs / 255).mean()])
+    assert characters.mean == pytest.approx([characters.train_inputs.mean() / 255])
     # The reverse of MNIST: the corner is paper, and white.
     assert np.median(characters.train_inputs[:, 0, 0, 0]) == 255
 
@@ -240,8 +268,9 @@ def test_leafs_json_gives_the_same_samples(arrays: dict[str, np.ndarray]) -> Non
         pytest.skip("no sample of LEAF's")
     raw = femnist.load(folder)
     names: dict[str, int] = {}
-    for path in paths:
-        for user in json.loads(gzip.decompress(path.read_bytes()))["users"]:
+    for path in paths:  # its writers come first, then the pictures of each
+        head = gzip.decompress(path.read_bytes()).partition(b"]")[0] + b"]}"
+        for user in json.loads(head)["users"]:
             names.setdefault(user, len(names))
     assert len(names) == 20
     known = arrays["writers"].tolist()
@@ -330,6 +359,12 @@ def plays() -> RawData:
     return loaded("shakespeare-plays")
 
 
+@pytest.fixture(scope="module")
+def texts(plays: RawData) -> list[str]:
+    """What each speaker says."""
+    return list(shakespeare_plays.speakers_texts(place_of("shakespeare-plays")))
+
+
 def test_plays_counts(plays: RawData) -> None:
     assert (plays.train_inputs.shape, plays.test_inputs.shape) == ((652_703, 80), (153_398, 80))
     train, test = np.bincount(plays.train_writers), np.bincount(plays.test_writers)
@@ -344,9 +379,9 @@ def test_plays_counts(plays: RawData) -> None:
     assert total == (652_703 + 153_398) * (80 + 8 + 8)
 
 
-def test_plays_windows_are_their_speakers(plays: RawData) -> None:
+def test_plays_windows_are_their_speakers(plays: RawData, texts: list[str]) -> None:
     """Every window of every speaker is one of what this speaker says, and none of testing reaches into training."""
-    for writer, text in enumerate(shakespeare_plays.speakers_texts(place_of("shakespeare-plays"))):
+    for writer, text in enumerate(texts):
         ids, cut = encode(text), len(text) - len(text) // 5
         for inputs, targets, writers, begin, end in [
             (plays.train_inputs, plays.train_targets, plays.train_writers, 0, cut),
@@ -359,9 +394,8 @@ def test_plays_windows_are_their_speakers(plays: RawData) -> None:
             np.testing.assert_array_equal(targets[first:behind], ids[starts + 80])
 
 
-def test_plays_are_cut_where_they_should_be(plays: RawData) -> None:
+def test_plays_are_cut_where_they_should_be(texts: list[str]) -> None:
     """Two speeches that everybody knows, whole, and no directions or headings in anybody's."""
-    texts = list(shakespeare_plays.speakers_texts(place_of("shakespeare-plays")))
     [hamlet] = [text for text in texts if "To be, or not to be,--that is the question" in text]
     assert "Devoutly to be wish'd. To die,--to sleep;-- To sleep! perchance to dream:--ay, there's the rub;" in hamlet
     assert "Be all my sins remember'd. I humbly thank you; well, well, well." in hamlet

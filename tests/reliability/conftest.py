@@ -32,8 +32,8 @@ def parent() -> Parent:
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sealed trace with signals; copy it to change it."""
-    from airfl.simulation import run
     from tests.conftest import small_settings
+    from tests.small_data import run
 
     settings = small_settings("run.rounds=3", "trace.signals=[1]", "scheme.ratio=0.01")
     return run(settings, tmp_path_factory.mktemp("finished") / "a").path

@@ -1,7 +1,7 @@
 """Processes that read files for others, forked from this one, which has imported what they read with.
 
 A start takes a quarter of a second, a fork some milliseconds; limits, signals, streams and exit codes are the same.
-Real starts are left to test_what_a_child_process_does_is_told and to the traces of test_forged_traces.py.
+Real starts are left to test_what_a_child_process_does_is_told and to test_values_are_handed_over_in_blocks.
 """
 
 from __future__ import annotations

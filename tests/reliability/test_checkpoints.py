@@ -21,7 +21,7 @@ from airfl.checkpoint import read_saved
 from airfl.checkpoint.about import check_same
 from airfl.errors import MachineError, UserError
 from airfl.simulation import Run
-from tests.reliability.finished import begin, is_complete, rows, settings, whole
+from tests.reliability.finished import begin, is_complete, right, rows, settings
 from tests.reliability.mutations import flipped, mutations, truncated
 from tests.reliability.refusals import case, everything, refusal, unchanged
 from tests.reliability.scale import cases
@@ -54,8 +54,8 @@ def go_on(out: Path, *more: str, **other: Any) -> Run:
 
 def as_whole(done: Run) -> None:
     """Its trace is that of the run that nothing happened to."""
-    with done.trace() as trace, airfl.open_trace(whole(*OVERRIDES)) as right:
-        xarray.testing.assert_identical(trace.drop_attrs(deep=False), right.drop_attrs(deep=False))
+    with done.trace() as trace:
+        xarray.testing.assert_identical(trace.drop_attrs(deep=False), right(*OVERRIDES).drop_attrs(deep=False))
 
 
 def gone_on_with(out: Path) -> bool:

@@ -42,12 +42,14 @@ from airfl.sweeps.sweep import run_points
 from airfl.sweeps.task import Job, Outcome
 from airfl.sweeps.tuning import check_tuned
 from airfl.tasks.datasets import cache
-from tests.conftest import small_settings
+from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import KILL_BEFORE, KILL_MIDWAY, Parent, fault
+from tests.processes import airfl as airfl_command
 from tests.reliability.finished import begin, finish, rows, settings
 from tests.reliability.refusals import case, refusal, unchanged
 from tests.reliability.scale import FULL
 from tests.reliability.test_kills import SHORT
+from tests.small_data import LOGISTIC
 from tests.unit.datasets.support import put
 
 Making = Callable[[Path], object]
@@ -183,33 +185,42 @@ def test_a_lock_is_not_emptied(tmp_path: Path, elsewhere: Path) -> None:
 
 
 def test_kills_while_a_folder_is_marked(parent: Parent, tmp_path: Path) -> None:
-    """Before each of the first calls, and in their middle: what is left is known as airfl's."""
-    for how in (KILL_BEFORE, KILL_MIDWAY):
-        for nth in range(1, 15) if FULL else range(2, 8):
-            out = tmp_path / f"{nth}{how}"
-            child = parent.run(out, *SHORT, fault=fault(out, nth, how))
-            assert child.wait() == -9
-            finish(out, *SHORT)
-            assert [file.name for file in out.iterdir()] == ["trace.h5"]
+    """Before each of the first calls, and in their middle: what is left is known as airfl's. In short: a folder, half
+    the marker, half of what the run is about."""
+    short = ((4, KILL_BEFORE), (5, KILL_MIDWAY), (8, KILL_MIDWAY))
+    for nth, how in itertools.product(range(1, 15), (KILL_BEFORE, KILL_MIDWAY)) if FULL else short:
+        out = tmp_path / f"{nth}{how}"
+        child = parent.run(out, *SHORT, fault=fault(out, nth, how))
+        assert child.wait() == -9
+        finish(out, *SHORT)
+        assert [file.name for file in out.iterdir()] == ["trace.h5"]
 
 
 # Sweeps
 
 
+POINT = ("run.rounds=1", *LOGISTIC)
+
+
 def points(ratio: float = 0.25) -> list[Point]:
-    return build_points(small_settings("run.rounds=1"), [], Plan({"scheme.ratio": [ratio]}))
+    return build_points(small_settings(*POINT), [], Plan({"scheme.ratio": [ratio]}))
 
 
 def swept(out: Path, ratio: float = 0.25) -> object:
     return run_points(points(ratio), out, Place())
 
 
+def sweep_apart(out: Path) -> None:
+    """The same by the command, whose processes are forked."""
+    done = airfl_command("sweep", DEMO, *SMALL, *POINT, "scheme.ratio=0.25,0.75", "--out", out)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sweep of one point."""
     out = tmp_path_factory.mktemp("sweep") / "out"
-    swept(out)
-    write(read_results([out]), out, replace=True)
+    sweep_apart(out)
     return out
 
 
@@ -309,7 +320,7 @@ def test_what_a_worker_sends_back_is_looked_at(sent: object, monkeypatch: pytest
 
 
 def compared(out: Path, resume: bool = False, *overrides: str) -> list[RowResult]:
-    return compare([Row("a", small_settings("run.rounds=1", *overrides))], 1, out, resume=resume)
+    return compare([Row("a", small_settings("run.rounds=1", *LOGISTIC, *overrides))], 1, out, resume=resume)
 
 
 def test_one_folder_is_for_one_thing(sweep: Path, begun: Path, tmp_path: Path) -> None:
@@ -352,7 +363,7 @@ def test_a_kill_before_there_is_a_list_is_no_obstacle(tmp_path: Path) -> None:
     for name in ("sweep", "rows"):
         put(tmp_path / name / ".lock", MARKER)
         put(tmp_path / name / f".{name}.json.4711", b"half")
-    swept(tmp_path / "sweep")
+    sweep_apart(tmp_path / "sweep")
     compared(tmp_path / "rows")
     assert not (tmp_path / "rows" / ".lock").exists()
 
@@ -370,7 +381,9 @@ def test_no_file_of_a_comparison_replaces_another(name: str, elsewhere: Path, tm
             refused(tmp_path, partial(action, tmp_path / "out"), LINE)
 
 
-def test_own_files_of_a_comparison_are_replaced(tmp_path: Path) -> None:
+def test_own_files_of_a_comparison_are_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for drawing in ("airfl.report.figures.draw", "airfl.report.privacy_figure.draw"):
+        monkeypatch.setattr(drawing, Mock())  # empty figures, which are written in no time
     out, links = tmp_path / "out", tmp_path / "links"
     for resume in (False, True):
         files = write_report(compared(out, resume, "scheme.ratio=0.5"), out)

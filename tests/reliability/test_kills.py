@@ -18,8 +18,9 @@ from tests.reliability.scale import FULL, cases
 Measured = Callable[[str], None]
 
 SHORT = ("run.rounds=4", "run.checkpoint_every=1", "run.evaluate_every=4")
-STEPS = ("run.rounds=60", "run.checkpoint_every=1", "run.evaluate_every=60")
-LONG = (f"run.rounds={cases(100, 1000)}", "run.checkpoint_every=1", "run.evaluate_every=100")
+STEPS = ("run.rounds=40", "run.checkpoint_every=1", "run.evaluate_every=40")
+"""Enough for a signal to meet a run that is at its third."""
+LONG = ("run.rounds=1000", *STEPS[1:]) if FULL else STEPS
 ENDLESS = ("run.rounds=100000", "run.checkpoint_every=1", "run.evaluate_every=100000")
 
 

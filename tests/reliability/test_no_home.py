@@ -66,18 +66,31 @@ def test_where_no_temporary_folder_can_be_made_either(monkeypatch: pytest.Monkey
     assert not cache.can_be_written(cache.temporary_folder.__wrapped__() / "airfl")
 
 
-# That a home which cannot be written is like none is what test_a_home_that_can_be_written_is_left_alone holds.
-@pytest.mark.parametrize(
-    "home", [{}, *(pytest.param({"HOME": home}, marks=pytest.mark.full) for home in ("/", "/nonexistent"))]
-)
-def test_a_stranger_asks_what_a_run_s_privacy_is_worth(home: dict[str, str], tmp_path: Path) -> None:
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A folder that anybody may write into."""
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine").chmod(0o777)
+    return tmp_path / "mine"
+
+
+def test_a_stranger_s_libraries_complain_of_nothing(mine: Path) -> None:
+    """What they keep of fonts goes where it may, and nothing goes where the process is."""
+    code = "import os, airfl.cache; airfl.cache.give_libraries_a_place(os.environ); import matplotlib.font_manager"
+    done = as_nobody(mine, code, without=HOMES)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not list(mine.iterdir())
+
+
+# That a home which cannot be written is like none is what test_a_home_that_can_be_written_is_left_alone holds.
+@pytest.mark.full
+@pytest.mark.parametrize("home", [{}, {"HOME": "/"}, {"HOME": "/nonexistent"}])
+def test_a_stranger_asks_what_a_run_s_privacy_is_worth(home: dict[str, str], mine: Path) -> None:
     words = ("privacy", "demo", "run.rounds=2", "--plot", "figures")
-    done = as_nobody(tmp_path / "mine", "from airfl.cli import main; main()", *words, without=HOMES, **home)
+    done = as_nobody(mine, "from airfl.cli import main; main()", *words, without=HOMES, **home)
     assert done.returncode == 0, done.stderr
     assert "dominating pair" in done.stdout
     lines = done.stderr.splitlines()
     assert len(lines) == 2, lines  # the verdict, and what was written; nothing of Matplotlib's or fontconfig's
     assert lines[1].startswith("written: ")
-    assert [file.name for file in (tmp_path / "mine").iterdir()] == ["figures"]
+    assert [file.name for file in mine.iterdir()] == ["figures"]

@@ -15,12 +15,11 @@ import torch
 import airfl
 from airfl import numerics as found
 from airfl.numerics import SWITCHES, numerics, processor
-from tests.processes import WORDS
+from tests.conftest import ROOT
 from tests.reliability.finished import begin, finish, rows, settings, whole
 from tests.reliability.refusals import refusal, unchanged
 from tests.reliability.test_kills import SHORT
 
-ROOT = Path(__file__).resolve().parents[2]
 CPU = torch.device("cpu")
 
 
@@ -80,19 +79,13 @@ def test_the_compiler_and_its_flags_are_told() -> None:
 
 
 @pytest.mark.skipif(torch.backends.cpu.get_cpu_capability() == "DEFAULT", reason="a processor without wider vectors")
-def test_a_run_that_was_begun_with_narrower_vectors(begun: Path, tmp_path: Path) -> None:
+def test_narrower_vectors_are_told() -> None:
     """Really: another process of torch that uses none of the processor's wider instructions."""
-    shutil.copytree(begun, tmp_path / "out")
-    words = [*WORDS, *SHORT, "--out", str(tmp_path / "out"), "--resume"]
-    done = subprocess.run(
-        [sys.executable, "-c", "from airfl.cli import main; main()", *words],
-        env={**os.environ, "ATEN_CPU_CAPABILITY": "default", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
+    code = (
+        "import json, torch; from airfl.numerics import numerics; "
+        "print(json.dumps(numerics(torch.device('cpu'), 'loop')))"
     )
-    assert done.returncode == 2, done.stderr
-    here = torch.backends.cpu.get_cpu_capability()
-    assert f"another CPU capability of torch ({here}; here: DEFAULT)" in done.stderr
-    assert done.stderr.count("\n") == 1
-    finish(tmp_path / "out", *SHORT)
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": "default", "PYTHONPATH": str(ROOT)}
+    there = json.loads(subprocess.check_output([sys.executable, "-c", code], env=environment, text=True))
+    name = "CPU capability of torch"
+    assert (there[name], numerics(CPU, "loop")[name]) == ("DEFAULT", torch.backends.cpu.get_cpu_capability())

@@ -109,7 +109,7 @@ def taken(request: pytest.FixtureRequest, measured: Measured) -> Iterator[list[b
 
 
 def test_valid_combinations_are_accepted_or_refused_in_one_line(taken: list[bool]) -> None:
-    @fuzz(40, 3000)
+    @fuzz(15, 3000)
     @given(cases_of.valid_tables(), st.integers(0, 49))
     def check(tables: Tables, one_in: int) -> None:
         taken.append(accepted(lambda: before_a_run(tables)))
@@ -121,7 +121,7 @@ def test_valid_combinations_are_accepted_or_refused_in_one_line(taken: list[bool
 
 
 def test_values_at_and_beyond_limits_are_accepted_or_refused_in_one_line(taken: list[bool]) -> None:
-    @fuzz(100, 3500)
+    @fuzz(40, 3500)
     @given(cases_of.extreme_tables())
     def check(tables: Tables) -> None:
         with warnings.catch_warnings():
@@ -189,7 +189,7 @@ def test_overrides_and_sweeps_are_refused_in_one_line(tmp_path: Path, taken: lis
 
 
 def test_what_is_accepted_runs(rows: RawData, taken: list[bool]) -> None:
-    @fuzz(25, 1500)
+    @fuzz(8, 1500)
     @given(cases_of.valid_tables())
     def check(tables: Tables) -> None:
         if accepted(lambda: before_a_run(tables, look=False)):

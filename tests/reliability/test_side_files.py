@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import airfl
 from airfl.exports.tfrecord import parser
 from airfl.local.engines import kept
 from airfl.local.engines.table import ENGINES
@@ -25,10 +24,13 @@ from airfl.report.results import plain_results
 from airfl.results import read_results
 from airfl.results.digest import DIGEST_NAME, digest_of
 from airfl.results.find import find_runs
-from tests.conftest import small_settings
+from tests.conftest import DEMO, SMALL
+from tests.processes import airfl
+from tests.reliability.digests import made_anew_at_once
 from tests.reliability.mutations import mutations
 from tests.reliability.refusals import case, refusal
 from tests.reliability.scale import cases
+from tests.small_data import LOGISTIC
 from tests.unit.datasets.support import read_or_refused
 
 DEEP = b"[" * 200_000
@@ -42,7 +44,8 @@ SHAPES: tuple[bytes, ...] = (
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("sweep") / "out"
-    airfl.sweep(small_settings("run.rounds=1"), {"scheme.ratio": [0.25, 1.0]}, out=out)
+    done = airfl("sweep", DEMO, *SMALL, "run.rounds=1", *LOGISTIC, "scheme.ratio=0.25,1.0", "--out", out)
+    assert done.returncode == 0, done.stderr
     return out
 
 
@@ -86,19 +89,24 @@ def test_a_list_that_mistakes_one_point_for_another_is_told(swept: Path, tmp_pat
     refusal(lambda: read_results(root), r"says scheme.ratio = 0.75 of .*, whose trace says 0.25")
 
 
-def test_a_damaged_digest_is_made_anew(swept: Path, tmp_path: Path, measured: Callable[[str], None]) -> None:
+def test_a_damaged_digest_is_made_anew(
+    swept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str], None]
+) -> None:
     folder = tmp_path / "run"
     shutil.copytree(next(path.parent for path in swept.glob("*/trace.h5")), folder)
     right = digest_of(folder)
     text = (folder / DIGEST_NAME).read_text()
     changed = text.replace(f'"test_accuracy": {right.summary.test_accuracy!r}', '"test_accuracy": 0.987')
     assert changed != text
-    several = [("a better accuracy", changed.encode()), *damaged(folder / DIGEST_NAME, cases(30, 600), 2)]
+    (folder / DIGEST_NAME).write_text(changed)
+    assert repr(digest_of(folder).summary) == repr(right.summary)  # nan is not equal to itself
+    made_anew_at_once(monkeypatch, right)
+    several = damaged(folder / DIGEST_NAME, cases(30, 600), 2)
     for what, content in several:
         (folder / DIGEST_NAME).write_bytes(content)
         found = digest_of(folder)
         with case(what):
-            assert repr(found.summary) == repr(right.summary)  # nan is not equal to itself
+            assert repr(found.summary) == repr(right.summary)
             np.testing.assert_equal((found.course, found.settings), (right.course, right.settings))
     measured(f"{len(several)} mutated digest.json: all figures right")
 

@@ -20,7 +20,6 @@ from airfl.errors import UserError
 from airfl.report.results import plain_results, results_table
 from airfl.report.table import TableRow, cells, csv_table, notes
 from airfl.results import read_results
-from airfl.simulation import run
 from airfl.trace import open_trace
 from airfl.trace.integrity import BLOCK_BYTES, check_whole, open_checked, read_seal, seal
 from tests.conftest import small_settings
@@ -29,6 +28,7 @@ from tests.reliability import reads
 from tests.reliability.mutations import flipped, mutations, truncated
 from tests.reliability.refusals import refusal
 from tests.reliability.scale import cases
+from tests.small_data import run
 
 MEGABYTES = 96
 """More memory than this is not taken for any damaged file of 300 kB; the floor is what libraries take."""
@@ -137,11 +137,6 @@ def test_a_seal_goes_with_copies_and_comes_off_when_written_to(finished: Path, t
     assert check_whole(path)
 
 
-def test_other_readers_pass_over_the_seal(finished: Path, right: xarray.Dataset) -> None:
-    with xarray.open_dataset(finished, engine="h5netcdf") as plain:
-        assert plain.load().identical(right)
-
-
 def read_each(kind: str, folder: Path, files: list[Path]) -> list[dict[str, Any]]:
     """What became of each, read in a process of its own: it fails where that does not live to the end."""
     done = script(Path(reads.__file__), kind, folder / "out", *files)
@@ -166,7 +161,7 @@ def test_mutated_traces_without_a_seal_never_end_in_a_traceback(
     knows; but nothing crashes, hangs or takes memory."""
     files = [tmp_path / "whole.h5"]
     files[0].write_bytes(unsealed)
-    for name, content in itertools.islice(mutations(np.random.default_rng(3), unsealed), cases(16, 300)):
+    for name, content in itertools.islice(mutations(np.random.default_rng(3), unsealed), cases(8, 300)):
         files.append(tmp_path / f"{name.replace(' ', '-')}.h5")
         files[-1].write_bytes(content)
     told = read_each("trace", tmp_path, files)

@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -99,10 +100,10 @@ def test_a_run_that_ended_while_another_was_about_to_begin(tmp_path: Path, monke
     """Both found nothing in the folder; the first has written its trace, and removed its lock, before the second's."""
     real = simulation.resolve
 
-    def late(world: object) -> object:
+    def late(*given: Any) -> object:
         monkeypatch.setattr(simulation, "resolve", real)
         simulation.run(settings(*SHORT), tmp_path, data=rows())
-        return real(world)  # type: ignore[arg-type]
+        return real(*given)
 
     monkeypatch.setattr(simulation, "resolve", late)
     with pytest.raises(UserError, match=r"holds a run already \(trace\.h5\); choose another --out"):

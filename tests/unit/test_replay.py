@@ -1,7 +1,7 @@
 """Replayed gains: every format and every fault of a file."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from airfl.radio.laws import replay_of
 from channels.fading import VariableError, read_replay
 from channels.isolated.child import IsolatedError
 from tests.conftest import small_settings
+from tests.reliability.forked import forked_readers
 
 GENERATOR = np.random.default_rng(3)
 GAINS = GENERATOR.standard_normal((4, 5, 2)) + 1j * GENERATOR.standard_normal((4, 5, 2))
@@ -88,8 +89,10 @@ def written(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Pat
 
 
 @pytest.fixture
-def apart() -> None:
-    """Files are opened in processes of their own, as they are for users."""
+def apart() -> Iterator[None]:
+    """Files are opened in processes of their own, as they are for users, but that these are forked."""
+    with forked_readers():
+        yield
 
 
 @pytest.fixture(autouse=True)

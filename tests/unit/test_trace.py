@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import shutil
 import subprocess
@@ -13,11 +14,13 @@ import h5py
 import numpy as np
 import pytest
 import xarray
+from h5netcdf.dimensions import Dimension
 
 from airfl.errors import UserError
 from airfl.report.summary import summarise
 from airfl.simulation import Run
 from airfl.trace import open_trace
+from airfl.trace.integrity import check_whole
 from airfl.trace.schema import PER_DEVICE, PER_ROUND, PER_SLOT
 from airfl.trace.writer import NO_VARIABLE
 from tests.conftest import small_settings
@@ -38,6 +41,13 @@ ONES = {"symbol": 1, "subcarrier": 1, "antenna": 1}  # of a flat channel
 def copied(finished: Run, tmp_path: Path) -> Path:
     """A trace that may be changed."""
     return shutil.copy(finished.path, tmp_path / "trace.h5")
+
+
+@pytest.fixture
+def _counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For what xarray's own engine opens: it asks for every dimension of every variable how long it is, and h5netcdf
+    looks through all variables for each answer, which takes seconds."""
+    monkeypatch.setattr(Dimension, "size", property(functools.cache(Dimension.size.fget)))
 
 
 def test_xarray_sees_named_dimensions_units_and_names(finished: Run) -> None:
@@ -87,6 +97,7 @@ def test_plain_hdf5_with_scales(finished: Run) -> None:
         assert file["round"].maxshape == (None,)
 
 
+@pytest.mark.usefixtures("_counted_once")
 def test_a_trace_without_a_coordinate_opens_as_it_was(copied: Path) -> None:
     """As earlier versions left them: a dimension that is no variable, energies under one name."""
     with h5py.File(copied, "a") as file:
@@ -100,6 +111,7 @@ def test_a_trace_without_a_coordinate_opens_as_it_was(copied: Path) -> None:
         assert summarise(trace).energy == pytest.approx(float(trace["energy_j"].sum()))
 
 
+@pytest.mark.usefixtures("_counted_once")
 def test_rounds_are_counted_while_they_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a kill would leave, copied after every round; and what a failure leaves."""
     monkeypatch.setattr("airfl.trace.writer.SECONDS_BETWEEN_FLUSHES", -1.0)
@@ -180,8 +192,11 @@ def test_a_failed_run_says_so(tmp_path: Path) -> None:
 ENCODING = ("dtype", "contiguous", "chunksizes", "preferred_chunks", "zlib", "complevel", "source", "original_shape")
 
 
+@pytest.mark.usefixtures("_counted_once")
 def test_a_trace_opens_as_xarrays_own_engine_opens_it(finished: Run) -> None:
-    """Values, names, types, attributes, and what a file written from it would look like."""
+    """Values, names, types, attributes, and what a file written from it would look like; other readers pass over the
+    seal behind all that."""
+    assert check_whole(finished.path)
     with open_trace(finished.path) as trace, xarray.open_dataset(finished.path, engine="h5netcdf") as plain:
         assert trace.encoding == plain.encoding
         assert list(trace) == list(plain)
@@ -257,6 +272,7 @@ def test_a_trace_goes_to_another_process(finished: Run) -> None:
         assert pickle.loads(pickle.dumps(trace)).identical(trace)
 
 
+@pytest.mark.usefixtures("_counted_once")
 def test_a_trace_that_somebody_has_added_to_opens_too(finished: Run, tmp_path: Path) -> None:
     with open_trace(finished.path) as trace:
         more = trace.assign(remark=("round", ["a", "b", "c"])).assign_coords(hour=("round", [1.0, np.nan, 3.0]))

@@ -14,11 +14,11 @@ from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.exports import export
 from tests.conftest import small_settings
-from tests.small_data import run
+from tests.small_data import LOGISTIC, run
 
 SHORT = (
     *("run.rounds=3", "run.devices=40", "run.selected=5", "run.evaluate_every=3", "local.steps=1"),
-    *("task.dataset=a9a-sample", "task.model=logistic", "local.engine=loop"),
+    *LOGISTIC,
     "privacy.observer=server",  # the ledger has little to compute of what it sees
 )
 SEVERAL_SLOTS = ("task.dataset=fashion-mnist-sample", "task.model=mlp", "scheme.ratio=0.02", "grid.subcarriers=24")
@@ -30,7 +30,9 @@ CASES = {
     "rayleigh, jakes": ("channel.fading=rayleigh", "channel.variation=jakes", "channel.speed_m_s=3.0"),
     "constant, redrawn": ("channel.variation=constant", "channel.bounds=redraw"),
     "rician, two antennas": ("channel.fading=rician", "antennas.count=2"),
-    "four antennas": ("channel.fading=nakagami", "antennas.count=4"),
+    "four antennas, best of some": (
+        *("channel.fading=nakagami", "antennas.count=4", "selection.kind=best-k", "selection.candidates=12"),
+    ),
     "mmse": ("channel.fading=rayleigh", "csi.estimation=mmse", "csi.pilot_snr_db=50.0"),
     "mmse, aged, fed back": (
         *("channel.fading=rayleigh", "channel.speed_m_s=20.0", "csi.estimation=mmse", "csi.pilot_snr_db=60.0"),
@@ -38,9 +40,8 @@ CASES = {
     ),
     "offsets": ("csi.timing_offset_s=2e-6", "csi.frequency_offset_hz=100.0", "csi.phase_std_rad=0.1"),
     "threshold": ("scheme.name=baa", "channel.fading=rayleigh"),
-    "best of some": ("selection.kind=best-k", "selection.candidates=12"),
     "waveform": ("grid.waveform=true", "grid.subcarriers=72"),
-    "digital": ("scheme.name=fed-smp-randk",),
+    "digital": ("scheme.name=fedavg", "scheme.link=digital"),
     "ideal": ("scheme.name=fedavg",),
     "topology": (*PHYSICAL, "topology.kind=disc"),
     "topology, mmse": (*PHYSICAL, "topology.kind=annulus", "topology.min_distance_m=50.0", "csi.estimation=mmse"),

@@ -1,0 +1,15 @@
+"""Digests of runs that are made anew again and again."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+
+from airfl.results.digest import Digest
+
+
+def made_anew_at_once(patch: pytest.MonkeyPatch, right: Digest) -> None:
+    """What is kept is read and looked at as ever; where it is not taken, `right` is what the trace gives."""
+    patch.setattr("airfl.results.digest.open_trace", nullcontext)
+    patch.setattr("airfl.results.digest.digest", lambda trace: right)
