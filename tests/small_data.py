@@ -19,6 +19,8 @@ from airfl.tasks.task import build_task
 
 SAMPLE, PEOPLE = "fashion-mnist-sample", "a9a-sample"
 TRAIN, TEST = 2000, 500
+LITTLE = ("task.dataset=a9a-sample", "task.model=logistic", "task.public_samples=50", "local.engine=loop")
+"""The settings of a run that takes as little time as one can: a model of 123 entries."""
 
 
 @cache
