@@ -286,12 +286,13 @@ def test_progress_is_shown_when_it_is_asked_for(capsys: pytest.CaptureFixture[st
     assert "pfels: round 2/2, accuracy" in capsys.readouterr().err
     assert figures(quiet.summary()) == figures(shown.summary())
     assert repr(shown) == f"Run(scheme=Pfels(ratio=0.3), rounds=2, seed=0, path='{tmp_path / 'run' / 'trace.h5'}')"
-    results = airfl.sweep(settings, {"scheme.ratio": np.array([0.1])}, out=tmp_path / "sweep", progress=True)
+    axes, rows = {"scheme.ratio": np.array([0.1])}, {"one": {"local.learning_rate": 0.2}}
+    results = airfl.sweep(settings, axes, rows=rows, out=tmp_path / "sweep", progress=True)
     assert "1 of 1 points, done in" in capsys.readouterr().err
     assert repr(results) == "Results(runs=1, groups=1, axes=('scheme.ratio',))"
-    again = airfl.sweep(settings, rows={"one": {"scheme.ratio": 0.1}}, out=tmp_path / "rows")
-    assert again.runs[0].label == "one"
-    assert figures(again.runs[0].digest.summary) == figures(results.runs[0].digest.summary)
+    assert results.runs[0].label == "one"
+    alone = airfl.run(settings, overrides={"scheme.ratio": 0.1, "local.learning_rate": 0.2})
+    assert figures(results.runs[0].digest.summary) == figures(alone.summary())
 
 
 def test_each_row_of_a_file_is_tuned_though_its_scheme_has_not_all_keys_of_the_file() -> None:
