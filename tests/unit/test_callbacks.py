@@ -152,7 +152,7 @@ def test_a_resumed_run_stops_where_it_would_have(at: str, after: int, tmp_path: 
 
 
 def test_early_stopping_goes_on_as_if_it_had_never_been_cut_off(tmp_path: Path) -> None:
-    settings = small_settings(*SMALL, "run.rounds=8")
+    settings = small_settings(*SMALL, "run.rounds=8", "run.evaluate_every=1")
     # An accuracy never improves by 1: the second evaluation without an improvement is the third one.
     stopping = [EarlyStopping("test_accuracy", patience=4, min_delta=1.0)]
     whole = airfl.run(settings, tmp_path / "whole", callbacks=stopping)

@@ -48,7 +48,9 @@ def ratios(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An ideal, an analog and two digital rows with gradients."""
     points = [{"label": label, "scheme.name": name} for label, name in zip(LABELS, SCHEMES, strict=True)]
-    return sweep(tmp_path_factory.mktemp("sweep") / "rows", points, (0, 1), "run.evaluate_every=1", "trace.gradient_norm=true")
+    return sweep(
+        tmp_path_factory.mktemp("sweep") / "rows", points, (0, 1), "run.evaluate_every=1", "trace.gradient_norm=true"
+    )
 
 
 def of_traces(root: Path, place: int, name: str) -> np.ndarray:
