@@ -219,6 +219,14 @@ def warm_workers() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processes that a sweep starts are forked from the one that runs the tests, for a test of few sweeps: it waits
+    for no server. Only where `run.threads` is 1: threads of OpenMP do not outlive a fork."""
+    forking = multiprocessing.get_context("fork")
+    monkeypatch.setattr(multiprocessing, "get_context", lambda method=None: forking)
+
+
 class _Warm(ForkServerProcess):
     """It has the variables of the process that starts it, as one that is spawned has; not those of its server."""
 

@@ -11,9 +11,9 @@ from typing import Any
 from airfl.compare import compare
 from airfl.config import Row
 from airfl.results.collect import Result
-from airfl.simulation import run
 from airfl.sweeps.folder import Entry, Listing, write_listing
 from tests.conftest import small_settings
+from tests.small_data import run
 
 SCRIPT = "<script>alert(1)</script> & <b>bold</b>"
 CAUSE = "UserError: <img src=x onerror=alert(2)> is no number"
@@ -23,7 +23,7 @@ RATIOS = (0.1, 0.5, 1.0)
 def make_comparison(out: Path) -> Path:
     """Three rows of two seeds, four rounds; one label is markup, one link ideal."""
     rows = [
-        Row(label, small_settings("run.rounds=4", *overrides))
+        Row(label, small_settings("run.rounds=4", "run.evaluate_every=1", *overrides))
         for label, overrides in (
             ("FedAvg, ideal", ("scheme.name=fedavg",)),
             (SCRIPT, ("scheme.name=pfels", "scheme.ratio=0.3")),

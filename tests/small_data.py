@@ -20,7 +20,9 @@ from airfl.tasks.task import build_task
 SAMPLE, PEOPLE = "fashion-mnist-sample", "a9a-sample"
 TRAIN, TEST = 2000, 500
 LOGISTIC = (f"task.dataset={PEOPLE}", "task.model=logistic", "local.engine=loop")
-"""For `small_settings`: a round takes milliseconds."""
+"""For `small_settings`: a round takes milliseconds, as the model has 123 entries."""
+LITTLE = (*LOGISTIC, "task.public_samples=50")
+"""The same with public samples that this data has room for, which schemes that choose coordinates on them want."""
 
 
 @cache

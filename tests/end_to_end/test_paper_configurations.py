@@ -20,7 +20,7 @@ from airfl.schemes import check_recipe
 from airfl.simulation import build_world
 from airfl.tasks.datasets import find_dataset
 from airfl.tasks.models import MODELS
-from tests.conftest import ROOT
+from tests.conftest import DEMO, ROOT
 
 PAPERS = sorted((ROOT / "experiments" / "configs" / "papers").glob("*.toml"))
 CIFAR10, FEMNIST = (
@@ -97,7 +97,14 @@ def test_the_loss_falls_in_the_first_rounds(
     assert record["test_loss"] < first.test_loss - 0.01
 
 
-@pytest.mark.parametrize(("path", "smaller"), CASES)
+@pytest.mark.parametrize(
+    ("path", "smaller"),
+    [
+        pytest.param(DEMO, ("run.devices=100",), id="demo"),  # the same with a model of 25,450 parameters
+        pytest.param(CIFAR10, (), marks=[needs("cifar10"), pytest.mark.full], id="cifar10"),
+        pytest.param(FEMNIST, ("run.devices=360",), marks=[needs("femnist"), pytest.mark.full], id="femnist"),
+    ],
+)
 def test_pfels_sends_what_the_budget_says(
     path: Path, smaller: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +122,7 @@ def test_pfels_sends_what_the_budget_says(
     assert entries * 0.999 < changed <= entries
     # The decoded noise has l2 norm sigma_0 sqrt(k)/(r beta) (shared by all k entries): it dwarfs the updates.
     noise = settings.channel.noise_std * entries**0.5 / (2 * record["alignment_coefficient"])
-    assert record["aggregation_error"] ** 0.5 == pytest.approx(noise, rel=0.01)
+    assert record["aggregation_error"] ** 0.5 == pytest.approx(noise, rel=max(0.01, 5 / (2 * entries) ** 0.5))
 
 
 @pytest.mark.parametrize("path", [pytest.param(FEMNIST, marks=needs("femnist"))])

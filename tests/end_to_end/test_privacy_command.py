@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from airfl.calculator import curves, privacy_of
+from airfl.privacy.calibration import WouldDo
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
-from airfl.simulation import run
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import airfl, refused
+from tests.small_data import LITTLE, run
 
 PAPERS = DEMO.parent / "papers"
 ISSUE = ("--noise-multiplier", 1, "--sampling-rate", 0.032, "--rounds", 2000, "--delta", 1e-3)
@@ -25,6 +26,12 @@ def figures(*arguments: object) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+@pytest.fixture
+def nothing_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would do takes most of the time of `privacy_of`, and not every test looks at it."""
+    monkeypatch.setattr("airfl.calculator.what_would_do", lambda *_, **__: WouldDo(None, None, None, None, None))
 
 
 # Bare numbers
@@ -102,27 +109,32 @@ def test_bare_numbers_for_people() -> None:
 # Whole runs
 
 
-def test_the_figures_are_those_of_the_run() -> None:
-    """The radio side of a run with the same seed: the same noise in every round, and the same figures."""
-    for overrides in (
+@pytest.mark.usefixtures("nothing_would_do")
+@pytest.mark.parametrize(
+    "overrides",
+    [
         ("scheme.name=pfels",),
         ("scheme.name=wfl-p", "selection.kind=poisson"),
         ("scheme.name=pfels", "selection.kind=best-k"),
         ("scheme.name=dp-fedavg", "digital.secure_aggregation=off", "scheme.noise_multiplier=0.8"),
         ("scheme.name=fed-spa", "local.batch_size=3"),
         ("scheme.name=cpsgd",),
-    ):
-        settings = small_settings("run.rounds=5", "run.evaluate_every=5", *overrides)
-        without, finished = privacy_of(settings), run(settings)
-        with finished.trace() as trace:
-            np.testing.assert_allclose(trace["noise_multiplier"].values, without.released.multipliers, rtol=1e-12)
-            assert trace["epsilon_round"].values.max() == pytest.approx(without.epsilon_round, rel=1e-9)
-            assert trace["epsilon"].values[-1] == pytest.approx(without.epsilon, rel=0.02)
-            for name in ("epsilon_paper", "epsilon_as_poisson", "epsilon_at_least"):
-                found = float(np.nanmax(trace[name].values)) if np.isfinite(trace[name].values).any() else math.nan
-                assert found == pytest.approx(getattr(without, name), rel=0.03, nan_ok=True), name
-            for name in ("level", "adjacency", "sampling", "observer", "accountant"):
-                assert trace["epsilon"].attrs[name] == without.figures()[name]
+    ],
+    ids=lambda overrides: " ".join(overrides),
+)
+def test_the_figures_are_those_of_the_run(overrides: tuple[str, ...]) -> None:
+    """The radio side of a run with the same seed: the same noise in every round, and the same figures."""
+    settings = small_settings(*LITTLE, "run.rounds=3", "run.evaluate_every=3", *overrides)
+    without, finished = privacy_of(settings), run(settings)
+    with finished.trace() as trace:
+        np.testing.assert_allclose(trace["noise_multiplier"].values, without.released.multipliers, rtol=1e-12)
+        assert trace["epsilon_round"].values.max() == pytest.approx(without.epsilon_round, rel=1e-9)
+        assert trace["epsilon"].values[-1] == pytest.approx(without.epsilon, rel=0.02)
+        for name in ("epsilon_paper", "epsilon_as_poisson", "epsilon_at_least"):
+            found = float(np.nanmax(trace[name].values)) if np.isfinite(trace[name].values).any() else math.nan
+            assert found == pytest.approx(getattr(without, name), rel=0.03, nan_ok=True), name
+        for name in ("level", "adjacency", "sampling", "observer", "accountant"):
+            assert trace["epsilon"].attrs[name] == without.figures()[name]
 
 
 @pytest.mark.full
@@ -158,8 +170,11 @@ def test_pfels_as_the_paper_has_it() -> None:
     assert found["would_do"]["noise_multiplier"] == pytest.approx(6.03, abs=0.01)
 
 
+@pytest.mark.full
 def test_pfels_as_poisson_needs_23_6_times_less() -> None:
-    """beta at which 2,000 rounds end at 1.5 as Poisson: 23.6 times below that of theorem 3 (0.1158912 sigma_0/C)."""
+    """The noise of an epsilon is that of bare numbers above, and a short run ends at its epsilon in test_calibration.
+
+    beta at which 2,000 rounds end at 1.5 as Poisson: 23.6 times below that of theorem 3 (0.1158912 sigma_0/C)."""
     found = figures(PAPERS / "pfels-cifar10.toml", "selection.kind=poisson", "privacy.bound=accountant")
     assert found["epsilon"] == pytest.approx(1.5, rel=1e-3)
     assert found["noise_multiplier_min"] == pytest.approx(2.7376, abs=5e-4)
@@ -188,34 +203,33 @@ def test_a_table_a_verdict_and_a_figure(tmp_path: Path) -> None:
 
 def test_a_run_that_cannot_keep_to_its_epsilon_says_what_would_do(tmp_path: Path) -> None:
     """Once a row, after the sentence on the claim."""
-    asked = ("privacy.bound=accountant", "privacy.epsilon=2.0")
-    done = airfl("run", DEMO, *SMALL, *asked, "scheme.name=wfl-p", "--out", tmp_path / "a")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("wfl-p, seed 0: epsilon 2 was asked of the run, which ends at ") == 1
-    assert "what would do: a received power " in done.stderr
-    both = airfl("compare", DEMO, *SMALL, *asked, "--schemes", "pfels,wfl-p", "--out", tmp_path / "b")
-    assert both.returncode == 0, both.stderr
-    assert both.stderr.count("was asked of the run") == 1
+    asked = (*SMALL, *LITTLE, "run.rounds=1", "privacy.bound=accountant", "privacy.epsilon=2.0")
+    for words in (("run", "scheme.name=wfl-p"), ("compare", "--schemes", "pfels,wfl-p")):
+        done = airfl(words[0], DEMO, *asked, *words[1:], "--out", tmp_path / words[0])
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count("wfl-p, seed 0: epsilon 2 was asked of the run, which ends at ") == 1
+        assert done.stderr.count("was asked of the run") == 1
+        assert "what would do: a received power " in done.stderr
 
 
+@pytest.mark.usefixtures("nothing_would_do")
 def test_a_lower_bound_is_one_whatever_the_accountant() -> None:
     """Under Poisson sampling loss distributions are exact; Renyi divergences lie above them."""
-    settings = small_settings(
-        "selection.kind=poisson", "privacy.accountant=rdp", "run.rounds=5", "run.evaluate_every=5"
-    )
+    settings = small_settings("selection.kind=poisson", "privacy.accountant=rdp")
     found = privacy_of(settings)
-    exact = privacy_of(small_settings("selection.kind=poisson", "run.rounds=5")).epsilon
+    exact = privacy_of(small_settings("selection.kind=poisson")).epsilon
     assert found.epsilon > exact * 1.1
     assert found.epsilon_at_least == pytest.approx(exact, rel=1e-3)
     with run(settings).trace() as trace:
         assert trace["epsilon_at_least"].values[-1] == pytest.approx(exact, rel=1e-3)
 
 
-def test_curves_end_where_the_figures_are_and_never_fall() -> None:
-    for overrides in (("scheme.name=pfels",), ("scheme.name=pfels", "selection.kind=best-k"), ("scheme.name=cpsgd",)):
-        found = privacy_of(small_settings("run.rounds=12", *overrides))
-        drawn = curves(found)
-        assert drawn.rounds[-1] == 12
-        for name, values in drawn.figures.items():
-            assert np.all(np.diff(values) >= -1e-6 * values[1:]), name
-            assert values[-1] == pytest.approx(getattr(found, name), rel=0.06), name
+@pytest.mark.usefixtures("nothing_would_do")
+@pytest.mark.parametrize("overrides", [("scheme.name=pfels",), ("selection.kind=best-k",), ("scheme.name=cpsgd",)])
+def test_curves_end_where_the_figures_are_and_never_fall(overrides: tuple[str, ...]) -> None:
+    found = privacy_of(small_settings("run.rounds=5", *overrides))
+    drawn = curves(found)
+    assert drawn.rounds.tolist() == [1, 2, 3, 4, 5]
+    for name, values in drawn.figures.items():
+        assert np.all(np.diff(values) >= -1e-6 * values[1:]), name
+        assert values[-1] == pytest.approx(getattr(found, name), rel=0.06), name

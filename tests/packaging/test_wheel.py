@@ -15,7 +15,7 @@ import pytest
 
 from airfl.shipped import configurations
 from airfl.version import __version__
-from tests.conftest import ROOT
+from tests.conftest import ROOT, SMALL
 from tests.packaging.environments import Built, Environment, command
 from tests.packaging.scale import FULL
 
@@ -70,8 +70,7 @@ def test_the_source_distribution_holds_what_is_tracked_and_nothing_else(built: B
 
 def test_the_installed_command_runs_the_demo(installed: Environment, tmp_path: Path) -> None:
     """By name, on the wheel's own data, in an empty folder."""
-    few = ("run.rounds=2", "run.threads=1", "local.engine=layers")
-    done = installed.airfl(tmp_path, "run", "demo", *few, "--out", "x")
+    done = installed.airfl(tmp_path, "run", "demo", *SMALL, "--out", "x")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "x" / "trace.h5").is_file()
 

@@ -23,6 +23,7 @@ from airfl.report.page import write_page
 from airfl.report.table import TableRow, notes
 from airfl.results import read_results
 from airfl.results.digest import digest_of, keep
+from tests.conftest import SMALL as SHORTER
 from tests.conftest import small_settings
 from tests.processes import airfl as command
 from tests.resuming import assert_same_trace, interrupted
@@ -151,7 +152,7 @@ def test_a_resumed_run_stops_where_it_would_have(at: str, after: int, tmp_path: 
 
 
 def test_early_stopping_goes_on_as_if_it_had_never_been_cut_off(tmp_path: Path) -> None:
-    settings = small_settings(*SMALL, "run.rounds=8")
+    settings = small_settings(*SMALL, "run.rounds=8", "run.evaluate_every=1")
     # An accuracy never improves by 1: the second evaluation without an improvement is the third one.
     stopping = [EarlyStopping("test_accuracy", patience=4, min_delta=1.0)]
     whole = airfl.run(settings, tmp_path / "whole", callbacks=stopping)
@@ -328,7 +329,7 @@ def test_seeds_that_end_at_different_rounds_are_listed_and_drawn(tmp_path: Path)
 
 
 def test_the_command_says_how_many_rounds_there_were(tmp_path: Path) -> None:
-    words = ["scheme.name=fedavg", "run.rounds=4", "run.devices=20", "run.selected=2"]
+    words = [*SHORTER, "scheme.name=fedavg", "run.rounds=4"]
     airfl.run(airfl.load_settings("demo", words), tmp_path, callbacks=[Told("round 2", Stop("enough"))])
     done = command("run", "demo", *words, "--out", tmp_path, "--resume")
     assert done.returncode == 0, done.stderr

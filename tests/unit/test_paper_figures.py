@@ -41,14 +41,16 @@ SCHEMES = ("fedavg", "pfels", "fed-smp-randk", "dp-fedavg")
 def ratios(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """PFELS at two ratios, WFL-P, which has none, at the same."""
     points = [{"scheme.name": name, "scheme.ratio": p} for name in ("pfels", "wfl-p") for p in (0.6, 0.2)]
-    return sweep(tmp_path_factory.mktemp("sweep") / "ratios", points, SEEDS)
+    return sweep(tmp_path_factory.mktemp("sweep") / "ratios", points, SEEDS, "run.evaluate_every=1")
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An ideal, an analog and two digital rows with gradients."""
     points = [{"label": label, "scheme.name": name} for label, name in zip(LABELS, SCHEMES, strict=True)]
-    return sweep(tmp_path_factory.mktemp("sweep") / "rows", points, (0, 1), "trace.gradient_norm=true")
+    return sweep(
+        tmp_path_factory.mktemp("sweep") / "rows", points, (0, 1), "run.evaluate_every=1", "trace.gradient_norm=true"
+    )
 
 
 def of_traces(root: Path, place: int, name: str) -> np.ndarray:

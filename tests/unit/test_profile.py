@@ -63,9 +63,10 @@ def test_inner_time_is_not_the_outer_ones(clock: Clock) -> None:
 
 @pytest.mark.parametrize("scheme", ["pfels", "fedavg", "soteriafl-svrg", "fed-smp-randk"])
 def test_stages_add_up_to_the_round_and_change_nothing(scheme: str) -> None:
-    world = build_world(small_settings(f"scheme.name={scheme}"), CPU)
+    settings = small_settings(f"scheme.name={scheme}", "run.evaluate_every=1")
+    world = build_world(settings, CPU)
     plain, record = run_round(world, State(0, world.model.initial(), world.cell.memory))
-    world = build_world(small_settings(f"scheme.name={scheme}"), CPU)
+    world = build_world(settings, CPU)
     names = {name: getattr(airfl.round, name) for name in CALLS}
     appended: list[Any] = []
     begin = time.perf_counter()

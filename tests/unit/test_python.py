@@ -27,6 +27,8 @@ from airfl.sweeps.points import Plan, build_points
 from airfl.sweeps.tuning import points_of, rows_to_tune
 from channels.part import PartError, Registry, parameters_of
 from tests.conftest import DEMO, ROOT, small_settings
+from tests.processes import forked_workers as forked_workers
+from tests.small_data import LITTLE
 
 ASKED = ("scheme.ratio=0.1", "run.rounds=3", "power.max_snr_db=[5.0, 7.5]")
 EXPECTED = airfl.load_settings(DEMO, ASKED)
@@ -264,30 +266,33 @@ def test_rows_are_compared_as_they_are_given(tmp_path: Path) -> None:
     """Rows of a mapping, with their seeds, are the runs that complete rows are; one trace is that of a single run."""
     rows = {"a tenth": {"scheme.ratio": 0.1}, "wfl-p": ["scheme.name=wfl-p"]}
     seen: list[tuple[str, int]] = []
-    one = airfl.compare(small_settings(), 1, tmp_path / "one", rows=rows, progress=lambda *told: seen.append(told[:2]))
-    complete = load_rows(small_settings(), given=rows)
-    assert complete[0] == Row("a tenth", small_settings("scheme.ratio=0.1"))
+    settings = small_settings(*LITTLE)
+    one = airfl.compare(settings, 1, tmp_path / "one", rows=rows, progress=lambda *told: seen.append(told[:2]))
+    complete = load_rows(settings, given=rows)
+    assert complete[0] == Row("a tenth", small_settings(*LITTLE, "scheme.ratio=0.1"))
     other = airfl.compare(complete, out=tmp_path / "other")
     assert [figures(row.summaries[0]) for row in one] == [figures(row.summaries[0]) for row in other]
     assert seen == [("a tenth", 1), ("a tenth", 2), ("wfl-p", 1), ("wfl-p", 2)]
     assert repr(one[0]).startswith("RowResult(label='a tenth', seeds=1, test_accuracy=(")
 
 
+@pytest.mark.usefixtures("forked_workers")
 def test_progress_is_shown_when_it_is_asked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Lines where there is no terminal, as in a notebook; and the log is left as it was."""
-    settings = small_settings()
+    settings = small_settings(*LITTLE)
     quiet = airfl.run(settings, progress=False)
     assert capsys.readouterr().err == ""
     shown = airfl.run(dict(settings), tmp_path / "run", progress=True)
     assert "pfels: round 2/2, accuracy" in capsys.readouterr().err
     assert figures(quiet.summary()) == figures(shown.summary())
     assert repr(shown) == f"Run(scheme=Pfels(ratio=0.3), rounds=2, seed=0, path='{tmp_path / 'run' / 'trace.h5'}')"
-    results = airfl.sweep(settings, {"scheme.ratio": np.array([0.1])}, out=tmp_path / "sweep", progress=True)
+    axes, rows = {"scheme.ratio": np.array([0.1])}, {"one": {"local.learning_rate": 0.2}}
+    results = airfl.sweep(settings, axes, rows=rows, out=tmp_path / "sweep", progress=True)
     assert "1 of 1 points, done in" in capsys.readouterr().err
     assert repr(results) == "Results(runs=1, groups=1, axes=('scheme.ratio',))"
-    again = airfl.sweep(settings, rows={"one": {"scheme.ratio": 0.1}}, out=tmp_path / "rows")
-    assert again.runs[0].label == "one"
-    assert figures(again.runs[0].digest.summary) == figures(results.runs[0].digest.summary)
+    assert results.runs[0].label == "one"
+    alone = airfl.run(settings, overrides={"scheme.ratio": 0.1, "local.learning_rate": 0.2})
+    assert figures(results.runs[0].digest.summary) == figures(alone.summary())
 
 
 def test_each_row_of_a_file_is_tuned_though_its_scheme_has_not_all_keys_of_the_file() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +67,7 @@ class Plan:
         deviations: How many standard deviations out a release is looked at.
         shifts: Shifts of the tilt for Chernoff's bounds, ascending, [17].
         weight: Sum of log E e^(theta loss) that was planned for.
+        cumulants: Of each pair of a few, on the lattice, at the `_shifted` tilts.
     """
 
     tilt: float
@@ -76,6 +77,7 @@ class Plan:
     deviations: float
     shifts: Array
     weight: float
+    cumulants: Mapping[Pair, Array]
 
 
 def planned(
@@ -100,13 +102,16 @@ def planned(
             tilt = _best_tilt(told, delta, tilt * _NEARBY)
         deviation = _deviation(told, tilt)
         shifts = _STEPS * math.sqrt(2 * BEYOND) / deviation
-        bottom, top = _around(told, tilt, shifts)
+        cumulants = [_cumulants(logs, _shifted(tilt, shifts)) for logs, _ in told]
+        bottom, top = _around(_weighted(told, cumulants), shifts)
         width = max(top - bottom, deviation) * GROWTH
         if not grid:
             wanted = min(deviation / math.sqrt(count) / fineness, COARSE, width / SMALLEST_WINDOW, step)
             grid = max(wanted, width / most, widest / MOST_ATOMS)
     size = fft.next_fast_len(min(max(int(width / grid) + 2, SMALLEST_WINDOW), 2 * most), real=True)
-    return Plan(tilt, grid, (top + bottom) / 2, size, deviations, shifts, float(_summed(coarse, np.array([tilt]))[0]))
+    weight = float(_summed(coarse, np.array([tilt]))[0])
+    on_lattice = {pair: one for (pair, _), one in zip(parts, cumulants, strict=True)} if len(parts) <= FEW else {}
+    return Plan(tilt, grid, (top + bottom) / 2, size, deviations, shifts, weight, on_lattice)
 
 
 def _best_tilt(told: Sequence[Told], delta: float, tilts: Array) -> float:
@@ -124,17 +129,31 @@ def _deviation(told: Sequence[Told], tilt: float) -> float:
     return math.sqrt(max(float(before - 2 * here + after), 1e-30)) / (0.01 * tilt)
 
 
-def _around(told: Sequence[Told], tilt: float, shifts: Array) -> tuple[float, float]:
-    """What all but e^-BEYOND of the tilted loss lies between, by Chernoff's bound."""
-    here = float(_summed(told, np.array([tilt]))[0])
-    more, less = _summed(told, tilt + shifts) - here, here - _summed(told, tilt - shifts)
+def _shifted(tilt: float, shifts: Array) -> Array:
+    """The tilt, and what is above and below it by each shift."""
+    return np.concatenate([[tilt], tilt + shifts, tilt - shifts])
+
+
+def _around(cumulants: Array, shifts: Array) -> tuple[float, float]:
+    """What all but e^-BEYOND of the tilted loss lies between, by Chernoff's bound; cumulants: of all releases, at
+    `_shifted` tilts."""
+    here, above, below = float(cumulants[0]), cumulants[1 : 1 + len(shifts)], cumulants[1 + len(shifts) :]
+    more, less = above - here, here - below
     return float(np.nanmax((less - BEYOND) / shifts)), float(np.nanmin((more + BEYOND) / shifts))
 
 
 def _summed(told: Sequence[Told], tilts: Array) -> Array:
-    return np.asarray(sum((times * _cumulants(logs, tilts) for logs, times in told), np.zeros(len(tilts))))
+    return _weighted(told, [_cumulants(logs, tilts) for logs, _ in told])
 
 
+def _weighted(told: Sequence[Told], cumulants: Sequence[Array]) -> Array:
+    """The cumulants of all releases from those of each pair."""
+    pairs = zip(told, cumulants, strict=True)
+    return np.asarray(sum((times * one for (_, times), one in pairs), np.zeros(len(cumulants[0]))))
+
+
+# A plan and the composition by it look at the same lattices one after the other.
+@functools.lru_cache(maxsize=16)
 def _on_grid(pair: Pair, grid: float, deviations: float, side: Side) -> tuple[NDArray[np.int64], float, Atoms]:
     """Indices on the lattice, the offset of the lattice, and the atoms."""
     indices, offset = on_grid(pair, grid, deviations, side)
@@ -150,7 +169,7 @@ class Composition:
         self._spectrum: NDArray[np.complex128] = np.ones(frequencies, dtype=np.complex128)
         # Of the spectrum, its absolute value and what that is at most, with every factor's error.
         self._size, self._largest = np.ones(frequencies), np.ones(frequencies)
-        self._tilts = np.concatenate([[plan.tilt], plan.tilt + plan.shifts, plan.tilt - plan.shifts])
+        self._tilts = _shifted(plan.tilt, plan.shifts)
         self._cumulants = np.zeros(len(self._tilts))
         self._infinite = 0.0
         self._offset = 0.0
@@ -180,7 +199,8 @@ class Composition:
         for pair, times in self._entered:
             indices, offset, found = _on_grid(pair, self.plan.grid, self.plan.deviations, self.side)
             logs = _logs(found)
-            cumulants = _cumulants(logs, self._tilts)
+            known = self.plan.cumulants.get(pair)
+            cumulants = _cumulants(logs, self._tilts) if known is None else known
             losses, log_masses = logs
             tilted = np.exp(log_masses + self.plan.tilt * losses - cumulants[0])
             places = indices[found.masses > 0] % self.plan.size
