@@ -18,8 +18,19 @@ from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.task import build_task
 from tests.conftest import ROOT, fitting, small_settings
 
-SHORT = ("run.rounds=4", "scheme.ratio=0.5", "scheme.trials=20000", "scheme.levels=16")
+SHORT = ("run.rounds=4", "run.evaluate_every=1", "scheme.ratio=0.5", "scheme.trials=20000", "scheme.levels=16")
 each_scheme = pytest.mark.parametrize("name", list(SCHEMES))
+REMEMBERING = ("fed-spa", "soteriafl-sgd", "soteriafl-svrg", "soteriafl-saga", "ldp-svrg", "a-dsgd")
+"""One of each kind of memory that devices or the server have from round to round; the other schemes have none, or, as
+soteriafl-gd, that of one of these. `test_schemes` holds this list."""
+
+
+def each_that_remembers(*also: str) -> pytest.MarkDecorator:
+    """All schemes, of which `make test` takes one of each kind of memory and these; state has no other difference."""
+    short = (*REMEMBERING, *also)
+    return pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=() if name in short else pytest.mark.full) for name in SCHEMES]
+    )
 
 
 def short(name: str, *overrides: str) -> Settings:

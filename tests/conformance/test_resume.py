@@ -9,7 +9,7 @@ import torch
 import airfl
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.raw import RawData
-from tests.conformance.scheme_runs import each_scheme
+from tests.conformance.scheme_runs import each_that_remembers
 from tests.conftest import ROOT, small_settings
 from tests.resuming import assert_same_trace, interrupted
 
@@ -53,7 +53,7 @@ def whole_and_in_pieces(folder: Path, stops: tuple[int, ...], *overrides: str) -
     return whole, pieces
 
 
-@each_scheme
+@each_that_remembers("pfels")
 def test_a_resumed_run_is_the_run(name: str, tmp_path: Path) -> None:
     whole, pieces = whole_and_in_pieces(tmp_path, (LATE,), f"scheme.name={name}", "run.checkpoint_every=2")
     assert pieces.parameters.equal(whole.parameters)

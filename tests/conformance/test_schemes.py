@@ -25,7 +25,7 @@ from airfl.stages.stage import Batch, Coder, Round, Stage, open_encoder
 from airfl.tasks import build_model
 from airfl.tasks.models import MODELS
 from airfl.trace.schema import PER_ROUND, PER_SLOT
-from tests.conformance.scheme_runs import each_scheme, finished, sample, short, world_of_short
+from tests.conformance.scheme_runs import REMEMBERING, each_scheme, finished, sample, short, world_of_short
 from tests.small_data import few_samples
 
 
@@ -178,6 +178,8 @@ def test_what_devices_keep_is_what_was_said(name: str) -> None:
         state, _ = run_round(world, state)
     kept = sum(row.numel() * 4 for rows in state.store.rows.values() for row in rows.values())
     assert kept == each * devices
+    if each or state.store.server:
+        assert name in (*REMEMBERING, "soteriafl-gd")
 
 
 def recipe_of(name: str) -> Recipe:

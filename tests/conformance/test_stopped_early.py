@@ -29,8 +29,8 @@ class After(Callback):
         return Stop("enough") if self.rounds == ROUNDS else None
 
 
-# One that keeps nothing, one with an error memory, and one of each kind of local work.
-SHORT = ("pfels", "a-dsgd", "fed-spa", "soteriafl-saga")
+# One that keeps nothing, and the one that keeps most.
+SHORT = ("pfels", "soteriafl-saga")
 
 
 @pytest.mark.parametrize(

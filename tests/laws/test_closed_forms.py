@@ -242,14 +242,14 @@ def test_law_4_phase_error(spread: float, packing: str) -> None:
 def test_law_5_estimation_error_end_to_end(
     estimation: str, pilots: int, pilot_snr: float, ratio: float, rescale: bool, packing: str
 ) -> None:
-    """PFELS from updates to decoded mean, r = 4, d = 40, 350 rounds less those in which some |hhat|^2 < 0.1.
+    """PFELS from updates to decoded mean, r = 4, d = 40, 200 rounds less those in which some |hhat|^2 < 0.1.
 
     Given hhat, E||decoded - mean||^2 = (1-p)||mean||^2 + (p/r^2) sum_i s_e^2/(2|hhat_i|^2) ||Delta_i||^2 + k
     sigma0^2/(r^2 beta^2), s_e^2 = v/(1 + v) with v = 2 sigma0^2/(pilots' energy). The error less that has mean 0.
     Rescaled by 1/p, (1-p)||mean||^2 becomes (1/p - 1)||mean||^2 and the rest gets 1/p^2; under I/Q the whole of e/hhat
     counts, not half; least squares answers c = 1/(1 + v) of h, and p (1 - c)^2 ||mean||^2 comes on top.
     """
-    devices, entries, rounds, noise = 4, 40, 350, 0.3
+    devices, entries, rounds, noise = 4, 40, 200, 0.3
     csi = (f"csi.estimation={estimation}", f"csi.pilots={pilots}", f"csi.pilot_snr_db={decibels(pilot_snr)!r}")
     how = (*pfels(ratio, rescale), *csi, f"grid.packing={packing}", "local.clip_norm=2.0")
     cell = cell_of(devices, entries, *how, power=3.0, noise=noise)
@@ -276,9 +276,9 @@ def test_law_5_estimation_error_end_to_end(
             law = (1 - ratio) * (mean @ mean) + ratio * from_csi + from_noise
         surplus.append(((decoded - mean) ** 2).sum() - law)
         expected.append(law)
-    assert len(surplus) > 200
+    assert len(surplus) > 110
     assert_mean(np.array(surplus), 0.0)
-    assert np.std(surplus) / math.sqrt(len(surplus)) < 0.05 * np.mean(expected)
+    assert np.std(surplus) / math.sqrt(len(surplus)) < 0.07 * np.mean(expected)
 
 
 # --- 7: rates -------------------------------------------------------------------------------------------------------

@@ -35,9 +35,9 @@ def copies(devices: int) -> Batch:
 
 @pytest.mark.parametrize("kept", [1, 3, 7])
 def test_own_rand_k_is_unbiased_with_variance_omega(kept: int) -> None:
-    """n = 10,000 draws: E C(x) = x and E||C(x) - x||^2 = (d/k - 1) ||x||^2, within 5 standard errors; without the
+    """n = 2,500 draws: E C(x) = x and E||C(x) - x||^2 = (d/k - 1) ||x||^2, within 5 standard errors; without the
     factor d/k the same entries are kept as they are."""
-    n, omega = 10_000, D / kept - 1
+    n, omega = 2_500, D / kept - 1
     messages = opened(OwnRandK(D, kept), n).encode(copies(n)).messages
     assert torch.all(messages.count_nonzero(dim=1) <= kept)
     # An entry is d/k x_j with probability k/d: its variance is omega x_j^2.
@@ -65,10 +65,10 @@ def own_choices(rounds: int, devices: int) -> np.ndarray:
 
 
 def test_masks_of_devices_and_rounds_are_independent() -> None:
-    """n = 3,000 rounds: two devices' joint choice is uniform over 16, so is one device's over two rounds, and that of
+    """n = 1,000 rounds: two devices' joint choice is uniform over 16, so is one device's over two rounds, and that of
     a device and of the mask shared by all; chi-square below its 99.99% point."""
-    choices = own_choices(3000, 2)
-    shared = np.array([int(opened(RandK(4, 1), 1, t).coordinates[0]) for t in range(3000)])  # type: ignore[index]
+    choices = own_choices(1000, 2)
+    shared = np.array([int(opened(RandK(4, 1), 1, t).coordinates[0]) for t in range(1000)])  # type: ignore[index]
     for first, second in (
         (choices[:, 0], choices[:, 1]),
         (choices[:-1:2, 0], choices[1::2, 0]),
