@@ -20,6 +20,17 @@ from airfl.tasks.task import build_task
 SAMPLE, PEOPLE = "fashion-mnist-sample", "a9a-sample"
 TRAIN, TEST = 2000, 500
 
+OF_PEOPLE = (
+    f"task.dataset={PEOPLE}",
+    "task.model=logistic",
+    "task.public_samples=50",
+    "run.devices=12",
+    "run.selected=4",
+    "local.engine=loop",
+    "local.steps=1",
+)
+"""What makes a small run smaller where the settings are all that a test can give: in commands and in processes."""
+
 
 @cache
 def few_samples() -> RawData:

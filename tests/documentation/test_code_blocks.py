@@ -17,9 +17,13 @@ import typer
 from airfl import plugins
 from airfl.cli import app
 from airfl.config import load_rows, load_settings
+from airfl.tasks import datasets
+from airfl.tasks.datasets.dataset import Dataset
+from airfl.tasks.datasets.raw import RawData
 from tests.conftest import ROOT
 from tests.documentation.blocks import CODE, DOCS, NO_CODE, Block, blocks, commands, pages
 from tests.documentation.session import ELSEWHERE, TAKE_SETTINGS, Session, shorter
+from tests.small_data import SAMPLE, few_samples
 
 FULL = (
     *("figures.md", "experiments.md", "privacy.md", "papers.md", "speed.md", "exports.md"),
@@ -36,6 +40,19 @@ def _no_plugins_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         registry.forget(plugins.PREFIX)
 
 
+@pytest.fixture
+def _few_samples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pages that run every day train on a part of the demo's samples."""
+
+    def load_dataset(given: str | Dataset, folders: Sequence[Path] | None = None) -> RawData:
+        name = given if isinstance(given, str) else given.name
+        return few_samples() if name == SAMPLE else datasets.load_dataset(given, folders)
+
+    if request.node.get_closest_marker("full") is None:
+        monkeypatch.setattr("airfl.tasks.load_dataset", load_dataset)
+
+
+@pytest.mark.usefixtures("_few_samples")
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, id=name, marks=[pytest.mark.full] if name in FULL else []) for name, page in PAGES.items()],

@@ -17,8 +17,9 @@ from airfl.report.paper import draw_figures
 from airfl.results import read_results
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.resuming import assert_same_trace
+from tests.small_data import OF_PEOPLE
 
-FAST = ("run.rounds=3", "run.checkpoint_every=1")
+FAST = (*OF_PEOPLE, "run.rounds=3", "run.checkpoint_every=1")
 ROWS = [Row(name, small_settings(f"scheme.name={name}", *FAST)) for name in ("pfels", "wfl-p")]
 DIVERGES = Row("too far", small_settings("scheme.name=fedavg", "server.learning_rate=1e38", *FAST))
 

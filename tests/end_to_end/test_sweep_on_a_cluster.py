@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import re
+import runpy
 import shutil
 import signal
 import socket
@@ -15,7 +16,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,79 +35,82 @@ from airfl.sweeps.task import Job, settings_of_a_point
 from airfl.tasks.datasets import a9a
 from tests.conftest import DEMO, small_settings
 from tests.documentation.blocks import blocks, commands
+from tests.end_to_end.test_everything_of_ones_own import SCRIPT
+from tests.processes import Child, shared
 
 distributed = pytest.importorskip("distributed")
 dask_config = pytest.importorskip("dask.config")
 ROOT = DEMO.parents[2]
 PAGE = ROOT / "docs" / "experiments.md"
 AXES = {"scheme.ratio": [0.1, 1.0], "power.max_snr_db": [10.0, 30.0]}
+NO_DASHBOARD = ("--dashboard-address", "127.0.0.1:0")
 
 
 @dataclass
 class Dask:
-    """A scheduler and its workers, each a process."""
+    """A scheduler and its workers, each a process in an empty folder that knows of no data set."""
 
-    address: str
     folder: Path
-    workers: list[subprocess.Popen[bytes]]
+    scheduler: Child
+    workers: list[Child] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        return address_in(self.folder / "scheduler.json")
+
+    def add_worker(self) -> Child:
+        words = (self.address, "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1", *NO_DASHBOARD)
+        self.workers.append(start(self.folder / f"worker-{len(self.workers)}", "worker", *words))
+        with distributed.Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(len(self.workers))  # data goes to those that are there
+        return self.workers[-1]
 
 
-def start(folder: Path, *words: str, **settings: str) -> subprocess.Popen[bytes]:
-    """A Dask process in an empty folder that knows of no data set."""
+def start(folder: Path, what: str, *words: str, **environment: str) -> Child:
+    """`dask WHAT WORDS`."""
     folder.mkdir()
-    environment = {name: value for name, value in os.environ.items() if name != "AIRFL_DATA"}
-    environment |= {"AIRFL_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    environment |= settings
-    with (folder / "log").open("wb") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:]],
-            stdout=log,
-            stderr=log,
-            cwd=folder,
-            env=environment,
-        )
+    (folder / "dask.py").write_text(f"from distributed.cli.dask_{what} import main\n\nmain()\n")
+    environment = {"AIRFL_DATA": str(folder), "AIRFL_CACHE": str(folder / "cache"), **environment}
+    return shared().start(*words, script=folder / "dask.py", cwd=folder, **environment)
+
+
+def address_in(file: Path) -> str:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with suppress(FileNotFoundError, ValueError):
+            return str(json.loads(file.read_text())["address"])
+        time.sleep(0.05)
+    raise TimeoutError(file)
 
 
 @pytest.fixture(scope="module")
 def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
-    """A worker of which is killed by one of its tests."""
+    """With one worker to begin with."""
     folder = tmp_path_factory.mktemp("dask")
-    file = folder / "scheduler.json"
-    words = ("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file))
-    words += ("--dashboard-address", "127.0.0.1:0")
-    processes = [start(folder / "scheduler", *words)]
+    words = ("--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(folder / "scheduler.json"), *NO_DASHBOARD)
+    found = Dask(folder, start(folder / "scheduler", "scheduler", *words))
     try:
-        deadline = time.monotonic() + 60
-        while not file.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(0.2)
-        address = json.loads(file.read_text())["address"]
-        for number in (1, 2):
-            words = ("worker", address, "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1")
-            words += ("--dashboard-address", "127.0.0.1:0")
-            processes.append(start(folder / f"worker-{number}", *words))
-        with distributed.Client(address, set_as_default=False) as client:
-            client.wait_for_workers(2)  # data goes to those that are there
-        yield Dask(address, folder, processes[1:])
+        found.add_worker()
+        yield found
     finally:
-        for process in reversed(processes):
-            process.kill()
-        for process in processes:
-            process.wait(timeout=30)
+        for child in (*found.workers, found.scheduler):
+            with suppress(ProcessLookupError):
+                child.send(signal.SIGKILL)
+            child.wait()
 
 
 @pytest.mark.full
 def test_a_worker_is_killed_in_mid_sweep_and_every_point_is_there_once(dask: Dask, tmp_path: Path) -> None:
     """8 points: the table and the traces equal those of this machine."""
-    seen: list[Status] = []
+    dying, seen = dask.add_worker(), list[Status]()
 
     def report(status: Status) -> None:
         seen.append(status)
         if status.done == 2:
-            dask.workers[0].send_signal(signal.SIGKILL)
+            dying.send(signal.SIGKILL)
 
     there = airfl.sweep(small_settings(), AXES, seeds=2, out=tmp_path / "there", cluster=dask.address, report=report)
-    assert dask.workers[0].wait(timeout=30) == -signal.SIGKILL
+    assert dying.wait() == -signal.SIGKILL
     assert [status.done for status in seen] == list(range(9))
     here = airfl.sweep(small_settings(), AXES, seeds=2, out=tmp_path / "here", jobs=2)
     assert len(here.runs) == len(there.runs) == 8
@@ -120,16 +124,16 @@ def test_a_worker_is_killed_in_mid_sweep_and_every_point_is_there_once(dask: Das
 
 def test_data_goes_to_the_workers_and_a_point_alone_is_small(dask: Dask, tmp_path: Path) -> None:
     """The workers have no folder of data."""
-    (tmp_path / "data" / "a9a").mkdir(parents=True)
+    (tmp_path / "a9a").mkdir()
     for name, rows in (("a9a", a9a.TRAIN), ("a9a.t", a9a.TEST)):
-        (tmp_path / "data" / "a9a" / name).write_text("-1 4:1\n" + "+1 3:1\n" * (rows - 1))
+        (tmp_path / "a9a" / name).write_text("-1 4:1\n" + "+1 3:1\n" * (rows - 1))
     settings = small_settings("task.dataset=a9a", "task.model=logistic", "task.public_samples=0", "local.engine=loop")
-    axes, data = {"scheme.ratio": [0.1, 0.3]}, tmp_path / "data"
-    found = airfl.sweep(settings, axes, out=tmp_path / "sweep", cluster=dask.address, data_dir=data)
-    alone = airfl.run(settings_of_a_point(settings.resolved(scheme={"ratio": 0.1})), data_dir=data)
-    assert len(found.runs) == 2
-    assert found.runs[0].digest.summary.energy == alone.summary().energy
-    assert not (dask.folder / "worker-2" / "cache").exists()
+    found = airfl.sweep(
+        settings, {"scheme.ratio": [0.1]}, out=tmp_path / "sweep", cluster=dask.address, data_dir=tmp_path
+    )
+    alone = airfl.run(settings_of_a_point(settings.resolved(scheme={"ratio": 0.1})), data_dir=tmp_path)
+    assert [run.digest.summary.energy for run in found.runs] == [alone.summary().energy]
+    assert not (dask.folder / "worker-0" / "cache").exists()
     point = build_points(settings, [], Plan())[0]
     assert len(pickle.dumps(Job(point.folder, settings_of_a_point(settings)))) < 10_000
 
@@ -148,6 +152,27 @@ def test_a_scheme_of_one_s_own_goes_to_the_workers(dask: Dask, tmp_path: Path) -
     assert (mine.scheme, mine.energy, mine.test_loss) == ("own", theirs.energy, theirs.test_loss)
 
 
+def test_a_script_with_everything_of_its_own_gives_the_same_by_processes_and_on_a_cluster(
+    dask: Dask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script is __main__ here, and no worker has its file or its classes."""
+    script, found = tmp_path / "mine.py", {}
+    script.write_text(SCRIPT)
+    for what in ("jobs", dask.address):
+        out = tmp_path / what[:4]
+        monkeypatch.setattr(sys, "argv", [str(script), what, str(out)])
+        runpy.run_path(str(script), run_name="__main__")
+        found[what] = airfl.read_results(out)
+        assert not found[what].failed
+    here, there = (results.frame().drop(columns="folder") for results in found.values())
+    assert len(here) == 2
+    assert here.equals(there)
+    assert (here["scheme"] == "halved").all()
+    assert list(here["power.policy.share"]) == [0.01, 0.01]
+    folders = [{run.folder.name for run in results.runs} for results in found.values()]
+    assert folders[0] == folders[1]
+
+
 def test_a_cluster_that_does_not_answer_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airfl.sweeps.cluster.SECONDS_TO_ANSWER", 1)
     for address in ("tcp://127.0.0.1:9", "nonsense://x", "10.0.0.1:x"):
@@ -156,6 +181,16 @@ def test_a_cluster_that_does_not_answer_is_one_line(tmp_path: Path, monkeypatch:
         assert "\n" not in str(told.value)
     assert not (tmp_path / "sweep").exists()
     assert dask_config.get("scheduler", None) is None  # nothing of the caller's own Dask is touched
+
+
+def begin(folder: Path, *words: str, **settings: str) -> subprocess.Popen[bytes]:
+    """A Dask process of its own, as a reader starts it."""
+    folder.mkdir()
+    environment = {name: value for name, value in os.environ.items() if name != "AIRFL_DATA"}
+    environment |= {"AIRFL_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:]]
+    with (folder / "log").open("wb") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment | settings)
 
 
 def commands_of(page: Path, word: str) -> list[str]:
@@ -196,7 +231,7 @@ def as_on_the_page(folder: Path, word: str, environment: dict[str, str]) -> Iter
                 words += ["--port", "0", "--scheduler-file", str(file)]
             else:
                 words[1] = address_in(file)
-            processes.append(start(folder / words[0], *words, **environment))
+            processes.append(begin(folder / words[0], *words, **environment))
         yield processes
     finally:
         for process in reversed(processes):
@@ -206,21 +241,21 @@ def as_on_the_page(folder: Path, word: str, environment: dict[str, str]) -> Iter
             process.wait(timeout=30)
 
 
-def address_in(file: Path) -> str:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with suppress(FileNotFoundError, ValueError):
-            return str(json.loads(file.read_text())["address"])
-        time.sleep(0.05)
-    raise TimeoutError(file)
-
-
 def loopback_only(processes: list[subprocess.Popen[bytes]]) -> bool:
     found = [listening(process) for process in processes]
     assert all(found)
     return set().union(*found) == {"0100007F"}
 
 
+def test_the_page_starts_without_certificates_what_listens_on_this_machine() -> None:
+    asked = [line.split() for line in commands_of(PAGE, "tcp://127.0.0.1:8786") if line.startswith("dask ")]
+    assert [words[1] for words in asked] == ["scheduler", "worker"]
+    for words in asked:
+        assert words[words.index("--host") + 1] == "127.0.0.1"
+        assert words[words.index("--dashboard-address") + 1].startswith("127.0.0.1:")
+
+
+@pytest.mark.full
 def test_what_the_page_starts_listens_on_this_machine_alone(tmp_path: Path) -> None:
     with as_on_the_page(tmp_path, "tcp://127.0.0.1:8786", {}) as processes:
         address = address_in(tmp_path / "scheduler.json")
