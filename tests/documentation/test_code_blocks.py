@@ -107,18 +107,13 @@ def accept(words: Sequence[str], place: str) -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(DOCS).as_posix())
-def test_every_block_says_its_language(page: Path) -> None:
+def test_every_block_is_fenced_and_says_its_language(page: Path) -> None:
     for block in blocks(page):
         known = block.language in (*CODE, *NO_CODE) or block.language.startswith("{")
         assert known, f"{block.place}: {block.language!r} is none of {', '.join((*CODE, *NO_CODE))}"
         if block.language in NO_CODE:
             assert block.how in ("", "printed"), block.place
-
-
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(DOCS).as_posix())
-def test_no_code_hides_in_an_indented_block(page: Path) -> None:
-    before = ""
-    inside = False
+    before, inside = "", False
     for number, line in enumerate(page.read_text().splitlines(), start=1):
         inside ^= line.lstrip().startswith("```")
         indented = line.startswith("    ") and not before.strip() and not inside

@@ -69,9 +69,10 @@ class Dask:
 def start(folder: Path, what: str, *words: str, **environment: str) -> Child:
     """`dask WHAT WORDS`."""
     folder.mkdir()
-    (folder / "dask.py").write_text(f"from distributed.cli.dask_{what} import main\n\nmain()\n")
+    script = folder / "begin.py"
+    script.write_text(f"from distributed.cli.dask_{what} import main\n\nif __name__ == '__main__':\n    main()\n")
     environment = {"AIRFL_DATA": str(folder), "AIRFL_CACHE": str(folder / "cache"), **environment}
-    return shared().start(*words, script=folder / "dask.py", cwd=folder, **environment)
+    return shared().start(*words, script=script, cwd=folder, **environment)
 
 
 def address_in(file: Path) -> str:
@@ -183,23 +184,13 @@ def test_a_cluster_that_does_not_answer_is_one_line(tmp_path: Path, monkeypatch:
     assert dask_config.get("scheduler", None) is None  # nothing of the caller's own Dask is touched
 
 
-def begin(folder: Path, *words: str, **settings: str) -> subprocess.Popen[bytes]:
-    """A Dask process of its own, as a reader starts it."""
-    folder.mkdir()
-    environment = {name: value for name, value in os.environ.items() if name != "AIRFL_DATA"}
-    environment |= {"AIRFL_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:]]
-    with (folder / "log").open("wb") as log:
-        return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=environment | settings)
-
-
 def commands_of(page: Path, word: str) -> list[str]:
     """Of the page's block that holds the word, in order."""
     text = next(block.text for block in blocks(page) if block.language == "sh" and word in block.text)
     return [line.partition("  #")[0].strip() for line in commands(text)]
 
 
-def listening(process: subprocess.Popen[bytes]) -> set[str]:
+def listening(process: Child) -> set[str]:
     """The addresses on which a process and those that it started listen, as /proc has them."""
     table = [
         line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
@@ -219,7 +210,7 @@ def children(pid: int) -> list[int]:
 
 
 @contextmanager
-def as_on_the_page(folder: Path, word: str, environment: dict[str, str]) -> Iterator[list[subprocess.Popen[bytes]]]:
+def as_on_the_page(folder: Path, word: str, environment: dict[str, str]) -> Iterator[list[Child]]:
     """Scheduler and worker as the page starts them, but for their ports; the address goes to folder/scheduler.json."""
     file, processes = folder / "scheduler.json", []
     asked = [line for line in commands_of(PAGE, word) if line.startswith("dask ")]
@@ -231,17 +222,16 @@ def as_on_the_page(folder: Path, word: str, environment: dict[str, str]) -> Iter
                 words += ["--port", "0", "--scheduler-file", str(file)]
             else:
                 words[1] = address_in(file)
-            processes.append(begin(folder / words[0], *words, **environment))
+            processes.append(start(folder / words[0], *words, **environment))
         yield processes
     finally:
         for process in reversed(processes):
-            for child in children(process.pid) if process.poll() is None else []:
-                os.kill(child, signal.SIGKILL)
-            process.kill()
-            process.wait(timeout=30)
+            for pid in (*children(process.pid), process.pid):
+                os.kill(pid, signal.SIGKILL)
+            process.wait()
 
 
-def loopback_only(processes: list[subprocess.Popen[bytes]]) -> bool:
+def loopback_only(processes: list[Child]) -> bool:
     found = [listening(process) for process in processes]
     assert all(found)
     return set().union(*found) == {"0100007F"}
