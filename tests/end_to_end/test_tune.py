@@ -100,7 +100,7 @@ def test_the_file_it_writes_compares_the_schemes_as_chosen_and_says_so(
         assert row.settings.run.tuned
     tables = {}
     monkeypatch.setattr("airfl.report.comparison.write_figures", lambda *_: [])  # it is the table that says so
-    untuned = [DEMO, *SMALL, *OF_PEOPLE, "--schemes", "fedavg"]
+    untuned = [DEMO, *SMALL, *OF_PEOPLE, "--schemes", "pfels,fedavg"]
     for name, words in (("tuned", [out / "tuned.toml"]), ("untuned", untuned)):
         app([*map(str, ("compare", *words, "--out", tmp_path / name))], standalone_mode=False)
         tables[name] = (tmp_path / name / "comparison.md").read_text()
@@ -117,7 +117,7 @@ def test_the_same_command_again_runs_nothing_and_chooses_the_same(tuned: tuple[P
 
 
 def test_a_value_at_the_edge_is_told(tmp_path: Path) -> None:
-    rates = "local.learning_rate=1e-6,0.05"
+    rates = "local.learning_rate=1e-6,2e-6,0.05"
     done = tune(rates, "scheme.name=fedavg", "--schemes", "fedavg", "--out", tmp_path / "t")
     assert done.returncode == 0, done.stderr
     assert "fedavg: local.learning_rate = 0.05 is at the edge of what was tried" in done.stderr
