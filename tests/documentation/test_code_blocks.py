@@ -28,6 +28,7 @@ from tests.small_data import SAMPLE, few_samples
 FULL = (
     *("figures.md", "experiments.md", "privacy.md", "papers.md", "speed.md", "exports.md"),
     *("getting-started.md", "channels/index.md", "channels/antennas.md", "schemes/index.md", "schemes/fed-spa.md"),
+    "schemes/soteriafl.md",
 )
 PAGES = {page.relative_to(DOCS).as_posix(): page for page in pages() if any(b.language in CODE for b in blocks(page))}
 

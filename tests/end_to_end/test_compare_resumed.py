@@ -66,7 +66,7 @@ def test_a_row_that_diverges_stops_no_other_and_shows_in_the_table(tmp_path: Pat
     page = write_page([tmp_path], tmp_path / "page.html").read_text()
     assert page.count("too far (failed)") >= 1
     told: list[str] = []
-    drawn = draw_figures(read_results(tmp_path), tmp_path / "figures", None, told.append)
+    drawn = draw_figures(read_results(tmp_path), tmp_path / "figures", ["table"], told.append)
     assert drawn, told
     assert any("too-far" in line and "status: failed" in line for line in told)
     statuses = [run.digest.summary.status for run in read_results(tmp_path).runs]
