@@ -168,12 +168,11 @@ def test_a_script_with_everything_of_its_own_gives_the_same_by_processes_and_on_
     """The script is __main__ here, and no worker has its file or its classes."""
     script, found = tmp_path / "mine.py", {}
     script.write_text(SCRIPT)
-    for what in ("jobs", dask.address):
-        out = tmp_path / what[:4]
-        monkeypatch.setattr(sys, "argv", [str(script), what, str(out)])
+    for name, where in (("here", "jobs"), ("there", dask.address)):
+        monkeypatch.setattr(sys, "argv", [str(script), where, str(tmp_path / name)])
         runpy.run_path(str(script), run_name="__main__")
-        found[what] = airfl.read_results(out)
-        assert not found[what].failed
+        found[name] = airfl.read_results(tmp_path / name)
+        assert not found[name].failed
     here, there = (results.frame().drop(columns="folder") for results in found.values())
     assert len(here) == 2
     assert here.equals(there)
