@@ -24,6 +24,17 @@ LOGISTIC = (f"task.dataset={PEOPLE}", "task.model=logistic", "local.engine=loop"
 LITTLE = (*LOGISTIC, "task.public_samples=50")
 """The same with public samples that this data has room for, which schemes that choose coordinates on them want."""
 
+OF_PEOPLE = (
+    f"task.dataset={PEOPLE}",
+    "task.model=logistic",
+    "task.public_samples=50",
+    "run.devices=12",
+    "run.selected=4",
+    "local.engine=loop",
+    "local.steps=1",
+)
+"""What makes a small run smaller where the settings are all that a test can give: in commands and in processes."""
+
 
 @cache
 def few_samples() -> RawData:

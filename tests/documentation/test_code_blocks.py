@@ -17,13 +17,18 @@ import typer
 from airfl import plugins
 from airfl.cli import app
 from airfl.config import load_rows, load_settings
+from airfl.tasks import datasets
+from airfl.tasks.datasets.dataset import Dataset
+from airfl.tasks.datasets.raw import RawData
 from tests.conftest import ROOT
 from tests.documentation.blocks import CODE, DOCS, NO_CODE, Block, blocks, commands, pages
 from tests.documentation.session import ELSEWHERE, TAKE_SETTINGS, Session, shorter
+from tests.small_data import SAMPLE, few_samples
 
 FULL = (
     *("figures.md", "experiments.md", "privacy.md", "papers.md", "speed.md", "exports.md"),
     *("getting-started.md", "channels/index.md", "channels/antennas.md", "schemes/index.md", "schemes/fed-spa.md"),
+    "schemes/soteriafl.md",
 )
 PAGES = {page.relative_to(DOCS).as_posix(): page for page in pages() if any(b.language in CODE for b in blocks(page))}
 
@@ -36,6 +41,19 @@ def _no_plugins_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         registry.forget(plugins.PREFIX)
 
 
+@pytest.fixture
+def _few_samples(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pages that run every day train on a part of the demo's samples."""
+
+    def load_dataset(given: str | Dataset, folders: Sequence[Path] | None = None) -> RawData:
+        name = given if isinstance(given, str) else given.name
+        return few_samples() if name == SAMPLE else datasets.load_dataset(given, folders)
+
+    if request.node.get_closest_marker("full") is None:
+        monkeypatch.setattr("airfl.tasks.load_dataset", load_dataset)
+
+
+@pytest.mark.usefixtures("_few_samples")
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, id=name, marks=[pytest.mark.full] if name in FULL else []) for name, page in PAGES.items()],
@@ -90,18 +108,13 @@ def accept(words: Sequence[str], place: str) -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(DOCS).as_posix())
-def test_every_block_says_its_language(page: Path) -> None:
+def test_every_block_is_fenced_and_says_its_language(page: Path) -> None:
     for block in blocks(page):
         known = block.language in (*CODE, *NO_CODE) or block.language.startswith("{")
         assert known, f"{block.place}: {block.language!r} is none of {', '.join((*CODE, *NO_CODE))}"
         if block.language in NO_CODE:
             assert block.how in ("", "printed"), block.place
-
-
-@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(DOCS).as_posix())
-def test_no_code_hides_in_an_indented_block(page: Path) -> None:
-    before = ""
-    inside = False
+    before, inside = "", False
     for number, line in enumerate(page.read_text().splitlines(), start=1):
         inside ^= line.lstrip().startswith("```")
         indented = line.startswith("    ") and not before.strip() and not inside

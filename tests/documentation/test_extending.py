@@ -1,5 +1,6 @@
-"""The worked examples of docs/extending, done as their reader would: in a folder that has nothing else, with airfl
-installed from its wheel and the checkout out of sight. Files are written, commands, scripts and tests run."""
+"""The worked examples of docs/extending, done as their reader would, in a folder that has nothing else. Files are
+written, commands, scripts and tests run: all of them with airfl installed from its wheel and the checkout out of sight
+(`make test-all`), or in short with the checkout's."""
 
 from __future__ import annotations
 
@@ -12,12 +13,13 @@ import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import processes
 from tests.conftest import ROOT, SMALL
 from tests.documentation.blocks import DOCS, Block, blocks, commands
 
@@ -48,15 +50,15 @@ class Installed:
         for file in json.loads(process.stdout.readline()):
             assert Path(file).is_relative_to(site), file
 
-    def __call__(self, folder: Path, kind: str, given: Any, code: int = 0) -> str:
-        """What a job prints; it ends with that code."""
+    def __call__(self, folder: Path, kind: str, given: Any) -> str:
+        """What a job prints."""
         job = {"folder": str(folder), "kind": kind, "given": given, "told": str(self._told)}
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(job), file=self._process.stdin, flush=True)
         ended = int(self._process.stdout.readline())
         printed = self._told.read_text()
-        assert ended == code, f"{given} ended with {ended}:\n{printed}"
+        assert not ended, f"{given} ended with {ended}:\n{printed}"
         return printed
 
 
@@ -85,14 +87,38 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
         process.stdin.close()
 
 
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.full)])
-def test_the_pages_do_what_they_say(whole: bool, installed: Installed, tmp_path: Path) -> None:
-    """Their blocks in order, each page in a folder of its own; in short without runs and sweeps, see `QUICK`."""
+Job = Callable[[Path, str, Any], str]
+"""As `Installed` is called."""
+TESTS = "import sys, pytest\nsys.exit(pytest.main(['-p', 'no:cacheprovider', '-rA', *sys.argv[1:]]))\n"
+
+
+def here(folder: Path, kind: str, given: Any) -> str:
+    """What a job prints that is done with the checkout's packages."""
+    if kind == "airfl":
+        done = [processes.airfl(*words, cwd=folder, COLUMNS="200") for words in given]
+    else:
+        file = folder / "entered.py"
+        file.write_text(TESTS if kind == "pytest" else given)
+        done = [processes.script(file, *(given if kind == "pytest" else ()), cwd=folder)]
+    for one in done:
+        assert one.returncode == 0, f"{given} ended with {one.returncode}:\n{one.stdout}{one.stderr}"
+    return "".join(one.stdout + one.stderr for one in done)
+
+
+@pytest.mark.full
+def test_the_pages_do_what_they_say(installed: Installed, tmp_path: Path) -> None:
+    """Their blocks in order, each page in a folder of its own."""
     for page, name in PAGES.items():
-        follow(page, name, installed, tmp_path, whole)
+        follow(page, name, installed, tmp_path, whole=True)
 
 
-def follow(page: str, name: str, installed: Installed, tmp_path: Path, whole: bool) -> None:
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_does_what_it_says_in_short(page: str, tmp_path: Path) -> None:
+    """Without runs and sweeps, see `QUICK`."""
+    follow(page, PAGES[page], here, tmp_path, whole=False)
+
+
+def follow(page: str, name: str, do: Job, tmp_path: Path, whole: bool) -> None:
     """Write the files of a page, run the rest in order, and find what the page says it prints."""
     found, folder = blocks(DOCS / f"{page}.md"), tmp_path / name
     folder.mkdir()
@@ -108,16 +134,16 @@ def follow(page: str, name: str, installed: Installed, tmp_path: Path, whole: bo
             assert printed is None or holds(printed, block)
         elif block.language == "sh":
             words = [shlex.split(line) for line in commands(block.text)]
-            printed = run(words, name, installed, folder, whole)
+            printed = run(words, name, do, folder, whole)
         elif block not in files:
-            printed = installed(folder, "script", block.text)
+            printed = do(folder, "script", block.text)
 
 
-def run(listed: list[list[str]], name: str, installed: Installed, folder: Path, whole: bool) -> str | None:
+def run(listed: list[list[str]], name: str, do: Job, folder: Path, whole: bool) -> str | None:
     """The commands of a block; what they print, None where the short form has changed or left out some."""
     if listed[0][0] == "pytest":
         ((_, *words),) = listed
-        report = installed(folder, "pytest", words)
+        report = do(folder, "pytest", words)
         assert report.count("\nPASSED ") > 3, report
         return report
     assert all(words[0] == "airfl" for words in listed)
@@ -128,7 +154,7 @@ def run(listed: list[list[str]], name: str, installed: Installed, folder: Path, 
         else:
             short = True
             done += [[command, *words, "run.rounds=3"]] if command in QUICK else []
-    printed = installed(folder, "airfl", done) if done else ""
+    printed = do(folder, "airfl", done) if done else ""
     return None if short else printed
 
 

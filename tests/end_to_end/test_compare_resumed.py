@@ -17,8 +17,9 @@ from airfl.report.paper import draw_figures
 from airfl.results import read_results
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.resuming import assert_same_trace
+from tests.small_data import OF_PEOPLE
 
-FAST = ("run.rounds=3", "run.checkpoint_every=1")
+FAST = (*OF_PEOPLE, "run.rounds=3", "run.checkpoint_every=1")
 ROWS = [Row(name, small_settings(f"scheme.name={name}", *FAST)) for name in ("pfels", "wfl-p")]
 DIVERGES = Row("too far", small_settings("scheme.name=fedavg", "server.learning_rate=1e38", *FAST))
 
@@ -55,7 +56,7 @@ def test_a_row_that_diverges_stops_no_other_and_shows_in_the_table(tmp_path: Pat
     rows = [DIVERGES, ROWS[0]]
     results = compare(rows, 1, tmp_path)
     assert [len(result.failures) for result in results] == [1, 0]
-    assert results[0].failures[0].startswith("too far: round 0")
+    assert results[0].failures[0].startswith("too far: round 1")
     files = write_report(results, tmp_path)
     table = (tmp_path / "comparison.md").read_text()
     assert "| too far (failed) |" in table
@@ -65,7 +66,7 @@ def test_a_row_that_diverges_stops_no_other_and_shows_in_the_table(tmp_path: Pat
     page = write_page([tmp_path], tmp_path / "page.html").read_text()
     assert page.count("too far (failed)") >= 1
     told: list[str] = []
-    drawn = draw_figures(read_results(tmp_path), tmp_path / "figures", None, told.append)
+    drawn = draw_figures(read_results(tmp_path), tmp_path / "figures", ["table"], told.append)
     assert drawn, told
     assert any("too-far" in line and "status: failed" in line for line in told)
     statuses = [run.digest.summary.status for run in read_results(tmp_path).runs]
@@ -74,7 +75,7 @@ def test_a_row_that_diverges_stops_no_other_and_shows_in_the_table(tmp_path: Pat
 
 def test_the_command_says_which_rows_failed_and_how(tmp_path: Path, capsys: Any) -> None:
     words = ["compare", str(DEMO), *SMALL, *FAST, "server.learning_rate=1e38", "--schemes", "fedavg,pfels"]
-    with pytest.raises(DivergedError, match=r"fedavg: round 0.*; pfels: round 0"):
+    with pytest.raises(DivergedError, match=r"fedavg: round 1.*; pfels: round 1"):
         app([*words, "--out", str(tmp_path / "out")], standalone_mode=False)
     assert "fedavg (failed)" in capsys.readouterr().out
     with pytest.raises(UserError, match="--resume"):
@@ -86,5 +87,5 @@ def test_a_sweep_names_the_points_that_diverged(tmp_path: Path) -> None:
     results = airfl.sweep(settings, {"server.learning_rate": [1.0, 1e38]}, out=tmp_path)
     assert len(results.runs) == 1
     (cause,) = results.failed.values()
-    assert cause.startswith("round 0")
+    assert cause.startswith("round 1")
     assert not (tmp_path / ".running").exists()

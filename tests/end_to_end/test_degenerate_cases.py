@@ -38,21 +38,18 @@ def assert_equal(first: xarray.Dataset, second: xarray.Dataset, but: tuple[str, 
         np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=str(name))
 
 
-@pytest.mark.parametrize(("chunk", "partition"), [(1, "dirichlet"), (3, "iid"), (8, "dirichlet")])
-def test_pfels_without_noise_privacy_and_compression_is_fedavg(chunk: int, partition: str) -> None:
-    common = (f"run.chunk={chunk}", f"task.partition={partition}", "channel.noise=false", "privacy.epsilon=inf")
-    fedavg = finished("scheme.name=fedavg", f"task.partition={partition}", "run.chunk=8")
-    pfels = finished("scheme.name=pfels", "scheme.ratio=1.0", *common)
+@pytest.mark.parametrize(
+    ("chunk", "partition", "weights"),
+    [(1, "dirichlet", "equal"), (3, "iid", "equal"), (8, "dirichlet", "equal"), (3, "dirichlet", "samples")],
+)
+def test_pfels_without_noise_privacy_and_compression_is_fedavg(chunk: int, partition: str, weights: str) -> None:
+    common = (f"task.partition={partition}", f"server.weights={weights}")
+    fedavg = finished("scheme.name=fedavg", "run.chunk=8", *common)
+    bare = ("scheme.ratio=1.0", "channel.noise=false", "privacy.epsilon=inf", f"run.chunk={chunk}")
+    pfels = finished("scheme.name=pfels", *bare, *common)
     assert float((pfels.parameters - fedavg.parameters).norm() / fedavg.parameters.norm()) < 1e-6
-    assert (loaded(pfels)["aggregation_error"] < 1e-10).all()
-
-
-def test_weights_do_not_break_it() -> None:
-    common = ("task.partition=dirichlet", "server.weights=samples")
-    fedavg = finished("scheme.name=fedavg", *common)
-    pfels = finished("scheme.ratio=1.0", "channel.noise=false", "privacy.epsilon=inf", "run.chunk=3", *common)
-    assert float((pfels.parameters - fedavg.parameters).norm() / fedavg.parameters.norm()) < 1e-6
-    assert (loaded(fedavg)["aggregation_error"] < 1e-10).all()
+    for done in (pfels, fedavg):
+        assert (loaded(done)["aggregation_error"] < 1e-10).all()
 
 
 def test_weighted_mean_is_that_of_the_devices_samples() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -14,16 +11,12 @@ import pytest
 import torch
 
 import airfl
-from tests.conftest import ROOT
-
-pytest.importorskip("sklearn")
-pytest.importorskip("distributed")
+from tests.processes import script as run_script
 
 SCRIPT = """
-import sys
+import os, signal, sys
 from dataclasses import replace
-import distributed, numpy as np, torch
-from sklearn.datasets import load_digits
+import numpy as np, torch
 import airfl
 from channels import fading, power
 from channels.part import parameter
@@ -31,7 +24,7 @@ from channels.part import parameter
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.first, self.last = torch.nn.Linear(64, 16), torch.nn.Linear(16, 10)
+        self.first, self.last = torch.nn.Linear(8, 16), torch.nn.Linear(16, 10)
     def forward(self, x):
         return self.last(torch.relu(self.first(x)))
 
@@ -49,56 +42,34 @@ class Capped(power.Policy):
 class Halved(airfl.schemes.Pfels):
     name, title, paper = "halved", "Halved", "of this script"
 
+def told(done, rounds, record):
+    print(done, flush=True)
+    if what == "die" and done == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+
 if __name__ == "__main__":
     what, out = sys.argv[1:]
-    x, y = load_digits(return_X_y=True)
-    x = x.astype(np.float32) / 16
-    task = airfl.Task(model=Net, train=(x[:1500], y[:1500]), test=(x[1500:], y[1500:]))
+    drawn = np.random.default_rng(0)
+    x, y = drawn.normal(size=(300, 8)).astype(np.float32), drawn.integers(10, size=300)
+    task = airfl.Task(model=Net, train=(x[:250], y[:250]), test=(x[250:], y[250:]))
     experiment = airfl.Experiment(
         task=task, scheme=Halved(ratio=0.5), local=airfl.LocalSgd(steps=3, learning_rate=0.1, clip_norm=1.0),
         radio=airfl.Radio(fading=fading.Rician(k=5.0), power=Capped(share=0.5), max_snr_db=(25.0, 35.0)),
         rounds=6, devices=50, selected=10, evaluate_every=2, checkpoint_every=1)
-    axes = {"scheme.ratio": [0.1, 0.5], "radio.power.share": [0.01]}
-    if what == "run":
-        airfl.run(experiment, out, resume=True, progress=lambda done, rounds, record: print(done, flush=True))
-    elif what == "jobs":
-        airfl.sweep(experiment, axes, out=out, jobs=2)
+    where = {"jobs": 2} if what == "jobs" else {"cluster": what}
+    if what in ("run", "die"):
+        airfl.run(experiment, out, resume=True, progress=told)
     else:
-        with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
-            airfl.sweep(experiment, axes, out=out, cluster=cluster.scheduler_address)
+        airfl.sweep(experiment, {"scheme.ratio": [0.1, 0.5], "radio.power.share": [0.01]}, out=out, **where)
 """
 
 
-@pytest.fixture(scope="module")
-def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("own") / "mine.py"
-    file.write_text(SCRIPT)
-    return file
-
-
-def begin(script: Path, *words: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(script), *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, cwd=script.parent, env=environment, text=True)
-
-
-def finished(script: Path, *words: str) -> list[str]:
-    process = begin(script, *words)
-    printed, _ = process.communicate(timeout=300)
-    assert process.returncode == 0
-    return printed.splitlines()
-
-
-def test_a_run_that_is_killed_goes_on_and_is_reported_and_exported(script: Path, tmp_path: Path) -> None:
-    killed, whole = tmp_path / "killed", tmp_path / "whole"
-    process = begin(script, "run", str(killed))
-    assert process.stdout
-    while process.stdout.readline().strip() != "3":
-        assert process.poll() is None
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert finished(script, "run", str(killed))[-1] == "6"
-    assert finished(script, "run", str(whole)) == list("123456")
+def test_a_run_that_is_killed_goes_on_and_is_reported_and_exported(tmp_path: Path) -> None:
+    script, killed, whole = tmp_path / "mine.py", tmp_path / "killed", tmp_path / "whole"
+    script.write_text(SCRIPT)
+    assert run_script(script, "die", killed).returncode == -signal.SIGKILL
+    for out in (killed, whole):
+        assert run_script(script, "run", out).stdout.splitlines() == list("123456")
     with airfl.open_trace(killed) as first, airfl.open_trace(whole) as second:
         assert first.drop_attrs(deep=False).identical(second.drop_attrs(deep=False))
         assert first.attrs["task"] == "Net"
@@ -108,21 +79,6 @@ def test_a_run_that_is_killed_goes_on_and_is_reported_and_exported(script: Path,
     airfl.export(whole, "npz", tmp_path / "exported")
     with np.load(tmp_path / "exported" / "trace.npz") as arrays:
         assert len(arrays["test_accuracy"]) == 6
-
-
-def test_a_sweep_gives_the_same_by_processes_and_on_a_cluster(script: Path, tmp_path: Path) -> None:
-    found = {}
-    for what in ("jobs", "dask"):
-        finished(script, what, str(tmp_path / what))
-        found[what] = airfl.read_results(tmp_path / what)
-        assert not found[what].failed
-    here, there = (results.frame().drop(columns="folder") for results in found.values())
-    assert len(here) == 2
-    assert here.equals(there)
-    assert (here["scheme"] == "halved").all()
-    assert list(here["power.policy.share"]) == [0.01, 0.01]
-    folders = [{run.folder.name for run in results.runs} for results in found.values()]
-    assert folders[0] == folders[1]
 
 
 @pytest.mark.full

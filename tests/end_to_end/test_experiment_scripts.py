@@ -10,6 +10,7 @@ import pytest
 from airfl.results import read_results
 from tests.conftest import ROOT, SMALL
 from tests.processes import script
+from tests.small_data import OF_PEOPLE
 
 SCRIPTS = ROOT / "experiments"
 
@@ -34,7 +35,8 @@ def test_snr_and_ratio_are_swept_and_tabled(tmp_path: Path) -> None:
 
 
 def test_schemes_are_compared_at_equal_cost_and_equal_accuracy(tmp_path: Path) -> None:
-    done = script(SCRIPTS / "compare_schemes.py", *SMALL, "--out", tmp_path / "runs", "--seeds", 1, "--target", 0.05)
+    words = (*SMALL, *OF_PEOPLE, "--out", tmp_path / "runs", "--seeds", 1, "--target", 0.05)
+    done = script(SCRIPTS / "compare_schemes.py", *words)
     assert done.returncode == 0, done.stderr
     for words in ("accuracy % at equal cost", "cost to reach an accuracy of 5%", "Not tuned"):
         assert words in done.stdout

@@ -199,18 +199,6 @@ def test_a_run_is_not_gone_on_with_by_other_code(tmp_path: Path) -> None:
         np.testing.assert_array_equal(resumed[name], whole, err_msg=name)
 
 
-@pytest.mark.full
-@pytest.mark.filterwarnings("ignore")
-def test_a_class_of_a_notebook_s_cell_goes_through_a_sweep(tmp_path: Path) -> None:
-    """In two processes, which have no file that they could import it from."""
-    nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
-    swept = "import sys; sys.argv = ['', *{words!r}]" + SCRIPT.replace('if __name__ == "__main__":', "if True:")
-    words = [str(tmp_path / "swept"), *SMALL]
-    cells = [nbformat.v4.new_code_cell(text) for text in (PLUGIN, swept.replace("{words!r}", repr(words)))]
-    done = nbclient.NotebookClient(nbformat.v4.new_notebook(cells=cells), timeout=300).execute()
-    assert "[0.2, 0.4] halved" in "".join(one.get("text", "") for one in done.cells[1].outputs)
-
-
 def test_a_sweep_of_a_class_in_a_script_and_of_a_plugin(mine: Path) -> None:
     """In two processes each, which cannot import either; points of other code do not go beside those that are there."""
     folder = mine.parent

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pickle
 import re
+import runpy
 import shutil
 import signal
 import socket
@@ -15,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,79 +36,91 @@ from airfl.sweeps.task import Job, settings_of_a_point
 from airfl.tasks.datasets import a9a
 from tests.conftest import DEMO, small_settings
 from tests.documentation.blocks import blocks, commands
+from tests.end_to_end.test_everything_of_ones_own import SCRIPT
+from tests.processes import Child, shared
 
 distributed = pytest.importorskip("distributed")
 dask_config = pytest.importorskip("dask.config")
 ROOT = DEMO.parents[2]
 PAGE = ROOT / "docs" / "experiments.md"
 AXES = {"scheme.ratio": [0.1, 1.0], "power.max_snr_db": [10.0, 30.0]}
+NO_DASHBOARD = ("--dashboard-address", "127.0.0.1:0")
 
 
 @dataclass
 class Dask:
-    """A scheduler and its workers, each a process."""
+    """A scheduler and its workers, each a process in an empty folder that knows of no data set."""
 
-    address: str
     folder: Path
-    workers: list[subprocess.Popen[bytes]]
+    scheduler: Child
+    workers: list[Child] = field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        return address_in(self.folder / "scheduler.json")
+
+    def add_worker(self) -> Child:
+        words = (self.address, "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1", *NO_DASHBOARD)
+        self.workers.append(start(self.folder / f"worker-{len(self.workers)}", "worker", *words))
+        with distributed.Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(len(self.workers))  # data goes to those that are there
+        return self.workers[-1]
 
 
-def start(folder: Path, *words: str, **settings: str) -> subprocess.Popen[bytes]:
-    """A Dask process in an empty folder that knows of no data set."""
+BEGIN = """
+import dask.config
+dask.config.refresh()  # what the environment says is read where Dask is imported, which is before the fork
+from distributed.cli.dask_{what} import main
+if __name__ == "__main__":
+    main()
+"""
+
+
+def start(folder: Path, what: str, *words: str, **environment: str) -> Child:
+    """`dask WHAT WORDS`."""
     folder.mkdir()
-    environment = {name: value for name, value in os.environ.items() if name != "AIRFL_DATA"}
-    environment |= {"AIRFL_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    environment |= settings
-    with (folder / "log").open("wb") as log:
-        return subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli.dask_" + words[0], *words[1:]],
-            stdout=log,
-            stderr=log,
-            cwd=folder,
-            env=environment,
-        )
+    script = folder / "begin.py"
+    script.write_text(BEGIN.format(what=what))
+    environment = {"AIRFL_DATA": str(folder), "AIRFL_CACHE": str(folder / "cache"), **environment}
+    return shared().start(*words, script=script, cwd=folder, **environment)
+
+
+def address_in(file: Path) -> str:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with suppress(FileNotFoundError, ValueError):
+            return str(json.loads(file.read_text())["address"])
+        time.sleep(0.05)
+    raise TimeoutError(file)
 
 
 @pytest.fixture(scope="module")
 def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dask]:
-    """A worker of which is killed by one of its tests."""
+    """With one worker to begin with."""
     folder = tmp_path_factory.mktemp("dask")
-    file = folder / "scheduler.json"
-    words = ("scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file))
-    words += ("--dashboard-address", "127.0.0.1:0")
-    processes = [start(folder / "scheduler", *words)]
+    words = ("--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(folder / "scheduler.json"), *NO_DASHBOARD)
+    found = Dask(folder, start(folder / "scheduler", "scheduler", *words))
     try:
-        deadline = time.monotonic() + 60
-        while not file.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(0.2)
-        address = json.loads(file.read_text())["address"]
-        for number in (1, 2):
-            words = ("worker", address, "--nthreads", "1", "--no-nanny", "--host", "127.0.0.1")
-            words += ("--dashboard-address", "127.0.0.1:0")
-            processes.append(start(folder / f"worker-{number}", *words))
-        with distributed.Client(address, set_as_default=False) as client:
-            client.wait_for_workers(2)  # data goes to those that are there
-        yield Dask(address, folder, processes[1:])
+        found.add_worker()
+        yield found
     finally:
-        for process in reversed(processes):
-            process.kill()
-        for process in processes:
-            process.wait(timeout=30)
+        for child in (*found.workers, found.scheduler):
+            with suppress(ProcessLookupError):  # of one that a test has killed
+                child.send(signal.SIGKILL)
 
 
 @pytest.mark.full
 def test_a_worker_is_killed_in_mid_sweep_and_every_point_is_there_once(dask: Dask, tmp_path: Path) -> None:
     """8 points: the table and the traces equal those of this machine."""
-    seen: list[Status] = []
+    dying, seen = dask.add_worker(), list[Status]()
 
     def report(status: Status) -> None:
         seen.append(status)
         if status.done == 2:
-            dask.workers[0].send_signal(signal.SIGKILL)
+            dying.send(signal.SIGKILL)
 
     there = airfl.sweep(small_settings(), AXES, seeds=2, out=tmp_path / "there", cluster=dask.address, report=report)
-    assert dask.workers[0].wait(timeout=30) == -signal.SIGKILL
+    assert dying.wait() == -signal.SIGKILL
     assert [status.done for status in seen] == list(range(9))
     here = airfl.sweep(small_settings(), AXES, seeds=2, out=tmp_path / "here", jobs=2)
     assert len(here.runs) == len(there.runs) == 8
@@ -120,16 +134,16 @@ def test_a_worker_is_killed_in_mid_sweep_and_every_point_is_there_once(dask: Das
 
 def test_data_goes_to_the_workers_and_a_point_alone_is_small(dask: Dask, tmp_path: Path) -> None:
     """The workers have no folder of data."""
-    (tmp_path / "data" / "a9a").mkdir(parents=True)
+    (tmp_path / "a9a").mkdir()
     for name, rows in (("a9a", a9a.TRAIN), ("a9a.t", a9a.TEST)):
-        (tmp_path / "data" / "a9a" / name).write_text("-1 4:1\n" + "+1 3:1\n" * (rows - 1))
+        (tmp_path / "a9a" / name).write_text("-1 4:1\n" + "+1 3:1\n" * (rows - 1))
     settings = small_settings("task.dataset=a9a", "task.model=logistic", "task.public_samples=0", "local.engine=loop")
-    axes, data = {"scheme.ratio": [0.1, 0.3]}, tmp_path / "data"
-    found = airfl.sweep(settings, axes, out=tmp_path / "sweep", cluster=dask.address, data_dir=data)
-    alone = airfl.run(settings_of_a_point(settings.resolved(scheme={"ratio": 0.1})), data_dir=data)
-    assert len(found.runs) == 2
-    assert found.runs[0].digest.summary.energy == alone.summary().energy
-    assert not (dask.folder / "worker-2" / "cache").exists()
+    found = airfl.sweep(
+        settings, {"scheme.ratio": [0.1]}, out=tmp_path / "sweep", cluster=dask.address, data_dir=tmp_path
+    )
+    alone = airfl.run(settings_of_a_point(settings.resolved(scheme={"ratio": 0.1})), data_dir=tmp_path)
+    assert [run.digest.summary.energy for run in found.runs] == [alone.summary().energy]
+    assert not (dask.folder / "worker-0" / "cache").exists()
     point = build_points(settings, [], Plan())[0]
     assert len(pickle.dumps(Job(point.folder, settings_of_a_point(settings)))) < 10_000
 
@@ -148,12 +162,42 @@ def test_a_scheme_of_one_s_own_goes_to_the_workers(dask: Dask, tmp_path: Path) -
     assert (mine.scheme, mine.energy, mine.test_loss) == ("own", theirs.energy, theirs.test_loss)
 
 
-def test_a_cluster_that_does_not_answer_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_with_everything_of_its_own_gives_the_same_by_processes_and_on_a_cluster(
+    dask: Dask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script is __main__ here, and no worker has its file or its classes."""
+    script, found = tmp_path / "mine.py", {}
+    script.write_text(SCRIPT)
+    for name, where in (("here", "jobs"), ("there", dask.address)):
+        monkeypatch.setattr(sys, "argv", [str(script), where, str(tmp_path / name)])
+        runpy.run_path(str(script), run_name="__main__")
+        found[name] = airfl.read_results(tmp_path / name)
+        assert not found[name].failed
+    here, there = (results.frame().drop(columns="folder") for results in found.values())
+    assert len(here) == 2
+    assert here.equals(there)
+    assert (here["scheme"] == "halved").all()
+    assert list(here["power.policy.share"]) == [0.01, 0.01]
+    folders = [{run.folder.name for run in results.runs} for results in found.values()]
+    assert folders[0] == folders[1]
+
+
+@pytest.fixture
+def _no_client_left() -> Iterator[None]:
+    """One that came to nothing closes itself when it is collected, and never ends if another is starting just then."""
+    yield
+    gc.collect()
+
+
+@pytest.mark.usefixtures("_no_client_left")
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nonsense://x", "10.0.0.1:x"])
+def test_a_cluster_that_does_not_answer_is_one_line(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("airfl.sweeps.cluster.SECONDS_TO_ANSWER", 1)
-    for address in ("tcp://127.0.0.1:9", "nonsense://x", "10.0.0.1:x"):
-        with pytest.raises(UserError, match="--cluster: no scheduler answers at") as told:
-            airfl.sweep(small_settings(), out=tmp_path / "sweep", cluster=address)
-        assert "\n" not in str(told.value)
+    with pytest.raises(UserError, match="--cluster: no scheduler answers at") as told:
+        airfl.sweep(small_settings(), out=tmp_path / "sweep", cluster=address)
+    assert "\n" not in str(told.value)
     assert not (tmp_path / "sweep").exists()
     assert dask_config.get("scheduler", None) is None  # nothing of the caller's own Dask is touched
 
@@ -164,7 +208,7 @@ def commands_of(page: Path, word: str) -> list[str]:
     return [line.partition("  #")[0].strip() for line in commands(text)]
 
 
-def listening(process: subprocess.Popen[bytes]) -> set[str]:
+def listening(process: Child) -> set[str]:
     """The addresses on which a process and those that it started listen, as /proc has them."""
     table = [
         line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
@@ -184,7 +228,7 @@ def children(pid: int) -> list[int]:
 
 
 @contextmanager
-def as_on_the_page(folder: Path, word: str, environment: dict[str, str]) -> Iterator[list[subprocess.Popen[bytes]]]:
+def as_on_the_page(folder: Path, word: str, environment: dict[str, str]) -> Iterator[list[Child]]:
     """Scheduler and worker as the page starts them, but for their ports; the address goes to folder/scheduler.json."""
     file, processes = folder / "scheduler.json", []
     asked = [line for line in commands_of(PAGE, word) if line.startswith("dask ")]
@@ -200,22 +244,12 @@ def as_on_the_page(folder: Path, word: str, environment: dict[str, str]) -> Iter
         yield processes
     finally:
         for process in reversed(processes):
-            for child in children(process.pid) if process.poll() is None else []:
-                os.kill(child, signal.SIGKILL)
-            process.kill()
-            process.wait(timeout=30)
+            for pid in (*children(process.pid), process.pid):
+                os.kill(pid, signal.SIGKILL)
+            process.wait()
 
 
-def address_in(file: Path) -> str:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with suppress(FileNotFoundError, ValueError):
-            return str(json.loads(file.read_text())["address"])
-        time.sleep(0.05)
-    raise TimeoutError(file)
-
-
-def loopback_only(processes: list[subprocess.Popen[bytes]]) -> bool:
+def loopback_only(processes: list[Child]) -> bool:
     found = [listening(process) for process in processes]
     assert all(found)
     return set().union(*found) == {"0100007F"}
@@ -301,6 +335,7 @@ def test_an_open_scheduler_elsewhere_is_told(address: str, told: bool, caplog: p
     assert ("whoever reaches that scheduler runs code" in caplog.text) == told
 
 
+@pytest.mark.usefixtures("_no_client_left")
 def test_something_else_that_answers_is_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     """A web server's answer is taken for the length of a message by Dask, which then wants exbibytes."""
     monkeypatch.setattr(cluster, "SECONDS_TO_ANSWER", 3)
