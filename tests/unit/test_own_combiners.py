@@ -13,7 +13,6 @@ import airfl
 from airfl.check import check_part
 from airfl.config import Settings
 from airfl.exports import export
-from airfl.tasks.datasets import load_dataset
 from channels import antennas
 from channels.antennas import COMBINERS, Combiner, MaxMin
 from channels.antennas.combiner import Array, Complex
@@ -21,6 +20,7 @@ from channels.csi.state import Response
 from channels.part import parameter
 from tests.conftest import small_settings
 from tests.refusals import one_line
+from tests.small_data import run
 
 
 class Tilted(Combiner):
@@ -85,10 +85,7 @@ def combining(combiner: Combiner | str | dict[str, Any], *overrides: str) -> Set
 
 def test_an_own_combiner_that_is_max_min_gives_its_trace(tmp_path: Path) -> None:
     """And its channel, of which combining is no part, is exported."""
-    data = load_dataset("fashion-mnist-sample")
-    runs = [
-        airfl.run(combining(one), tmp_path / str(index), data=data) for index, one in enumerate((Tilted(), "max-min"))
-    ]
+    runs = [run(combining(one), tmp_path / str(index)) for index, one in enumerate((Tilted(), "max-min"))]
     found, wanted = (one.trace().load() for one in runs)
     assert [one.name for one in export(tmp_path / "0", "channel", tmp_path / "out")] == ["channel.h5"]
     assert all(found[name].values.tobytes() == wanted[name].values.tobytes() for name in wanted.variables)
