@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -57,3 +58,9 @@ def world(settings: Settings) -> World:
 def run(settings: Settings, out: str | Path | None = None, progress: Progress | None = None) -> Run:
     """`airfl.simulation.run`, on these samples where the settings ask for them."""
     return simulation.run(settings, out, progress=progress, data=samples_of(settings))
+
+
+def traced(settings: Settings) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Every variable of the trace of a run, to the last bit, and its attributes."""
+    with run(settings).trace() as trace:
+        return {str(name): one.values.tobytes() for name, one in trace.load().variables.items()}, trace.attrs

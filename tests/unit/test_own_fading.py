@@ -23,7 +23,7 @@ from tests.conftest import small_settings
 from tests.radios import radio_of
 from tests.refusals import one_line
 from tests.resuming import interrupted
-from tests.small_data import few_samples, run
+from tests.small_data import few_samples, run, traced
 
 
 class Shares(FlatFading):
@@ -81,13 +81,6 @@ def registered() -> Iterator[None]:
     del FADINGS._registered["shares"]
 
 
-def traced(settings: Settings) -> tuple[dict[str, bytes], Any]:
-    """Every variable of the trace, and the section `channel` that it holds."""
-    with run(settings).trace() as trace:
-        found = {str(name): one.values.tobytes() for name, one in trace.load().variables.items()}
-        return found, json.loads(trace.attrs["config"])["channel"]
-
-
 @pytest.mark.parametrize(
     ("own", "built_in", "recorded"),
     [
@@ -111,9 +104,9 @@ def test_an_own_fading_that_is_a_built_in_one_gives_its_trace(
     """Bit for bit; the trace names it by its table, and what is given is the settings' own object to the end."""
     settings = small_settings().resolved(channel={"fading": own})
     assert settings.resolved(run={"threads": 1}).channel.fading_model is own
-    found, channel = traced(settings)
+    found, attributes = traced(settings)
     assert found == traced(small_settings(*built_in))[0]
-    assert channel["fading"] == recorded
+    assert json.loads(attributes["config"])["channel"]["fading"] == recorded
 
 
 @pytest.mark.usefixtures("registered")

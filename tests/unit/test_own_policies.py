@@ -21,7 +21,7 @@ from channels.power import POLICIES, Policy, PowerPlan, PowerTask
 from tests.conftest import small_settings
 from tests.in_this_process import points_here as points_here
 from tests.refusals import one_line
-from tests.small_data import run
+from tests.small_data import traced
 
 
 class Mine(Policy):
@@ -73,13 +73,6 @@ def test_its_parameters_are_swept_by_dotted_key(tmp_path: Path) -> None:
     assert rician.channel.rician_k == 3.0
 
 
-def traced(settings: Settings) -> tuple[dict[str, Any], Any]:
-    """Every variable of the trace, and the section `power` that it holds."""
-    with run(settings).trace() as trace:
-        found = {str(name): one.values for name, one in trace.load().variables.items()}
-        return found, json.loads(trace.attrs["config"])["power"]
-
-
 def mine(policy: Policy | str, *overrides: str) -> Settings:
     return small_settings(*overrides).resolved(power={"policy": policy})
 
@@ -92,12 +85,9 @@ def test_an_own_policy_that_is_pfels_gives_its_trace(overrides: tuple[str, ...])
     """Bit for bit, the figures of privacy with it, which rest on what the policy says of itself."""
     settings = mine(Mine(), *overrides)
     assert alike(settings.radio, "equal", "analog")
-    found, section = traced(settings)
-    expected, _ = traced(small_settings(*overrides))
-    assert {name: one.tobytes() for name, one in found.items()} == {
-        name: one.tobytes() for name, one in expected.items()
-    }
-    assert section["policy"] == {"name": "mine", "share": 1.0}
+    found, attributes = traced(settings)
+    assert found == traced(small_settings(*overrides))[0]
+    assert json.loads(attributes["config"])["power"]["policy"] == {"name": "mine", "share": 1.0}
 
 
 @pytest.mark.usefixtures("registered")
@@ -106,9 +96,8 @@ def test_a_parameter_of_its_own_is_set_in_a_file() -> None:
     settings = small_settings("power.policy={ name = 'mine', share = 0.5 }", "privacy.epsilon=inf")
     assert settings.power.power_policy == Mine(share=0.5)
     assert settings == mine(Mine(share=0.5), "privacy.epsilon=inf")
-    halved, whole = (
-        traced(one)[0]["alignment_coefficient"] for one in (settings, small_settings("privacy.epsilon=inf"))
-    )
+    both = (settings, small_settings("privacy.epsilon=inf"))
+    halved, whole = (np.frombuffer(traced(one)[0]["alignment_coefficient"]) for one in both)
     assert halved[0] == pytest.approx(whole[0] * np.sqrt(0.5))
 
 
