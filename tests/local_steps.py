@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -52,9 +53,15 @@ def own_rows(task: DividedTask, device: int) -> list[int]:
     return partition.indices[partition.offsets[device] : partition.offsets[device + 1]].tolist()
 
 
+@lru_cache(maxsize=8)
+def copy_of(model: nn.Module) -> nn.Module:
+    """One that may be given any parameters."""
+    return copy.deepcopy(model)
+
+
 def sample_gradient(task: DividedTask, vector: Tensor, row: int, bound: float = math.inf) -> Tensor:
     """Gradient of one sample's loss and of the model's penalty, clipped."""
-    module = copy.deepcopy(task.model)
+    module = copy_of(task.model)
     nn.utils.vector_to_parameters(vector.clone(), module.parameters())
     loss = F.cross_entropy(module(task.train.inputs[row : row + 1]), task.train.targets[row : row + 1])
     if hasattr(module, "penalty"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -50,18 +51,31 @@ def few_samples() -> RawData:
     )
 
 
-def world(settings: Settings) -> World:
-    """That of `run`."""
-    return world_of(settings, build_task(settings, few_samples(), Streams(settings.run.seed)), torch.device("cpu"))
-
-
 @cache
 def people() -> RawData:
     """The sample of a9a, read once."""
     return load_dataset(PEOPLE)
 
 
+def samples_of(settings: Settings) -> RawData | None:
+    """These samples, where the settings ask for them."""
+    samples = {SAMPLE: few_samples, PEOPLE: people}.get(settings.task.dataset)
+    return samples() if samples else None
+
+
+def world(settings: Settings) -> World:
+    """That of `run`, for settings that ask for these samples."""
+    samples = samples_of(settings)
+    assert samples is not None
+    return world_of(settings, build_task(settings, samples, Streams(settings.run.seed)), torch.device("cpu"))
+
+
 def run(settings: Settings, out: str | Path | None = None, progress: Progress | None = None) -> Run:
     """`airfl.simulation.run`, on these samples where the settings ask for them."""
-    samples = {SAMPLE: few_samples, PEOPLE: people}.get(settings.task.dataset)
-    return simulation.run(settings, out, progress=progress, data=samples() if samples else None)
+    return simulation.run(settings, out, progress=progress, data=samples_of(settings))
+
+
+def traced(settings: Settings) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Every variable of the trace of a run, to the last bit, and its attributes."""
+    with run(settings).trace() as trace:
+        return {str(name): one.values.tobytes() for name, one in trace.load().variables.items()}, trace.attrs

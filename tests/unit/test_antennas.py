@@ -25,9 +25,8 @@ def least_gain(name: str, response: Complex, factors: NDArray[np.float64]) -> ND
 
 
 @every_combiner
-@pytest.mark.parametrize("devices", [0, 1, 2, 5, 9])
-@pytest.mark.parametrize("antennas", [1, 2, 7])
-@pytest.mark.parametrize("axes", [(1, 1), (1, 4), (3, 1), (2, 3)])
+@pytest.mark.parametrize("devices", [0, 1, 2, 9])
+@pytest.mark.parametrize(("antennas", "axes"), [(1, (2, 3)), (2, (1, 1)), (7, (1, 4)), (7, (3, 1))])
 def test_weights_have_unit_norm_and_the_axes_of_the_response(
     name: str, devices: int, antennas: int, axes: tuple[int, int]
 ) -> None:
@@ -62,7 +61,7 @@ def test_a_coefficient_is_combined_as_if_it_were_alone(name: str) -> None:
 
 
 def test_many_coefficients_are_worked_on_in_parts_without_effect(monkeypatch: pytest.MonkeyPatch) -> None:
-    response, factors = drawn(6, 4, 2, 50), np.ones(6)
+    response, factors = drawn(6, 4, 2, 12), np.ones(6)
     whole = COMBINERS["max-min"]().weights(response, factors)
     monkeypatch.setattr("channels.antennas.max_min._CHUNK", 24 * 7)
     np.testing.assert_allclose(COMBINERS["max-min"]().weights(response, factors), whole, rtol=1e-9, atol=1e-12)

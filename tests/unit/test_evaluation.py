@@ -12,25 +12,25 @@ import torch.nn.functional as F
 from airfl.local.evaluation import BATCH, TRAINING_SAMPLES, evaluate
 from airfl.local.flat import FlatModel
 from airfl.local.sgd import normalise
-from airfl.simulation import build_world
 from airfl.tasks.models.modules.logistic import Logistic
 from airfl.tasks.partitions import Partition
 from airfl.tasks.task import DividedTask, Samples
 from tests.conftest import small_settings
+from tests.small_data import world
 
 
-@pytest.mark.parametrize("batch", [125, 999])
+@pytest.mark.parametrize("batch", [125, 399])
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
 def test_figures_are_those_of_all_samples_at_once(model: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All test samples and 300 training ones; float32 sums in another order: 1e-5."""
     monkeypatch.setitem(BATCH, "cpu", batch)
     monkeypatch.setattr("airfl.local.evaluation.TRAINING_SAMPLES", 300)
     assert TRAINING_SAMPLES == 10_000
-    world = build_world(small_settings(f"task.model={model}", "task.validation_share=0.02"), torch.device("cpu"))
-    task, initial = world.task, world.model.initial()
+    built = world(small_settings(f"task.model={model}", "task.validation_share=0.02"))
+    task, initial = built.task, built.model.initial()
     parameters = initial + 0.1 * torch.randn(initial.shape, generator=torch.Generator().manual_seed(1))
-    found = evaluate(world.model, parameters, task)
-    assert torch.equal(world.model.initial(), initial)
+    found = evaluate(built.model, parameters, task)
+    assert torch.equal(built.model.initial(), initial)
     torch.nn.utils.vector_to_parameters(parameters, task.model.parameters())
 
     def expected(inputs: torch.Tensor, targets: torch.Tensor) -> tuple[float, float]:

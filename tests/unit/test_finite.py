@@ -20,6 +20,7 @@ from airfl.finite import all_finite, clipped_limit, keep_finite
 from airfl.local.trainer import LocalTrainer
 from airfl.store import Store
 from channels.csi import ChannelState
+from tests import small_data
 from tests.conftest import small_settings
 
 DEVICES = np.array([3, 5, 7, 9])
@@ -105,7 +106,7 @@ def spoilt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, float], None]:
 
 
 def run(out: Path, policy: str, *more: str) -> airfl.Run:
-    return airfl.run(small_settings(f"run.non_finite={policy}", "run.chunk=8", "run.evaluate_every=2", *more), out)
+    return small_data.run(small_settings(f"run.non_finite={policy}", "run.chunk=8", "run.rounds=1", *more), out)
 
 
 @pytest.mark.parametrize("scheme", ["pfels", "fedavg", "fed-smp-randk", "dp-fedavg"])
@@ -121,7 +122,7 @@ def test_a_run_that_stops_says_so_in_its_trace(
         assert trace.sizes["round"] == 0
     assert not (tmp_path / "checkpoint").exists()
     with pytest.raises(UserError, match="its run failed"):
-        airfl.run(small_settings("run.chunk=8", f"scheme.name={scheme}"), tmp_path, resume=True)
+        airfl.run(small_settings("run.chunk=8", "run.rounds=1", f"scheme.name={scheme}"), tmp_path, resume=True)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_a_run_that_goes_on_names_every_such_device(
     scheme: str, policy: str, value: float, tmp_path: Path, spoilt: Callable[[int, float], None]
 ) -> None:
     spoilt(2, value)
-    done = run(tmp_path, policy, f"scheme.name={scheme}")
+    done = run(tmp_path, policy, f"scheme.name={scheme}", "run.rounds=2")
     assert done.parameters.isfinite().all()
     with done.trace() as trace:
         assert (trace["non_finite"].values[:, :8] == (np.arange(8) == 2)).all()
@@ -194,14 +195,14 @@ def test_a_model_that_is_no_number_stops_every_run(
     policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in a round that is not evaluated."""
-    diverging = small_settings("server.learning_rate=1e38", "run.rounds=4", f"run.non_finite={policy}")
+    diverging = ("server.learning_rate=1e38", "run.rounds=4", "run.evaluate_every=1")
     with pytest.raises(DivergedError, match=r"^round \d: the model('s training loss is | is not finite)"):
-        airfl.run(diverging, tmp_path / "evaluated")
+        run(tmp_path / "evaluated", policy, *diverging)
     with airfl.open_trace(tmp_path / "evaluated") as trace:
         assert trace.attrs["status"] == "failed"
     monkeypatch.setattr("airfl.server.Averaging.step", lambda self, parameters, *others: parameters * math.nan)
     with pytest.raises(DivergedError, match=r"^round 0: the model is not finite after the server's step"):
-        run(tmp_path / "not", policy, "run.evaluate_every=50")
+        run(tmp_path / "not", policy, "run.rounds=2")
 
 
 def test_clipping_is_refused_where_a_scheme_clips_no_update(tmp_path: Path) -> None:

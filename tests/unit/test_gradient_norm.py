@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from airfl.local.evaluation import BATCH, evaluate, gradient_norm_squared
 from airfl.local.flat import FlatModel
 from airfl.local.sgd import normalise
-from airfl.simulation import build_world, run
 from airfl.tasks.task import DividedTask
 from airfl.trace import open_trace
 from tests.conftest import small_settings
+from tests.small_data import run, world
 
 LOGISTIC = ("task.dataset=a9a-sample", "task.model=logistic", "local.engine=vmap")
 
@@ -39,23 +39,23 @@ def with_parameters(task: DividedTask, parameters: torch.Tensor) -> torch.nn.Mod
 
 
 @pytest.mark.parametrize("model", [("task.model=mlp",), LOGISTIC], ids=["mlp", "logistic"])
-@pytest.mark.parametrize("batch", [125, 997])
+@pytest.mark.parametrize("batch", [125, 797])
 def test_it_is_that_of_all_samples_at_once(model: tuple[str, ...], batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Away from the start, where the penalty's gradient is not zero; float32 sums: 1e-5 of the square."""
     monkeypatch.setitem(BATCH, "cpu", batch)
-    world = build_world(small_settings(*model, "task.validation_share=0.1"), torch.device("cpu"))
-    assert len(world.task.partition.indices) < len(world.task.train)  # some are nobody's, and do not count
+    built = world(small_settings(*model, "task.validation_share=0.1"))
+    assert len(built.task.partition.indices) < len(built.task.train)  # some are nobody's, and do not count
     generator = torch.Generator().manual_seed(1)
-    parameters = world.model.initial() + 0.1 * torch.randn(world.model.dimension, generator=generator)
-    found = gradient_norm_squared(world.model, parameters, world.task)
-    assert found == pytest.approx(at_once(with_parameters(world.task, parameters.clone()), world.task), rel=1e-5)
-    assert evaluate(world.model, parameters, world.task, gradient_norm=True).gradient_norm_squared == found
-    assert np.isnan(evaluate(world.model, parameters, world.task).gradient_norm_squared)
+    parameters = built.model.initial() + 0.1 * torch.randn(built.model.dimension, generator=generator)
+    found = gradient_norm_squared(built.model, parameters, built.task)
+    assert found == pytest.approx(at_once(with_parameters(built.task, parameters.clone()), built.task), rel=1e-5)
+    assert evaluate(built.model, parameters, built.task, gradient_norm=True).gradient_norm_squared == found
+    assert np.isnan(evaluate(built.model, parameters, built.task).gradient_norm_squared)
 
 
 def test_no_more_than_a_batch_is_computed_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BATCH, "cpu", 50)
-    world = build_world(small_settings(), torch.device("cpu"))
+    built = world(small_settings())
     sizes, losses = [], FlatModel.losses
 
     def counted(self: FlatModel, parameters: Any, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
@@ -63,9 +63,9 @@ def test_no_more_than_a_batch_is_computed_at_a_time(monkeypatch: pytest.MonkeyPa
         return losses(self, parameters, inputs, targets)
 
     monkeypatch.setattr(FlatModel, "losses", counted)
-    gradient_norm_squared(world.model, world.model.initial(), world.task)
+    gradient_norm_squared(built.model, built.model.initial(), built.task)
     assert max(sizes) == 50
-    assert sum(sizes) == len(world.task.partition.indices)
+    assert sum(sizes) == len(built.task.partition.indices)
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_the_trace_has_it_where_a_round_is_evaluated_and_it_changes_nothing_else
     with open_trace(tmp_path / "with") as trace, open_trace(tmp_path / "without") as plain:
         squares = trace["gradient_norm_squared"].values
         assert list(np.isnan(squares)) == [True, False, False]
-        world = build_world(done.settings, torch.device("cpu"))
-        assert squares[-1] == pytest.approx(at_once(done.model(), world.task), rel=1e-5)
+        built = world(done.settings)
+        assert squares[-1] == pytest.approx(at_once(done.model(), built.task), rel=1e-5)
         assert np.isnan(plain["gradient_norm_squared"].values).all()
         for name in set(trace.variables) - {"gradient_norm_squared"}:
             np.testing.assert_array_equal(trace[name].values, plain[name].values)
-        assert trace.attrs["dimension"] == world.model.dimension
+        assert trace.attrs["dimension"] == built.model.dimension

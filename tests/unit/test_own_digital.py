@@ -18,6 +18,7 @@ from channels.digital import Allocation, Demand, DigitalTask, ErrorModel
 from channels.part import parameter
 from tests.conftest import small_settings
 from tests.refusals import one_line
+from tests.small_data import traced
 
 SHARES: dict[str, Callable[[Any], Any]] = {
     "plain": lambda shares: shares,
@@ -77,12 +78,10 @@ def over_bits(*overrides: str, **parts: Any) -> Settings:
 def test_own_ones_that_are_ours_give_the_same_trace() -> None:
     """Bit for bit. An own error model that does not say that it is certain may lose messages."""
     settings = over_bits(allocation=Mine(), error_model=Own())
-    with airfl.run(settings).trace() as mine, airfl.run(over_bits()).trace() as ours:
-        for name, one in ours.load().variables.items():
-            np.testing.assert_array_equal(mine[name].values, one.values, err_msg=str(name))
-        section = json.loads(mine.attrs["config"])["digital"]
-        assert section["allocation"] == {"name": "mine", "how": "plain"}
-        assert "digital.error_model" in mine.attrs["own_parts"]
+    found, attributes = traced(settings)
+    assert found == traced(over_bits())[0]
+    assert json.loads(attributes["config"])["digital"]["allocation"] == {"name": "mine", "how": "plain"}
+    assert "digital.error_model" in attributes["own_parts"]
     assert may_be_lost(over_bits(error_model=Unsure()).radio, "digital")
     assert not may_be_lost(settings.radio, "digital")
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,6 @@ import pytest
 
 import airfl
 from airfl.config import Settings
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.datasets.raw import RawData
 from channels import fading
 from channels.fading import ChannelRequest, Fading, FadingLaw, FlatFading, OwnChannel, SelectiveFading
 from channels.fading.registry import FADINGS
@@ -23,6 +22,8 @@ from channels.selective import SelectiveRequest, SelectiveResponse
 from tests.conftest import small_settings
 from tests.radios import radio_of
 from tests.refusals import one_line
+from tests.resuming import interrupted
+from tests.small_data import few_samples, run, traced
 
 
 class Shares(FlatFading):
@@ -80,18 +81,6 @@ def registered() -> Iterator[None]:
     del FADINGS._registered["shares"]
 
 
-@pytest.fixture(scope="module")
-def data() -> RawData:
-    return load_dataset("fashion-mnist-sample")
-
-
-def run(settings: Settings, data: RawData) -> tuple[dict[str, bytes], Any]:
-    """Every variable of the trace, and the section `channel` that it holds."""
-    with airfl.run(settings, data=data).trace() as trace:
-        found = {str(name): one.values.tobytes() for name, one in trace.load().variables.items()}
-        return found, json.loads(trace.attrs["config"])["channel"]
-
-
 @pytest.mark.parametrize(
     ("own", "built_in", "recorded"),
     [
@@ -110,14 +99,14 @@ def run(settings: Settings, data: RawData) -> tuple[dict[str, bytes], Any]:
     ids=repr,
 )
 def test_an_own_fading_that_is_a_built_in_one_gives_its_trace(
-    own: Fading, built_in: tuple[str, ...], recorded: dict[str, Any], data: RawData
+    own: Fading, built_in: tuple[str, ...], recorded: dict[str, Any]
 ) -> None:
     """Bit for bit; the trace names it by its table, and what is given is the settings' own object to the end."""
     settings = small_settings().resolved(channel={"fading": own})
     assert settings.resolved(run={"threads": 1}).channel.fading_model is own
-    found, channel = run(settings, data)
-    assert found == run(small_settings(*built_in), data)[0]
-    assert channel["fading"] == recorded
+    found, attributes = traced(settings)
+    assert found == traced(small_settings(*built_in))[0]
+    assert json.loads(attributes["config"])["channel"]["fading"] == recorded
 
 
 @pytest.mark.usefixtures("registered")
@@ -273,37 +262,29 @@ def test_gains_that_differ_over_elements_keep_their_places() -> None:
         airfl.link_budget(settings.resolved(channel={"units": "physical"}, topology={"kind": "disc"}))
 
 
-def test_a_run_goes_on_with_the_same_object_alone(tmp_path: Any, data: RawData) -> None:
+def test_a_run_goes_on_with_the_same_object_alone(tmp_path: Path) -> None:
     """A class that no name stands for: its parameters are compared, and it is never read from the folder."""
-    settings = small_settings().resolved(channel={"fading": Shares(share=0.25)})
-    airfl.run(settings, tmp_path / "run", data=data)
-    for other, said in (
-        (Shares(share=0.25), "holds a complete run; "),
-        (Shares(share=0.5), "holds a complete run with channel.fading = {'name': 'shares', 'share': 0.25, "),
-        (demos_channel, "holds a complete run with channel.fading = {'name': 'shares', "),
-        ("exponential", "here it is 'exponential'"),
-    ):
-        with pytest.raises(airfl.UserError, match=one_line(said)):
-            airfl.run(settings.resolved(channel={"fading": other}), tmp_path / "run", data=data, resume=True)
-
-
-def test_a_run_that_was_cut_off_goes_on_with_the_same_object_alone(tmp_path: Any, data: RawData) -> None:
     settings = small_settings("run.checkpoint_every=1", "run.rounds=3").resolved(channel={"fading": Shares(share=0.25)})
+    others = {
+        "'share': 0.5": Shares(share=0.5),
+        "demos_channel": demos_channel,
+        "here it is 'exponential'": "exponential",
+    }
 
-    def stop(done: int, rounds: int, record: Any) -> None:
-        if done == 2:
-            raise KeyboardInterrupt
+    def refused(given: object, *said: str) -> None:
+        with pytest.raises(airfl.UserError, match=one_line(*said)):
+            airfl.run(settings.resolved(channel={"fading": given}), tmp_path, data=few_samples(), resume=True)
 
     with pytest.raises(KeyboardInterrupt):
-        airfl.run(settings, tmp_path / "run", data=data, progress=stop)
-    for other in (Shares(share=0.5), demos_channel, "exponential"):
-        with pytest.raises(
-            airfl.UserError, match=one_line("its run was begun with channel.fading = {'name': 'shares'")
-        ):
-            airfl.run(settings.resolved(channel={"fading": other}), tmp_path / "run", data=data, resume=True)
-    with airfl.run(settings, tmp_path / "run", data=data, resume=True).trace() as trace:
+        run(settings, tmp_path, interrupted(2))
+    for said, other in others.items():
+        refused(other, "its run was begun with channel.fading = {'name': 'shares', 'share': 0.25, ", said)
+    with airfl.run(settings, tmp_path, data=few_samples(), resume=True).trace() as trace:
         found = {str(name): one.values.tobytes() for name, one in trace.load().variables.items()}
-    assert found == run(settings, data)[0]
+    assert found == traced(settings)[0]
+    for said, other in others.items():
+        refused(other, "holds a complete run with channel.fading = {'name': 'shares', 'share': 0.25, ", said)
+    refused(Shares(share=0.25), "holds a complete run; ")
 
 
 def test_an_installed_package_offers_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,13 +15,13 @@ import airfl
 from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.privacy.visibility import alike
-from airfl.tasks.datasets import load_dataset
-from airfl.tasks.datasets.raw import RawData
 from channels import power
 from channels.part import parameter
 from channels.power import POLICIES, Policy, PowerPlan, PowerTask
 from tests.conftest import small_settings
+from tests.in_this_process import points_here as points_here
 from tests.refusals import one_line
+from tests.small_data import traced
 
 
 class Mine(Policy):
@@ -52,9 +52,10 @@ def registered() -> Iterator[None]:
     del POLICIES._registered["mine"]
 
 
-@pytest.mark.usefixtures("registered")
+@pytest.mark.usefixtures("registered", "points_here")
 def test_its_parameters_are_swept_by_dotted_key(tmp_path: Path) -> None:
-    named = small_settings().resolved(power={"policy": {"name": "mine"}})
+    few = ("run.rounds=1", "task.dataset=a9a-sample", "task.model=logistic", "local.engine=loop")
+    named = small_settings(*few).resolved(power={"policy": {"name": "mine"}})
     found = airfl.sweep(named, {"power.policy.share": [0.25, 1.0]}, out=tmp_path / "s")
     assert [(run.values, run.digest.setting("power.policy.share")) for run in found.runs] == [
         ({"power.policy.share": share}, share) for share in (0.25, 1.0)
@@ -72,18 +73,6 @@ def test_its_parameters_are_swept_by_dotted_key(tmp_path: Path) -> None:
     assert rician.channel.rician_k == 3.0
 
 
-@pytest.fixture(scope="module")
-def data() -> RawData:
-    return load_dataset("fashion-mnist-sample")
-
-
-def run(settings: Settings, data: RawData) -> tuple[dict[str, Any], Any]:
-    """Every variable of the trace, and the section `power` that it holds."""
-    with airfl.run(settings, data=data).trace() as trace:
-        found = {str(name): one.values for name, one in trace.load().variables.items()}
-        return found, json.loads(trace.attrs["config"])["power"]
-
-
 def mine(policy: Policy | str, *overrides: str) -> Settings:
     return small_settings(*overrides).resolved(power={"policy": policy})
 
@@ -92,27 +81,23 @@ SAMPLED = ("run.devices=50", "privacy.bound=accountant", "privacy.epsilon=5.0")
 
 
 @pytest.mark.parametrize("overrides", [(), SAMPLED, ("channel.fading=tapped-line", "grid.subcarriers=64")])
-def test_an_own_policy_that_is_pfels_gives_its_trace(overrides: tuple[str, ...], data: RawData) -> None:
+def test_an_own_policy_that_is_pfels_gives_its_trace(overrides: tuple[str, ...]) -> None:
     """Bit for bit, the figures of privacy with it, which rest on what the policy says of itself."""
     settings = mine(Mine(), *overrides)
     assert alike(settings.radio, "equal", "analog")
-    found, section = run(settings, data)
-    expected, _ = run(small_settings(*overrides), data)
-    assert {name: one.tobytes() for name, one in found.items()} == {
-        name: one.tobytes() for name, one in expected.items()
-    }
-    assert section["policy"] == {"name": "mine", "share": 1.0}
+    found, attributes = traced(settings)
+    assert found == traced(small_settings(*overrides))[0]
+    assert json.loads(attributes["config"])["power"]["policy"] == {"name": "mine", "share": 1.0}
 
 
 @pytest.mark.usefixtures("registered")
-def test_a_parameter_of_its_own_is_set_in_a_file(data: RawData) -> None:
+def test_a_parameter_of_its_own_is_set_in_a_file() -> None:
     """Half the limit is 1/sqrt(2) of beta where power sets it; the class alone says that there is such a parameter."""
     settings = small_settings("power.policy={ name = 'mine', share = 0.5 }", "privacy.epsilon=inf")
     assert settings.power.power_policy == Mine(share=0.5)
     assert settings == mine(Mine(share=0.5), "privacy.epsilon=inf")
-    halved, whole = (
-        run(one, data)[0]["alignment_coefficient"] for one in (settings, small_settings("privacy.epsilon=inf"))
-    )
+    both = (settings, small_settings("privacy.epsilon=inf"))
+    halved, whole = (np.frombuffer(traced(one)[0]["alignment_coefficient"]) for one in both)
     assert halved[0] == pytest.approx(whole[0] * np.sqrt(0.5))
 
 

@@ -29,10 +29,18 @@ from airfl.selection import (
     sampling_of,
 )
 from airfl.selection.rule import Array
+from airfl.sweeps.task import Job, packed_job, unpacked_job
 from channels.part import parameter
 from tests.conftest import small_settings
+from tests.in_this_process import points_here as points_here
+from tests.resuming import interrupted
+from tests.small_data import run
 
 ZERO = torch.zeros(3)
+FEW = (
+    *("task.dataset=a9a-sample", "task.model=logistic", "local.engine=loop", "local.steps=1"),
+    *("run.devices=12", "run.selected=3", "run.checkpoint_every=1"),
+)
 
 
 class EveryOther(BlindRule):
@@ -85,8 +93,7 @@ class Forgetful(Rested):
 
 
 def with_rule(rule: SelectionRule, *more: str) -> Settings:
-    few = ("run.devices=12", "run.selected=3", "scheme.ratio=1.0", "run.rounds=4", "run.checkpoint_every=1")
-    return small_settings(*few, *more).resolved(selection={"kind": rule})
+    return small_settings(*FEW, "scheme.ratio=1.0", "run.rounds=4", *more).resolved(selection={"kind": rule})
 
 
 @pytest.fixture
@@ -120,15 +127,10 @@ def test_what_it_remembers_goes_through_a_checkpoint() -> None:
 
 def test_a_run_of_it_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
     settings = with_rule(Rested())
-
-    def stop(done: int, *_: object) -> None:
-        if done == 2:
-            raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        airfl.run(settings, tmp_path / "cut", progress=stop)
+        run(settings, tmp_path / "cut", interrupted(2))
     airfl.run(settings, tmp_path / "cut", resume=True)
-    whole = airfl.run(settings, tmp_path / "whole")
+    whole = run(settings, tmp_path / "whole")
     with airfl.open_trace(tmp_path / "cut") as cut, whole.trace() as trace:
         assert cut.drop_attrs(deep=False).identical(trace.drop_attrs(deep=False))
         assert sorted(trace["device_id"].values.ravel()) == list(range(12))
@@ -137,11 +139,16 @@ def test_a_run_of_it_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("registered")
 def test_its_name_is_known_and_goes_to_other_processes(tmp_path: Path) -> None:
-    named = small_settings("run.devices=12", "run.selected=3", "selection.kind=rested", "selection.candidates=9")
+    """Where nobody has registered it, the job makes its name known."""
+    named = small_settings(*FEW, "selection.kind=rested", "selection.candidates=9")
     assert named.selection.rule == Rested(candidates=9)
-    found = airfl.sweep(named, {"run.rounds": [1]}, out=tmp_path / "sweep")
-    assert not found.failed
-    with airfl.open_trace(found.runs[0].folder) as trace:
+    sent = packed_job(Job("point", named))
+    SELECTIONS.forget(__name__)
+    assert "rested" not in SELECTIONS
+    settings = unpacked_job(sent).settings
+    assert settings == named
+    assert "rested" in SELECTIONS
+    with run(settings).trace() as trace:
         assert "Rested(candidates=9)" in trace.attrs["own_parts"]
 
 
@@ -225,6 +232,7 @@ def test_what_goes_wrong_inside_a_rule_is_told_in_one_line(rule: SelectionRule, 
         airfl.run(with_rule(rule))
 
 
+@pytest.mark.usefixtures("points_here")
 def test_a_sweep_goes_on_with_the_same_code_and_parameters_alone(tmp_path: Path) -> None:
     def swept(rule: SelectionRule, seeds: int) -> int:
         few = with_rule(rule, "run.rounds=1")

@@ -96,6 +96,12 @@ def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
+@pytest.fixture(scope="module")
+def named() -> airfl.Run:
+    """Of parts that settings name."""
+    return small_data.run(small_settings("task.partition=dirichlet", "task.dirichlet_alpha=0.3"))
+
+
 @pytest.mark.parametrize(
     ("task", "says"),
     [
@@ -104,12 +110,12 @@ def lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ({"model": Wide, "data": airfl.datasets.FashionMnistSample()}, (Wide(), SAMPLE)),
     ],
 )
-def test_named_and_own_parts_mix_and_give_the_run_of_the_names(task: dict[str, Any], says: tuple[Any, ...]) -> None:
+def test_named_and_own_parts_mix_and_give_the_run_of_the_names(
+    task: dict[str, Any], says: tuple[Any, ...], named: airfl.Run
+) -> None:
     """Bit for bit: normalised, divided and initialised alike."""
-    given, raw = small_settings("task.partition=dirichlet", "task.dirichlet_alpha=0.3"), small_data.few_samples()
-    named = airfl.run(given, data=raw)
-    partition = airfl.partitions.Dirichlet(alpha=0.3)
-    mixed = airfl.run(small_settings(), data=raw, task=airfl.Task(**task, partition=partition))
+    own = airfl.Task(**task, partition=airfl.partitions.Dirichlet(alpha=0.3))
+    mixed = airfl.run(small_settings(), data=small_data.few_samples(), task=own)
     of = mixed.settings.task
     assert (of.model, of.dataset, of.partition, of.dirichlet_alpha) == (*says, "dirichlet", 0.3)
     assert mixed.parameters.equal(named.parameters)

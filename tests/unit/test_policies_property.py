@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from channels.power import POLICIES, Policy, PowerPlan, PowerTask, align, back_off, check_plan, mse
 
 Array = NDArray[np.float64]
-thorough = settings(derandomize=True, max_examples=100, deadline=None)
+thorough = settings(derandomize=True, max_examples=30, deadline=None)
 ROUNDING = 1e-12
 MOST = 6  # devices
 

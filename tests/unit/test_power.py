@@ -49,13 +49,6 @@ def test_which_bound_binds(privacy_bound: float, coefficient: float, power_binds
     assert (alignment.power_bound_binding, alignment.privacy_bound_binding) == (power_binds, privacy_binds)
 
 
-@pytest.mark.parametrize(("privacy_bound", "binds"), [(0.3, True), (np.inf, False)])
-def test_without_devices_beta_is_the_privacy_bound(privacy_bound: float, binds: bool) -> None:
-    alignment = align(np.empty(0), np.empty(0), np.empty(0), privacy_bound)
-    assert alignment.coefficient == privacy_bound
-    assert (alignment.power_bound_binding, alignment.privacy_bound_binding) == (False, binds)
-
-
 def test_inversion_removes_the_phase_and_aligns_the_amplitude() -> None:
     gains = np.array([0.02 + 0j, -0.05, 0.01j, 0.03 * np.exp(2.1j)])
     precoders = invert_channel(gains, coefficient=0.7)

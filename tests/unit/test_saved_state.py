@@ -58,9 +58,8 @@ def test_a_ledger_goes_on_with_the_devices_that_took_part() -> None:
     """Devices 0 and 1, then 2 and 3, each in one round with noise 2 C: mu = 2/2 for everybody, not sqrt(2)."""
     delta = 1e-3
     ledger = PrivacyLedger(Statement("client", "by_channel", 2, 4, "server", delta))
-    cell = SimpleNamespace(
-        recipe=SimpleNamespace(release=ClientRelease()), discloses=False, settings=small_settings("run.rounds=9")
-    )
+    run = small_settings("run.rounds=9").run
+    cell = SimpleNamespace(recipe=SimpleNamespace(release=ClientRelease()), discloses=False, run=run)
     world: Any = SimpleNamespace(cell=cell, ledger=ledger)
     for done, devices in enumerate(([0, 1], [2, 3]), start=1):
         account_again(world, {"noise_multiplier": np.array(2.0), "device_id": np.array(devices)}, done)

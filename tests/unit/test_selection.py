@@ -1,7 +1,10 @@
 """Who takes part in a round."""
 
+from functools import cache
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from airfl.selection import SELECTIONS, BlindRule, Ids, most_selected
@@ -10,12 +13,22 @@ from airfl.streams import Purpose, Streams
 
 STREAMS = Streams(11)
 BLIND = [name for name, rule in SELECTIONS.items() if issubclass(rule, BlindRule)]
+ROUNDS = 1500
 
 
 def select(kind: str, streams: Streams, t: int, devices: int, selected: int) -> Ids:
     rule = SELECTIONS[kind]()
     assert isinstance(rule, BlindRule)
     return select_by(rule, streams, t, devices, selected)
+
+
+@cache
+def taken(kind: str) -> NDArray[np.float64]:
+    """1 where a device took part, of 6 of whom 2 are wanted, [ROUNDS, 6]."""
+    found = np.zeros((ROUNDS, 6))
+    for t in range(ROUNDS):
+        found[t, select(kind, STREAMS, t, 6, 2)] = 1
+    return found
 
 
 def test_uniform_takes_r_different_devices_in_order() -> None:
@@ -32,30 +45,24 @@ def test_uniform_takes_r_different_devices_in_order() -> None:
 
 @pytest.mark.parametrize("kind", BLIND)
 def test_every_device_is_included_equally_often(kind: str) -> None:
-    """n = 4,000 rounds: each of 20 counts is binomial(n, 0.25), within 5 standard errors."""
-    counts = np.bincount(np.concatenate([select(kind, STREAMS, t, 20, 5) for t in range(4000)]), minlength=20)
-    assert np.all(np.abs(counts / 4000 - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 4000))
+    """Each of 6 counts is binomial(n, 1/3), within 5 standard errors."""
+    assert np.all(np.abs(taken(kind).mean(axis=0) - 1 / 3) < 5 * np.sqrt(2 / 9 / ROUNDS))
 
 
 def test_uniform_subsets_are_equally_likely() -> None:
-    """n = 6,000 rounds over the 15 pairs of 6: chi-square below its 99.99% point."""
-    pairs = [select("uniform", STREAMS, t, 6, 2) for t in range(6000)]
-    _, counts = np.unique(pairs, axis=0, return_counts=True)
+    """The 15 pairs of 6: chi-square below its 99.99% point."""
+    _, counts = np.unique(taken("uniform"), axis=0, return_counts=True)
     assert len(counts) == 15
     assert stats.chisquare(counts).pvalue > 1e-4
 
 
 def test_poisson_sizes_are_binomial_and_devices_independent() -> None:
-    """n = 4,000 rounds of binomial(20, 0.25): mean and variance within 5 standard errors; two devices uncorrelated."""
-    rounds, devices, selected = 4000, 20, 5
-    taken = np.zeros((rounds, devices))
-    for t in range(rounds):
-        taken[t, select("poisson", STREAMS, t, devices, selected)] = 1
-    sizes, variance = taken.sum(axis=1), 20 * 0.25 * 0.75
-    assert abs(sizes.mean() - selected) < 5 * np.sqrt(variance / rounds)
+    """Binomial(6, 1/3): mean and variance within 5 standard errors; no two devices correlated."""
+    sizes, variance = taken("poisson").sum(axis=1), 6 * 2 / 9
+    assert abs(sizes.mean() - 2) < 5 * np.sqrt(variance / ROUNDS)
     # The variance of a sample variance is (mu_4 - variance^2)/n; a binomial's excess kurtosis here is below 0.
-    assert abs(sizes.var() - variance) < 5 * variance * np.sqrt(2 / rounds)
-    assert abs(np.corrcoef(taken[:, 0], taken[:, 1])[0, 1]) < 5 / np.sqrt(rounds)
+    assert abs(sizes.var() - variance) < 5 * variance * np.sqrt(2 / ROUNDS)
+    assert np.abs(np.triu(np.corrcoef(taken("poisson").T), 1)).max() < 5 / np.sqrt(ROUNDS)
 
 
 @pytest.mark.parametrize("kind", BLIND)

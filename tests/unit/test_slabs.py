@@ -15,20 +15,18 @@ import airfl.round
 from airfl.finite import keep_finite
 from airfl.opening import open_round
 from airfl.round import State, World, exchange, run_round
-from airfl.simulation import build_world
 from airfl.stages import Batch, Clip, ErrorFeedback, GaussianNoise, RandK, Stage, open_encoder
 from airfl.stages.masks import MANY, by_bytes, kept_entries, shared_coordinates
 from airfl.streams import Streams
 from channels.mac import MultipleAccessChannel, Part, add_weighted, energy
 from tests.conftest import small_settings
 from tests.rounds import a_round
-
-CPU = torch.device("cpu")
+from tests.small_data import world as world_of
 
 
 def world(*overrides: str) -> World:
     """Eight devices in chunks of five."""
-    return build_world(small_settings("run.chunk=5", *overrides), CPU)
+    return world_of(small_settings("run.chunk=5", *overrides))
 
 
 @pytest.mark.parametrize("scheme", ["pfels", "wfl-p", "fedavg", "fedavg-randk"])
@@ -60,7 +58,7 @@ def test_slabs_change_nothing(scheme: str, monkeypatch: pytest.MonkeyPatch) -> N
 def test_links_that_take_slabs(by_entry: bool, overrides: tuple[str, ...]) -> None:
     """Those that look at a message as a whole, or at where its entries are, take none."""
     small = world(*overrides)
-    assert open_round(small.cell, 0, small.cell.memory, CPU).link.by_entry is by_entry
+    assert open_round(small.cell, 0, small.cell.memory).link.by_entry is by_entry
 
 
 @pytest.mark.parametrize(

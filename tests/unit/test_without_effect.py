@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-import h5py
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from airfl.cell import noise_multiplier, release_event
 from airfl.cli.runs import budget
 from airfl.cli.sweeps import sweep
 from airfl.config import without_effect as reasons
 from airfl.config.without_effect import BELONGS_TO, LINK, Needs, without_effect
+from airfl.round import Exchange, State, World, run_round
 from tests.conftest import DEMO, SMALL, small_settings
-from tests.small_data import run
+from tests.small_data import world
 
 
 def of(section: str, **values: str) -> dict[str, str]:
@@ -136,19 +139,47 @@ def gains(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+def what_is_accounted(world: World, exchanged: Exchange, rounds: int, compose: bool) -> dict[str, Any]:
+    """All that the figures of a round's privacy follow from, in the place of the figures, which take longer than the
+    rest of the round."""
+    opening, multiplier = exchanged.opening, noise_multiplier(world.cell, exchanged.reception.report)
+    if not multiplier:  # nothing is private, whatever is claimed
+        return {"accounted": ""}
+    event = release_event(world.cell, multiplier)
+    return {"accounted": repr((event, world.ledger.statement, opening.devices, opening.disclosure))}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_figures_of_privacy() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("airfl.round.account", what_is_accounted)
+        yield
+
+
 @cache
-def numbers_of(*overrides: str) -> dict[str, np.ndarray]:
-    """Every variable of a run's trace, but for its times."""
-    done = run(small_settings(*SHORT, *overrides))
-    with h5py.File(done.path) as trace:
-        return {name: variable[:] for name, variable in trace.items() if not name.startswith("wall_time")}
+def numbers_of(*overrides: str) -> dict[str, NDArray[Any]]:
+    """All that a run's trace holds or that follows from it, round by round."""
+    built = world(small_settings(*SHORT, *overrides))
+    cell, placed = built.cell, built.cell.radio.drop
+    found: dict[str, Any] = {
+        "device_samples": built.task.partition.sizes,
+        "device_power_limit": cell.power_limits * cell.radio.energy_unit,
+        "device_distance_m": placed and placed.distance_m,
+        "device_path_loss_db": placed and placed.path_loss_db,
+    }
+    state = State(0, built.model.initial(), cell.memory)
+    for t in range(cell.run.rounds):
+        state, record = run_round(built, state)
+        found |= {f"{name} of round {t}": value for name, value in record.items()}
+    return {name: np.asarray(value) for name, value in found.items()}
 
 
 def changed_by(overrides: Sequence[str], base: tuple[str, ...]) -> list[str]:
     """The variables that are other ones with these overrides, but for what a key is only recorded in."""
     plain, changed = numbers_of(*base), numbers_of(*base, *overrides)
     assert plain.keys() == changed.keys()
-    recorded = {name for text in overrides for name in RECORDED.get(text.partition("=")[0], ())}
+    names = (name for text in overrides for name in RECORDED.get(text.partition("=")[0], ()))
+    recorded = {f"{name} of round {t}" for name in names for t in range(2)}
     same = {
         name for name in plain if np.array_equal(plain[name], changed[name], equal_nan=plain[name].dtype.kind in "fc")
     }
