@@ -283,7 +283,7 @@ def tasks(
     allocation: Allocation | None = None, error_model: ErrorModel | None = None, most: int = 2 * SUBCARRIERS + 3
 ) -> Iterator[DigitalTask]:
     """Messages of few and of many devices, over flat and selective channels, known and not; most: devices."""
-    given = {"allocation": allocation, "error_model": error_model}
+    given: dict[str, Any] = {"allocation": allocation, "error_model": error_model}
     given = {key: one for key, one in given.items() if one is not None}
     for devices, blocks, width in ((1, 1, 1), (DEVICES, 1, 1), (5, 2, SUBCARRIERS), (SUBCARRIERS, 1, 1), (51, 1, 1)):
         if devices > most:
