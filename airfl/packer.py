@@ -47,4 +47,5 @@ class _Packer(cloudpickle.Pickler):  # type: ignore[misc]
 
 def with_cache(function: Callable[..., Any], parameters: dict[str, Any]) -> Cached[Any]:
     """A function under an empty cache, as it was under one; parameters: of `functools.lru_cache`."""
-    return functools.lru_cache(**parameters)(function)
+    cached: Cached[Any] = functools.lru_cache(**parameters)(function)
+    return cached
