@@ -41,7 +41,7 @@ def fingerprint(part: Part) -> str:
     """Of the code of its class and of its parameters; equal in every process that runs the same Python."""
     plain = {key: value for key, value in part.values().items() if not callable(value)}
     found = hashlib.sha256(f"{type(part).__qualname__}({plain!r})".encode())
-    for one in functions_of(part):
+    for one in map(unwrapped, functions_of(part)):
         called = one if hasattr(one, "__code__") else type(one).__call__
         for text in _function(called) if hasattr(called, "__code__") else (repr(type(one)),):
             found.update(text.encode() + b"\0")

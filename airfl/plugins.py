@@ -156,13 +156,14 @@ def packed(value: Any, code: Sequence[Any] = ()) -> bytes:
     """
     import cloudpickle
 
+    from airfl.packer import pickled
+
     names = {str(getattr(one, "__module__", "")) for one in code}
     modules = [sys.modules[name] for name in sorted(names) if name.startswith(PREFIX)]
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
-        found: bytes = cloudpickle.dumps(value)
-        return found
+        return pickled(value, {module.__name__ for module in modules})
     except (pickle.PicklingError, TypeError, AttributeError) as error:
         raise UserError(f"what was given cannot be sent to another process: {error}") from None
     finally:

@@ -24,6 +24,8 @@ OF_KIND: dict[str, str] = {
     "scheme": "airfl.check.scheme:checks",
     "combiner": "airfl.check.combiner:checks",
     "fading law": "airfl.check.fading:checks",
+    "allocation": "airfl.check.digital:allocation_checks",
+    "error model": "airfl.check.digital:error_model_checks",
     "power policy": "airfl.check.power:checks",
     "selection rule": "airfl.check.selection:checks",
     "partition": "airfl.check.partition:checks",

@@ -11,10 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kstest
 
+from airfl.check import selective
 from airfl.check.finding import Check
 from airfl.check.reading import recording
 from channels.draws import Draw, circular_gaussian
-from channels.fading import ChannelRequest, FlatFading, OwnChannel, check_law, check_response, flat_parts
+from channels.fading import (
+    ChannelRequest,
+    FlatFading,
+    OwnChannel,
+    SelectiveFading,
+    check_law,
+    check_response,
+    flat_parts,
+)
 from channels.fading.law import fade_statistics
 from channels.frame import Frame
 from channels.part import Part
@@ -28,7 +37,7 @@ SHARE = 1e-6
 
 
 def checks(part: Part, overrides: Sequence[str] = ()) -> list[Check]:
-    """Of one law or channel, which needs no runs. Of other kinds nothing is asked yet."""
+    """Of one law or channel, which needs no runs. Of recorded gains nothing is asked."""
     del overrides
 
     def of(find: Callable[..., str | None], what: str, *after: str) -> Check:
@@ -50,7 +59,7 @@ def checks(part: Part, overrides: Sequence[str] = ()) -> list[Check]:
             of(power, "the mean power is as said", "response"),
             of(channel_parameters, "every parameter is read", "response"),
         ]
-    return []
+    return selective.checks(part) if isinstance(part, SelectiveFading) else []
 
 
 def law(fading: FlatFading) -> str | None:

@@ -36,7 +36,6 @@ def checks(part: Part, overrides: Sequence[str] = ()) -> list[Check]:
 
     return [
         of(limits, "plans are finite, within energy limits and privacy bound, and as the class says, on any channel"),
-        of(heard, "without a threshold or a target an aligned policy lets every device be heard", "limits"),
         of(announced, "a beta that was announced is the one that is used, where the class says so", "limits"),
         of(on_average, "a limit on the mean over fades holds on their mean", "limits"),
         of(same_again, "it gives the same plan again, and changes nothing of what it is given", "limits"),
@@ -51,17 +50,6 @@ def limits(policy: Policy) -> str | None:
     """As a run holds plans to it."""
     for task in tasks():
         check_plan(policy, task, policy.plan(task))
-    return None
-
-
-def heard(policy: Policy) -> str | None:
-    """On channels that do not vanish."""
-    if not policy.aligned or policy.least_power or policy.target is not None:
-        return None
-    for task in tasks(odd=False):
-        silent = np.flatnonzero(~policy.plan(task).active)
-        if len(silent):
-            return f"it is said to be aligned, and device {silent[0]} of {len(task.gains)} is silent"
     return None
 
 

@@ -17,7 +17,7 @@ from airfl.budget import Budget, link_budget
 from airfl.check.finding import Check
 from airfl.check.planted import dense, nothing, plants, sent
 from airfl.check.reading import recording
-from airfl.check.short import ROUNDS, Changes, Short, first_state
+from airfl.check.short import ROUNDS, Changes, Short, first_state, on_its_threads
 from airfl.errors import UserError
 from airfl.memory import store_bytes
 from airfl.privacy.release import ClientRelease
@@ -67,7 +67,7 @@ def checks(part: Part, overrides: Sequence[str] = ()) -> list[Check]:
     _ = short.base  # overrides that are no settings are the caller's fault, not the scheme's
 
     def of(find: Callable[[Short], str | None], what: str, after: Iterable[str] = ("run",)) -> Check:
-        return Check(find.__name__.replace("_", "-"), what, partial(find, short), tuple(after))
+        return Check(find.__name__.replace("_", "-"), what, partial(on_its_threads, short, find), tuple(after))
 
     return [
         of(declaration, "title, paper and links are said, and `uses` names keys that there are", ()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -123,6 +123,17 @@ class Short:
 def _stop(done: int, rounds: int, record: Record) -> None:
     if done == STOPPED_AT:
         raise _Stopped
+
+
+def on_its_threads(short: Short, find: Callable[[Short], str | None]) -> str | None:
+    """What a check finds, computed on as many threads as the short runs have: on the small tensors of these, several
+    wait for each other most of the time, a hundred times as long as they compute where the machine is busy."""
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(short.base.run.threads or before)
+        return find(short)
+    finally:
+        torch.set_num_threads(before)
 
 
 def trace_of(finished: Run) -> xarray.Dataset:

@@ -10,26 +10,29 @@ from airfl.report.results import plain_average
 from airfl.report.terminal import folded, new_table
 from airfl.results.averages import Average
 from airfl.results.collect import plain, short
-from airfl.sweeps.tuning import Chosen
+from airfl.sweeps.tuning import Chosen, Figure
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
 def tuned_table(found: Sequence[Chosen], title: str) -> Table:
-    """A line a row: chosen values, how many were tried, validation accuracy, test accuracy."""
+    """A line a row: chosen values, how many were tried, what they were chosen by, and the same of the test set."""
+    by = found[0].by
+    what = by.name if by.lowest else f"{by.name} %"
     caption = (
-        "Mean over seeds ± standard deviation (95% interval of the mean). Chosen by validation accuracy; test accuracy "
-        "is of the chosen values alone."
+        f"Mean over seeds ± standard deviation (95% interval of the mean). Chosen by {'least ' * by.lowest}validation "
+        f"{by.name}; test {by.name} is of the chosen values alone."
     )
     table = new_table(title, caption)
     keys = list(found[0].values)
     table.add_column("row")
-    for heading in (*(short(key, keys) for key in keys), "settings tried", "validation accuracy %", "test accuracy %"):
+    for heading in (*(short(key, keys) for key in keys), "settings tried", f"validation {what}", f"test {what}"):
         table.add_column(folded(heading), justify="right")
     for one in found:
         values = [plain(value) for value in one.values.values()]
-        table.add_row(one.row.label or "-", *values, str(one.tried), _percent(one.validation), _percent(one.test))
+        figures = [_written(average, by) for average in (one.validation, one.test)]
+        table.add_row(one.row.label or "-", *values, str(one.tried), *figures)
     return table
 
 
@@ -50,15 +53,20 @@ def plain_tuning(found: Sequence[Chosen]) -> list[dict[str, Any]]:
             "row": dict(one.row.changes),
             "chosen": dict(one.values),
             "tried": one.tried,
-            "validation_accuracy": plain_average(one.validation),
-            "test_accuracy": plain_average(one.test),
+            f"validation_{one.by.name}": plain_average(one.validation),
+            f"test_{one.by.name}": plain_average(one.test),
             "at_the_edge": list(one.edges),
         }
         for one in found
     ]
 
 
-def _percent(one: Average) -> str:
+def _written(one: Average, by: Figure) -> str:
+    """Accuracies in percent, losses as they are."""
+
+    def write(value: float) -> str:
+        return f"{value:.4g}" if by.lowest else f"{100 * value:.1f}"
+
     if math.isnan(one.low):
-        return one.written(lambda share: f"{100 * share:.1f}")
-    return f"{100 * one.mean:.1f} ± {100 * one.deviation:.1f} ({100 * one.low:.1f} to {100 * one.high:.1f})"
+        return one.written(write)
+    return f"{write(one.mean)} ± {write(one.deviation)} ({write(one.low)} to {write(one.high)})"

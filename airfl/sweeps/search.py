@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from airfl.config import Config, Overrides
 from airfl.results.collect import Group
-from airfl.sweeps.tuning import Chosen, Try, TunedRow, chosen, of_row, points_of, validation_of
+from airfl.sweeps.tuning import ACCURACY, Chosen, Figure, Try, TunedRow, chosen, of_row, points_of, validation_of
 from airfl.sweeps.values import Interval
 
 TRIALS_AT_ONCE = 4
@@ -28,13 +28,15 @@ def tune_by_trials(
     run: Try,
     trials: int,
     seed: int,
+    by: Figure = ACCURACY,
 ) -> list[Chosen]:
     """So many trials a row; of a row's values the tree-structured Parzen estimator proposes the next."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    direction: Literal["minimize", "maximize"] = "minimize" if by.lowest else "maximize"
     studies = {
-        row.label: optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+        row.label: optuna.create_study(direction=direction, sampler=optuna.samplers.TPESampler(seed=seed))
         for row in rows
     }
     tried: dict[str, list[dict[str, Any]]] = {row.label: [] for row in rows}
@@ -51,10 +53,10 @@ def tune_by_trials(
         groups = run(points_of(config, overrides, rows, tried, seeds))
         for row in rows:
             for trial, values in zip(asked[row.label], proposed[row.label], strict=True):
-                score = next((validation_of(group).mean for group in of_row(groups, row, [values])), math.nan)
+                score = next((validation_of(group, by).mean for group in of_row(groups, row, [values])), math.nan)
                 failed = optuna.trial.TrialState.FAIL if math.isnan(score) else None
                 studies[row.label].tell(trial, None if failed else score, state=failed)
-    return [chosen(row, of_row(groups, row, tried[row.label]), axes, seeds) for row in rows]
+    return [chosen(row, of_row(groups, row, tried[row.label]), axes, seeds, by) for row in rows]
 
 
 def _propose(trial: Any, axes: Mapping[str, Sequence[Any] | Interval]) -> dict[str, Any]:

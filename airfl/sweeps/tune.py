@@ -10,7 +10,6 @@ from airfl.config import Config, Overrides, load_settings
 from airfl.config.arguments import public
 from airfl.config.given import task_of
 from airfl.config.load import read_tables, without_rows
-from airfl.errors import UserError
 from airfl.experiment import Experiment
 from airfl.results.collect import Group
 from airfl.sweeps.folder import TUNE
@@ -20,7 +19,16 @@ from airfl.sweeps.progress import asked_progress
 from airfl.sweeps.search import tune_by_trials
 from airfl.sweeps.status import Report
 from airfl.sweeps.sweep import run_points
-from airfl.sweeps.tuning import Tuning, check_tuning, checked_axes, rows_to_tune, tune_on_grid, write_tuned
+from airfl.sweeps.tuning import (
+    ACCURACY,
+    LOSS,
+    Tuning,
+    check_tuning,
+    checked_axes,
+    rows_to_tune,
+    tune_on_grid,
+    write_tuned,
+)
 from airfl.sweeps.values import Interval, values_only
 
 if TYPE_CHECKING:
@@ -45,7 +53,8 @@ def tune(
     progress: Report | bool | None = None,
     task: Task | None = None,
 ) -> Tuning:
-    """Choose values for each row by its accuracy on held-out training data; the choice is written to out/tuned.toml.
+    """Choose values for each row by its accuracy on held-out training data, or by the loss on them where `task` has one
+    of its own; the choice is written to out/tuned.toml.
 
     What is finished in `out` is not run again. A script that calls this needs `if __name__ == "__main__":`.
 
@@ -71,12 +80,8 @@ def tune(
     where = Place(jobs, cluster, device, Path(data_dir) if data_dir else None)
     folder, wanted = Path(out), rows_to_tune(config, schemes, rows)
     task = task_of(config, task)
+    by = ACCURACY if task is None or task.loss is None else LOSS
     if task is not None:
-        if task.loss is not None:
-            raise UserError(
-                f"task: tuning chooses by accuracy, which is recorded under cross-entropy alone, and {task.name!r} has "
-                "a loss of its own; sweep over the values, and choose by validation_loss"
-            )
         config = Experiment.of(load_settings(config), task)
     tried = checked_axes(axes, without_rows(read_tables(config)))
     check_tuning(config, overrides, wanted, tried, seeds, folder, where, trials)
@@ -86,8 +91,8 @@ def tune(
             return run_points(points, folder, where, report, TUNE).points
 
     if trials is None:
-        found = tune_on_grid(config, overrides, wanted, values_only(tried), seeds, run)
+        found = tune_on_grid(config, overrides, wanted, values_only(tried), seeds, run, by)
     else:
         seed = load_settings(config, overrides).run.seed
-        found = tune_by_trials(config, overrides, wanted, tried, seeds, run, trials, seed)
+        found = tune_by_trials(config, overrides, wanted, tried, seeds, run, trials, seed, by)
     return Tuning(tuple(found), write_tuned(config, overrides, found, folder))

@@ -1,4 +1,5 @@
-"""Tuning: for every scheme by itself, the values with the best validation accuracy; its test accuracy, once."""
+"""Tuning: for every scheme by itself, the values with the best validation accuracy, or of a loss of one's own the least
+validation loss; that of the test set, once."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from airfl.config.load import (
 from airfl.errors import MachineError, UserError
 from airfl.output import replace_text
 from airfl.own import check_own_file
-from airfl.results.averages import SHARE, Average, average
+from airfl.results.averages import SHARE, Average, Bounds, average
 from airfl.results.collect import Group
 from airfl.shown import brief
 from airfl.sweeps.folder import TUNE
@@ -37,6 +38,26 @@ from channels.part import Part
 TUNED_NAME = "tuned.toml"
 MARK = "# Written by `airfl tune`, which replaces this file when it is gone on with; edit a copy."
 """Its first line, by which it is known."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """By what is chosen.
+
+    Attributes:
+        name: What it is called: `validation_NAME` of a trace is looked at, and of what is chosen `test_NAME`.
+        bounds: Within which it lies.
+        lowest: Whether less is better.
+    """
+
+    name: str
+    bounds: Bounds
+    lowest: bool
+
+
+ACCURACY = Figure("accuracy", SHARE, lowest=False)
+LOSS = Figure("loss", (-math.inf, math.inf), lowest=True)
+"""Of a task with a loss of its own, under which no accuracy is recorded."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +80,11 @@ class Chosen:
     Attributes:
         row: The row.
         values: What was chosen, by dotted key.
-        validation: Accuracy on held-out training data over seeds, a share of 1: by this it was chosen.
-        test: Accuracy on the test set over seeds, a share of 1, looked at for these values alone.
+        validation: Accuracy on held-out training data over seeds, a share of 1, or the loss: by this it was chosen.
+        test: The same on the test set over seeds, looked at for these values alone.
         tried: How many settings of the row were tried.
         edges: Keys whose chosen number is the least or largest tried: a better one may lie beyond.
+        by: What was chosen by: accuracy, or the loss where a task has one of its own.
     """
 
     row: TunedRow
@@ -71,6 +93,7 @@ class Chosen:
     test: Average
     tried: int
     edges: tuple[str, ...]
+    by: Figure = ACCURACY
 
 
 @dataclass(frozen=True)
@@ -181,27 +204,34 @@ def check_tuning(
     return firsts
 
 
-def validation_of(group: Group) -> Average:
-    """The last evaluated validation accuracy over seeds; nothing else of a run is looked at to choose."""
-    return average([float(run.digest.course["validation_accuracy"][-1]) for run in group.runs], SHARE)
+def validation_of(group: Group, by: Figure = ACCURACY) -> Average:
+    """The last evaluated figure on validation data over seeds; nothing else of a run is looked at to choose."""
+    return average([float(run.digest.course[f"validation_{by.name}"][-1]) for run in group.runs], by.bounds)
 
 
-def best(groups: Sequence[Group], seeds: int) -> Group | None:
-    """The group of highest mean validation accuracy, the first of equals; of those whose seeds are all there."""
+def best(groups: Sequence[Group], seeds: int, by: Figure = ACCURACY) -> Group | None:
+    """The group of best mean on validation data, the first of equals; of those whose seeds are all there."""
     whole = [group for group in groups if len(group.runs) >= seeds]
-    scores = [validation_of(group).mean for group in whole]
+    scores = [validation_of(group, by).mean for group in whole]
     known = [place for place, score in enumerate(scores) if not math.isnan(score)]
-    return whole[max(known, key=lambda place: scores[place])] if known else None
+    pick = min if by.lowest else max
+    return whole[pick(known, key=lambda place: scores[place])] if known else None
 
 
-def chosen(row: TunedRow, groups: Sequence[Group], axes: Mapping[str, Sequence[Any] | Interval], seeds: int) -> Chosen:
+def chosen(
+    row: TunedRow,
+    groups: Sequence[Group],
+    axes: Mapping[str, Sequence[Any] | Interval],
+    seeds: int,
+    by: Figure = ACCURACY,
+) -> Chosen:
     """The choice for a row; MachineError if no point of it has come through."""
-    group = best(groups, seeds)
+    group = best(groups, seeds, by)
     if group is None:
         raise MachineError(f"{row.label or 'tuning'}: no point has come through; `airfl results DIR` says why")
-    test = average([run.digest.summary.test_accuracy for run in group.runs], SHARE)
+    test = average([getattr(run.digest.summary, f"test_{by.name}") for run in group.runs], by.bounds)
     values = {key: group.values[key] for key in axes}
-    return Chosen(row, values, validation_of(group), test, len(groups), _edges(values, axes))
+    return Chosen(row, values, validation_of(group, by), test, len(groups), _edges(values, axes), by)
 
 
 def _edges(values: Mapping[str, Any], axes: Mapping[str, Sequence[Any] | Interval]) -> tuple[str, ...]:
@@ -226,12 +256,13 @@ def tune_on_grid(
     axes: Mapping[str, Sequence[Any]],
     seeds: int,
     run: Try,
+    by: Figure = ACCURACY,
 ) -> list[Chosen]:
     """Every value with every other, for every row."""
     tried = {row.label: combinations(axes, Plan()) for row in rows}
     points = points_of(config, overrides, rows, tried, seeds)
     groups = run(points)
-    return [chosen(row, of_row(groups, row, tried[row.label]), axes, seeds) for row in rows]
+    return [chosen(row, of_row(groups, row, tried[row.label]), axes, seeds, by) for row in rows]
 
 
 def of_row(groups: Sequence[Group], row: TunedRow, tried: Sequence[Mapping[str, Any]]) -> list[Group]:

@@ -43,6 +43,7 @@ def check_plan(policy: Policy, task: PowerTask, plan: PowerPlan) -> None:
         )
     if policy.aligned:
         _check_aligned(policy, arriving, np.broadcast_to(beta, task.gains.shape), sends)
+        _check_heard(policy, task, sends)
     if policy.one_by_one:
         _check_one_by_one(policy, task, float(beta.flat[0]))
 
@@ -53,6 +54,23 @@ def _check_aligned(policy: Policy, arriving: Array, beta: Array, sends: NDArray[
         raise ValueError(
             f"{policy!r} is said to be aligned, and a message arrives with {arriving[off][0]:.6g}, not with the "
             f"coefficient {beta[off][0]:.6g}"
+        )
+
+
+def _check_heard(policy: Policy, task: PowerTask, sends: NDArray[np.bool_]) -> None:
+    """Nobody is silent who has energy, and a channel wherever entries may fall: but for a threshold, or for a beta that
+    is not the devices' own."""
+    told = policy.target is not None or (policy.announces and task.announced is not None)
+    if policy.least_power or told:
+        return
+    carried = np.broadcast_to(task.weights > 0, task.gains.shape)
+    able = (task.energy_limits > 0) & ((task.gains > 0) | ~carried).all(axis=(1, 2))
+    silent = able[:, None, None] & carried & ~sends
+    if silent.any():
+        device = np.argwhere(silent)[0][0]
+        raise ValueError(
+            f"{policy!r} is said to be aligned, and device {device} of {len(able)} is silent, which could be heard; "
+            "let every device send, say aligned = False, or have a `threshold` or a `coefficient`"
         )
 
 

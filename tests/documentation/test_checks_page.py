@@ -14,7 +14,7 @@ from airfl.models import Mlp
 from airfl.partitions import Iid
 from airfl.schemes import FedAvg
 from airfl.selection import Poisson, ProportionalFair
-from channels import antennas, fading, power
+from channels import antennas, digital, fading, power
 from channels.part import Part
 from tests.documentation.blocks import DOCS
 
@@ -35,7 +35,9 @@ class Silent(fading.OwnChannel):
 TABLES: dict[str, tuple[Part, ...]] = {
     "scheme": (FedAvg(),),
     "combiner": (antennas.First(),),
-    "fading law or channel": (fading.Rician(), Silent()),
+    "fading law or channel": (fading.Rician(), Silent(), fading.TappedLine()),
+    "allocation": (digital.Equal(),),
+    "error model": (digital.Capacity(),),
     "power policy": (power.Pfels(),),
     "selection rule": (Poisson(), ProportionalFair()),
     "partition": (Iid(),),

@@ -8,8 +8,10 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 import airfl
 from airfl.check import check_file, check_part
@@ -18,6 +20,7 @@ from airfl.check.parts import checks as of_every_part
 from airfl.check.scheme import checks as of_schemes
 from airfl.errors import UserError
 from airfl.plugins import defined_parts, load_plugin
+from airfl.schemes import FedAvg
 from airfl.schemes.names import SCHEMES
 from airfl.schemes.scheme import Scheme
 from tests.conftest import fitting
@@ -261,6 +264,34 @@ def test_what_is_no_file_of_parts_is_refused_in_one_line(
     with pytest.raises(UserError, match=re.escape(told)) as raised:
         check_file("mine.py", overrides)
     assert "\n" not in str(raised.value)
+
+
+COUNTED: set[int] = set()
+
+
+class Counting(FedAvg):
+    """It tells on how many threads it is run."""
+
+    name = "counting"
+
+    def recipe(self, problem: Any) -> Any:
+        COUNTED.add(torch.get_num_threads())
+        return super().recipe(problem)
+
+
+def test_schemes_are_checked_on_the_threads_of_the_short_runs() -> None:
+    """Where several wait for each other, a check takes minutes on a busy machine."""
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(before + 1)
+        named = {"run", "clipping", "chunks", "memory"}
+        short = [replace(one, after=()) for one in of_schemes(Counting()) if one.name in named]
+        COUNTED.clear()
+        assert {one.outcome for one in findings("counting", "scheme", short, Counting)} == {"ok"}
+        assert {1} == COUNTED
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_a_part_that_needs_a_parameter_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

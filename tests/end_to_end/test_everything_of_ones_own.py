@@ -117,8 +117,12 @@ def test_a_task_is_tuned_and_its_folder_takes_no_other(tmp_path: Path) -> None:
     other = airfl.Task(model=lambda: torch.nn.Linear(4, 2), train=pair, test=pair, loss=cross)
     with pytest.raises(airfl.UserError, match="holds points of another task than this one"):
         airfl.sweep(experiment.replace(task=other), {"local.learning_rate": [0.2]}, out=tmp_path / "swept")
-    with pytest.raises(airfl.UserError, match="tuning chooses by accuracy, which is recorded under cross-entropy"):
-        airfl.tune(experiment.replace(task=other), {"local.learning_rate": [0.1]}, out=tmp_path / "none")
+    own = airfl.tune(
+        experiment.replace(task=other), {"local.learning_rate": [0.5, 1e-6]}, out=tmp_path / "loss", overrides=held
+    )
+    assert own.chosen[0].values == {"local.learning_rate": 0.5}
+    assert own.chosen[0].by.name == "loss"
+    assert own.chosen[0].validation.mean < 0.6  # of one that knows nothing: log 2
 
 
 def cross(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

@@ -27,6 +27,7 @@ import pytest
 import airfl
 from airfl.errors import UserError
 from airfl.plugins import load_plugin
+from airfl.privacy.accountants import ACCOUNTANTS
 from airfl.schemes.names import SCHEMES
 from airfl.sweeps import cluster
 from airfl.sweeps.cluster import _security
@@ -180,6 +181,35 @@ def test_a_script_with_everything_of_its_own_gives_the_same_by_processes_and_on_
     assert list(here["power.policy.share"]) == [0.01, 0.01]
     folders = [{run.folder.name for run in results.runs} for results in found.values()]
     assert folders[0] == folders[1]
+
+
+@pytest.mark.full
+def test_an_accountant_of_one_s_own_goes_to_the_workers(dask: Dask, tmp_path: Path) -> None:
+    """As code, with a function under a cache that it uses, named in settings and swept over: no worker has the file."""
+    (tmp_path / "accounts.py").write_text(
+        "import functools\n"
+        "from airfl.accountants import Accountant, Rdp\n"
+        "from channels.part import parameter\n\n\n"
+        "@functools.cache\ndef times(factor, figure):\n    return factor * figure\n\n\n"
+        "class Scaled:\n"
+        "    def __init__(self, inner, factor):\n"
+        "        self.inner, self.compose, self.factor = inner, inner.compose, factor\n\n"
+        "    def epsilon(self, delta):\n        return times(self.factor, self.inner.epsilon(delta))\n\n\n"
+        "class Scaling(Accountant):\n"
+        "    name = 'scaling'\n"
+        "    factor: float = parameter(default=2.0, ge=1, description='of figures')\n\n"
+        "    def open(self, adjacency):\n        return Scaled(Rdp().open(adjacency), self.factor)\n"
+    )
+    load_plugin(tmp_path / "accounts.py")
+    try:
+        settings = small_settings("privacy.accountant=scaling")
+        axes = {"privacy.accountant.factor": [1.0, 3.0]}
+        found = airfl.sweep(settings, axes, out=tmp_path / "sweep", cluster=dask.address)
+        assert not found.failed, found.failed
+    finally:
+        ACCOUNTANTS.forget("airfl_plugin_")
+    once, thrice = (run.digest.summary.epsilon for run in found.runs)
+    assert thrice == pytest.approx(3 * once)
 
 
 @pytest.fixture

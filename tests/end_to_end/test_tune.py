@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import subprocess
 import tomllib
@@ -16,9 +17,11 @@ import airfl
 from airfl.cli.app import app
 from airfl.config import load_rows
 from airfl.errors import UserError
+from airfl.report.tuning import plain_tuning, tuned_table
 from airfl.results import read_results
+from airfl.results.collect import Group
 from airfl.sweeps.search import tune_by_trials
-from airfl.sweeps.tuning import best, points_of, rows_to_tune, validation_of
+from airfl.sweeps.tuning import ACCURACY, LOSS, TunedRow, best, chosen, points_of, rows_to_tune, validation_of
 from airfl.sweeps.values import Interval, split_intervals, values_only
 from tests.conftest import DEMO, SMALL
 from tests.processes import airfl as airfl_command
@@ -151,17 +154,48 @@ def test_optuna_finds_what_a_score_hides(monkeypatch: pytest.MonkeyPatch) -> Non
     assert search() == (values, tried, score)
 
 
-def _group(label: str, values: dict, score: float) -> object:
+def test_of_a_loss_the_lowest_is_chosen_the_first_of_equals_and_none_that_is_nan() -> None:
+    """By grid and by search; accuracies, which are nan then, have no say."""
+    scores = [math.nan, 2.0, -1.0, 0.5, -1.0, math.inf]
+    groups = [_group("", {"a.b": index}, score, "loss") for index, score in enumerate(scores)]
+    assert best(groups, 1, LOSS) is groups[2]
+    assert best(groups[:1], 1, LOSS) is None
+    found = chosen(TunedRow("", {}), groups, {"a.b": list(range(6))}, 1, LOSS)
+    assert (found.values, found.validation.mean, found.test.mean, found.by) == ({"a.b": 2}, -1.0, 1.0, LOSS)
+    assert {"validation_loss", "test_loss"} < plain_tuning([found])[0].keys()
+    table = tuned_table([found], "t")
+    assert "Chosen by least validation loss; test loss is of the chosen values alone." in str(table.caption)
+    assert [next(iter(column.cells)) for column in table.columns][-2:] == ["-1", "1"]
+
+
+def test_optuna_finds_the_least_loss() -> None:
+    pytest.importorskip("optuna")
+    rows = rows_to_tune(DEMO, ["pfels"])
+    axes = {"local.learning_rate": Interval(1e-4, 1.0, log=True)}
+    kept: dict[str, object] = {}
+
+    def run(points: list) -> list:
+        for point in points:
+            rate = point.values["local.learning_rate"]
+            kept[point.folder] = _group(point.label, dict(point.values), abs(np.log10(rate / 0.02)), "loss")
+        return list(kept.values())
+
+    found = tune_by_trials(DEMO, HELD_OUT, rows, axes, 1, run, trials=16, seed=3, by=LOSS)
+    assert 0.005 < found[0].values["local.learning_rate"] < 0.08
+
+
+def _group(label: str, values: dict, score: float, name: str = "accuracy") -> Group:
     """A group of one run of which nothing but these is known."""
     from airfl.report.summary import Summary
-    from airfl.results.collect import Group, Result
+    from airfl.results.collect import Result
     from airfl.results.digest import Digest
 
     summary = Summary("pfels", 0, "complete", 1, 0.5, 1.0, 1.0, 1, 1.0, 0, 1e-3, 1.0, 1.0, 1.0, 1.0)
-    course = {"validation_accuracy": np.array([score])}
+    course = {"validation_accuracy": np.array([np.nan])} | {f"validation_{name}": np.array([score])}
     digest = Digest(summary=summary, course=course, link="analog", settings={}, dimension=1)
     result = Result(Path(), label, values, 0, digest)
-    assert validation_of(Group("", label, values, (result,))).mean == score
+    by = LOSS if name == "loss" else ACCURACY
+    assert validation_of(Group("", label, values, (result,)), by).mean == pytest.approx(score, nan_ok=True)
     return Group("", label, values, (result,))
 
 

@@ -172,7 +172,7 @@ WRONG: list[tuple[Part, str]] = [
     (Mine(how=lambda plan, _: replace(plan, amplitudes=2 * plan.amplitudes)), "limits"),
     (Mine(how=lambda plan, _: replace(plan, amplitudes=plan.amplitudes * np.nan)), "limits"),
     (Mine(how=lambda plan, _: replace(plan, amplitudes=plan.amplitudes / 2)), "limits"),
-    (Mine(how=quiet), "heard"),
+    (Mine(how=quiet), "limits"),
     (Mine(how=lambda plan, _: replace(plan, amplitudes=plan.amplitudes * (ONCE.random() < 0.5))), "same-again"),
     (Deaf(), "announced"),
     (Deaf(), "parameters"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pickle
 import subprocess
 import sys
 import types
@@ -17,6 +18,8 @@ from torch import Tensor, nn
 from airfl.fingerprint import fingerprint
 from airfl.plugins import defined_parts, load_plugin, packed
 from airfl.tasks.fingerprint import of_code, of_tensors
+from channels.digital.nr_tables import error_table as load_of_two
+from channels.fading import FunctionChannel
 
 
 def scaled(factor: float) -> Callable[[Tensor], Tensor]:
@@ -175,7 +178,7 @@ def test_what_it_does_not_use_is_not() -> None:
 
 def test_it_is_the_same_in_another_process(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
-    file.write_text(OWN.replace(" + beside.far(value)", "").replace("@functools.cache", ""))
+    file.write_text(OWN.replace(" + beside.far(value)", ""))
     part = defined_parts(load_plugin(file))[0]()
     there = subprocess.run(
         [sys.executable, "-c", "import pickle, sys; from airfl.fingerprint import fingerprint\n"
@@ -183,6 +186,59 @@ def test_it_is_the_same_in_another_process(tmp_path: Path) -> None:
         input=packed(part, [type(part)]), stdout=subprocess.PIPE, check=True,
     )  # fmt: skip
     assert there.stdout.decode().strip() == fingerprint(part)
+
+
+def test_a_function_under_a_cache_is_known_by_its_code() -> None:
+    """As a parameter of a part, and as a loss."""
+    one, other = (functools.cache(lambda given, to=power: given**to) for power in (1, 2))
+    channels = [FunctionChannel(function=function) for function in (one, other, functools.lru_cache(two[0]))]
+    assert len({fingerprint(channel) for channel in channels}) == 3
+    assert of_code(one) != of_code(other) != of_code(functools.cache(two[0])) != of_code(functools.cache(two[1]))
+
+
+CACHED = """
+import functools
+
+@functools.lru_cache(maxsize=7, typed=True)
+def fibonacci(number):
+    return number if number < 2 else fibonacci(number - 1) + fibonacci(number - 2)
+
+class Counted:
+    @functools.cache
+    def of(self, number):
+        return fibonacci(number)
+
+    @staticmethod
+    @functools.cache
+    def twice(number):
+        return 2 * number
+"""
+CHECKED = """
+import pickle, sys
+kind, found = pickle.load(sys.stdin.buffer)
+of = kind.of.__wrapped__.__globals__["fibonacci"]
+print(kind().of(20), kind.twice(4), kind.of.cache_info().currsize, of.cache_parameters(), of.__name__)
+print(found(3), found.cache_info().maxsize)
+"""
+
+
+def test_functions_under_a_cache_arrive_where_their_module_does_not(tmp_path: Path) -> None:
+    """Those that call themselves, methods, and what is no function. What was in a cache stays here."""
+    file = tmp_path / "cached.py"
+    file.write_text(CACHED)
+    kind: Any = load_plugin(file).Counted
+    assert kind().of(30) == 832040
+    given = kind, functools.lru_cache(functools.partial(pow, 2))
+    there = subprocess.run(
+        [sys.executable, "-c", CHECKED], input=packed(given, [kind]), stdout=subprocess.PIPE, check=True, cwd=tmp_path
+    )
+    assert there.stdout.decode().splitlines() == [
+        "6765 8 1 {'maxsize': 7, 'typed': True} fibonacci", "8 128",
+    ]  # fmt: skip
+
+
+def test_an_installed_function_under_a_cache_goes_by_its_name() -> None:
+    assert pickle.loads(packed(load_of_two)) is load_of_two
 
 
 def test_a_model_is_known_by_the_functions_that_it_uses() -> None:

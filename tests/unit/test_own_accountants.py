@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import airfl
 from airfl.check import check_part
 from airfl.config import Settings
 from airfl.errors import UserError
+from airfl.fingerprint import own_parts
 from airfl.privacy.accountants import ACCOUNTANTS, Account, Accountant, Rdp, register
 from airfl.privacy.bounds import bounds
 from airfl.privacy.calibration import smallest_noise
@@ -155,6 +157,50 @@ def test_it_is_swept_by_other_processes(tmp_path: Path) -> None:
     assert not found.failed, found.failed
     once, twice = (one.digest.summary.epsilon for one in found.runs)
     assert twice == pytest.approx(2 * once)
+
+
+def test_a_package_offers_it_by_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found by its name, as an installed package would offer it; another kind of class is refused."""
+    (tmp_path / "their_accountant.py").write_text(THEIRS)
+    monkeypatch.syspath_prepend(tmp_path)
+    points = [
+        EntryPoint(name, f"their_accountant:{kind}", "airfl.accountants")
+        for name, kind in (("tripled", "Tripled"), ("other", "Other"))
+    ]
+    monkeypatch.setattr("channels.part.metadata.entry_points", lambda group: points if group == points[0].group else [])
+    monkeypatch.setitem(ACCOUNTANTS.__dict__, "_entry_points", {})
+    monkeypatch.delitem(ACCOUNTANTS.__dict__, "_entry_points")
+    try:
+        named = small_settings("privacy.accountant={ name = 'tripled', factor = 3.0 }")
+        assert type(named.privacy.accountant).__module__ == "their_accountant"
+        by_rdp = airfl.privacy(small_settings("privacy.accountant=rdp"))
+        assert airfl.privacy(named).epsilon == pytest.approx(3 * by_rdp.epsilon)
+        assert list(own_parts(named)) == ["privacy.accountant"]
+        with pytest.raises(UserError, match=one_line("the entry point 'other' of airfl.accountants is no accountant")):
+            small_settings("privacy.accountant=other")
+    finally:
+        ACCOUNTANTS.__dict__.pop("_entry_points", None)
+
+
+THEIRS = """
+from airfl.accountants import Accountant, Rdp
+from channels.part import parameter
+
+class Account:
+    def __init__(self, inner, factor):
+        self.compose, self.inner, self.factor = inner.compose, inner, factor
+    def epsilon(self, delta):
+        return self.factor * self.inner.epsilon(delta)
+
+class Tripled(Accountant):
+    name = "tripled"
+    factor: float = parameter(default=3.0, ge=1, description="that figures are multiplied by")
+    def open(self, adjacency):
+        return Account(Rdp().open(adjacency), self.factor)
+
+class Other:
+    pass
+"""
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,11 @@ def mine(policy: Policy | str, *overrides: str) -> Settings:
     return small_settings(*overrides).resolved(power={"policy": policy})
 
 
+TAPS = ("channel.fading=tapped-line", "grid.subcarriers=64")
 SAMPLED = ("run.devices=50", "privacy.bound=accountant", "privacy.epsilon=5.0")
 
 
-@pytest.mark.parametrize("overrides", [(), SAMPLED, ("channel.fading=tapped-line", "grid.subcarriers=64")])
+@pytest.mark.parametrize("overrides", [(), SAMPLED, TAPS])
 def test_an_own_policy_that_is_pfels_gives_its_trace(overrides: tuple[str, ...]) -> None:
     """Bit for bit, the figures of privacy with it, which rest on what the policy says of itself."""
     settings = mine(Mine(), *overrides)
@@ -166,6 +167,23 @@ class Unequal(Broken):
         return replace(plan, amplitudes=plan.amplitudes * half)
 
 
+class Quiet(Broken):
+    """Said to be aligned, and lets the first device say nothing, on one coefficient or on all."""
+
+    name = "quiet"
+    aligned = True
+
+    threshold: float = parameter(default=0.0, ge=0, description="of |g|^2 over its mean")
+    coefficient: float | None = parameter(default=None, gt=0, description="beta aimed at")
+
+    def plan(self, task: PowerTask) -> PowerPlan:
+        """Without it."""
+        plan = power.Pfels().plan(task)
+        heard = np.ones(plan.amplitudes.shape)
+        heard[0, 0, : 1 if self.how == "one" else None] = 0
+        return replace(plan, amplitudes=plan.amplitudes * heard)
+
+
 class Together(Broken):
     """Said to follow from the devices one by one, at half of it."""
 
@@ -194,6 +212,8 @@ class Together(Broken):
         (Broken(how="no beta"), (), "gave a coefficient of 0.0"),
         (Broken(how="none"), (), "gave ndarray, a PowerPlan is wanted"),
         (Unequal(how=""), (), "said to be aligned"),
+        (Quiet(how="all"), (), "said to be aligned, and device 0 of 8 is silent, which could be heard"),
+        (Quiet(how="one"), TAPS, "said to be aligned, and device 0 of 8 is silent, which could be heard"),
         (Together(how=""), (), "said to be one_by_one"),
     ],
     ids=repr,
@@ -201,6 +221,24 @@ class Together(Broken):
 def test_a_policy_that_breaks_its_promise_is_named(policy: Policy, overrides: tuple[str, ...], said: str) -> None:
     with pytest.raises(airfl.UserError, match=one_line("power.policy: ", repr(policy), said)):
         airfl.link_budget(mine(policy, *overrides))
+
+
+@pytest.mark.parametrize(
+    ("policy", "changes"),
+    [
+        (Quiet(how="all", threshold=0.1), {}),
+        (Quiet(how="all", coefficient=1e-3), {}),
+        (Quiet(how="all"), {"energy_limits": np.array([0.0, 1.0, 1.0])}),
+        (Quiet(how="all"), {"gains": np.array([0.0, 1.0, 2.0])[:, None, None]}),
+        (Quiet(how="all"), {"gains": np.zeros((3, 1, 1))}),
+        (Mine(), {"announced": 1.5}),
+    ],
+    ids=repr,
+)
+def test_an_aligned_policy_may_keep_those_silent_who_cannot_be_heard(policy: Policy, changes: dict[str, Any]) -> None:
+    ones = np.ones(3)
+    task = PowerTask(np.array([1.0, 1.0, 2.0])[:, None, None], np.ones((1, 1)), ones, ones, 0.1, np.inf, ones)
+    power.check_plan(policy, replace(task, **changes), policy.plan(replace(task, **changes)))
 
 
 def test_of_a_policy_that_says_nothing_the_most_is_granted() -> None:
