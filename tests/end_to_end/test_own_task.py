@@ -84,8 +84,9 @@ def regression(**parts: Any) -> airfl.Task:
 def test_full_participation_in_one_whole_step_is_gradient_descent(engine: str) -> None:
     """Shares of 6 of the 60 samples: the mean of the devices' gradients is that of all. float32: 1e-5."""
     start = nn.Linear(FEATURES, 2)
-    one_step = ("local.steps=1", "local.batch_size=60", "local.learning_rate=0.2", "local.momentum=0", "run.rounds=4")
-    done = airfl.run(settings(*one_step, f"local.engine={engine}"), task=regression(model=start))
+    one_step = ("local.steps=1", "local.batch_size=60", "local.learning_rate=0.2", "local.momentum=0")
+    rounds = ("run.rounds=4", "run.evaluate_every=1")
+    done = airfl.run(settings(*one_step, *rounds, f"local.engine={engine}"), task=regression(model=start))
     weight, bias = (part.detach().numpy().astype(np.float64) for part in start.parameters())
     losses = []
     for _ in range(4):

@@ -158,8 +158,10 @@ def test_every_line_about_a_setting_can_be_shown(tool: Path) -> None:
 
 @pytest.fixture(scope="module")
 def bash_script(tool: Path) -> str:
-    """What `airfl --show-completion bash` prints."""
-    done = script(tool, "--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    """What `airfl --show-completion bash` prints; typer reads the variable when the command is built, so not forked."""
+    environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    command = [sys.executable, str(tool), "--show-completion", "bash"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
