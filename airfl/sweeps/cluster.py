@@ -6,6 +6,7 @@ a finished point's files come back. A worker that goes away loses the points it 
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import logging
 import os
@@ -52,19 +53,23 @@ class Cluster:
                 '--cluster: the package distributed is not installed; pip install "airfl[cluster]"'
             ) from None
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
-        security = _security(address)
+        security, cause = _security(address), ""
         try:
             client: Any = distributed.Client
             # The caller's own use of Dask, if any, goes on as it was.
             self._client = client(address, timeout=SECONDS_TO_ANSWER, set_as_default=False, security=security)
         except Exception as error:  # what answers need not be a scheduler: Dask then fails in whatever way
+            cause = cause_of(error)
+        if cause:
+            # The client that came to nothing closes itself when it is collected: now, as it can hang when another starts.
+            gc.collect()
             other = (
                 "see that it was started with TLS, and trusts the authority of this client's certificate"
                 if address.startswith(TLS)
                 else "start one with `dask scheduler --host 127.0.0.1` and give its address, for instance "
                 "tcp://127.0.0.1:8786, or tls://... where it was started with certificates"
             )
-            raise UserError(f"--cluster: no scheduler answers at {address} ({cause_of(error)}); {other}") from None
+            raise UserError(f"--cluster: no scheduler answers at {address} ({cause}); {other}")
         try:
             self._check_workers(address)
         except BaseException:

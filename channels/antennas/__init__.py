@@ -56,4 +56,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *COMBINERS.classes})
+    return sorted({*__all__, *COMBINERS.classes})

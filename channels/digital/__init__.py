@@ -45,4 +45,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *ALLOCATIONS.classes, *ERROR_MODELS.classes})
+    return sorted({*__all__, *ALLOCATIONS.classes, *ERROR_MODELS.classes})

@@ -95,4 +95,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *FADINGS.classes})
+    return sorted({*__all__, *FADINGS.classes})

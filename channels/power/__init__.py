@@ -63,4 +63,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *POLICIES.classes})
+    return sorted({*__all__, *POLICIES.classes})
