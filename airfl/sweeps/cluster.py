@@ -61,7 +61,7 @@ class Cluster:
         except Exception as error:  # what answers need not be a scheduler: Dask then fails in whatever way
             cause = cause_of(error)
         if cause:
-            # The client that came to nothing closes itself when it is collected: now, as it can hang when another starts.
+            # A client that came to nothing closes itself when it is collected, which can hang once another starts.
             gc.collect()
             other = (
                 "see that it was started with TLS, and trusts the authority of this client's certificate"
