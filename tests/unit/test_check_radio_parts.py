@@ -71,6 +71,16 @@ def quiet(plan: PowerPlan, task: PowerTask) -> PowerPlan:
     return replace(plan, amplitudes=plan.amplitudes * (np.arange(len(task.gains)) < 4)[:, None, None])
 
 
+def scaled(plan: PowerPlan, factor: float) -> PowerPlan:
+    """Everybody alike."""
+    return replace(plan, amplitudes=plan.amplitudes * factor, coefficient=plan.coefficient * factor)
+
+
+class Fickle(Mine):
+    name = "fickle"
+    one_by_one = announces = False
+
+
 class Deaf(Mine):
     name = "deaf"
 
@@ -173,7 +183,7 @@ WRONG: list[tuple[Part, str]] = [
     (Mine(how=lambda plan, _: replace(plan, amplitudes=plan.amplitudes * np.nan)), "limits"),
     (Mine(how=lambda plan, _: replace(plan, amplitudes=plan.amplitudes / 2)), "limits"),
     (Mine(how=quiet), "limits"),
-    (Mine(how=lambda plan, _: replace(plan, amplitudes=plan.amplitudes * (ONCE.random() < 0.5))), "same-again"),
+    (Fickle(how=lambda plan, _: scaled(plan, ONCE.uniform(0.5, 1))), "same-again"),
     (Deaf(), "announced"),
     (Deaf(), "parameters"),
     (Mine(how=lambda plan, task: plan if len(task.gains) < 8 else None), "run"),
