@@ -16,7 +16,15 @@ from airfl.results.equal_cost import COSTS
 from airfl.results.pool import SCHEME
 
 MANY, BEST = 30, 20  # with more groups than MANY, curves are drawn of the BEST only
-DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot")
+DASHES = {
+    "solid": "none",
+    "dash": "7 4",
+    "dashdot": "7 3 2 3",
+    "dot": "2 3",
+    "longdash": "11 4",
+    "longdashdot": "11 3 2 3",
+}
+"""Plotly's names of dashes, and the same as SVG's stroke-dasharray."""
 SYMBOLS = {
     "circle": "●",
     "square": "■",
@@ -40,6 +48,16 @@ class Look:
     colour: str
     dash: str
     symbol: str
+
+    @property
+    def pattern(self) -> str:
+        """The dash in SVG."""
+        return DASHES[self.dash]
+
+    @property
+    def sign(self) -> str:
+        """The symbol as a character."""
+        return SYMBOLS[self.symbol]
 
 
 @dataclass(frozen=True)
@@ -143,8 +161,7 @@ class View:
 
 def look(number: int) -> Look:
     """Of the line or kind with this number."""
-    symbols = list(SYMBOLS)
-    return Look(COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)], symbols[number % len(symbols)])
+    return Look(*(choices[number % len(choices)] for choices in (COLOURS, tuple(DASHES), tuple(SYMBOLS))))
 
 
 def with_interval(average: Average, column: Column) -> str:
