@@ -48,11 +48,6 @@ class Numerology:
         return 15e3 * self.slots_per_subframe
 
     @property
-    def subcarriers_per_resource_block(self) -> int:
-        """12, always (clause 4.4.4.1)."""
-        return SUBCARRIERS_PER_RESOURCE_BLOCK
-
-    @property
     def symbols_per_slot(self) -> int:
         """14, or 12 with the extended prefix."""
         return 14 if self.prefix == "normal" else 12

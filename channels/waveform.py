@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from channels.draws import Array, Complex, circular_gaussian
+from channels.draws import Array, Complex
 from channels.units import linear_to_db
 
 _PAPR_OVERSAMPLING = 4
@@ -62,7 +62,6 @@ class Transmitted:
         energy: Of the samples sent, [devices].
         prefix_share: Share of that energy that the prefixes take, [devices].
         clipped_share: Share of the useful samples that are clipped, [devices].
-        removed_share: Share of the useful energy that clipping takes off, [devices].
     """
 
     samples: Complex
@@ -70,7 +69,6 @@ class Transmitted:
     energy: Array
     prefix_share: Array
     clipped_share: Array
-    removed_share: Array
 
 
 def transmit(symbols: Complex, waveform: Waveform) -> Transmitted:
@@ -80,10 +78,9 @@ def transmit(symbols: Complex, waveform: Waveform) -> Transmitted:
     the prefix stays cyclic. The root mean square is that of a device's whole transmission.
     """
     useful = _useful_samples(symbols, waveform, waveform.fft_size)
-    before = _energy(useful)
     clipped_share = np.zeros(len(useful))
     if waveform.clip_db is not None:
-        rms = np.sqrt(before / max(useful.shape[1] * waveform.fft_size, 1))
+        rms = np.sqrt(_energy(useful) / max(useful.shape[1] * waveform.fft_size, 1))
         limit = (rms * 10 ** (waveform.clip_db / 20))[:, None, None]
         moduli = np.abs(useful)
         over = moduli > limit
@@ -97,7 +94,6 @@ def transmit(symbols: Complex, waveform: Waveform) -> Transmitted:
         energy=energy,
         prefix_share=_share(energy - after, energy),
         clipped_share=clipped_share,
-        removed_share=_share(before - after, before),
     )
 
 
@@ -143,14 +139,6 @@ def propagate(
             arriving[max(start, 0) : length + start] += gain * sent[early:]
         stream += arriving * np.exp(2j * np.pi * turn * times) if turn else arriving
     return stream
-
-
-def add_noise(stream: Complex, uniforms: Array, noise_std: float) -> Complex:
-    """Receiver noise CN(0, 2 noise_std^2) on every sample, so noise_std on each real part of a received entry.
-
-    stream: [n]; uniforms: [2 n] in [0, 1).
-    """
-    return np.asarray(stream + np.sqrt(2) * noise_std * circular_gaussian(uniforms[None, :])[0])
 
 
 def receive(stream: Complex, waveform: Waveform, symbols_count: int) -> Complex:

@@ -10,16 +10,11 @@ from __future__ import annotations
 from math import inf, log, sqrt
 
 
-def noise_over_share(noise_std: float, batch: int, coordinate_clip: float, kept: int) -> float:
-    """z = sigma B/(c sqrt(k))."""
-    return noise_std * batch / (coordinate_clip * sqrt(kept))
-
-
 def theorem_1_epsilon(z: float, sampling_rate: float, participations: float, steps: int, delta: float) -> float:
     """min over alpha > 1 of a alpha + log(1/delta)/(alpha - 1), a = 7 q^2 I tau/z^2: a + 2 sqrt(a log(1/delta)).
 
     sampling_rate: q = B/m of a mini-batch; participations: I_i; steps: tau. The alpha that attains it rarely meets the
-    theorem's own condition: see `alpha_condition_holds`. inf without noise.
+    theorem's own condition (tests/golden/test_paper_privacy.py has it). inf without noise.
     """
     if z <= 0:
         return inf
@@ -33,18 +28,6 @@ def theorem_1_noise(epsilon: float, sampling_rate: float, participations: float,
         raise ValueError(f"epsilon = {epsilon:g} asks for noise without end: give one above 0")
     root = sqrt(log(1 / delta) + epsilon) - sqrt(log(1 / delta))  # of a
     return sqrt(7 * sampling_rate**2 * participations * steps) / root
-
-
-def alpha_condition_holds(z: float, sampling_rate: float, participations: float, steps: int, delta: float) -> bool:
-    """Whether theorem 1 may be used with its best alpha: sigma'^2 >= 0.7 and
-    alpha <= (2/3) sigma'^2 log(1/(q alpha (1 + sigma'^2))) + 1, sigma'^2 = sigma^2 B^2/(2 p G^2) = z^2/2.
-
-    The theorem has sigma^2 before the logarithm, which is no ratio; sigma'^2 as in the lemma that it rests on (Wang,
-    Jayaraman, Evans, Gu 2019).
-    """
-    a = _a(z, sampling_rate, participations, steps)
-    alpha, ratio = 1 + sqrt(log(1 / delta) / a), z**2 / 2
-    return ratio >= 0.7 and alpha <= 2 / 3 * ratio * -log(sampling_rate * alpha * (1 + ratio)) + 1
 
 
 def _a(z: float, sampling_rate: float, participations: float, steps: int) -> float:

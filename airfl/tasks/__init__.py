@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airfl.errors import UserError, unknown_name
+from airfl.errors import UserError
 from airfl.fingerprint import is_own
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.dataset import Dataset
@@ -14,8 +14,6 @@ from airfl.tasks.models.model import Model
 from airfl.tasks.models.registry import MODELS
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from airfl.config.settings import Settings
     from airfl.config.task import TaskSettings
     from airfl.tasks.datasets.raw import RawData
@@ -25,16 +23,6 @@ if TYPE_CHECKING:
 OWN = "own"
 """The model, data or shares of an `airfl.Task`, which no part stands for."""
 NO_PARTITION = f"task.partition: {OWN!r} stands for that of an airfl.Task; give it one, or name another"
-
-
-def build_model(name: str) -> nn.Module:
-    """A model of the table (`airfl models`), freshly initialised from torch's global generator.
-
-    Raises UserError for a name that is not there.
-    """
-    if name not in MODELS:
-        raise UserError(unknown_name("model", name, MODELS))
-    return MODELS[name]().build()
 
 
 def with_task(settings: Settings, task: Task | None) -> Settings:

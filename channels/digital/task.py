@@ -91,11 +91,6 @@ class DigitalOutcome:
         """Until the last device is through, or has stopped."""
         return int((self.start_symbol + self.symbols).max(initial=0))
 
-    @property
-    def total_resource_elements(self) -> int:
-        """Of all devices."""
-        return int(self.resource_elements.sum())
-
 
 @dataclass(frozen=True)
 class Demand:

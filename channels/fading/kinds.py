@@ -53,13 +53,11 @@ class SelectiveFading(Fading):
     `respond`.
 
     Attributes:
-        needs_sionna: Whether it imports Sionna.
         needs_positions: Whether it asks where the devices are.
         own_angles: Whether its paths have angles of their own, which say how antennas are correlated.
         variations: Which of "independent", "constant" and "jakes" it offers.
     """
 
-    needs_sionna: ClassVar[bool] = False
     needs_positions: ClassVar[bool] = False
     own_angles: ClassVar[bool] = False
     variations: ClassVar[tuple[str, ...]] = ("independent", "constant")

@@ -17,7 +17,6 @@ class Cdl(SelectiveFading):
         profile: A to E.
     """
 
-    needs_sionna = True
     own_angles = True
     profile: ClassVar[str] = ""
 

@@ -18,7 +18,6 @@ class Scenario(SelectiveFading):
         scenario: As Sionna calls it.
     """
 
-    needs_sionna = True
     needs_positions = True
     own_angles = True
     line_of_sight = True

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import diric
 
 from channels.draws import Array, Complex, circular_gaussian, correlate
 from channels.fading.kinds import SelectiveFading
@@ -76,12 +74,6 @@ def tap_spacing_s(delay_spread_s: float, taps: int) -> float:
 def least_taps(bandwidth_hz: float, delay_spread_s: float) -> int:
     """Fewest taps whose response does not repeat within the bandwidth: 1/spacing > bandwidth."""
     return math.floor(math.sqrt(1 + 12 * (bandwidth_hz * delay_spread_s) ** 2)) + 1
-
-
-def frequency_correlation(frequencies_hz: ArrayLike, delay_spread_s: float, taps: int) -> NDArray[np.complex128]:
-    """E[H(f + F) H(f)*] at differences F, in F's shape: (1/L) sum_l e^(-j 2 pi F tau_l), Dirichlet's kernel."""
-    turn = 2 * np.pi * np.asarray(frequencies_hz, dtype=np.float64) * tap_spacing_s(delay_spread_s, taps)
-    return np.asarray(diric(turn, taps) * np.exp(-0.5j * (taps - 1) * turn))
 
 
 def tap_coefficients(request: SelectiveRequest, count: int, delay_spread_s: float) -> tuple[Complex, Array]:

@@ -17,7 +17,6 @@ class Tdl(SelectiveFading):
         profile: A to E.
     """
 
-    needs_sionna = True
     profile: ClassVar[str] = ""
 
     delay_spread_s: float = delay_spread()

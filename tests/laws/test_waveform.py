@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import ArrayLike, NDArray
 from scipy import special, stats
 
-from channels.waveform import Waveform, add_noise, papr_db, propagate, receive, response, transmit
-from tests.laws.samples import assert_law, assert_mean, gaussian
+from channels.waveform import Waveform, papr_db, propagate, receive, response, transmit
+from tests.laws.samples import assert_mean, gaussian
 
 Array = NDArray[np.float64]
 Complex = NDArray[np.complex128]
@@ -147,20 +147,7 @@ def test_energy_is_that_of_the_entries_and_of_the_prefixes() -> None:
     np.testing.assert_array_equal(blocks[:, :, :16], blocks[:, :, -16:])
     np.testing.assert_allclose(sent.energy, (np.abs(sent.samples) ** 2).sum(axis=1), rtol=1e-12)
     np.testing.assert_allclose(sent.energy * (1 - sent.prefix_share), entries, rtol=1e-12)
-    assert (sent.removed_share == 0).all()
     assert (sent.clipped_share == 0).all()
-
-
-def test_noise_has_its_variance_on_every_entry() -> None:
-    """sigma_0 = 0.7 on each of n = 2 x 37 x 500 real parts: normal, variance within 5 standard errors, sqrt(2/n)."""
-    uniforms = np.random.default_rng(18).random(2 * 500 * 80)
-    parts = receive(add_noise(np.zeros(500 * 80, dtype=np.complex128), uniforms, 0.7), PLAIN, 500).ravel().view(float)
-    assert abs(parts.var() / 0.49 - 1) < 5 * np.sqrt(2 / parts.size)
-    assert_law(parts / 0.7, stats.norm.cdf)
-    stream, uniforms = drawn(19, 80), uniforms[:160]
-    noise = add_noise(np.zeros(80, dtype=np.complex128), uniforms, 0.7)
-    np.testing.assert_allclose(add_noise(stream, uniforms, 0.7), stream + noise)
-    np.testing.assert_array_equal(add_noise(stream, uniforms, 0.0), stream)
 
 
 # Peaks and clipping.
@@ -214,7 +201,8 @@ def test_clipping_follows_the_law_of_gaussian_samples(clip_db: float) -> None:
     waveform = Waveform(64, 16, 64, clip_db)
     sent = transmit(symbols, waveform)
     assert sent.clipped_share[0] == pytest.approx(np.exp(-(limit**2)), abs=2.5 / np.sqrt(n))
-    assert sent.removed_share[0] == pytest.approx(np.exp(-(limit**2)), abs=10 / np.sqrt(n))
+    kept = sent.energy[0] * (1 - sent.prefix_share[0]) / (np.abs(symbols) ** 2).sum()
+    assert 1 - kept == pytest.approx(np.exp(-(limit**2)), abs=10 / np.sqrt(n))
     received = receive(sent.samples[0], waveform, 1000)
     shrink = 1 - np.exp(-(limit**2)) + np.sqrt(np.pi) / 2 * limit * special.erfc(limit)
     found = np.vdot(symbols[0], received) / np.vdot(symbols[0], symbols[0])
@@ -223,7 +211,7 @@ def test_clipping_follows_the_law_of_gaussian_samples(clip_db: float) -> None:
     assert distortion == pytest.approx(1 - np.exp(-(limit**2)) - shrink**2, abs=10 / np.sqrt(n))
 
 
-def test_clipping_limits_the_modulus_keeps_the_phase_and_counts_its_energy() -> None:
+def test_clipping_limits_the_modulus_and_keeps_the_phase() -> None:
     symbols = drawn(26, 2, 20, 37) * np.array([1.0, 30.0])[:, None, None]
     free, limited = transmit(symbols, PLAIN), transmit(symbols, Waveform(64, 16, 37, 2.0))
     useful = free.samples.reshape(2, 20, 80)[:, :, 16:]
@@ -234,8 +222,6 @@ def test_clipping_limits_the_modulus_keeps_the_phase_and_counts_its_energy() -> 
     np.testing.assert_allclose(np.angle(limited.samples), np.angle(free.samples), atol=1e-9)
     shares = (np.abs(useful) > limits[:, None, None]).mean(axis=(1, 2))
     np.testing.assert_allclose(limited.clipped_share, shares, rtol=1e-12)
-    before, after = free.energy * (1 - free.prefix_share), limited.energy * (1 - limited.prefix_share)
-    np.testing.assert_allclose(limited.removed_share, 1 - after / before, rtol=1e-9)
     np.testing.assert_array_equal(limited.papr_db, free.papr_db)
 
 
@@ -252,7 +238,7 @@ def test_a_silent_device_has_energy_and_peak_of_nothing() -> None:
     for waveform in (PLAIN, Waveform(64, 16, 37, 3.0)):
         sent = transmit(np.zeros((2, 3, 37), dtype=np.complex128), waveform)
         assert (sent.papr_db == -np.inf).all()
-        for share in (sent.energy, sent.prefix_share, sent.clipped_share, sent.removed_share):
+        for share in (sent.energy, sent.prefix_share, sent.clipped_share):
             np.testing.assert_array_equal(share, 0)
 
 

@@ -127,7 +127,7 @@ def read(name, folder):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     said = "read"
     try:
-        assert sample.loader.files(Path(folder))
+        assert sample.dataset.files(Path(folder))
         sample.load(Path(folder))
     except UserError as error:
         said = str(error)

@@ -111,7 +111,6 @@ def test_what_every_outcome_keeps_to(asked: DigitalTask) -> None:
     np.testing.assert_allclose(done.energy, done.resource_elements * asked.symbol_energy / spread)
     assert (done.start_symbol + done.symbols <= asked.deadline_symbols).all()
     assert done.air_time_symbols == (done.start_symbol + done.symbols).max()
-    assert done.total_resource_elements == done.resource_elements.sum()
     assert ((done.block_error_rate >= 0) & (done.block_error_rate <= 1)).all()
     assert (done.bits_on_air[done.heard] >= asked.bits[done.heard]).all()
     assert (done.bits_on_air <= asked.bits * getattr(asked.error_model, "transmissions", 1)).all()
@@ -265,7 +264,7 @@ def test_nobody_and_nothing(model: str, allocation: str) -> None:
     by: dict[str, Any] = {"error_model": model, "allocation": allocation}
     none = send(task(np.zeros(0), **by))
     assert none.heard.shape == send(task(np.zeros((0, 12)), **by)).heard.shape == (0,)
-    assert none.air_time_symbols == none.total_resource_elements == 0
+    assert none.air_time_symbols == none.resource_elements.sum() == 0
     empty = send(task([1.0, 0.0], 0, **by))
     assert empty.heard.all()
     assert empty.air_time_symbols == empty.energy.max() == empty.block_error_rate.max() == 0

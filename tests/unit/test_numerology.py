@@ -29,7 +29,7 @@ def test_the_first_symbol_of_every_half_subframe_has_16_samples_more(
 ) -> None:
     """So that above 30 kHz the slot that starts a half subframe is the longer one."""
     exact = numerology(spacing_hz)
-    assert (exact.symbols_per_slot, exact.slots_per_subframe, exact.subcarriers_per_resource_block) == (14, slots, 12)
+    assert (exact.symbols_per_slot, exact.slots_per_subframe) == (14, slots)
     expected = np.full(exact.symbols_per_subframe, short)
     expected[which] = long
     found = [exact.prefix_s(index) * 30.72e6 for index in range(exact.symbols_per_subframe)]

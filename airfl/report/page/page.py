@@ -46,12 +46,11 @@ def report(folders: str | Path | Sequence[str | Path], out: str | Path | None = 
 def write_page(
     folders: str | Path | Sequence[str | Path],
     out: str | Path | None = None,
-    notes: Sequence[str] = (),
     say: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """The report of the runs in these folders, as one HTML file; out: by default report.html in the first of them.
 
-    notes: sentences for the top of the page. say(line) is told of each run that cannot be read and is left out. An
+    say(line) is told of each run that cannot be read and is left out. An
     earlier report is replaced, whole. UserError for folders without runs and where something else is in the way, before
     anything is read.
     """
@@ -63,7 +62,7 @@ def write_page(
     results = read_some_results(places)
     for line in results.unreadable.values():
         say(f"left out: {line}")
-    page = html_page(View(results, tuple(places), tuple(notes)))
+    page = html_page(View(results, tuple(places)))
     target.parent.mkdir(parents=True, exist_ok=True)
     check_target(target)
     with replacing(target) as temporary:

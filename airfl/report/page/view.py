@@ -67,12 +67,10 @@ class View:
     Attributes:
         results: Groups of runs.
         folders: As the user named them.
-        notes: Sentences for the top of the page.
     """
 
     results: Results
     folders: tuple[Path, ...]
-    notes: tuple[str, ...] = ()
 
     @property
     def groups(self) -> tuple[Group, ...]:

@@ -33,22 +33,12 @@ class A9a(Dataset):
     cached = True
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """The two files; empty if a9a is not in this folder, UserError if it is in part."""
+        return find_all(folder, NAMES)
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
-
-
-def files(folder: Path) -> list[Path]:
-    """The two files; empty if a9a is not in this folder, UserError if it is in part."""
-    return find_all(folder, NAMES)
-
-
-def load(folder: Path) -> RawData:
-    """32,561 + 16,281 rows in the official order, label -1 as class 0, +1 as class 1; UserError if a file is wrong."""
-    return load_rows(folder, TRAIN, TEST)
+        """32,561 + 16,281 rows in the official order, label -1 as class 0, +1 as class 1; UserError if one is wrong."""
+        return load_rows(folder, TRAIN, TEST)
 
 
 def load_rows(folder: Path, train: int, test: int) -> RawData:

@@ -25,20 +25,10 @@ class A9aSample(Dataset):
     kind = "features"
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """The list of its files, if the folder is there at all."""
+        return [folder / SUMS] if folder.is_dir() else []
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
-
-
-def files(folder: Path) -> list[Path]:
-    """The list of its files, if the folder is there at all."""
-    return [folder / SUMS] if folder.is_dir() else []
-
-
-def load(folder: Path) -> RawData:
-    """The first 2,000 + 1,000 rows of a9a; UserError if a file is missing or not what it was."""
-    check_sums(folder, NAMES)
-    return load_rows(folder, TRAIN, TEST)
+        """The first 2,000 + 1,000 rows of a9a; UserError if a file is missing or not what it was."""
+        check_sums(folder, NAMES)
+        return load_rows(folder, TRAIN, TEST)

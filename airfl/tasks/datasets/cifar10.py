@@ -45,26 +45,16 @@ class Cifar10(Dataset):
     cached = True
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """The six batches, binary where there are binary ones; empty if CIFAR-10 is not in this folder."""
+        return find_all(folder, [f"{name}.bin" for name in BATCHES]) or find_all(folder, BATCHES)
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
-
-
-def files(folder: Path) -> list[Path]:
-    """The six batches, binary where there are binary ones; empty if CIFAR-10 is not in this folder."""
-    return find_all(folder, [f"{name}.bin" for name in BATCHES]) or find_all(folder, BATCHES)
-
-
-def load(folder: Path) -> RawData:
-    """50,000 + 10,000 images in the official order; UserError if a batch is wrong."""
-    parts = [_read_batch(path) for path in files(folder)]
-    train_inputs = np.concatenate([inputs for inputs, _ in parts[:-1]])
-    train_targets = np.concatenate([targets for _, targets in parts[:-1]])
-    mean, std = channel_statistics(train_inputs)
-    return RawData(train_inputs, train_targets, *parts[-1], CLASSES, mean, std)
+        """50,000 + 10,000 images in the official order; UserError if a batch is wrong."""
+        parts = [_read_batch(path) for path in self.files(folder)]
+        train_inputs = np.concatenate([inputs for inputs, _ in parts[:-1]])
+        train_targets = np.concatenate([targets for _, targets in parts[:-1]])
+        mean, std = channel_statistics(train_inputs)
+        return RawData(train_inputs, train_targets, *parts[-1], CLASSES, mean, std)
 
 
 def _read_batch(path: Path) -> Part:

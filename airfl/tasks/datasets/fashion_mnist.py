@@ -23,19 +23,9 @@ class FashionMnist(Dataset):
     cached = True
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """The files that are read; empty if it is not in this folder, UserError if it is in part."""
+        return find_all(folder, NAMES)
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
-
-
-def files(folder: Path) -> list[Path]:
-    """The files that are read; empty if it is not in this folder, UserError if it is in part."""
-    return find_all(folder, NAMES)
-
-
-def load(folder: Path) -> RawData:
-    """60,000 + 10,000 images; UserError if a file is wrong."""
-    return load_images(folder)
+        """60,000 + 10,000 images; UserError if a file is wrong."""
+        return load_images(folder)

@@ -27,20 +27,10 @@ class FashionMnistSample(Dataset):
     licence = "MIT, Zalando SE"
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """The list of its files, if the folder is there at all."""
+        return [folder / SUMS] if folder.is_dir() else []
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
-
-
-def files(folder: Path) -> list[Path]:
-    """The list of its files, if the folder is there at all."""
-    return [folder / SUMS] if folder.is_dir() else []
-
-
-def load(folder: Path) -> RawData:
-    """The sample; UserError if a file is missing or not what it was."""
-    check_sums(folder, NAMES)
-    return replace(load_images(folder, TRAIN, TEST), mean=MEAN, std=STD)
+        """The sample; UserError if a file is missing or not what it was."""
+        check_sums(folder, NAMES)
+        return replace(load_images(folder, TRAIN, TEST), mean=MEAN, std=STD)

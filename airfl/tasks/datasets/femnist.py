@@ -51,46 +51,38 @@ class Femnist(Dataset):
     cached = True
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """The compact file, else LEAF's split files, else its unsplit ones; empty if FEMNIST is not in this folder."""
+        if (folder / COMPACT).is_file():
+            return [folder / COMPACT]
+        for place in (folder, folder / "data"):
+            if split := split_files(place):
+                return split
+            if unsplit := json_files(place / "all_data"):
+                return unsplit
+        return []
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
-
-
-def files(folder: Path) -> list[Path]:
-    """The compact file, else LEAF's split files, else its unsplit ones; empty if FEMNIST is not in this folder."""
-    if (folder / COMPACT).is_file():
-        return [folder / COMPACT]
-    for place in (folder, folder / "data"):
-        if split := split_files(place):
-            return split
-        if unsplit := json_files(place / "all_data"):
-            return unsplit
-    return []
-
-
-def load(folder: Path) -> RawData:
-    """Every writer of the files, with the writer of each sample; UserError if a file is wrong."""
-    sources = files(folder)
-    samples = _read_compact(sources[0]) if sources[0].name == COMPACT else _read_leaf(sources)
-    train, test = ~samples.is_test, samples.is_test
-    if not (train.any() and test.any()):
-        raise UserError(f"{folder}: {int(train.sum())} training and {int(test.sum())} test samples; both are needed")
-    inputs = samples.images[:, None]
-    mean, std = channel_statistics(inputs[train])
-    return RawData(
-        inputs[train],
-        samples.labels[train],
-        inputs[test],
-        samples.labels[test],
-        CLASSES,
-        mean,
-        std,
-        samples.writers[train],
-        samples.writers[test],
-    )
+        """Every writer of the files, with the writer of each sample; UserError if a file is wrong."""
+        sources = self.files(folder)
+        samples = _read_compact(sources[0]) if sources[0].name == COMPACT else _read_leaf(sources)
+        train, test = ~samples.is_test, samples.is_test
+        if not (train.any() and test.any()):
+            raise UserError(
+                f"{folder}: {int(train.sum())} training and {int(test.sum())} test samples; both are needed"
+            )
+        inputs = samples.images[:, None]
+        mean, std = channel_statistics(inputs[train])
+        return RawData(
+            inputs[train],
+            samples.labels[train],
+            inputs[test],
+            samples.labels[test],
+            CLASSES,
+            mean,
+            std,
+            samples.writers[train],
+            samples.writers[test],
+        )
 
 
 def _read_compact(path: Path) -> _Samples:

@@ -38,26 +38,16 @@ class Mnist(Dataset):
     cached = True
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """The files that are read; empty if MNIST is not in this folder, UserError if it is in part."""
+        found = find_all(folder, NAMES)
+        labels = _writer_labels(folder)
+        return [*found, labels] if found and labels else found
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
-
-
-def files(folder: Path) -> list[Path]:
-    """The files that are read; empty if MNIST is not in this folder, UserError if it is in part."""
-    found = find_all(folder, NAMES)
-    labels = _writer_labels(folder)
-    return [*found, labels] if found and labels else found
-
-
-def load(folder: Path) -> RawData:
-    """Images, labels and, where QMNIST's labels are at hand, the writer of every training image."""
-    raw = load_images(folder)
-    labels = _writer_labels(folder)
-    return RawData(**{**vars(raw), "train_writers": read_writers(labels, raw.train_targets)}) if labels else raw
+        """Images, labels and, where QMNIST's labels are at hand, the writer of every training image."""
+        raw = load_images(folder)
+        labels = _writer_labels(folder)
+        return RawData(**{**vars(raw), "train_writers": read_writers(labels, raw.train_targets)}) if labels else raw
 
 
 def load_images(folder: Path, train: int = TRAIN, test: int = TEST) -> RawData:

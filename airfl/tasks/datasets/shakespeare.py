@@ -32,42 +32,32 @@ class Shakespeare(Dataset):
     cached = True
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """LEAF's split files, in train/ and test/ there or in data/; empty if it is not in this folder."""
+        return split_files(folder) or split_files(folder / "data")
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
-
-
-def files(folder: Path) -> list[Path]:
-    """LEAF's split files, in train/ and test/ there or in data/; empty if it is not in this folder."""
-    return split_files(folder) or split_files(folder / "data")
-
-
-def load(folder: Path) -> RawData:
-    """Every speaker of the files, numbered in the order in which they are first met; UserError if a file is wrong."""
-    numbers: dict[str, int] = {}
-    parts: dict[str, list[Part]] = {"train": [], "test": []}
-    seen: set[tuple[str, str]] = set()
-    for path in files(folder):
-        for user, x, y in read_users(path):
-            if (path.parent.name, user) in seen:
-                raise UserError(f"{path}: user {user!r} is there twice; the files of one preprocessing are wanted")
-            seen.add((path.parent.name, user))
-            windows, nexts = _ids(path, user, x, WINDOW), _ids(path, user, y, 1)
-            writers = np.full(len(y), numbers.setdefault(user, len(numbers)), dtype=np.int64)
-            parts[path.parent.name].append((windows, nexts[:, 0].astype(np.int64), writers))
-    (train_inputs, train_targets, train_writers), (test_inputs, test_targets, test_writers) = (
-        _joined(parts[name]) for name in ("train", "test")
-    )
-    if not (len(train_targets) and len(test_targets)):
-        raise UserError(
-            f"{folder}: {len(train_targets)} training and {len(test_targets)} test samples; both are needed"
+        """Every speaker of the files, numbered in the order of their first lines; UserError if a file is wrong."""
+        numbers: dict[str, int] = {}
+        parts: dict[str, list[Part]] = {"train": [], "test": []}
+        seen: set[tuple[str, str]] = set()
+        for path in self.files(folder):
+            for user, x, y in read_users(path):
+                if (path.parent.name, user) in seen:
+                    raise UserError(f"{path}: user {user!r} is there twice; the files of one preprocessing are wanted")
+                seen.add((path.parent.name, user))
+                windows, nexts = _ids(path, user, x, WINDOW), _ids(path, user, y, 1)
+                writers = np.full(len(y), numbers.setdefault(user, len(numbers)), dtype=np.int64)
+                parts[path.parent.name].append((windows, nexts[:, 0].astype(np.int64), writers))
+        (train_inputs, train_targets, train_writers), (test_inputs, test_targets, test_writers) = (
+            _joined(parts[name]) for name in ("train", "test")
         )
-    return RawData(
-        train_inputs, train_targets, test_inputs, test_targets, VOCABULARY, (), (), train_writers, test_writers
-    )
+        if not (len(train_targets) and len(test_targets)):
+            raise UserError(
+                f"{folder}: {len(train_targets)} training and {len(test_targets)} test samples; both are needed"
+            )
+        return RawData(
+            train_inputs, train_targets, test_inputs, test_targets, VOCABULARY, (), (), train_writers, test_writers
+        )
 
 
 def _ids(path: Path, user: str, texts: list[Any], length: int) -> NDArray[np.uint8]:

@@ -50,44 +50,34 @@ class ShakespearePlays(Dataset):
     cached = True
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """The texts NAME_gut.txt, plain or packed, by name; empty if there are none."""
+        found: dict[str, Path] = {}
+        for suffix in OPENERS:
+            for path in folder.glob(f"*{ENDING}{suffix}"):
+                if path.is_file():
+                    found.setdefault(path.name.removesuffix(suffix), path)
+        return [found[name] for name in sorted(found)]
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
+        """Windows of all speakers, numbered in the order of the texts and their first words; UserError for bad ones."""
+        train: list[Windows] = []
+        test: list[Windows] = []
+        for text in speakers_texts(self.files(folder)):
+            ids = encode(text)
+            cut = len(ids) - len(ids) // TEST_PART
+            train.append(_windows(ids[:cut]))
+            test.append(_windows(ids[cut:]))
+        if not train:
+            raise UserError(
+                f"{folder}: no speaker with {SPEECHES} speeches and {FEWEST_CHARACTERS} characters in the texts; plays "
+                "whose speech prefixes stand on lines of their own are wanted"
+            )
+        return RawData(*_joined(train), *_joined(test), VOCABULARY, (), (), _writers(train), _writers(test))
 
 
-def files(folder: Path) -> list[Path]:
-    """The texts NAME_gut.txt, plain or packed, by name; empty if there are none."""
-    found: dict[str, Path] = {}
-    for suffix in OPENERS:
-        for path in folder.glob(f"*{ENDING}{suffix}"):
-            if path.is_file():
-                found.setdefault(path.name.removesuffix(suffix), path)
-    return [found[name] for name in sorted(found)]
-
-
-def load(folder: Path) -> RawData:
-    """Windows of all speakers, numbered in the order of the texts and of their first words; UserError for bad texts."""
-    train: list[Windows] = []
-    test: list[Windows] = []
-    for text in speakers_texts(folder):
-        ids = encode(text)
-        cut = len(ids) - len(ids) // TEST_PART
-        train.append(_windows(ids[:cut]))
-        test.append(_windows(ids[cut:]))
-    if not train:
-        raise UserError(
-            f"{folder}: no speaker with {SPEECHES} speeches and {FEWEST_CHARACTERS} characters in the texts; plays "
-            "whose speech prefixes stand on lines of their own are wanted"
-        )
-    return RawData(*_joined(train), *_joined(test), VOCABULARY, (), (), _writers(train), _writers(test))
-
-
-def speakers_texts(folder: Path) -> Iterator[str]:
+def speakers_texts(paths: list[Path]) -> Iterator[str]:
     """All that each speaker says, those left out that say too little."""
-    for path in files(folder):
+    for path in paths:
         said: dict[str, list[str]] = {}
         for speaker, speech in speeches_of(_read(path)):
             said.setdefault(speaker, []).append(speech)

@@ -36,23 +36,13 @@ class Svhn(Dataset):
     cached = True
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """The two files; empty if SVHN is not in this folder, UserError if it is in part."""
+        return find_all(folder, (TRAIN, TEST))
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
-
-
-def files(folder: Path) -> list[Path]:
-    """The two files; empty if SVHN is not in this folder, UserError if it is in part."""
-    return find_all(folder, (TRAIN, TEST))
-
-
-def load(folder: Path) -> RawData:
-    """73,257 + 26,032 pictures; UserError if a file is wrong."""
-    train, test = files(folder)
-    return load_parts([train], test)
+        """73,257 + 26,032 pictures; UserError if a file is wrong."""
+        train, test = self.files(folder)
+        return load_parts([train], test)
 
 
 def load_parts(train: Sequence[Path], test: Path) -> RawData:

@@ -23,20 +23,10 @@ class SvhnExtra(Dataset):
     cached = True
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """The three files; empty if the additional part is not in this folder, UserError if only another is missing."""
+        return find_all(folder, (TRAIN, EXTRA, TEST)) if find(folder, EXTRA) else []
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
-
-
-def files(folder: Path) -> list[Path]:
-    """The three files; empty if there is no additional part in this folder, UserError if another is missing then."""
-    return find_all(folder, (TRAIN, EXTRA, TEST)) if find(folder, EXTRA) else []
-
-
-def load(folder: Path) -> RawData:
-    """604,388 + 26,032 pictures, the additional ones after the others; UserError if a file is wrong."""
-    train, extra, test = files(folder)
-    return load_parts([train, extra], test)
+        """604,388 + 26,032 pictures, the additional ones after the others; UserError if a file is wrong."""
+        train, extra, test = self.files(folder)
+        return load_parts([train, extra], test)

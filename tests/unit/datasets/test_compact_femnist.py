@@ -40,7 +40,7 @@ def test_a_compact_file_is_read(tmp_path: Path) -> None:
     arrays = compact()
     put_compact(tmp_path, {**arrays, "source": np.array(["x"] * 3)})
     put(tmp_path / "all_data" / "0.json", b"not looked at")
-    raw = femnist.load(tmp_path)
+    raw = femnist.Femnist().load(tmp_path)
     test, owner = arrays["is_test"], np.array([0] * 5 + [2] * 7)
     np.testing.assert_array_equal(raw.train_inputs, arrays["images"][~test][:, None])
     np.testing.assert_array_equal(raw.test_inputs, arrays["images"][test][:, None])
@@ -86,7 +86,7 @@ def test_arrays_may_be_stored_in_other_ways(tmp_path: Path) -> None:
     twos = npy(header("|b1", 12), (2 * arrays["is_test"]).astype(np.uint8).tobytes())
     put(tmp_path / "twos" / femnist.COMPACT, rewritten(arrays, is_test=twos))
     for name in ("other", "twos"):
-        same(femnist.load(tmp_path / "plain"), femnist.load(tmp_path / name))
+        same(femnist.Femnist().load(tmp_path / "plain"), femnist.Femnist().load(tmp_path / name))
     read = read_npz(tmp_path / "other" / femnist.COMPACT, femnist.ARRAYS)
     assert all(values.dtype.isnative for values in read.values())
 
@@ -128,19 +128,19 @@ WRONG_ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
 def test_wrong_arrays_are_refused(tmp_path: Path, wrong: str) -> None:
     changed, says = WRONG_ARRAYS[wrong]
     path = put_compact(tmp_path, {**compact(), **changed})
-    assert says in refusal(lambda: femnist.load(tmp_path), path)
+    assert says in refusal(lambda: femnist.Femnist().load(tmp_path), path)
 
 
 @pytest.mark.parametrize("missing", femnist.ARRAYS)
 def test_every_array_is_needed(tmp_path: Path, missing: str) -> None:
     path = put_compact(tmp_path, {name: values for name, values in compact().items() if name != missing})
-    assert f"'{missing}.npy'" in refusal(lambda: femnist.load(tmp_path), path)
+    assert f"'{missing}.npy'" in refusal(lambda: femnist.Femnist().load(tmp_path), path)
 
 
 @pytest.mark.parametrize("is_test", [np.zeros(12, dtype=bool), np.ones(12, dtype=bool)], ids=["none", "all"])
 def test_both_parts_are_needed(tmp_path: Path, is_test: np.ndarray) -> None:
     put_compact(tmp_path, {**compact(), "is_test": is_test})
-    assert "both are needed" in refusal(lambda: femnist.load(tmp_path), tmp_path)
+    assert "both are needed" in refusal(lambda: femnist.Femnist().load(tmp_path), tmp_path)
 
 
 WRONG_MEMBERS: dict[str, dict[str, bytes]] = {
@@ -168,26 +168,26 @@ WRONG_MEMBERS: dict[str, dict[str, bytes]] = {
 @pytest.mark.parametrize("wrong", WRONG_MEMBERS)
 def test_wrong_members_are_refused_without_allocating_them(tmp_path: Path, wrong: str) -> None:
     path = put(tmp_path / femnist.COMPACT, rewritten(compact(), **WRONG_MEMBERS[wrong]))
-    assert peak_of(lambda: refusal(lambda: femnist.load(tmp_path), path)) < 5_000_000
+    assert peak_of(lambda: refusal(lambda: femnist.Femnist().load(tmp_path), path)) < 5_000_000
 
 
 def test_offsets_that_overflow_are_refused(tmp_path: Path) -> None:
     """Their differences, taken in 64 bits, ascend and add up: apart, since repeating so often writes anywhere."""
     offsets = np.array([0, 2**63 - 1, -(2**63) + 13, 12])
     path = put_compact(tmp_path, {**compact(), "offsets": offsets})
-    said = apart(REFUSED_APART.format(home="femnist", read="load", call="load(Path(sys.argv[1]))"), tmp_path)
+    said = apart(REFUSED_APART.format(home="femnist", read="Femnist", call="Femnist().load(Path(sys.argv[1]))"), tmp_path)
     assert str(path) in said
     assert "offsets must ascend" in said
 
 
 def test_a_damaged_zip_is_refused_or_gives_the_same(tmp_path: Path) -> None:
     path = put_compact(tmp_path, compact())
-    good, expected = path.read_bytes(), femnist.load(tmp_path)
+    good, expected = path.read_bytes(), femnist.Femnist().load(tmp_path)
     lengths = [*range(0, len(good), 97), *range(len(good) - 30, len(good))]
-    refused_cut_off(path, good, lengths, lambda: femnist.load(tmp_path))
+    refused_cut_off(path, good, lengths, lambda: femnist.Femnist().load(tmp_path))
     directory = good.index(b"PK\x01\x02")
     places = [*range(120), *np.random.default_rng(2).integers(0, directory, 100), *range(directory, len(good))]
-    for found in flipped(path, good, places, lambda: femnist.load(tmp_path), by=0x21):
+    for found in flipped(path, good, places, lambda: femnist.Femnist().load(tmp_path), by=0x21):
         same(found, expected)
 
 
@@ -198,4 +198,4 @@ def test_what_is_no_zip_is_refused(tmp_path: Path) -> None:
     path = tmp_path / femnist.COMPACT
     for content in contents:
         path.write_bytes(content)
-        assert "not a readable npz file" in refusal(lambda: femnist.load(tmp_path), path)
+        assert "not a readable npz file" in refusal(lambda: femnist.Femnist().load(tmp_path), path)

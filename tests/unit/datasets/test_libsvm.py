@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from airfl.tasks.datasets import a9a, find_dataset, load_dataset
-from airfl.tasks.datasets.a9a_sample import load as load_sample
+from airfl.tasks.datasets.a9a_sample import A9aSample
 from airfl.tasks.datasets.formats.libsvm import read_libsvm
 from tests.conftest import ROOT
 from tests.unit.datasets.support import PACKED, SUFFIXES, put, refusal, refused_cut_off
@@ -48,7 +48,7 @@ def test_a9a_is_read(tmp_path: Path, suffix: str) -> None:
     assert raw.train_inputs.dtype == raw.test_inputs.dtype == np.uint8
     assert raw.train_targets.dtype == np.int64
     assert (raw.classes, raw.mean, raw.std, raw.train_writers) == (2, (), (), None)
-    assert "30 rows, 32,561 are wanted" in refusal(lambda: a9a.load(folder), folder / f"a9a{suffix}")
+    assert "30 rows, 32,561 are wanted" in refusal(lambda: a9a.A9a().load(folder), folder / f"a9a{suffix}")
     (folder / f"a9a.t{suffix}").unlink()
     assert "a9a.t is missing" in refusal(lambda: find_dataset("a9a", [tmp_path]), folder)
 
@@ -132,4 +132,4 @@ def test_a_flipped_byte_of_the_sample_is_refused(tmp_path: Path) -> None:
     content = bytearray((folder / "a9a.t.xz").read_bytes())
     content[1000] ^= 1
     (folder / "a9a.t.xz").write_bytes(content)
-    assert "sha256" in refusal(lambda: load_sample(folder), folder / "a9a.t.xz")
+    assert "sha256" in refusal(lambda: A9aSample().load(folder), folder / "a9a.t.xz")

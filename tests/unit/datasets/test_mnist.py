@@ -55,7 +55,7 @@ def test_mnist_reads_the_same_packed(tmp_path: Path, suffix: str) -> None:
 
 
 def test_the_official_counts_are_wanted(tmp_path: Path) -> None:
-    for load in (mnist.load, fashion_mnist.load):
+    for load in (mnist.Mnist().load, fashion_mnist.FashionMnist().load):
         path = digits(tmp_path) / "train-images-idx3-ubyte"
         assert "30 images, 60,000 are wanted" in refusal(functools.partial(load, tmp_path), path)
 
@@ -68,13 +68,13 @@ def test_mnist_of_the_official_size_with_its_writers(tmp_path: Path) -> None:
     table = np.zeros((60_000, 8), dtype=np.int64)
     table[:, 0], table[:, 2] = np.arange(60_000) % 10, np.arange(60_000) // 100
     labels = put(tmp_path / "mnist-writers" / f"{QMNIST}.gz", idx(table, 12))
-    assert labels in [path.resolve() for path in mnist.files(folder)]
-    raw = mnist.load(folder)
+    assert labels in [path.resolve() for path in mnist.Mnist().files(folder)]
+    raw = mnist.Mnist().load(folder)
     assert (len(raw.train_targets), len(raw.test_targets)) == (60_000, 10_000)
     np.testing.assert_array_equal(raw.train_writers, np.arange(60_000) // 100)
     assert raw.test_writers is None
     labels.unlink()
-    assert mnist.load(folder).train_writers is None
+    assert mnist.Mnist().load(folder).train_writers is None
 
 
 IMAGE, LABEL, TEST_IMAGE, TEST_LABEL = DIGITS
@@ -159,20 +159,20 @@ def test_what_follows_a_whole_number_of_blocks_is_seen(tmp_path: Path, suffix: s
 def test_one_file_missing_of_several_is_refused(tmp_path: Path, name: str) -> None:
     folder = digits(tmp_path / "mnist", ".gz")
     (folder / f"{name}.gz").unlink()
-    for action in (lambda: mnist.files(folder), lambda: find_dataset("mnist", [tmp_path])):
+    for action in (lambda: mnist.Mnist().files(folder), lambda: find_dataset("mnist", [tmp_path])):
         assert name in refusal(action, folder)
     for path in folder.iterdir():
         path.unlink()
-    assert mnist.files(folder) == []
+    assert mnist.Mnist().files(folder) == []
 
 
 def test_writers_are_read_where_they_may_lie(tmp_path: Path) -> None:
     table = idx(WRITERS, 12)
     for number, place in enumerate(("a/raw", "a/mnist-writers", "QMNIST/raw")):
         folder = digits(tmp_path / str(number) / "a" / "raw")
-        assert len(mnist.files(folder)) == 4
+        assert len(mnist.Mnist().files(folder)) == 4
         path = put(tmp_path / str(number) / place / f"{QMNIST}.gz", table)
-        assert [found.resolve() for found in mnist.files(folder)][4:] == [path.resolve()]
+        assert [found.resolve() for found in mnist.Mnist().files(folder)][4:] == [path.resolve()]
         np.testing.assert_array_equal(mnist.read_writers(path, DIGITS[LABEL]), np.arange(TRAIN) % 4 * 1000 + 5)
 
 

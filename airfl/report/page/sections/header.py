@@ -22,7 +22,7 @@ def header(view: View) -> dict[str, Any]:
     return {
         "folders": view.folders,
         "what_was_run": _what_was_run(view),
-        "notes": [*view.notes, *_warnings(view)],
+        "notes": _warnings(view),
         "faults": faults,
         "version": __version__,
         "commands": _commands(view),
