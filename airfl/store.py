@@ -82,9 +82,3 @@ class Store:
         for rows in self.rows.values():
             if device in rows and not bool(rows[device].isfinite().all()):
                 del rows[device]
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of everything kept at present."""
-        kept = [value for rows in self.rows.values() for value in rows.values()] + list(self.server.values())
-        return sum(value.numel() * value.element_size() for value in kept)

@@ -82,19 +82,6 @@ class Numerology:
         """Mean duration of a symbol with its prefix: a subframe of 1 ms over its symbols."""
         return 1e-3 / self.symbols_per_subframe
 
-    def prefix_tc(self, symbol_index: int) -> int:
-        """Duration of a symbol's prefix in T_c: the first of every half subframe has 16 kappa more (clause 5.3.1)."""
-        first_of_half = self.prefix == "normal" and symbol_index % self._half_subframe == 0
-        return self.short_prefix_tc + 16 * KAPPA * first_of_half
-
-    def prefix_s(self, symbol_index: int) -> float:
-        """Duration of a symbol's cyclic prefix."""
-        return self.prefix_tc(symbol_index) / TC_PER_S
-
-    def symbol_s(self, symbol_index: int) -> float:
-        """Duration of a symbol with its cyclic prefix."""
-        return (self.useful_tc + self.prefix_tc(symbol_index)) / TC_PER_S
-
     def air_time_tc(self, symbols: int, first: int = 0) -> int:
         """Duration of `symbols` consecutive symbols from number `first` on, in T_c. Raises ValueError below 0."""
         if symbols < 0 or first < 0:

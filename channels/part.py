@@ -25,7 +25,7 @@ import sys
 import types
 import typing
 from abc import ABC
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module, metadata
 from typing import Any, ClassVar, Generic, Literal, TypeVar, dataclass_transform
@@ -261,14 +261,21 @@ def _check_range(of: Parameter, value: float) -> None:
 P = TypeVar("P", bound=Part)
 
 
-def class_named(name: str, module: str, registry: Registry[P]) -> type[P]:
-    """The class of that name, of the parts that come with the package: for the `__getattr__` of a module.
+def lazily(
+    module: str, names: Iterable[str], *registries: Registry[Any]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module that has, beside `names`, the classes of the registries' built-in parts.
 
-    Raises AttributeError, as a module does, for another name.
+    A class is imported when it is asked for; `__getattr__` raises AttributeError for any other name.
     """
-    if name in registry.classes:
-        return registry[registry.classes[name]]
-    raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    homes = {name: registry for registry in registries for name in registry.classes}
+
+    def attribute(name: str) -> Any:
+        if name in homes:
+            return homes[name][homes[name].classes[name]]
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return attribute, lambda: sorted({*names, *homes})
 
 
 class Registry(Mapping[str, type[P]], Generic[P]):

@@ -8,7 +8,7 @@ derives from `Combiner`, and needs no line.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from channels.antennas.array import ARRAYS, AntennaArray, Directions, steering_turns
 from channels.antennas.bound import upper_bound
@@ -21,7 +21,7 @@ from channels.antennas.correlation import (
 )
 from channels.antennas.own import check_weights
 from channels.antennas.registry import COMBINERS
-from channels.part import class_named
+from channels.part import lazily
 
 if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
     from channels.antennas.coherent_sum import CoherentSum as CoherentSum
@@ -50,10 +50,4 @@ __all__ = [
     "upper_bound",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    return class_named(name, __name__, COMBINERS)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *COMBINERS.classes})
+__getattr__, __dir__ = lazily(__name__, __all__, COMBINERS)

@@ -8,7 +8,7 @@ user's own derives from `Allocation` or `ErrorModel`, and needs no line.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from channels.digital.kinds import Allocation, ErrorModel
 from channels.digital.mcs import mcs_rate
@@ -16,7 +16,7 @@ from channels.digital.nr_tables import nr_block_error_rate
 from channels.digital.registry import ALLOCATIONS, ERROR_MODELS
 from channels.digital.send import send
 from channels.digital.task import Demand, DigitalOutcome, DigitalTask
-from channels.part import class_named
+from channels.part import lazily
 
 if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
     from channels.digital.allocation import Equal as Equal
@@ -39,10 +39,4 @@ __all__ = [
     "send",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    return class_named(name, __name__, ALLOCATIONS if name in ALLOCATIONS.classes else ERROR_MODELS)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *ALLOCATIONS.classes, *ERROR_MODELS.classes})
+__getattr__, __dir__ = lazily(__name__, __all__, ALLOCATIONS, ERROR_MODELS)

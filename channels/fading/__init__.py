@@ -8,7 +8,7 @@ in registry.py; a user's own derives from `FlatFading`, `SelectiveFading` or `Ow
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from channels.fading.bounded import bounded
 from channels.fading.gains import FlatParts, flat_parts, keep_within, rician_parts
@@ -26,7 +26,7 @@ from channels.fading.registry import FADING_LAWS, FADINGS
 from channels.fading.replay import Recorded, Replay, VariableError, read_replay
 from channels.fading.rician import rician_mean_square
 from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_cosines, line_of_sight_turns
-from channels.part import class_named
+from channels.part import lazily
 
 if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
     from channels.fading.exponential import Exponential as Exponential
@@ -89,10 +89,4 @@ __all__ = [
     "threshold_for",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    return class_named(name, __name__, FADINGS)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *FADINGS.classes})
+__getattr__, __dir__ = lazily(__name__, __all__, FADINGS)

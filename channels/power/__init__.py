@@ -8,9 +8,9 @@ from `Policy`, and needs no line.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from channels.part import class_named
+from channels.part import lazily
 from channels.power.limits import (
     Alignment,
     LimitReading,
@@ -57,10 +57,4 @@ __all__ = [
     "round_energy_limits",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    return class_named(name, __name__, POLICIES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *POLICIES.classes})
+__getattr__, __dir__ = lazily(__name__, __all__, POLICIES)

@@ -138,7 +138,7 @@ def test_an_exact_grid_has_the_mean_symbol_of_its_numerology(spacing_hz: int, pr
     assert grid.spacing_hz == spacing_hz
     if prefix == "normal":
         assert grid.mean_symbol_s == pytest.approx(default_symbol_duration_s(spacing_hz), rel=1e-15)
-    assert grid.occupy(24).air_time_s == numerology(spacing_hz, prefix).symbol_s(0)
+    assert grid.occupy(24).air_time_s == numerology(spacing_hz, prefix).air_time_s(1)
 
 
 def test_a_cifar_10_round_takes_63_subframes_and_5_symbols() -> None:

@@ -7,11 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.numerology import NUMEROLOGIES, TC_PER_S, Numerology, numerology, subcarriers_of
+from channels.numerology import KAPPA, NUMEROLOGIES, TC_PER_S, Numerology, numerology, subcarriers_of
 
 every_numerology = pytest.mark.parametrize("exact", NUMEROLOGIES.values(), ids=[f"{k[0]}-{k[1]}" for k in NUMEROLOGIES])
 numerologies = st.sampled_from(list(NUMEROLOGIES.values()))
 repeatable = settings(derandomize=True, deadline=None, database=None)
+
+
+def prefix_s(exact: Numerology, index: int) -> float:
+    """What a symbol takes beyond its useful part."""
+    return (exact.air_time_tc(1, index) - exact.useful_tc) / TC_PER_S
 
 
 # At 30.72 MHz: samples of the prefix that most symbols have, of the longer one, and which symbols have it.
@@ -32,10 +37,10 @@ def test_the_first_symbol_of_every_half_subframe_has_16_samples_more(
     assert (exact.symbols_per_slot, exact.slots_per_subframe) == (14, slots)
     expected = np.full(exact.symbols_per_subframe, short)
     expected[which] = long
-    found = [exact.prefix_s(index) * 30.72e6 for index in range(exact.symbols_per_subframe)]
+    found = [prefix_s(exact, index) * 30.72e6 for index in range(exact.symbols_per_subframe)]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert exact.shortest_prefix_s * 30.72e6 == pytest.approx(short)
-    assert exact.symbol_s(0) * 30.72e6 == pytest.approx(long + 30.72e6 / spacing_hz)
+    assert exact.air_time_s(1) * 30.72e6 == pytest.approx(long + 30.72e6 / spacing_hz)
 
 
 def test_the_extended_prefix_is_a_quarter_of_a_symbol() -> None:
@@ -43,8 +48,8 @@ def test_the_extended_prefix_is_a_quarter_of_a_symbol() -> None:
     exact = numerology(60e3, "extended")
     assert (exact.symbols_per_slot, exact.slots_per_subframe) == (12, 4)
     for index in range(48):
-        assert exact.prefix_s(index) == pytest.approx(1 / 60e3 / 4, rel=1e-12)
-        assert exact.symbol_s(index) == pytest.approx(0.25e-3 / 12, rel=1e-12)
+        assert prefix_s(exact, index) == pytest.approx(1 / 60e3 / 4, rel=1e-12)
+        assert exact.air_time_s(1, index) == pytest.approx(0.25e-3 / 12, rel=1e-12)
 
 
 @every_numerology
@@ -64,7 +69,9 @@ def test_a_subframe_lasts_exactly_one_millisecond(exact: Numerology) -> None:
 @repeatable
 @given(exact=numerologies, symbols=st.integers(0, 300), first=st.integers(0, 300))
 def test_air_time_is_the_sum_of_its_symbols(exact: Numerology, symbols: int, first: int) -> None:
-    expected = sum(exact.useful_tc + exact.prefix_tc(index) for index in range(first, first + symbols))
+    half, normal = 7 * exact.slots_per_subframe, exact.prefix == "normal"  # clause 5.3.1
+    longer = 16 * KAPPA * normal * sum(index % half == 0 for index in range(first, first + symbols))
+    expected = symbols * (exact.useful_tc + exact.short_prefix_tc) + longer
     assert exact.air_time_tc(symbols, first) == expected
     assert exact.air_time_s(symbols, first) == expected / TC_PER_S
 

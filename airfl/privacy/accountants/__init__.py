@@ -8,7 +8,7 @@ derives from `Accountant`, and needs no line.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from airfl.errors import UserError
 from airfl.fingerprint import is_own
@@ -16,7 +16,7 @@ from airfl.privacy.accountants.accountant import Account, Accountant, NamedAccou
 from airfl.privacy.accountants.own import Held
 from airfl.privacy.accountants.registry import ACCOUNTANTS
 from airfl.privacy.events import Adjacency, UnsupportedEventError
-from channels.part import PartError, class_named
+from channels.part import PartError, lazily
 
 if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
     from airfl.privacy.accountants.closed_form import BasicComposition as BasicComposition
@@ -67,10 +67,4 @@ __all__ = [
     "register",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    return class_named(name, __name__, ACCOUNTANTS)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *ACCOUNTANTS.classes})
+__getattr__, __dir__ = lazily(__name__, __all__, ACCOUNTANTS)

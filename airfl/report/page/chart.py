@@ -117,50 +117,35 @@ def tick_texts(ticks: Sequence[float]) -> list[str]:
     return [figure(tick) if 1e-3 <= tick < 1e5 else scientific(tick).replace(".00", "") for tick in ticks]
 
 
+def scatter(mode: str, x: Any, y: Any, **more: Any) -> Trace:
+    """Points, joined or not as `mode` says, of which nothing is said on hovering."""
+    return {"type": "scatter", "mode": mode, "x": listed(x), "y": listed(y), "hoverinfo": "skip", **more}
+
+
 def curve(series: str, x: Any, y: Any, texts: Sequence[str], look: Look) -> Trace:
     """A line, with a marker where it is one point only; texts: said of each point."""
-    return {
-        "type": "scatter",
-        "mode": "lines" if len(texts) > 1 else "markers",
-        "legendgroup": series,
-        "x": listed(x),
-        "y": listed(y),
-        "hovertext": [plotly_text(text) for text in texts],
-        "hoverinfo": "text",
-        "line": {"color": look.colour, "dash": look.dash, "width": 2},
-        "marker": {"color": look.colour, "symbol": look.symbol, "size": 9},
-    }
+    line = {"color": look.colour, "dash": look.dash, "width": 2}
+    marker = {"color": look.colour, "symbol": look.symbol, "size": 9}
+    mode = "lines" if len(texts) > 1 else "markers"
+    return scatter(mode, x, y, legendgroup=series, **_said(texts), line=line, marker=marker)
 
 
 def band(series: str, x: Any, low: Any, high: Any, look: Look, opacity: float) -> Trace:
     """The area between two lines; nothing where they are not known."""
     known = np.isfinite(low) & np.isfinite(high)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "legendgroup": series,
-        "x": around(listed(x), known),
-        "y": listed(np.concatenate([np.asarray(low)[known], np.asarray(high)[known][::-1]])),
-        "fill": "toself",
-        "fillcolor": transparent(look.colour, opacity),
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-    }
+    edges = np.concatenate([np.asarray(low)[known], np.asarray(high)[known][::-1]])
+    filled = {"fill": "toself", "fillcolor": transparent(look.colour, opacity), "line": {"width": 0}}
+    return scatter("lines", [], edges, legendgroup=series, **filled) | {"x": around(listed(x), known)}
 
 
 def points(series: str, x: Any, y: Any, texts: Sequence[str], look: Look, **more: Any) -> Trace:
     """Markers; texts: said of each."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "legendgroup": series,
-        "x": listed(x),
-        "y": listed(y),
-        "hovertext": [plotly_text(text) for text in texts],
-        "hoverinfo": "text",
-        "marker": {"color": look.colour, "symbol": look.symbol, "size": 10, "line": {"width": 1, "color": "#ffffff"}},
-        **more,
-    }
+    marker = {"color": look.colour, "symbol": look.symbol, "size": 10, "line": {"width": 1, "color": "#ffffff"}}
+    return scatter("markers", x, y, legendgroup=series, **_said(texts), marker=marker, **more)
+
+
+def _said(texts: Sequence[str]) -> Trace:
+    return {"hovertext": [plotly_text(text) for text in texts], "hoverinfo": "text"}
 
 
 def whiskers(averages: Sequence[Average], look: Look) -> dict[str, Any]:
@@ -178,17 +163,7 @@ def single_runs(series: str, x: Sequence[Any], y: Sequence[Average], look: Look)
         return []
     xs = [end for at in places for end in (x[at].values if isinstance(x[at], Average) else [x[at]] * len(y[at].values))]
     marker = {"color": transparent(look.colour, 0.6), "symbol": look.symbol, "size": 5}
-    return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "legendgroup": series,
-            "x": listed(xs),
-            "y": listed([end for at in places for end in y[at].points]),
-            "hoverinfo": "skip",
-            "marker": marker,
-        }
-    ]
+    return [scatter("markers", xs, [end for at in places for end in y[at].points], legendgroup=series, marker=marker)]
 
 
 def limits(averages: Sequence[Average], most: float = math.inf) -> tuple[float, float] | None:

@@ -23,7 +23,7 @@ from airfl.output import current_folder
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.datasets.registry import DATASETS
-from channels.part import class_named
+from channels.part import lazily
 
 if TYPE_CHECKING:
     # For editors and type checkers, which do not see what `__getattr__` imports.
@@ -157,9 +157,4 @@ def _state(folder: Path) -> frozenset[tuple[str, int, int]]:
     return frozenset((name, state.st_size, state.st_mtime_ns) for name, state in states)
 
 
-def __getattr__(name: str) -> type[Dataset]:
-    return class_named(name, __name__, DATASETS)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, __all__, DATASETS)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from airfl.tasks.models.model import Model
 from airfl.tasks.models.registry import MODELS
-from channels.part import class_named
+from channels.part import lazily
 
 if TYPE_CHECKING:
     # For editors and type checkers, which do not see what `__getattr__` imports.
@@ -42,10 +42,4 @@ __all__ = [
     "Vgg11",
 ]
 
-
-def __getattr__(name: str) -> type[Model]:
-    return class_named(name, __name__, MODELS)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, __all__, MODELS)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from airfl.tasks.partitions.registry import PARTITIONS
 from airfl.tasks.partitions.rule import Partition, PartitionRule, Pool
-from channels.part import class_named
+from channels.part import lazily
 
 if TYPE_CHECKING:
     # For editors and type checkers, which do not see what `__getattr__` imports.
@@ -32,10 +32,4 @@ __all__ = [
     "Writer",
 ]
 
-
-def __getattr__(name: str) -> type[PartitionRule]:
-    return class_named(name, __name__, PARTITIONS)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, __all__, PARTITIONS)

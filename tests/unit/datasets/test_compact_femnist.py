@@ -175,7 +175,8 @@ def test_offsets_that_overflow_are_refused(tmp_path: Path) -> None:
     """Their differences, taken in 64 bits, ascend and add up: apart, since repeating so often writes anywhere."""
     offsets = np.array([0, 2**63 - 1, -(2**63) + 13, 12])
     path = put_compact(tmp_path, {**compact(), "offsets": offsets})
-    said = apart(REFUSED_APART.format(home="femnist", read="Femnist", call="Femnist().load(Path(sys.argv[1]))"), tmp_path)
+    call = "Femnist().load(Path(sys.argv[1]))"
+    said = apart(REFUSED_APART.format(home="femnist", read="Femnist", call=call), tmp_path)
     assert str(path) in said
     assert "offsets must ascend" in said
 

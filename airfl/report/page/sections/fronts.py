@@ -36,16 +36,8 @@ def fronts(view: View) -> dict[str, Any]:
 
 def _plot(view: View, cost: str, spent: Sequence[Average], best: Sequence[int]) -> draw.Chart:
     title = view.costs[cost]
-    traces: list[draw.Trace] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": draw.listed([spent[place].mean for place in best]),
-            "y": draw.listed([view.accuracies[place].mean for place in best]),
-            "line": {"color": draw.GREY, "width": 2, "shape": "hv"},
-            "hoverinfo": "skip",
-        }
-    ]
+    x, y = ([averages[place].mean for place in best] for averages in (spent, view.accuracies))
+    traces = [draw.scatter("lines", x, y, line={"color": draw.GREY, "width": 2, "shape": "hv"})]
     for number, kind in enumerate(view.kinds):
         places = [place for place, group in enumerate(view.groups) if view.kind(group) == kind]
         averages, costs = [view.accuracies[place] for place in places], [spent[place] for place in places]

@@ -71,15 +71,8 @@ def pair_of(group: Group) -> Pair:
 def _plot(view: View, pairs: Sequence[Pair], drawn: Sequence[int]) -> draw.Chart:
     claims, truths = ([getattr(pairs[place], end) for place in drawn] for end in ("claimed", "true"))
     low, high = min(claims) / 2, max(claims) * 2
-    line: draw.Trace = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": draw.listed([low, high]),
-        "y": draw.listed([low, high]),
-        "line": {"color": draw.GREY, "width": 2, "dash": "dash"},
-        "hoverinfo": "skip",
-    }
-    traces = [line]
+    dashed = {"color": draw.GREY, "width": 2, "dash": "dash"}
+    traces = [draw.scatter("lines", [low, high], [low, high], line=dashed)]
     for number, kind in enumerate(view.kinds):
         places = [place for place in drawn if view.kind(view.groups[place]) == kind]
         texts = [_said(view, view.groups[place]) for place in places]
