@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airfl.report.page.view import View, exactly, with_interval
+from airfl.report.page.view import View, exactly
 from airfl.report.table import Column, mark
 from airfl.results.averages import Average
 from airfl.results.collect import Group, cell, number_of
@@ -63,7 +63,7 @@ class Table:
 
 def number(average: Average, column: Column) -> Cell:
     """A mean and its interval, written as in the terminal; the figure in full on hovering."""
-    text = with_interval(average, column) if column.scatter else column.write(average.mean)
+    text = average.written(column.write) if column.scatter else column.write(average.mean)
     return Cell(text, average.mean, exactly(average))
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from airfl.report.figures import COLOURS
-from airfl.report.table import Column, TableRow
+from airfl.report.table import TableRow
 from airfl.results.averages import PERCENT, Average, average
 from airfl.results.collect import Group, Results, plain, short
 from airfl.results.equal_cost import COSTS
@@ -160,11 +160,6 @@ class View:
 def look(number: int) -> Look:
     """Of the line or kind with this number."""
     return Look(*(choices[number % len(choices)] for choices in (COLOURS, tuple(DASHES), tuple(SYMBOLS))))
-
-
-def with_interval(average: Average, column: Column) -> str:
-    """A mean as the tables write it, with its 95% interval where there is one, or the two values that it is of."""
-    return average.written(column.write)
 
 
 def exactly(average: Average) -> str:
