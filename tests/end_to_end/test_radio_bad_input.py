@@ -178,7 +178,7 @@ def with_one(value: complex) -> np.ndarray:
 
 
 # The arrays in the file, other overrides, the line after the file's name.
-NOT_GAINS = "[rounds, devices] ... there are g"
+NOT_GAINS = "[rounds, devices] ... has g"
 FILES: tuple[tuple[dict[str, np.ndarray], str, str], ...] = (
     ({"g": np.ones((2, 100, 1, 1))}, "", NOT_GAINS),
     ({"g": np.ones(200)}, "", NOT_GAINS),
@@ -190,7 +190,7 @@ FILES: tuple[tuple[dict[str, np.ndarray], str, str], ...] = (
     ({"g": GAINS[:, :50]}, "", "holds 50 of the 100 devices ... (2, 50)"),
     ({"g": GAINS}, TWO, "holds 1 of the 2 antennas ... (2, 100)"),
     ({"g": GAINS, "h": GAINS}, "", "2 arrays ... g, h ... name one"),
-    ({"g": GAINS}, "channel.replay_variable=h", "'h' ... there are g"),
+    ({"g": GAINS}, "channel.replay_variable=h", "'h' ... has g"),
 )
 
 
@@ -232,7 +232,7 @@ def test_a_file_that_cannot_be_replayed(
     arrays: dict[str, np.ndarray], overrides: str, said: str, tmp_path: Path
 ) -> None:
     """Which array is meant is another key's to say."""
-    key = "variable" if said.endswith(("name one", "'h' ... there are g")) else "file"
+    key = "variable" if said.endswith(("name one", "'h' ... has g")) else "file"
     refuse(f"{replay(tmp_path, arrays)} {overrides}", f"channel.replay_{key}: ... {tmp_path / 'gains.h5'} ... {said}")
 
 

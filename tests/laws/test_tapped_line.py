@@ -186,16 +186,16 @@ SOUND: dict[str, Any] = {
     "positions": False,
 }
 MISTAKES = [
-    ("tapped-line", {"subcarriers": 0}, "0 subcarriers"),
-    ("tapped-line", {"antennas": 0}, "0 antennas"),
-    ("tapped-line", {"speed_m_s": -1.0}, "speed of -1 m/s"),
-    ("tapped-line", {"speed_m_s": np.inf}, "speed of inf m/s"),
-    ("tapped-line", {"carrier_hz": 0.0}, "carrier of 0 Hz"),
-    ("tapped-line", {"carrier_hz": np.nan}, "carrier of nan Hz"),
+    ("tapped-line", {"subcarriers": 0}, "number of subcarriers .*at least 1, got 0"),
+    ("tapped-line", {"antennas": 0}, "number of antennas .*at least 1, got 0"),
+    ("tapped-line", {"speed_m_s": -1.0}, "speed .*got -1$"),
+    ("tapped-line", {"speed_m_s": np.inf}, "speed .*got inf$"),
+    ("tapped-line", {"carrier_hz": 0.0}, "carrier .*positive and finite, got 0$"),
+    ("tapped-line", {"carrier_hz": np.nan}, "carrier .*got nan$"),
     ("tapped-line", {"variation": "sometimes"}, "'independent' or 'constant' or 'jakes'"),
-    ("tdl-a", {"variation": "jakes"}, "the tapped line offers 'jakes'"),
-    ("umi", {}, "no positions of devices"),
-    ("uma", {"positions": True, "base_height_m": 0.0}, "base station height of 0 m"),
+    ("tdl-a", {"variation": "jakes"}, "tapped line supports 'jakes'"),
+    ("umi", {}, "needs positions of devices"),
+    ("uma", {"positions": True, "base_height_m": 0.0}, "base station height .*got 0$"),
 ]
 
 
