@@ -119,7 +119,11 @@ def test_what_a_child_process_does_is_told(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     from channels.isolated.child import call
 
-    for what, line in (("kill", "ends the process"), ("room", "MemoryError"), ("wrong", "ValueError: this is")):
+    for what, line in (
+        ("kill", "the process that reads it crashed"),
+        ("room", "MemoryError"),
+        ("wrong", "ValueError: this is"),
+    ):
         with pytest.raises(IsolatedError, match=line):
             call("channels_fake", what)
 
@@ -227,7 +231,7 @@ def test_an_archive_that_unpacks_to_far_more_takes_no_memory(tmp_path: Path) -> 
             for _ in range(160):
                 member.write(bytes(1_000_000))
     assert "declares" in refused(tmp_path / "said.npz")
-    assert "384 bytes of numbers are announced, more are there" in refused(tmp_path / "unsaid.npz")
+    assert "384 bytes declared, the file has more" in refused(tmp_path / "unsaid.npz")
     with zipfile.ZipFile(tmp_path / "many.npz", "w") as archive:
         for number in range(1001):
             archive.writestr(f"{number}.npy", b"")
