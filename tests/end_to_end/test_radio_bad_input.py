@@ -91,7 +91,7 @@ BAD: tuple[tuple[str, str], ...] = (
     # Antennas
     (
         "antennas.count=4 antennas.array=rectangular antennas.rows=3",
-        "antennas.rows: ... 3 rows of 4 antennas ... must divide the count",
+        "antennas.rows: ... must divide the number of antennas, 4, got 3",
     ),
     (
         f"channel.fading=cdl-a {TWO} antennas.correlation=exponential",
