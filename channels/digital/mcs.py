@@ -73,12 +73,12 @@ def transport_blocks(elements: Whole, mcs: Whole, table: int) -> TransportBlocks
     See 38.214, clause 5.1.3.2; segmentation and CRC are those of 38.212, clauses 5.2.2 and 6.2.1.
     """
     rate = code_rate(mcs, table)
-    wanted = np.maximum(elements * mcs_rate(mcs, table), 1.0)
-    step = 2.0 ** np.maximum(np.floor(np.log2(wanted)) - 6, 3)
-    small = np.maximum(step * np.floor(wanted / step), 24)
-    step = 2.0 ** (np.floor(np.log2(np.maximum(wanted - 24, 1.0))) - 5)
-    large = np.maximum(step * np.floor((wanted - 24) / step + 0.5), 3840)
-    is_small = wanted <= 3824
+    payload = np.maximum(elements * mcs_rate(mcs, table), 1.0)
+    step = 2.0 ** np.maximum(np.floor(np.log2(payload)) - 6, 3)
+    small = np.maximum(step * np.floor(payload / step), 24)
+    step = 2.0 ** (np.floor(np.log2(np.maximum(payload - 24, 1.0))) - 5)
+    large = np.maximum(step * np.floor((payload - 24) / step + 0.5), 3840)
+    is_small = payload <= 3824
     most = np.where(rate <= 0.25, 3816, np.where(large > 8424, 8424, np.inf))
     code_blocks = np.where(is_small, 1, np.maximum(np.ceil((large + 24) / most), 1)).astype(np.int64)
     eighth = np.ceil((large + 24) / (8 * code_blocks)).astype(np.int64)

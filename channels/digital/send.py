@@ -27,9 +27,9 @@ def send(task: DigitalTask) -> DigitalOutcome:
     demand = task.error_model.send(task, own)
     if not is_built_in(task.error_model):
         check_demand(task.error_model, demand, task)
-    wanted = np.ceil(demand.resource_elements / subcarriers)
-    start, symbols = _on_air(wanted, turns, max(task.deadline_symbols, 0.0))
-    in_time = symbols == wanted
+    needed = np.ceil(demand.resource_elements / subcarriers)
+    start, symbols = _on_air(needed, turns, max(task.deadline_symbols, 0.0))
+    in_time = symbols == needed
     elements = np.where(in_time, demand.resource_elements, symbols * subcarriers)
     check_count(max(elements.sum(), (start + symbols).max(initial=0.0)))
     share = elements / np.maximum(demand.resource_elements, 1.0)
@@ -46,18 +46,18 @@ def send(task: DigitalTask) -> DigitalOutcome:
     )
 
 
-def _on_air(wanted: Array, turns: Counts, deadline: float) -> tuple[Array, Array]:
+def _on_air(needed: Array, turns: Counts, deadline: float) -> tuple[Array, Array]:
     """Return start and duration in symbols, [devices].
 
     A turn starts after the slowest device of the previous one. No device sends in a symbol that ends after the
     deadline.
     """
     last = float(np.floor(deadline))
-    start, symbols, now = np.zeros_like(wanted), np.zeros_like(wanted), 0.0
+    start, symbols, now = np.zeros_like(needed), np.zeros_like(needed), 0.0
     for turn in range(int(turns.max(initial=-1)) + 1):
         members = turns == turn
         start[members] = now
-        symbols[members] = np.minimum(wanted[members], last - now)
+        symbols[members] = np.minimum(needed[members], last - now)
         now += symbols[members].max()
     return start, symbols
 

@@ -61,10 +61,10 @@ def sequential_cost(bits: int, rates: Array, limit: float = np.inf) -> Sequentia
     Raises OverflowError if the number of resource elements exceeds a 64-bit integer.
     """
     sends = (rates > LEAST_RATE) & (bits > 0)
-    wanted = np.where(sends, np.ceil(bits / np.where(sends, rates, 1.0)), 0.0)
-    order = np.argsort(wanted, kind="stable")
-    before = np.empty_like(wanted)
-    before[order] = np.cumsum(wanted[order]) - wanted[order]
-    used = np.clip(np.floor(limit) - before, 0.0, wanted)
+    needed = np.where(sends, np.ceil(bits / np.where(sends, rates, 1.0)), 0.0)
+    order = np.argsort(needed, kind="stable")
+    before = np.empty_like(needed)
+    before[order] = np.cumsum(needed[order]) - needed[order]
+    used = np.clip(np.floor(limit) - before, 0.0, needed)
     check_count(used.sum())
-    return SequentialCost(used.astype(np.int64), (used == wanted) & (sends | (bits == 0)))
+    return SequentialCost(used.astype(np.int64), (used == needed) & (sends | (bits == 0)))

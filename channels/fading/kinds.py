@@ -110,7 +110,7 @@ class OwnChannel(Fading):
     """
 
     drawn = False
-    source = "the user's own"
+    source = "user-defined"
 
     @property
     def selective(self) -> bool:

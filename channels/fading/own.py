@@ -91,7 +91,7 @@ def check_response(response: object, request: ChannelRequest, channel: OwnChanne
     return np.array(np.broadcast_to(values, full), dtype=np.complex128)
 
 
-def check_law(law: FadingLaw, whose: str) -> None:
+def check_law(law: FadingLaw, name: str) -> None:
     """Check that a law is a distribution of gains with mean 1 and the declared mean square.
 
     Raises ValueError if its cdf or quantile is invalid, if they are not inverse to each other, or if a moment is wrong.
@@ -99,31 +99,31 @@ def check_law(law: FadingLaw, whose: str) -> None:
     gains = np.asarray(law.quantile(SHARES.copy()))
     if gains.shape != SHARES.shape or not (np.isfinite(gains).all() and (gains >= 0).all()):
         raise ValueError(
-            f"the quantile of {whose} must return finite gains of at least 0 in the shape of the probabilities, "
+            f"the quantile of {name} must return finite gains of at least 0 in the shape of the probabilities, "
             f"{SHARES.shape}, got {_first(gains)}"
         )
     if (np.diff(gains) < 0).any():
         raise ValueError(
-            f"the quantile of {whose} must not decrease, but it does before probability "
+            f"the quantile of {name} must not decrease, but it does before probability "
             f"{SHARES[1:][np.diff(gains) < 0][0]:g}"
         )
     shares = np.asarray(law.cdf(gains.copy()))
     if shares.shape != SHARES.shape or not ((shares >= 0) & (shares <= 1)).all():
         raise ValueError(
-            f"the cdf of {whose} must return probabilities from 0 to 1 in the shape of the gains, got {_first(shares)}"
+            f"the cdf of {name} must return probabilities from 0 to 1 in the shape of the gains, got {_first(shares)}"
         )
     # At an atom, the cdf is the largest of the probabilities that map to it.
     off = shares < SHARES - ACCURACY if law.constant or law.atoms else np.abs(shares - SHARES) > ACCURACY
     if off.any():
         raise ValueError(
-            f"cdf and quantile of {whose} are not inverse to each other: cdf(quantile({SHARES[off][0]:g})) is "
+            f"cdf and quantile of {name} are not inverse to each other: cdf(quantile({SHARES[off][0]:g})) is "
             f"{shares[off][0]:.6g}"
         )
     for order, declared, what in ((1, law.mean, "mean"), (2, law.mean_square, "mean_square")):
         moment = _moment(law, order)
         if abs(moment - declared) > MOMENT_ACCURACY * abs(declared):
             raise ValueError(
-                f"the {what} of |h| under {whose} must be {declared:.6g}, but its quantile gives {moment:.6g}"
+                f"the {what} of |h| under {name} must be {declared:.6g}, but its quantile gives {moment:.6g}"
             )
 
 

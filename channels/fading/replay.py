@@ -89,15 +89,15 @@ def read_replay(
     if not regular:  # reading a pipe could block forever
         what = "not a regular file" if there and not path.is_dir() else "no such file"
         raise ValueError(f"{path}: {what}; give the path of an HDF5, .mat, .npy or .npz file")
-    wanted = (rounds, devices, antennas)
+    required = (rounds, devices, antennas)
     try:
         if h5py.is_hdf5(path):
             probe(path)
-            gains, mean_power = _from_hdf5(path, variable, wanted)
+            gains, mean_power = _from_hdf5(path, variable, required)
         elif is_numpy(path):
-            gains, mean_power = _from_numpy(path, variable, wanted)
+            gains, mean_power = _from_numpy(path, variable, required)
         else:
-            gains, mean_power = _from_mat(path, variable, wanted)
+            gains, mean_power = _from_mat(path, variable, required)
     except _ReplayError as error:
         kind = VariableError if isinstance(error, _ChoiceError) else ValueError
         raise kind(f"{path}: {' '.join(str(error).split())}") from None
@@ -123,7 +123,7 @@ class _ChoiceError(_ReplayError):
     """The choice of `variable` is the problem."""
 
 
-def _from_hdf5(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tuple[Complex, Array | None]:
+def _from_hdf5(path: Path, variable: str | None, required: tuple[int, ...]) -> tuple[Complex, Array | None]:
     import h5py
 
     shapes: dict[str, tuple[int, ...]] = {}
@@ -146,16 +146,16 @@ def _from_hdf5(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tup
     with h5py.File(path, "r") as file:
         file.visititems(note)
         name = _chosen(variable, shapes, others)
-        cut = _cut(name, shapes[name], wanted)
+        cut = _cut(name, shapes[name], required)
         _check_room(path, name, _bytes_to_read(file[name], cut))
         if "MATLAB_class" in file[name].attrs:
             return _complex(file[name][cut[::-1]].T), None
         sibling = f"{name.rpartition('/')[0]}/{MEAN_POWER}".lstrip("/")
         present = len(shapes.get(sibling, ())) == 1
-        return _complex(file[name][cut]), _mean_power(file[sibling], wanted[1]) if present else None
+        return _complex(file[name][cut]), _mean_power(file[sibling], required[1]) if present else None
 
 
-def _from_mat(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tuple[Complex, Array | None]:
+def _from_mat(path: Path, variable: str | None, required: tuple[int, ...]) -> tuple[Complex, Array | None]:
     shapes: dict[str, tuple[int, ...]] = {}
     others: dict[str, str] = {}
     for name, shape, kind in mat_variables(path):
@@ -164,12 +164,12 @@ def _from_mat(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tupl
         else:
             others[name] = f"{kind}, not numbers"
     name = _chosen(variable, shapes, others)
-    cut = _cut(name, shapes[name], wanted)
+    cut = _cut(name, shapes[name], required)
     _check_room(path, name, BYTES_A_GAIN * math.prod(shapes[name]))
     return _complex(mat_array(path, name)[cut]), None
 
 
-def _from_numpy(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tuple[Complex, Array | None]:
+def _from_numpy(path: Path, variable: str | None, required: tuple[int, ...]) -> tuple[Complex, Array | None]:
     headers = {name: (shape, dtype) for name, shape, dtype in arrays(path)}
     if variable is not None and list(headers) == [""]:
         raise _ChoiceError(f"the array of a .npy file has no name; leave {variable!r} out")
@@ -180,13 +180,13 @@ def _from_numpy(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tu
         if name not in shapes
     }
     name = _chosen(variable, shapes, others)
-    cut = _cut(name, shapes[name], wanted)
+    cut = _cut(name, shapes[name], required)
     _check_room(path, name, BYTES_A_GAIN * math.prod(shapes[name] if name else [one.stop for one in cut]))
     gains = _complex(array(path, name, cut))
     if name == MEAN_POWER or len(shapes.get(MEAN_POWER, ())) != 1:
         return gains, None
     _check_room(path, MEAN_POWER, BYTES_A_GAIN * shapes[MEAN_POWER][0])
-    return gains, _mean_power(array(path, MEAN_POWER, (slice(shapes[MEAN_POWER][0]),)), wanted[1])
+    return gains, _mean_power(array(path, MEAN_POWER, (slice(shapes[MEAN_POWER][0]),)), required[1])
 
 
 def _chosen(variable: str | None, shapes: dict[str, tuple[int, ...]], others: dict[str, str]) -> str:
@@ -223,17 +223,17 @@ def _check_room(path: Path, name: str, needed: int) -> None:
         )
 
 
-def _cut(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[slice, ...]:
+def _cut(name: str, shape: tuple[int, ...], required: tuple[int, ...]) -> tuple[slice, ...]:
     """Return the slices of the required part; reject an array that is too small."""
     if len(shape) not in (2, 3):
         raise _ReplayError(f"{_shown(name)!r} must have the axes {AXES}, got {len(shape)} axes")
-    for what, available, needed in zip(("rounds", "devices", "antennas"), (*shape, 1)[:3], wanted, strict=True):
+    for what, available, needed in zip(("rounds", "devices", "antennas"), (*shape, 1)[:3], required, strict=True):
         if available < needed:
             raise _ReplayError(
                 f"{_shown(name)!r} holds {available:,} of the {needed:,} {what} that the run needs; its shape {shape} "
                 f"is read as {AXES}"
             )
-    return tuple(slice(needed) for needed in wanted[: len(shape)])
+    return tuple(slice(needed) for needed in required[: len(shape)])
 
 
 def _mean_power(stored: Any, devices: int) -> Array:

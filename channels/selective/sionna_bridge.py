@@ -173,23 +173,23 @@ def respond_scenario(name: Scenario, request: SelectiveRequest, version: Tr38901
     return _respond(request, impulse)
 
 
-def check_version(wanted: Tr38901Version) -> None:
+def check_version(version: Tr38901Version) -> None:
     """Raise ValueError if the installed Sionna has no tables of that version of TR 38.901. Imports Sionna."""
     _load()
     from sionna.phy.channel.tr38901 import TDL
 
-    _tables(TDL, wanted)
+    _tables(TDL, version)
 
 
-def _tables(model: type, wanted: Tr38901Version) -> dict[str, str]:
+def _tables(model: type, version: Tr38901Version) -> dict[str, str]:
     """Return the argument that selects the version of TR 38.901 in a Sionna model; it is never left to the default."""
     if "spec_version" in inspect.signature(model).parameters:
-        return {"spec_version": wanted.removeprefix("v")}
-    if wanted != ONLY_VERSION:
+        return {"spec_version": version.removeprefix("v")}
+    if version != ONLY_VERSION:
         import sionna
 
         raise ValueError(
-            f"TR 38.901 {wanted}: Sionna {sionna.__version__} only has {ONLY_VERSION}; use {ONLY_VERSION}, or install "
+            f"TR 38.901 {version}: Sionna {sionna.__version__} only has {ONLY_VERSION}; use {ONLY_VERSION}, or install "
             "Sionna 2.1 or newer"
         )
     return {}

@@ -101,7 +101,7 @@ def test_a_climb_finds_devices_at_right_angles_to_its_start() -> None:
     norms = np.array([1.0, 0.5, 2.0])
     channels, start = np.diag(norms).astype(np.complex128)[None], np.array([[1.0, 0, 0]], dtype=np.complex128)
     best = 1 / np.sqrt(np.sum(1 / norms**2))
-    assert max_min._least(channels, max_min._climbed(channels, start)).item() == pytest.approx(best, rel=SOLVED)
+    assert max_min._least(channels, max_min._improved(channels, start)).item() == pytest.approx(best, rel=SOLVED)
 
 
 @every_combiner
