@@ -11,7 +11,7 @@ import numpy as np
 
 from channels.frame import Frame
 from channels.numerology import (
-    MOST_RESOURCE_BLOCKS,
+    MAX_RESOURCE_BLOCKS,
     SUBCARRIERS_PER_RESOURCE_BLOCK,
     Numerology,
     numerology,
@@ -200,9 +200,9 @@ def _check_used(used: Iterable[int], subcarriers: int) -> None:
 def _check_carrier(exact: Numerology, spacing_hz: float, subcarriers: int) -> None:
     if spacing_hz != exact.spacing_hz:
         raise ValueError(f"spacing_hz must be that of the numerology, {exact.spacing_hz:g}, got {spacing_hz:g}")
-    most = MOST_RESOURCE_BLOCKS * SUBCARRIERS_PER_RESOURCE_BLOCK
+    most = MAX_RESOURCE_BLOCKS * SUBCARRIERS_PER_RESOURCE_BLOCK
     if subcarriers > most:
         raise ValueError(
-            f"an NR carrier has at most {MOST_RESOURCE_BLOCKS} resource blocks ({most} subcarriers), got {subcarriers} "
+            f"an NR carrier has at most {MAX_RESOURCE_BLOCKS} resource blocks ({most} subcarriers), got {subcarriers} "
             "subcarriers; use fewer, or no numerology (symbols of equal duration)"
         )

@@ -13,7 +13,7 @@ KAPPA = 64
 """T_s/T_c, T_s = 1/(15 kHz 2048) (clause 4.1)."""
 
 SUBCARRIERS_PER_RESOURCE_BLOCK = 12
-MOST_RESOURCE_BLOCKS = 275
+MAX_RESOURCE_BLOCKS = 275
 """Largest number of resource blocks of a carrier (clause 4.4.2): 3300 subcarriers."""
 
 

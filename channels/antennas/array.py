@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from channels.draws import Array
 from channels.part import Part, parameter
 
-MOST_ANTENNAS = 64
+MAX_ANTENNAS = 64
 
 
 class AntennaArray(Part):
     """The geometry of a receive antenna array."""
 
     kind: str = parameter(default="linear", description="geometry, see `ARRAYS`")
-    count: int = parameter(default=1, ge=1, le=MOST_ANTENNAS, key="count", description="A, number of antennas")
+    count: int = parameter(default=1, ge=1, le=MAX_ANTENNAS, key="count", description="A, number of antennas")
     rows: int = parameter(
         default=1, ge=1, key="rows", description="rows of array = rectangular; must divide the number of antennas"
     )

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from channels.antennas.array import MOST_ANTENNAS
+from channels.antennas.array import MAX_ANTENNAS
 from channels.csi.state import Response
 from channels.part import Part
 
@@ -41,8 +41,8 @@ class Combiner(Part):
 
 def check_antennas(count: int) -> None:
     """Raise ValueError if the number of receive antennas is not from 1 to 64."""
-    if not 1 <= count <= MOST_ANTENNAS:
-        raise ValueError(f"the number of receive antennas must be from 1 to {MOST_ANTENNAS}, got {count}")
+    if not 1 <= count <= MAX_ANTENNAS:
+        raise ValueError(f"the number of receive antennas must be from 1 to {MAX_ANTENNAS}, got {count}")
 
 
 def combine(weights: Complex, response: Response) -> Complex:

@@ -16,7 +16,7 @@ from channels.part import parameter
 
 # Replaces a modulus of 0, whose value in dB is not finite.
 _SMALLEST = np.finfo(np.float64).tiny
-MOST_BITS = 16
+MAX_BITS = 16
 
 
 class Feedback(Impairment):
@@ -26,10 +26,10 @@ class Feedback(Impairment):
     source = "A. Gersho and R. M. Gray, Vector Quantization and Signal Compression (1992), chapter 5: uniform cells"
 
     phase_bits: int = parameter(
-        default=0, ge=0, le=MOST_BITS, key="phase_bits", description="feedback bits of the phase; 0 = not quantised"
+        default=0, ge=0, le=MAX_BITS, key="phase_bits", description="feedback bits of the phase; 0 = not quantised"
     )
     gain_bits: int = parameter(
-        default=0, ge=0, le=MOST_BITS, key="gain_bits", description="feedback bits of the modulus; 0 = not quantised"
+        default=0, ge=0, le=MAX_BITS, key="gain_bits", description="feedback bits of the modulus; 0 = not quantised"
     )
     gain_range_db: tuple[float, float] = parameter(
         default=(-40.0, 10.0),

@@ -7,7 +7,7 @@ import numpy as np
 from channels.digital.elements import OwnElements
 from channels.digital.kinds import ErrorModel
 from channels.digital.parameters import snr_gap
-from channels.digital.shannon import LEAST_RATE, bits_per_element
+from channels.digital.shannon import MIN_RATE, bits_per_element
 from channels.digital.task import Demand, DigitalTask
 from channels.units import db_to_linear
 
@@ -34,7 +34,7 @@ class Capacity(ErrorModel):
         rate = own.mean(bits_per_element(own.known / db_to_linear(self.gap_db)))
         outage = own.mean(bits_per_element(own.true)) < rate * (1 - ROUNDING)
         bits = task.bits.astype(float)
-        sends = (bits > 0) & (rate > LEAST_RATE)
+        sends = (bits > 0) & (rate > MIN_RATE)
         elements = np.where(sends, np.ceil(bits / np.where(sends, rate, 1.0)), 0.0)
         lost = (bits > 0) & (outage | ~sends)
         return Demand(

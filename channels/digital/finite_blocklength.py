@@ -14,7 +14,7 @@ from channels.digital.elements import OwnElements
 from channels.digital.kinds import ErrorModel
 from channels.digital.parameters import target_error, transmissions
 from channels.digital.retransmission import retransmit
-from channels.digital.shannon import LEAST_RATE, bits_per_element
+from channels.digital.shannon import MIN_RATE, bits_per_element
 from channels.digital.task import Array, Demand, DigitalTask
 from channels.part import parameter
 
@@ -48,7 +48,7 @@ class FiniteBlocklength(ErrorModel):
         rate = normal_rate(*_moments(own, own.known), length, self.target_error)
         error = normal_error(*_moments(own, own.true), length, rate)
         bits = task.bits.astype(float)
-        sends = (bits > 0) & (rate > LEAST_RATE)
+        sends = (bits > 0) & (rate > MIN_RATE)
         blocks = np.where(sends, np.ceil(bits / np.where(sends, rate * length, 1.0)), 0.0)
         error = np.where(sends, error, bits > 0)
         failure = np.repeat(error[:, None], self.transmissions, axis=1)

@@ -17,7 +17,7 @@ from channels.part import parameter
 
 SLOT_SYMBOLS, DATA_SYMBOLS = 14, 13
 """One symbol per slot carries pilots (DMRS)."""
-LEAST_SUBCARRIERS = 12
+MIN_SUBCARRIERS = 12
 """Smallest number of subcarriers (one resource block) for transport blocks of one slot; with fewer, a block takes
 several slots."""
 
@@ -47,7 +47,7 @@ class Nr(ErrorModel):
     def send(self, task: DigitalTask, own: OwnElements) -> Demand:
         """Return the resources that the messages need, and whether they are decoded."""
         table = error_table(self.mcs_table)
-        slots = -(-LEAST_SUBCARRIERS // own.subcarriers)
+        slots = -(-MIN_SUBCARRIERS // own.subcarriers)
         data = DATA_SYMBOLS * slots * own.subcarriers
         row = _adapt(own, data, self.mcs_table, self.target_error)
         sizes = transport_blocks(data, table.indices[row], self.mcs_table)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from channels.csi.offsets import Offsets
 from channels.digital.elements import leaked
-from channels.digital.shannon import LEAST_RATE, bits_per_element, check_count
+from channels.digital.shannon import MIN_RATE, bits_per_element, check_count
 
 Array = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ def sequential_cost(bits: int, rates: Array, limit: float = np.inf) -> Sequentia
     stops there. A device with a rate of 0 does not send.
     Raises OverflowError if the number of resource elements exceeds a 64-bit integer.
     """
-    sends = (rates > LEAST_RATE) & (bits > 0)
+    sends = (rates > MIN_RATE) & (bits > 0)
     needed = np.where(sends, np.ceil(bits / np.where(sends, rates, 1.0)), 0.0)
     order = np.argsort(needed, kind="stable")
     before = np.empty_like(needed)

@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-LARGEST_COUNT = 2.0**62
-LEAST_RATE = 1e-280
+MAX_COUNT = 2.0**62
+MIN_RATE = 1e-280
 """Smallest rate in bits per resource element; with a lower rate a device does not send, because counts overflow."""
 
 
@@ -17,5 +17,5 @@ def bits_per_element(snr: Array) -> Array:
 
 def check_count(elements: float) -> None:
     """Raise OverflowError if a number of resource elements exceeds a 64-bit integer."""
-    if elements > LARGEST_COUNT:
+    if elements > MAX_COUNT:
         raise OverflowError(f"{elements:.2g} resource elements are needed, more than a 64-bit integer can count")

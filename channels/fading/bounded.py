@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from channels.draws import Array
-from channels.fading.gains import LEAST_SHARE, Bounds
+from channels.fading.gains import MIN_SHARE, Bounds
 from channels.fading.law import ALMOST_ONE, FadingLaw, inverse_power
 
 
@@ -23,9 +23,9 @@ def bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingLa
     # The next smaller gain, so that gains exactly on the lower limit are inside.
     below, within = float(law.cdf(np.array(np.nextafter(low, 0.0)))), float(law.cdf(np.array(high)))
     clipped, share = bounds == "clip", within - below
-    if not clipped and share < LEAST_SHARE:
+    if not clipped and share < MIN_SHARE:
         raise ValueError(
-            f"gains from {low:g} to {high:g} of the mean have a probability below {LEAST_SHARE:g}, so none can be "
+            f"gains from {low:g} to {high:g} of the mean have a probability below {MIN_SHARE:g}, so none can be "
             "redrawn; widen the limits, or clip to them"
         )
 
@@ -37,7 +37,7 @@ def bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingLa
         inside = probability if clipped else np.minimum(below + share * probability, ALMOST_ONE)
         return np.asarray(np.clip(law.quantile(np.asarray(inside)), low, high))
 
-    negligible = below < LEAST_SHARE and 1 - within < LEAST_SHARE
+    negligible = below < MIN_SHARE and 1 - within < MIN_SHARE
     restricted = replace(
         law,
         cdf=cdf,

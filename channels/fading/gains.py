@@ -13,7 +13,7 @@ from channels.fading.law import ALMOST_ONE, FadingLaw
 Bounds = Literal["clip", "redraw"]
 
 # Smallest probability of an interval to which a law is conditioned; below it, double precision has few distinct gains.
-LEAST_SHARE = 1e-12
+MIN_SHARE = 1e-12
 
 
 class FlatParts(NamedTuple):
@@ -108,10 +108,10 @@ def _within(law: FadingLaw, gains: Array, shares: Array, means: Array, limits: t
     """Return unit-mean gains of the law conditioned on the limits, by inversion, [devices, antennas]."""
     # The next smaller gain, so that a constant law at the lower limit is inside.
     low, high = law.cdf(np.nextafter(limits[0] / means, 0.0)), law.cdf(limits[1] / means)
-    empty = high - low < LEAST_SHARE
+    empty = high - low < MIN_SHARE
     if empty.any():
         raise ValueError(
-            f"gains from {limits[0]:g} to {limits[1]:g} have a probability below {LEAST_SHARE:g} at mean gain "
+            f"gains from {limits[0]:g} to {limits[1]:g} have a probability below {MIN_SHARE:g} at mean gain "
             f"{means[empty][0]:g}, so none can be redrawn; widen the limits, or clip to them"
         )
     restricted = (low > 0) | (high < 1)

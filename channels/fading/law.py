@@ -17,7 +17,7 @@ from channels.draws import Array
 # The largest double below 1, used for the upper end of a law, which may be infinite.
 ALMOST_ONE = 1 - 2.0**-53
 # Factor by which a threshold is placed below an atom of the law to include it despite rounding to single precision.
-BESIDE_AN_ATOM = 1 - 1e-6
+BELOW_ATOM = 1 - 1e-6
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def threshold_for(law: FadingLaw, share: float) -> float:
         raise ValueError(f"the share above a threshold must be greater than 0 and at most 1, got {share:g}")
     gain = float(law.quantile(np.array(1 - share)))
     if gain in law.atoms:
-        gain *= BESIDE_AN_ATOM
+        gain *= BELOW_ATOM
     return float(gain**2 / law.mean_square)
 
 

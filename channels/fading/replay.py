@@ -22,12 +22,12 @@ from channels.part import parameter
 AXES = "[rounds, devices] or [rounds, devices, antennas]"
 MEAN_POWER = "mean_power"
 """Name of an optional array [devices] next to the gains in HDF5 and .npz files, which holds E|h|^2."""
-LONGEST_NAME = 60
+MAX_NAME = 60
 BYTES_A_GAIN = np.dtype(np.complex128).itemsize
-LEAST_GAIN, MOST_GAIN = 1e-20, 1e20
+MIN_GAIN, MAX_GAIN = 1e-20, 1e20
 """Range of |h|, because traces store it in single precision and received signals are of its order."""
-LARGEST_RATIO, ROOM_BYTES = 100, 1 << 26
-"""An array may take at most LARGEST_RATIO times the size of the file plus ROOM_BYTES of memory."""
+MAX_RATIO, ROOM_BYTES = 100, 1 << 26
+"""An array may take at most MAX_RATIO times the size of the file plus ROOM_BYTES of memory."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def _bytes_to_read(array: Any, cut: tuple[slice, ...]) -> int:
 def _check_room(path: Path, name: str, needed: int) -> None:
     """Reject an array whose declared size is far beyond that of the file, before memory is allocated for it."""
     size = path.stat().st_size
-    if needed > LARGEST_RATIO * size + ROOM_BYTES:
+    if needed > MAX_RATIO * size + ROOM_BYTES:
         raise _ReplayError(
             f"{_shown(name)!r} declares {needed / 1e6:,.0f} MB in a file of {size / 1e6:,.3f} MB; export it again, "
             "without compression"
@@ -244,10 +244,10 @@ def _mean_power(stored: Any, devices: int) -> Array:
             f"{stored.dtype}; correct or remove it"
         )
     power = np.asarray(stored[:devices], dtype=np.float64)
-    wrong = ~((power >= LEAST_GAIN**2) & (power <= MOST_GAIN**2))
+    wrong = ~((power >= MIN_GAIN**2) & (power <= MAX_GAIN**2))
     if wrong.any():
         raise _ReplayError(
-            f"{MEAN_POWER!r} of device {np.argmax(wrong)} must be from {LEAST_GAIN**2:g} to {MOST_GAIN**2:g}, got "
+            f"{MEAN_POWER!r} of device {np.argmax(wrong)} must be from {MIN_GAIN**2:g} to {MAX_GAIN**2:g}, got "
             f"{power[wrong][0]:g}"
         )
     return power
@@ -283,8 +283,8 @@ def _fault(gains: Complex) -> str | None:
         (~np.isfinite(gains), "NaN or infinite", "replace it"),
         (gains == 0, "0, so the channel cannot be inverted", "replace it by a small gain"),
         (
-            ~((modulus >= LEAST_GAIN) & (modulus <= MOST_GAIN)),
-            f"outside the range for single precision ({LEAST_GAIN:g} to {MOST_GAIN:g})",
+            ~((modulus >= MIN_GAIN) & (modulus <= MAX_GAIN)),
+            f"outside the range for single precision ({MIN_GAIN:g} to {MAX_GAIN:g})",
             "scale it",
         ),
     ):
@@ -304,4 +304,4 @@ def _listed(names: Sequence[str]) -> str:
 def _shown(name: str) -> str:
     """Shorten a name for a message; the array of a .npy file has none."""
     name = name or "array"
-    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+    return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}..."

@@ -1,6 +1,6 @@
 """NumPy files (.npy and .npz), read in a separate process that returns only the requested numbers.
 
-Nothing is unpickled. The length of a header is limited (`MOST_HEADER`), and the declared size is compared with the
+Nothing is unpickled. The length of a header is limited (`MAX_HEADER`), and the declared size is compared with the
 bytes in the file before memory is allocated for it.
 """
 
@@ -21,9 +21,9 @@ from channels.isolated.child import answer, call
 
 MAGIC, ZIP_MAGIC = b"\x93NUMPY", b"PK"
 SUFFIX = ".npy"
-MOST_HEADER = 10_000
+MAX_HEADER = 10_000
 """Largest number of characters in a header, because numpy evaluates it as a literal."""
-MOST_ARRAYS = 1000
+MAX_ARRAYS = 1000
 READ_BYTES = 1 << 20
 
 Described = tuple[str, tuple[int, ...], np.dtype[Any] | None]
@@ -68,8 +68,8 @@ def _list(path: str) -> list[tuple[str, tuple[int, ...], Any]]:
     listed: list[tuple[str, tuple[int, ...], Any]] = []
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-        if len(members) > MOST_ARRAYS:
-            raise ValueError(f"an archive must hold at most {MOST_ARRAYS:,} arrays, got {len(members):,}")
+        if len(members) > MAX_ARRAYS:
+            raise ValueError(f"an archive must hold at most {MAX_ARRAYS:,} arrays, got {len(members):,}")
         for member in members:
             if not member.filename.endswith(SUFFIX):
                 listed.append((member.filename, (), None))
@@ -105,9 +105,9 @@ def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Read a header: shape, whether the array is in Fortran order, and dtype."""
     version = npy.read_magic(stream)
     if version == (1, 0):
-        shape, fortran, dtype = npy.read_array_header_1_0(stream, MOST_HEADER)
+        shape, fortran, dtype = npy.read_array_header_1_0(stream, MAX_HEADER)
     elif version == (2, 0):
-        shape, fortran, dtype = npy.read_array_header_2_0(stream, MOST_HEADER)
+        shape, fortran, dtype = npy.read_array_header_2_0(stream, MAX_HEADER)
     else:
         raise ValueError(f"the version of .npy must be 1.0 or 2.0, got {version[0]}.{version[1]}")
     if not all(type(length) is int and length >= 0 for length in shape):

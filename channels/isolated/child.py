@@ -16,7 +16,7 @@ ROOT = str(Path(__file__).resolve().parents[2])
 SECONDS = 600.0
 """Wall-clock timeout, generous because the machine may be busy. CPU time is limited in the child process."""
 REFUSED = 3
-MOST_BYTES = 1 << 28
+MAX_BYTES = 1 << 28
 """Limit of the address space, in addition to that of the libraries and the file."""
 CPU_SECONDS, BYTES_A_SECOND = 5, 20_000_000
 ENDLESS, DEADLY = "reading it does not terminate", "the process that reads it crashed"
@@ -69,7 +69,7 @@ def answer(main: Callable[..., bytes], library: str) -> None:
     limit(resource.RLIMIT_CPU, CPU_SECONDS + size // BYTES_A_SECOND)
     with suppress(OSError), open("/proc/self/statm") as statm:
         used = int(statm.read().split()[0]) * resource.getpagesize()
-        limit(resource.RLIMIT_AS, used + MOST_BYTES + 128 * size)
+        limit(resource.RLIMIT_AS, used + MAX_BYTES + 128 * size)
     try:
         written = main(*sys.argv[1:])
     except Exception as error:  # a damaged file can raise anything

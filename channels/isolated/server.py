@@ -29,7 +29,7 @@ from channels.isolated.child import (
     CPU_SECONDS,
     DEADLY,
     ENDLESS,
-    MOST_BYTES,
+    MAX_BYTES,
     SECONDS,
     IsolatedError,
     environment,
@@ -38,10 +38,10 @@ from channels.isolated.child import (
 
 LENGTHS = struct.Struct("<QQ")
 """Header of each message: number of bytes of its JSON, and of the data after it."""
-MOST_JSON = 1 << 26
+MAX_JSON = 1 << 26
 """Largest number of bytes of JSON in an answer."""
 TIMES_THE_FILE = 8
-"""Memory limit relative to the size of the file, in addition to MOST_BYTES."""
+"""Memory limit relative to the size of the file, in addition to MAX_BYTES."""
 SECONDS_TO_END = 5.0
 
 Answer = tuple[Mapping[str, Any], bytes | memoryview]
@@ -187,7 +187,7 @@ def _exchange(
         raise _EndedError(_ending(process)) from None
     end = time.monotonic() + SECONDS
     length, size = LENGTHS.unpack(_received(process, LENGTHS.size, end))
-    if length > MOST_JSON or size > most:
+    if length > MAX_JSON or size > most:
         raise _EndedError(DEADLY)
     answer = json.loads(_received(process, length, end))
     return answer, _received(process, size, end)
@@ -257,7 +257,7 @@ def _limit_by(path: str) -> None:
     _soft_limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + CPU_SECONDS + size // BYTES_A_SECOND)
     with suppress(OSError), open("/proc/self/statm") as statm:
         used_bytes = int(statm.read().split()[0]) * resource.getpagesize()
-        _soft_limit(resource.RLIMIT_AS, used_bytes + MOST_BYTES + TIMES_THE_FILE * size)
+        _soft_limit(resource.RLIMIT_AS, used_bytes + MAX_BYTES + TIMES_THE_FILE * size)
 
 
 def _soft_limit(what: int, most: int) -> None:

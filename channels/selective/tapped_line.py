@@ -1,7 +1,7 @@
 """A lightweight frequency-selective model: equally spaced i.i.d. Rayleigh taps with Clarke's Doppler spectrum.
 
 The mean power of each of the L taps is 1/L, so that E|H|^2 = 1. Equally spaced taps make the response periodic in
-frequency, with period 1/spacing = sqrt((L^2 - 1)/12)/delay spread. `least_taps` returns the number of taps for which
+frequency, with period 1/spacing = sqrt((L^2 - 1)/12)/delay spread. `min_taps` returns the number of taps for which
 the period exceeds a bandwidth.
 """
 
@@ -48,7 +48,7 @@ class TappedLine(SelectiveFading):
 
     def taps_over(self, bandwidth_hz: float) -> int:
         """Return L: `taps`, or if that is 0 the smallest number whose response is not periodic within the bandwidth."""
-        return self.taps or least_taps(bandwidth_hz, self.delay_spread_s)
+        return self.taps or min_taps(bandwidth_hz, self.delay_spread_s)
 
     def coefficients(self, request: SelectiveRequest) -> tuple[Complex, Array]:
         """Return the taps in the time domain; see `tap_coefficients`."""
@@ -77,7 +77,7 @@ def tap_spacing_s(delay_spread_s: float, taps: int) -> float:
     return delay_spread_s * math.sqrt(12 / (taps**2 - 1)) if taps > 1 else 0.0
 
 
-def least_taps(bandwidth_hz: float, delay_spread_s: float) -> int:
+def min_taps(bandwidth_hz: float, delay_spread_s: float) -> int:
     """Return the smallest number of taps whose response is not periodic within the bandwidth: 1/spacing > bandwidth."""
     return math.floor(math.sqrt(1 + 12 * (bandwidth_hz * delay_spread_s) ** 2)) + 1
 

@@ -29,7 +29,7 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-MOST_LOSS_DB = 400.0
+MAX_LOSS_DB = 400.0
 """Largest magnitude of a path loss: an amplitude gain of 1e-20, or 1e20 for a negative loss."""
 # Columns of a device's uniform numbers. They are fixed, so that a new column does not shift existing draws.
 _PLACE, _PATH, _SHADOW, _K_FACTOR, _UNIFORMS = slice(0, 2), slice(2, 4), 4, 5, 6
@@ -162,7 +162,7 @@ class Drop:
 def drop(parameters: Topology, draw: Draw) -> Drop:
     """Place devices and compute their path losses, from six uniform numbers each.
 
-    Raises ValueError as `check_topology` does, and for a path loss beyond `MOST_LOSS_DB`.
+    Raises ValueError as `check_topology` does, and for a path loss beyond `MAX_LOSS_DB`.
     """
     uniforms = draw(_UNIFORMS)
     check_topology(parameters, len(uniforms))
@@ -186,12 +186,12 @@ def drop(parameters: Topology, draw: Draw) -> Drop:
 def _check_losses(loss_db: Array, distance_m: Array) -> None:
     """Raise ValueError for a path whose gain exceeds the range of single precision."""
     with np.errstate(invalid="ignore"):
-        wrong = ~(np.abs(loss_db) <= MOST_LOSS_DB)
+        wrong = ~(np.abs(loss_db) <= MAX_LOSS_DB)
     if wrong.any():
         one = int(np.argmax(wrong))
         raise ValueError(
             f"the path loss of device {one}, at {distance_m[one]:.4g} m, is {loss_db[one]:.4g} dB; its magnitude must "
-            f"be at most {MOST_LOSS_DB:g} dB; reduce the cell, the exponent, the loss at 1 m or the shadowing "
+            f"be at most {MAX_LOSS_DB:g} dB; reduce the cell, the exponent, the loss at 1 m or the shadowing "
             f"({np.count_nonzero(wrong):,} such devices)"
         )
 

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 Array = NDArray[np.float64]
 
 # Half the step of uniform doubles, because a uniform number of 0 would be an infinite gain.
-_LEAST_UNIFORM = 2.0**-54
+_MIN_UNIFORM = 2.0**-54
 # Number of devices whose shadowing is drawn jointly, and of neighbours on which each further device is conditioned.
 JOINT, NEIGHBOURS = 2000, 50
 # Independent share of the unit variance, so that the covariance is invertible for devices at the same position.
@@ -20,7 +20,7 @@ _ROWS = 1000
 
 def normal_scores(uniforms: Array) -> Array:
     """Transform uniform numbers in [0, 1) to N(0, 1) by inversion, in the same shape."""
-    return np.asarray(ndtri(np.maximum(uniforms, _LEAST_UNIFORM)))
+    return np.asarray(ndtri(np.maximum(uniforms, _MIN_UNIFORM)))
 
 
 def correlated(scores: Array, places_m: Array, correlation_m: float) -> Array:

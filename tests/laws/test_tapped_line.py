@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 
 from channels.selective import SELECTIVE_MODELS, SelectiveRequest, check
-from channels.selective.tapped_line import TappedLine, frequency_correlation, least_taps, tap_spacing_s
+from channels.selective.tapped_line import TappedLine, frequency_correlation, min_taps, tap_spacing_s
 from tests.laws import selective
 from tests.laws.samples import assert_law
 from tests.laws.selective import CARRIER_HZ, frame, request
@@ -159,7 +159,7 @@ def test_without_delay_spread_the_response_is_flat(changes: dict[str, Any]) -> N
 @pytest.mark.parametrize(("bandwidth_hz", "delay_spread_s"), [(49.14e6, 100e-9), (10e6, 1e-6), (1e6, 10e-9), (1e6, 0)])
 def test_least_taps_keep_the_response_from_repeating(bandwidth_hz: float, delay_spread_s: float) -> None:
     """Where it repeats the correlation is 1 again: the first place beyond 0, found by search on the kernel."""
-    taps = least_taps(bandwidth_hz, delay_spread_s)
+    taps = min_taps(bandwidth_hz, delay_spread_s)
     assert tap_spacing_s(delay_spread_s, taps) * bandwidth_hz < 1
     if taps > 2:
         assert tap_spacing_s(delay_spread_s, taps - 1) * bandwidth_hz >= 1
@@ -222,8 +222,8 @@ def test_impossible_parameters_are_refused(parameters: dict[str, Any], message: 
 
 def test_taps_that_are_not_given_are_the_fewest_for_the_bandwidth() -> None:
     line, wide = TappedLine(delay_spread_s=1e-6), request(2, bandwidth_hz=10e6)
-    assert line.taps_over(10e6) == least_taps(10e6, 1e-6) > 5
-    assert line.coefficients(wide)[1].shape == (least_taps(10e6, 1e-6),)
+    assert line.taps_over(10e6) == min_taps(10e6, 1e-6) > 5
+    assert line.coefficients(wide)[1].shape == (min_taps(10e6, 1e-6),)
 
 
 @pytest.mark.parametrize("name", SELECTIVE_MODELS)
