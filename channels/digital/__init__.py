@@ -1,9 +1,10 @@
-"""Digital links over orthogonal resource elements: OFDMA with its rates, errors, retransmissions and costs.
+"""Digital links over orthogonal resource elements: OFDMA with rates, errors, retransmissions and costs.
 
     Nr(target_error=0.05, mcs_table=2)
 
-The allocations and error models are here by name. A new one is one file beside these and one line in registry.py; a
-user's own derives from `Allocation` or `ErrorModel`, and needs no line.
+All allocations and error models are available here by name. A new built-in one is one module in this package and one
+line in registry.py. User-defined ones derive from `Allocation` or `ErrorModel` and are registered with
+`ALLOCATIONS.register` or `ERROR_MODELS.register`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from channels.digital.send import send
 from channels.digital.task import Demand, DigitalOutcome, DigitalTask
 from channels.part import lazily
 
-if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
+if TYPE_CHECKING:  # for editors and type checkers, which cannot resolve `__getattr__`
     from channels.digital.allocation import Equal as Equal
     from channels.digital.allocation import Gain as Gain
     from channels.digital.allocation import RateFair as RateFair

@@ -1,9 +1,10 @@
-"""Fading: flat laws of the gain, selective models, recorded gains and a user's own, and how gains vary over rounds.
+"""Fading: flat laws, frequency-selective models, recorded gains and user-defined channels, and their time variation.
 
     Rician(k=5.0)
 
-The classes are here by name, and imported when they are asked for. A new law is one file beside this one and one line
-in registry.py; a user's own derives from `FlatFading`, `SelectiveFading` or `OwnChannel`, and needs no line.
+All classes are available here by name, and imported on first use. A new built-in law is one module in this package and
+one line in registry.py. User-defined fading derives from `FlatFading`, `SelectiveFading` or `OwnChannel` and is added
+with `register`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from channels.fading.rician import rician_mean_square
 from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_cosines, line_of_sight_turns
 from channels.part import lazily
 
-if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
+if TYPE_CHECKING:  # for editors and type checkers, which cannot resolve `__getattr__`
     from channels.fading.exponential import Exponential as Exponential
     from channels.fading.fixed import Fixed as Fixed
     from channels.fading.nakagami import Nakagami as Nakagami
@@ -51,7 +52,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__get
     from channels.selective.tdl import TdlE as TdlE
 
 register = FADINGS.register
-"""A class decorator that adds a fading of the user's own, so that settings can name it."""
+"""A class decorator that registers user-defined fading, so that settings can name it."""
 
 __all__ = [
     "FADINGS",

@@ -263,12 +263,12 @@ def test_no_device_is_silence() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ((64, 16, 65), "65 subcarriers on an FFT of 64: use 1 to 64"),
-        ((64, 16, 0), "0 subcarriers on an FFT of 64: use 1 to 64"),
-        ((64, -1, 37), "a prefix of -1 samples: use 0 to the FFT size, 64"),
-        ((64, 65, 37), "a prefix of 65 samples"),
-        ((64, 16, 37, np.inf), "clipping at inf dB over rms"),
-        ((64, 16, 37, np.nan), "clipping at nan dB over rms"),
+        ((64, 16, 65), "subcarriers must be from 1 to the FFT size, 64, got 65"),
+        ((64, 16, 0), "subcarriers must be .* got 0"),
+        ((64, -1, 37), "prefix_samples must be from 0 to the FFT size, 64, got -1"),
+        ((64, 65, 37), "prefix_samples must be .* got 65"),
+        ((64, 16, 37, np.inf), "clip_db must be finite, .* got inf"),
+        ((64, 16, 37, np.nan), "clip_db must be finite, .* got nan"),
     ],
 )
 def test_impossible_waveforms_are_refused(values: tuple[int, int, int], message: str) -> None:
@@ -279,13 +279,13 @@ def test_impossible_waveforms_are_refused(values: tuple[int, int, int], message:
 @pytest.mark.parametrize(
     ("delays", "timing", "message"),
     [
-        ([0, 81], [0], "tap delays from 0 to 81 samples: use 0 to 80, a symbol"),
-        ([-1, 0], [0], "tap delays from -1 to 0 samples"),
-        ([0, 0.5], [0], "tap delays of 0.5 samples: use whole samples"),
-        ([0, np.nan], [0], "tap delays of nan samples"),
-        ([0, 1], [81], "a timing offset of 81 samples: use at most 80, a symbol"),
-        ([0, 1], [-81], "a timing offset of 81 samples"),
-        ([0, 1], [np.inf], "timing offsets of inf samples: use whole samples"),
+        ([0, 81], [0], "tap delays must be from 0 to 80 samples, .* got 0 to 81"),
+        ([-1, 0], [0], "tap delays must be .* got -1 to 0"),
+        ([0, 0.5], [0], "tap delays must be whole samples, got 0.5"),
+        ([0, np.nan], [0], "tap delays must be whole samples, got nan"),
+        ([0, 1], [81], "timing offsets must be at most 80 samples, .* got 81"),
+        ([0, 1], [-81], "timing offsets must be .* got 81"),
+        ([0, 1], [np.inf], "timing offsets must be whole samples, got inf"),
     ],
 )
 def test_delays_and_offsets_beyond_a_symbol_are_refused(delays: ArrayLike, timing: ArrayLike, message: str) -> None:
@@ -302,7 +302,7 @@ def test_a_prefix_may_be_anything_from_none_to_the_whole_symbol(prefix: int) -> 
 
 def test_entries_for_other_subcarriers_and_too_short_a_stream_are_refused() -> None:
     for entries in (1, 36, 38):
-        with pytest.raises(ValueError, match=f"{entries} entries a symbol on 37 subcarriers: use as many"):
+        with pytest.raises(ValueError, match=f"37 subcarriers, got {entries}"):
             transmit(drawn(35, 2, 3, entries), PLAIN)
-    with pytest.raises(ValueError, match="a stream of 159 samples for 2 symbols: it takes 160"):
+    with pytest.raises(ValueError, match="2 symbols need 160 samples, got 159"):
         receive(np.zeros(159, dtype=np.complex128), PLAIN, 2)

@@ -312,13 +312,13 @@ def test_one_after_another_in_the_order_of_what_they_take() -> None:
         found = sequential_cost(1000, rates, deadline)
         assert (found.resource_elements.tolist(), found.heard.tolist()) == (elements, heard)
     assert sequential_cost(0, rates, 0.0).heard.all()
-    with pytest.raises(OverflowError, match="more than can be counted"):
+    with pytest.raises(OverflowError, match="more than a 64-bit integer"):
         sequential_cost(10**10, np.array([1e-12, 1.0]))
 
 
 def test_what_cannot_be_counted_overflows_unless_a_deadline_ends_it() -> None:
     weak = task([1e-25, 1.0], 10**10)
-    with pytest.raises(OverflowError, match="more than can be counted"):
+    with pytest.raises(OverflowError, match="more than a 64-bit integer"):
         send(weak)
     done = send(replace(weak, deadline_symbols=10.0))
     assert not done.heard.any()
@@ -327,8 +327,8 @@ def test_what_cannot_be_counted_overflows_unless_a_deadline_ends_it() -> None:
 
 def test_gains_of_another_shape_are_refused() -> None:
     for asked, words in (
-        (task(np.ones((2, 5))), r"give \[devices, blocks, 1 or subcarriers\]"),
-        (task(np.ones((2, 12)), true=np.ones((2, 1))), "give them one shape"),
+        (task(np.ones((2, 5))), r"must be \[devices, blocks, 1 or subcarriers\], got shape"),
+        (task(np.ones((2, 12)), true=np.ones((2, 1))), "must have the same shape, got"),
     ):
         with pytest.raises(ValueError, match=words):
             send(asked)

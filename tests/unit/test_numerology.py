@@ -62,7 +62,7 @@ def test_a_subframe_lasts_exactly_one_millisecond(exact: Numerology) -> None:
     assert exact.useful_tc / TC_PER_S == pytest.approx(1 / exact.spacing_hz, rel=1e-15)
     assert numerology(exact.spacing_hz, exact.prefix) is exact
     for symbols, first in ((-1, 0), (3, -2)):
-        with pytest.raises(ValueError, match="neither may be negative"):
+        with pytest.raises(ValueError, match="must not be negative"):
             exact.air_time_s(symbols, first)
 
 
@@ -100,12 +100,12 @@ def test_air_time_adds_up_and_repeats_with_the_subframe(
         (
             20e3,
             "normal",
-            "a subcarrier spacing of 20 kHz with the normal cyclic prefix: known are 15, 30, 60, 120 kHz$",
+            "with the normal cyclic prefix must be one of 15, 30, 60, 120 kHz, got 20 kHz$",
         ),
-        (0.0, "normal", "a subcarrier spacing of 0 kHz"),
-        (math.nan, "normal", "a subcarrier spacing of nan kHz"),
-        (15e3, "extended", "a subcarrier spacing of 15 kHz with the extended cyclic prefix: known are 60 kHz$"),
-        (60e3, "long", 'a cyclic prefix "long": it is "normal" or "extended"$'),
+        (0.0, "normal", "got 0 kHz"),
+        (math.nan, "normal", "got nan kHz"),
+        (15e3, "extended", "with the extended cyclic prefix must be one of 60 kHz, got 15 kHz$"),
+        (60e3, "long", 'must be "normal" or "extended", got "long"$'),
     ],
 )
 def test_what_is_not_in_the_table_is_refused(spacing_hz: float, prefix: str, message: str) -> None:
@@ -115,10 +115,10 @@ def test_what_is_not_in_the_table_is_refused(spacing_hz: float, prefix: str, mes
 
 def test_a_numerology_made_by_hand_is_one_of_the_table() -> None:
     """A resource block has 12 subcarriers."""
-    with pytest.raises(ValueError, match="mu = 4: known are 0 to 3"):
+    with pytest.raises(ValueError, match=r"mu must be from 0 to 3 .*, got 4"):
         Numerology(4)
-    with pytest.raises(ValueError, match="the extended cyclic prefix at 30 kHz: it is defined at 60 kHz only"):
+    with pytest.raises(ValueError, match="only at 60 kHz, got 30 kHz"):
         Numerology(1, "extended")
     assert [subcarriers_of(blocks) for blocks in (1, 50, 275)] == [12, 600, 3300]
-    with pytest.raises(ValueError, match="0 resource blocks: at least 1"):
+    with pytest.raises(ValueError, match="at least 1, got 0"):
         subcarriers_of(0)
