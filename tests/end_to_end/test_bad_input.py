@@ -121,7 +121,7 @@ def test_a_model_that_does_not_fit_is_refused_before_any_data_is_read(
     monkeypatch.delenv("AIRFL_DATA", raising=False)
     line = refused(airfl(command, DEMO, "task.dataset=cifar10", "--out", tmp_path / "out", cwd=tmp_path))
     assert line.startswith("airfl: task.model: 'mlp' takes inputs of shape (1, 28, 28)")
-    assert "fitting: cnn-cifar10, vgg11" in line
+    assert "fit: cnn-cifar10, vgg11" in line
 
 
 def test_a_data_set_that_is_nowhere_tells_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

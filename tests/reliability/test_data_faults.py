@@ -86,7 +86,7 @@ def test_an_npz_header_is_of_the_first_version(tmp_path: Path) -> None:
     assert read_npz(path, femnist.ARRAYS)["labels"].tolist() == arrays["labels"].tolist()
     second = labels[:6] + b"\x02\x00" + labels[8:10] + b"\0\0" + labels[10:]
     put(path, rewritten(arrays, labels=second))
-    assert "npy version (2, 0)" in refusal(lambda: read_npz(path, femnist.ARRAYS), path)
+    assert "npy version must be (1, 0), got (2, 0)" in refusal(lambda: read_npz(path, femnist.ARRAYS), path)
 
 
 def test_an_npz_member_is_stored_or_deflated(tmp_path: Path) -> None:
@@ -96,12 +96,12 @@ def test_an_npz_member_is_stored_or_deflated(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    assert "packed in another way" in refusal(lambda: read_npz(path, femnist.ARRAYS), path)
+    assert "must be stored or deflated" in refusal(lambda: read_npz(path, femnist.ARRAYS), path)
 
 
 def test_a_writer_of_mnist_is_a_number_from_0(tmp_path: Path) -> None:
     path = put(tmp_path / "labels", idx(np.array([[3, 0, -1, 0, 0, 0, 0, 0]]), 12))
-    assert "writer -1" in refusal(lambda: mnist.read_writers(path, np.array([3])), path)
+    assert "got -1" in refusal(lambda: mnist.read_writers(path, np.array([3])), path)
 
 
 def test_a_file_that_the_sums_do_not_name_is_not_read(tmp_path: Path) -> None:
@@ -109,12 +109,12 @@ def test_a_file_that_the_sums_do_not_name_is_not_read(tmp_path: Path) -> None:
     content = laid(tmp_path, "a9a-sample")
     sums = tmp_path / "SHA256SUMS"
     sums.write_bytes(content["SHA256SUMS"].splitlines(keepends=True)[0])
-    assert "does not name it" in refusal(lambda: a9a_sample.A9aSample().load(tmp_path), tmp_path / "a9a.t")
+    assert "not listed in" in refusal(lambda: a9a_sample.A9aSample().load(tmp_path), tmp_path / "a9a.t")
     sums.write_bytes(b"")
-    assert "does not name it" in refusal(lambda: a9a_sample.A9aSample().load(tmp_path), tmp_path / "a9a")
+    assert "not listed in" in refusal(lambda: a9a_sample.A9aSample().load(tmp_path), tmp_path / "a9a")
     packed = hashlib.sha256(put(tmp_path / "a9a.xz", content["a9a"]).read_bytes()).hexdigest()
     sums.write_text(f"{packed}  a9a.xz\n" + content["SHA256SUMS"].decode().splitlines()[1])
-    assert "does not name it" in refusal(lambda: a9a_sample.A9aSample().load(tmp_path), tmp_path / "a9a")
+    assert "not listed in" in refusal(lambda: a9a_sample.A9aSample().load(tmp_path), tmp_path / "a9a")
     (tmp_path / "a9a").unlink()
     assert len(a9a_sample.A9aSample().load(tmp_path).train_targets) == 30
 

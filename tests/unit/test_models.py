@@ -173,7 +173,7 @@ def test_an_engine_that_does_not_know_the_model_is_refused(model: str, engine: s
 
 
 def test_a_model_must_take_what_the_data_set_has() -> None:
-    with pytest.raises(UserError, match=r"'mlp' takes inputs of shape \(1, 28, 28\).*\(123,\) in 2.*fitting: logistic"):
+    with pytest.raises(UserError, match=r"'mlp' takes inputs of shape \(1, 28, 28\).*\(123,\) in 2.*fit: logistic"):
         check_fit(small_settings("task.dataset=a9a"))
 
 

@@ -114,11 +114,11 @@ def test_binary_batches_come_before_pickled_ones(tmp_path: Path) -> None:
 
 
 WRONG_RECORDS: dict[str, tuple[bytes, str]] = {
-    "a byte short": (records(*BATCHES[1])[:-1], "61,460 bytes of data announced, 61,459 found"),
-    "a record short": (records(*BATCHES[1])[:-3073], "58,387 found"),
-    "a byte long": (records(*BATCHES[1]) + b"\0", "more found"),
-    "nothing": (b"", "0 found"),
-    "label 10": (records(BATCHES[1][0], [*BATCHES[1][1][:-1], 10]), "to 10, 0 to 9 are allowed"),
+    "a byte short": (records(*BATCHES[1])[:-1], "must have 61,460 bytes of data, got 61,459"),
+    "a record short": (records(*BATCHES[1])[:-3073], "got 58,387"),
+    "a byte long": (records(*BATCHES[1]) + b"\0", "got more"),
+    "nothing": (b"", "got 0"),
+    "label 10": (records(BATCHES[1][0], [*BATCHES[1][1][:-1], 10]), "labels must be 0 to 9, got 0 to 10"),
 }
 
 
@@ -153,8 +153,8 @@ WRONG_BATCHES: dict[str, tuple[dict[Any, Any], str]] = {
     "a label less": ({b"data": BATCHES[0][0], b"labels": BATCHES[0][1][1:]}, "b'labels'"),
     "a column less": ({b"data": BATCHES[0][0][:, 1:], b"labels": BATCHES[0][1]}, "b'data'"),
     "data is bytes": ({b"data": BATCHES[0][0].tobytes(), b"labels": BATCHES[0][1]}, "b'data'"),
-    "label 10": ({b"data": BATCHES[0][0], b"labels": [10, *BATCHES[0][1][1:]]}, "label 10"),
-    "label -1": ({b"data": BATCHES[0][0], b"labels": [-1, *BATCHES[0][1][1:]]}, "label -1"),
+    "label 10": ({b"data": BATCHES[0][0], b"labels": [10, *BATCHES[0][1][1:]]}, "0 to 9, got 10"),
+    "label -1": ({b"data": BATCHES[0][0], b"labels": [-1, *BATCHES[0][1][1:]]}, "0 to 9, got -1"),
     "label True": ({b"data": BATCHES[0][0], b"labels": [True, *BATCHES[0][1][1:]]}, "b'labels'"),
     "label 3.0": ({b"data": BATCHES[0][0], b"labels": [3.0, *BATCHES[0][1][1:]]}, "b'labels'"),
     "a label of 6,000 digits": ({b"data": BATCHES[0][0], b"labels": [1 << 20_000, *BATCHES[0][1][1:]]}, "label"),
@@ -162,7 +162,7 @@ WRONG_BATCHES: dict[str, tuple[dict[Any, Any], str]] = {
     "real numbers": ({b"data": BATCHES[0][0][:2] / 255, b"labels": BATCHES[0][1]}, "not a plain pickle"),
     "signed bytes": ({b"data": BATCHES[0][0].astype(np.int8), b"labels": BATCHES[0][1]}, "not a plain pickle"),
     "an array of objects": ({b"data": np.array([os.getcwd], dtype=object), b"labels": []}, "not a plain pickle"),
-    "longer than a batch": ({b"data": BATCHES[0][0], b"labels": BATCHES[0][1], b"more": bytes(70_000)}, "longer than"),
+    "longer than a batch": ({b"data": BATCHES[0][0], b"labels": BATCHES[0][1], b"more": bytes(70_000)}, "too long"),
 }
 
 

@@ -93,21 +93,21 @@ def test_arrays_may_be_stored_in_other_ways(tmp_path: Path) -> None:
 
 A = compact()
 WRONG_ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
-    "signed images": ({"images": A["images"].astype(np.int8)}, "images.npy: type int8, u1 is wanted"),
-    "images of objects": ({"images": A["images"].astype(object)}, "images.npy: type object"),
-    "labels of 8 bytes": ({"labels": A["labels"].astype(np.int64)}, "labels.npy: type int64"),
-    "is_test of bytes": ({"is_test": A["is_test"].astype(np.uint8)}, "is_test.npy: type uint8"),
-    "offsets of 4 bytes": ({"offsets": A["offsets"].astype(np.int32)}, "offsets.npy: type int32"),
-    "offsets without sign": ({"offsets": A["offsets"].astype(np.uint64)}, "offsets.npy: type uint64"),
-    "writers of bytes": ({"writers": A["writers"].astype("S4")}, "writers.npy: type |S4"),
-    "writers of objects": ({"writers": A["writers"].astype(object)}, "writers.npy: type object"),
-    "records": ({"labels": np.zeros(12, dtype=[("a\nb", "u1")])}, "labels.npy: type"),
-    "flat images": ({"images": A["images"].reshape(12, 784)}, "images (12, 784)"),
-    "27 rows": ({"images": A["images"][:, 1:]}, "images (12, 27, 28)"),
-    "an image less": ({"images": A["images"][1:]}, "images (11, 28, 28)"),
-    "labels in a column": ({"labels": A["labels"][:, None]}, "labels (12, 1)"),
-    "a label less": ({"labels": A["labels"][1:]}, "labels (11,)"),
-    "an is_test less": ({"is_test": A["is_test"][1:]}, "is_test (11,)"),
+    "signed images": ({"images": A["images"].astype(np.int8)}, "images.npy: must have type u1, got int8"),
+    "images of objects": ({"images": A["images"].astype(object)}, "images.npy: must have type u1, got object"),
+    "labels of 8 bytes": ({"labels": A["labels"].astype(np.int64)}, "labels.npy: must have type u1, got int64"),
+    "is_test of bytes": ({"is_test": A["is_test"].astype(np.uint8)}, "is_test.npy: must have type b, got uint8"),
+    "offsets of 4 bytes": ({"offsets": A["offsets"].astype(np.int32)}, "offsets.npy: must have type i8, got int32"),
+    "offsets without sign": ({"offsets": A["offsets"].astype(np.uint64)}, "offsets.npy: must have type i8, got uint64"),
+    "writers of bytes": ({"writers": A["writers"].astype("S4")}, "writers.npy: must have type U, got |S4"),
+    "writers of objects": ({"writers": A["writers"].astype(object)}, "writers.npy: must have type U, got object"),
+    "records": ({"labels": np.zeros(12, dtype=[("a\nb", "u1")])}, "labels.npy: must have type u1"),
+    "flat images": ({"images": A["images"].reshape(12, 784)}, "got (12, 784), (12,) and (12,)"),
+    "27 rows": ({"images": A["images"][:, 1:]}, "got (12, 27, 28), (12,) and (12,)"),
+    "an image less": ({"images": A["images"][1:]}, "got (11, 28, 28), (12,) and (12,)"),
+    "labels in a column": ({"labels": A["labels"][:, None]}, "got (12, 28, 28), (12, 1) and (12,)"),
+    "a label less": ({"labels": A["labels"][1:]}, "got (12, 28, 28), (11,) and (12,)"),
+    "an is_test less": ({"is_test": A["is_test"][1:]}, "got (12, 28, 28), (12,) and (11,)"),
     "no offsets": ({"offsets": A["offsets"][:0], "writers": A["writers"][:0]}, "offsets must ascend"),
     "an offset alone": ({"offsets": A["offsets"][0]}, "offsets must ascend"),
     "offsets in a column": ({"offsets": A["offsets"][:, None]}, "offsets must ascend"),
@@ -115,11 +115,11 @@ WRONG_ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
     "offsets that descend": ({"offsets": np.array([0, 7, 5, 12])}, "offsets must ascend"),
     "offsets that end early": ({"offsets": np.array([0, 5, 5, 11])}, "offsets must ascend"),
     "offsets that end late": ({"offsets": np.array([0, 5, 5, 13])}, "offsets must ascend"),
-    "a writer less": ({"writers": A["writers"][1:]}, "one more of them than of writers"),
-    "a writer more": ({"writers": np.array(["a", "b", "c", "d"])}, "one more of them than of writers"),
-    "a writer alone": ({"writers": A["writers"][0]}, "one more of them than of writers"),
-    "a writer twice": ({"writers": np.array(["a", "b", "a"])}, "a writer is there twice"),
-    "label 62": ({"labels": np.where(np.arange(12) == 7, 62, A["labels"]).astype(np.uint8)}, "label 62, 0 to 61"),
+    "a writer less": ({"writers": A["writers"][1:]}, "one more than the writers"),
+    "a writer more": ({"writers": np.array(["a", "b", "c", "d"])}, "one more than the writers"),
+    "a writer alone": ({"writers": A["writers"][0]}, "one more than the writers"),
+    "a writer twice": ({"writers": np.array(["a", "b", "a"])}, "writers must be distinct"),
+    "label 62": ({"labels": np.where(np.arange(12) == 7, 62, A["labels"]).astype(np.uint8)}, "0 to 61, got 62"),
     "writers that are nothing": ({"writers": np.array(["", "", ""])}, ""),
 }
 
@@ -140,7 +140,7 @@ def test_every_array_is_needed(tmp_path: Path, missing: str) -> None:
 @pytest.mark.parametrize("is_test", [np.zeros(12, dtype=bool), np.ones(12, dtype=bool)], ids=["none", "all"])
 def test_both_parts_are_needed(tmp_path: Path, is_test: np.ndarray) -> None:
     put_compact(tmp_path, {**compact(), "is_test": is_test})
-    assert "both are needed" in refusal(lambda: femnist.Femnist().load(tmp_path), tmp_path)
+    assert "training and test samples, got" in refusal(lambda: femnist.Femnist().load(tmp_path), tmp_path)
 
 
 WRONG_MEMBERS: dict[str, dict[str, bytes]] = {

@@ -72,10 +72,10 @@ def test_other_characters_are_read_too(tmp_path: Path) -> None:
 
 X, Y = HAMLET
 WRONG: dict[str, tuple[Users, str]] = {
-    "a short window": ({"w": ([*X[:9], X[9][:-1]], Y)}, "x must be texts of 80 characters"),
-    "a long window": ({"w": ([*X[:9], X[9] + "x"], Y)}, "x must be texts of 80 characters"),
-    "a window that makes up for another": ({"w": ([X[0] + "x", X[1][1:], *X[2:]], Y)}, "texts of 80 characters"),
-    "numbers": ({"w": ([[0] * 80] * 10, Y)}, "x must be texts of 80 characters"),
+    "a short window": ({"w": ([*X[:9], X[9][:-1]], Y)}, "x must be strings of 80 characters"),
+    "a long window": ({"w": ([*X[:9], X[9] + "x"], Y)}, "x must be strings of 80 characters"),
+    "a window that makes up for another": ({"w": ([X[0] + "x", X[1][1:], *X[2:]], Y)}, "strings of 80 characters"),
+    "numbers": ({"w": ([[0] * 80] * 10, Y)}, "x must be strings of 80 characters"),
     "two characters to tell": ({"w": (X, [*Y[:9], "ab"])}, "y must be single characters"),
     "nothing to tell": ({"w": (X, [*Y[:9], ""])}, "y must be single characters"),
     "a number to tell": ({"w": (X, [*Y[:9], 1])}, "y must be single characters"),
@@ -94,11 +94,13 @@ def test_wrong_files_of_leafs_are_refused(tmp_path: Path, wrong: str) -> None:
 def test_parts_that_lack_something_are_refused(tmp_path: Path) -> None:
     put(tmp_path / "shakespeare" / "train" / "0.json", leaf({"v": HAMLET, "w": GHOST}))
     line = refusal(lambda: find_dataset("shakespeare", [tmp_path]), tmp_path / "shakespeare")
-    assert "train/ and in test/" in line
+    assert "train/ and test/" in line
     put(tmp_path / "shakespeare" / "test" / "0.json", leaf({"w": ([], [])}))
-    assert "13 training and 0 test samples" in refusal(lambda: Shakespeare().load(tmp_path / "shakespeare"), tmp_path)
+    assert "training and test samples, got 13 and 0" in refusal(
+        lambda: Shakespeare().load(tmp_path / "shakespeare"), tmp_path
+    )
     second = put(tmp_path / "shakespeare" / "train" / "1.json", leaf({"w": GHOST}))
-    assert "user 'w' is there twice" in refusal(lambda: Shakespeare().load(tmp_path / "shakespeare"), second)
+    assert "user 'w' occurs twice" in refusal(lambda: Shakespeare().load(tmp_path / "shakespeare"), second)
 
 
 # --- Plays
@@ -248,7 +250,7 @@ def test_the_texts_are_found_once_each(tmp_path: Path) -> None:
 
 def test_wrong_texts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put(tmp_path / "a_gut.txt", b"ACT I.\n\n\xff\xfe")
-    assert "not plain text in UTF-8 (byte 8)" in refusal(lambda: ShakespearePlays().load(tmp_path), path)
+    assert "must be UTF-8 text (byte 8 " in refusal(lambda: ShakespearePlays().load(tmp_path), path)
     put(path, play(("ANNA", "short")))
     assert "no speaker with 2 speeches and 405" in refusal(lambda: ShakespearePlays().load(tmp_path), tmp_path)
     monkeypatch.setattr(shakespeare_plays, "LARGEST_TEXT", 20)
