@@ -195,7 +195,7 @@ def privacy_of(
     least = float(rounds.multipliers.min())
     worst = release_event(cell, least)
     view = viewed(statement, rounds)
-    own = view.more()
+    own = view.new_releases()
     delta, binomial = statement.delta_of_noise, has_binomial(worst)
     discloses = any(told is not None for told in rounds.told)
     found = bounds(own, statement.adjacency, delta, statement.accountant, lower=not discloses)
@@ -274,7 +274,7 @@ def conventional(statement: Statement, rounds: Rounds) -> Event:
     """The same by the literature's convention."""
     if statement.level == "client":
         return composed(map(statement.of_round_as_poisson, rounds.events))
-    return statement.of_round_as_poisson(viewed(statement, rounds).more())
+    return statement.of_round_as_poisson(viewed(statement, rounds).new_releases())
 
 
 def curves(privacy: RunPrivacy) -> Curves:
@@ -319,7 +319,7 @@ def _seen(
     for end in at.tolist():
         for index in range(start, end):
             view.enter(rounds.events[index], rounds.devices[index], rounds.told[index])
-        new: Event = view.more()
+        new: Event = view.new_releases()
         yield on_lattice([new], LATTICE_OF_CURVES, upwards=upwards) if statement.hidden else new, view
         start = end
 

@@ -73,7 +73,7 @@ REFUSED: dict[str, tuple[tuple[tuple[object, ...], tuple[str, ...]], ...]] = {
         ((*NOISE, "--delta", 1e-3, "--rounds", 0), ("--rounds: 0 are none",)),
         ((*BARE, "--sampling", "none"), ("--sampling none",)),
         ((*BARE, "--accountant", "pdl"), ("did you mean pld?",)),
-        ((*BARE, *FIXED, "--accountant", "pld"), ("take rdp or dominating-pair",)),
+        ((*BARE, *FIXED, "--accountant", "pld"), ("use rdp or dominating-pair",)),
         ((*BARE, "--adjacency", "replace_one"), ("no bound for a Poisson sample under replace-one",)),
         (("--epsilon", 1e-12, "--delta", 1e-12, "--rounds", 10**6), ("out of reach",)),
         ((*BARE, "--plot", "somewhere"), ("need a CONFIG",)),

@@ -156,7 +156,7 @@ def test_a_damaged_privacy_figure_is_computed_anew(
     event, right = repeated(Gaussian(1.0), 3), (1.25, 2.5)
 
     def ask() -> tuple[float, float]:
-        return figures_on_disk.kept_figures("pld", "add_remove", 1e-3, 0.02, event, lambda: right)
+        return figures_on_disk.cached_figures("pld", "add_remove", 1e-3, 0.02, event, lambda: right)
 
     assert ask() == right
     path = tmp_path / figures_on_disk.FILE_NAME

@@ -81,9 +81,9 @@ def test_without_sampling_the_noise_is_that_of_the_gaussian_mechanism() -> None:
 def test_an_epsilon_out_of_reach_is_refused() -> None:
     """Where delta pays for everything no noise is needed."""
     assert smallest_noise(replace(PAPER, selected=1, delta=0.5), 1.0, 1, 1) == SMALLEST
-    with pytest.raises(UserError, match=r"^privacy\.epsilon: 1e-09 over 2,000 rounds is out of reach of any noise"):
+    with pytest.raises(UserError, match=r"^privacy\.epsilon: .* 1e-09 over 2,000 rounds"):
         smallest_noise(replace(PAPER, delta=1e-12), 1e-9, 2000, 1)
-    with pytest.raises(ValueError, match="above 0"):
+    with pytest.raises(ValueError, match="epsilon must be positive"):
         smallest_noise(PAPER, 0.0, 1, 1)
 
 
