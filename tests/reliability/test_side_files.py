@@ -86,7 +86,7 @@ def test_a_list_that_mistakes_one_point_for_another_is_told(swept: Path, tmp_pat
     text = (root / "sweep.json").read_text()
     assert "0.25" in text
     (root / "sweep.json").write_text(text.replace("0.25", "0.75"))
-    refusal(lambda: read_results(root), r"says scheme.ratio = 0.75 of .*, whose trace says 0.25")
+    refusal(lambda: read_results(root), r"scheme.ratio of .* is 0.75, but 0.25 in its trace")
 
 
 def test_a_damaged_digest_is_made_anew(

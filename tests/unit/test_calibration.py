@@ -257,10 +257,11 @@ def test_a_scheme_without_noise_of_its_own_says_what_would_do() -> None:
     settings = calibrated("scheme.name=wfl-p")
     epsilon = run(settings).summary().epsilon
     sentence = unmet(settings, epsilon)
-    assert sentence.startswith("wfl-p, seed 0: epsilon 2 was asked of the run, which ends at ")
+    assert sentence.startswith("wfl-p, seed 0: the run ends at epsilon ")
+    assert "above the target of 2; to meet it: " in sentence
     assert "dB lower" in sentence
     assert "devices" in sentence
     assert unmet(settings, 2.0) is None
     assert unmet(small_settings("scheme.name=wfl-p"), epsilon) is None
-    assert "nothing protects it" in (unmet(calibrated("scheme.name=fedavg"), math.inf) or "")
-    assert "not known to the accountant" in (unmet(calibrated("scheme.name=cpsgd"), 1e4) or "")
+    assert "the run has no noise" in (unmet(calibrated("scheme.name=fedavg"), math.inf) or "")
+    assert "the accountant cannot tell" in (unmet(calibrated("scheme.name=cpsgd"), 1e4) or "")

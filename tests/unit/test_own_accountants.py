@@ -247,7 +247,7 @@ def test_orders_are_a_parameter_of_rdp() -> None:
     for orders, adjacency, said in (
         ([0.5], "add_remove", "orders must be finite and above 1"),
         ([], "add_remove", "orders must be finite and above 1"),
-        ([2.5], "replace_one", "must hold a whole number under replace-one"),
+        ([2.5], "replace_one", "must hold an integer under replace-one"),
     ):
         with pytest.raises((UserError, ValueError), match=one_line(said)):
             Rdp(orders=orders).open(adjacency)
