@@ -248,7 +248,7 @@ def unmet(settings: Settings, epsilon: float, data_dir: str | Path | None = None
         return f"{start}; the accountant cannot tell how much noise this scheme needs: increase it"
     if privacy.would_do is None:
         return f"{start}; the run has no noise, and no N, r, T or power meets the target: use a scheme with noise"
-    return f"{start}; to meet it: {privacy.would_do.in_words(not math.isnan(privacy.alignment_coefficient))}"
+    return f"{start}; changes that meet it: {privacy.would_do.in_words(not math.isnan(privacy.alignment_coefficient))}"
 
 
 def rounds_of(cell: Cell) -> Rounds:

@@ -132,9 +132,7 @@ class WouldDo:
             "N >= {0:,} devices": self.devices,
             "r <= {0:,} selected": self.selected,
         }
-        return (
-            ", or ".join(text.format(value) for text, value in ways.items() if value is not None) or "no single change"
-        )
+        return ", or ".join(text.format(value) for text, value in ways.items() if value is not None) or "none"
 
 
 def what_would_do(

@@ -209,7 +209,7 @@ def test_a_run_that_cannot_keep_to_its_epsilon_says_what_would_do(tmp_path: Path
         assert done.returncode == 0, done.stderr
         assert done.stderr.count("wfl-p, seed 0: the run ends at epsilon ") == 1
         assert done.stderr.count("above the target of 2") == 1
-        assert "to meet it: a received power " in done.stderr
+        assert "changes that meet it: a received power " in done.stderr
 
 
 @pytest.mark.usefixtures("nothing_would_do")

@@ -113,7 +113,7 @@ def test_where_nothing_of_a_kind_would_do() -> None:
     assert what_would_do(SERVER, 1.5, 2000, 64, 1.0).devices is None
     nothing = what_would_do(PAPER, 1.5, 1, 1, 0.0)
     assert nothing.power_db is None
-    assert nothing.in_words(over_the_air=True) == "nothing"
+    assert nothing.in_words(over_the_air=True) == "none"
 
 
 # Runs
@@ -258,7 +258,7 @@ def test_a_scheme_without_noise_of_its_own_says_what_would_do() -> None:
     epsilon = run(settings).summary().epsilon
     sentence = unmet(settings, epsilon)
     assert sentence.startswith("wfl-p, seed 0: the run ends at epsilon ")
-    assert "above the target of 2; to meet it: " in sentence
+    assert "above the target of 2; changes that meet it: " in sentence
     assert "dB lower" in sentence
     assert "devices" in sentence
     assert unmet(settings, 2.0) is None
