@@ -1,8 +1,8 @@
-"""The privacy statement of Fed-SPA (theorem 1), as the paper has it.
+"""The privacy claim of Fed-SPA (theorem 1), as stated in the paper.
 
-Record level. z is the noise on an entry of the mean gradient over the largest l2 norm of one record's share of it: with
-the per-coordinate clip c = G/sqrt(d), k = p d kept coordinates and batches of B, z = sigma B/(c sqrt(k)), that is
-z^2 = sigma^2 B^2/(p G^2).
+Record level. z is the noise on an entry of the mean gradient over the largest l2 norm of one record's contribution to
+it. With the per-coordinate clip c = G/sqrt(d), k = p d kept coordinates and batches of size B, z = sigma B/(c sqrt(k)),
+that is z^2 = sigma^2 B^2/(p G^2).
 """
 
 from __future__ import annotations
@@ -11,10 +11,17 @@ from math import inf, log, sqrt
 
 
 def theorem_1_epsilon(z: float, sampling_rate: float, participations: float, steps: int, delta: float) -> float:
-    """min over alpha > 1 of a alpha + log(1/delta)/(alpha - 1), a = 7 q^2 I tau/z^2: a + 2 sqrt(a log(1/delta)).
+    """Return the epsilon that theorem 1 claims: min over alpha > 1 of a alpha + log(1/delta)/(alpha - 1) =
+    a + 2 sqrt(a log(1/delta)), with a = 7 q^2 I tau/z^2; inf without noise.
 
-    sampling_rate: q = B/m of a mini-batch; participations: I_i; steps: tau. The alpha that attains it rarely meets the
-    theorem's own condition (tests/golden/test_paper_privacy.py has it). inf without noise.
+    The minimising alpha rarely meets the theorem's own condition (tests/golden/test_paper_privacy.py).
+
+    Args:
+        z: Noise over the largest contribution of a record.
+        sampling_rate: q = B/m of a mini-batch.
+        participations: I_i.
+        steps: tau.
+        delta: Of the privacy statement.
     """
     if z <= 0:
         return inf
@@ -23,9 +30,9 @@ def theorem_1_epsilon(z: float, sampling_rate: float, participations: float, ste
 
 
 def theorem_1_noise(epsilon: float, sampling_rate: float, participations: float, steps: int, delta: float) -> float:
-    """z at which theorem 1 claims (epsilon, delta). Raises ValueError unless epsilon is above 0."""
+    """Return z at which theorem 1 claims (epsilon, delta). Raises ValueError unless epsilon is positive."""
     if not epsilon > 0:
-        raise ValueError(f"epsilon = {epsilon:g} asks for noise without end: give one above 0")
+        raise ValueError(f"epsilon must be positive, got {epsilon:g}")
     root = sqrt(log(1 / delta) + epsilon) - sqrt(log(1 / delta))  # of a
     return sqrt(7 * sampling_rate**2 * participations * steps) / root
 

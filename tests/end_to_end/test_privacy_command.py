@@ -207,9 +207,9 @@ def test_a_run_that_cannot_keep_to_its_epsilon_says_what_would_do(tmp_path: Path
     for words in (("run", "scheme.name=wfl-p"), ("compare", "--schemes", "pfels,wfl-p")):
         done = airfl(words[0], DEMO, *asked, *words[1:], "--out", tmp_path / words[0])
         assert done.returncode == 0, done.stderr
-        assert done.stderr.count("wfl-p, seed 0: epsilon 2 was asked of the run, which ends at ") == 1
-        assert done.stderr.count("was asked of the run") == 1
-        assert "what would do: a received power " in done.stderr
+        assert done.stderr.count("wfl-p, seed 0: the run ends at epsilon ") == 1
+        assert done.stderr.count("above the target of 2") == 1
+        assert "changes that meet it: a received power " in done.stderr
 
 
 @pytest.mark.usefixtures("nothing_would_do")

@@ -165,7 +165,7 @@ LATER: tuple[tuple[str, str], ...] = (
         f"{LARGE} csi.frequency_offset_hz=1.0 grid.subcarriers=1",
         "channel.coherence: ... 1,000 devices ... blocks ... fewer devices",
     ),
-    ("grid.downlink=true grid.downlink_snr_db=-200.0", "grid.downlink_snr_db: ... cannot hear ... raise it"),
+    ("grid.downlink=true grid.downlink_snr_db=-200.0", "grid.downlink_snr_db: ... cannot receive ... raise it"),
 )
 
 GAINS = np.full((2, 100), 0.02 + 0.01j)

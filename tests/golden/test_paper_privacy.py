@@ -33,7 +33,7 @@ def test_fed_smp_theorem_1_up_to_its_condition() -> None:
     assert fed_smp.theorem_1_epsilon(at_limit * (1 - 1e-9), *setting) == math.inf
     assert fed_smp.theorem_1_epsilon(0.0, *setting) == math.inf
     for refused in (0.0, -1.0, limit, math.nan):
-        with pytest.raises(ValueError, match="give one above 0 and below"):
+        with pytest.raises(ValueError, match="above 0 and below"):
             fed_smp.theorem_1_noise_multiplier(refused, *setting)
 
 
@@ -99,7 +99,7 @@ def test_fed_spa_noise_for_an_epsilon() -> None:
         assert fed_spa.theorem_1_epsilon(z, *MNIST) == pytest.approx(epsilon, rel=1e-12)
     for setting in (MNIST, CIFAR_10):  # the paper's tables break the condition
         assert not alpha_condition_holds(fed_spa.theorem_1_noise(1.0, *setting), *setting)
-    with pytest.raises(ValueError, match="above 0"):
+    with pytest.raises(ValueError, match="must be positive"):
         fed_spa.theorem_1_noise(0.0, *MNIST)
     assert fed_spa.theorem_1_epsilon(0.0, *MNIST) == math.inf
 
@@ -116,7 +116,7 @@ def test_soteriafl_noise_of_the_public_code(estimator: soteriafl.Estimator, fact
     other = soteriafl.noise_std(2.0, estimator, 0.5, rounds=200, samples=6000, delta=1e-3, constant=12.0)
     assert other == pytest.approx(noise / 2)
     assert soteriafl.theorem_2_epsilon(0.0, estimator, 1.0, 1, 100, 1e-3) == math.inf
-    with pytest.raises(ValueError, match="above 0"):
+    with pytest.raises(ValueError, match="must be positive"):
         soteriafl.noise_std(0.0, estimator, 1.0, 1, 100, 1e-3)
 
 

@@ -171,7 +171,7 @@ def test_all_are_compared_at_what_each_has_spent(results: Results) -> None:
     # Ten times the elements a round: within the first round's budget of the other there is nothing.
     assert math.isnan(found[1].mean)
     assert common_budget(results.groups, "rounds") == 4
-    with pytest.raises(UserError, match="a run has spent nothing"):
+    with pytest.raises(UserError, match="a run has a cost of zero"):
         common_budget(results.groups, "uplink_bits")
     with pytest.raises(UserError, match="did you mean energy"):
         common_budget(results.groups, "enrgy")
