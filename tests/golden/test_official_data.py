@@ -293,9 +293,7 @@ def pfels(devices: int, characters: RawData, *overrides: str, seed: int = 0) -> 
 
 def test_pfels_rule_on_the_writers_there_are(characters: RawData) -> None:
     """ "Remove the users with less than 100 samples": 360 are left; counting training samples alone it would be 351."""
-    message = (
-        r"^[^\n]*run\.devices = %s, but [^\n]* 360 writers with at least 100 samples[^\n]*run\.devices=360[^\n]*$"
-    )
+    message = r"^[^\n]*run\.devices = %s, but [^\n]* 360 writers with at least 100 samples[^\n]*run\.devices=360[^\n]*$"
     for devices, shown in ((1000, "1,000"), (361, "361")):
         with pytest.raises(UserError, match=message % shown):
             pfels(devices, characters)
