@@ -27,7 +27,7 @@ ROUNDS_BETWEEN_MEANS = 256
 
 
 @dataclass(frozen=True)
-class Visit:
+class Chunk:
     """The inputs of the estimators for a chunk of devices in a round.
 
     Attributes:
@@ -74,64 +74,64 @@ class Visit:
         return self.gradients.means(self.parameters, Rows.whole(self.gradients.task, self.devices[rows]), self.bound)
 
 
-def sgd(visit: Visit) -> Tensor:
+def sgd(chunk: Chunk) -> Tensor:
     """(1/b) sum over I_b of grad f_j(x), option I, [devices, d]."""
-    return visit.at_batch(visit.parameters)
+    return chunk.at_batch(chunk.parameters)
 
 
-def gd(visit: Visit) -> Tensor:
+def gd(chunk: Chunk) -> Tensor:
     """(1/m) sum over all samples of grad f_j(x), option I at b = m, [devices, d]."""
-    return visit.at_whole(list(range(len(visit.devices))))
+    return chunk.at_whole(list(range(len(chunk.devices))))
 
 
-def svrg(visit: Visit) -> Tensor:
+def svrg(chunk: Chunk) -> Tensor:
     """(1/b) sum over I_b of (grad f_j(x) - grad f_j(w)) + grad f(w), option II, [devices, d].
 
     A device starts with w = x^t of its first round. If the snapshot moves, w becomes x^t after the estimate.
     """
-    store, ids = visit.store, visit.devices.tolist()
+    store, ids = chunk.store, chunk.devices.tolist()
     new = [row for row, device in enumerate(ids) if store.read("snapshot", device) is None]
-    _move_snapshots(visit, new)
-    estimates = visit.at_batch(visit.parameters)
+    _move_snapshots(chunk, new)
+    estimates = chunk.at_batch(chunk.parameters)
     estimates += torch.stack([_stored(store, "snapshot_gradient", device) for device in ids])
-    estimates -= visit.at_batch(torch.stack([_stored(store, "snapshot", device) for device in ids]))
-    if visit.moves:
-        _move_snapshots(visit, [row for row in range(len(ids)) if row not in new])  # new ones are at x^t already
+    estimates -= chunk.at_batch(torch.stack([_stored(store, "snapshot", device) for device in ids]))
+    if chunk.moves:
+        _move_snapshots(chunk, [row for row in range(len(ids)) if row not in new])  # new ones are at x^t already
     return estimates
 
 
-def saga(visit: Visit) -> Tensor:
+def saga(chunk: Chunk) -> Tensor:
     """(1/b) sum over I_b of (grad f_j(x) - table_j) + mean of the table, option III, [devices, d].
 
     The table starts with the gradients at x^t of a device's first round. The rows of the batch are replaced after the
     estimate.
     """
-    store, task = visit.store, visit.gradients.task
-    batch, estimates = visit.batch.each(), visit.parameters.new_empty(len(visit.devices), len(visit.parameters))
-    gradients = visit.gradients.each(visit.parameters, torch.cat(batch), visit.bound)
+    store, task = chunk.store, chunk.gradients.task
+    batch, estimates = chunk.batch.each(), chunk.parameters.new_empty(len(chunk.devices), len(chunk.parameters))
+    gradients = chunk.gradients.each(chunk.parameters, torch.cat(batch), chunk.bound)
     by_device = torch.split(gradients, [len(own) for own in batch])
-    for row, (device, now) in enumerate(zip(visit.devices.tolist(), by_device, strict=True)):
+    for row, (device, now) in enumerate(zip(chunk.devices.tolist(), by_device, strict=True)):
         if store.read("saga_table", device) is None:
-            (own,) = Rows.whole(task, visit.devices[[row]]).each()
-            first = visit.gradients.each(visit.parameters, own, visit.bound)
+            (own,) = Rows.whole(task, chunk.devices[[row]]).each()
+            first = chunk.gradients.each(chunk.parameters, own, chunk.bound)
             store.write("saga_table", device, first)
             store.write("saga_mean", device, first.mean(dim=0))
-            visit.evaluations[row] += len(own)
-        visit.evaluations[row] += len(now)
+            chunk.evaluations[row] += len(own)
+        chunk.evaluations[row] += len(now)
         table, mean = _stored(store, "saga_table", device), _stored(store, "saga_mean", device)
-        positions = torch.from_numpy(visit.positions[row][visit.positions[row] != NOBODY]).to(table.device)
+        positions = torch.from_numpy(chunk.positions[row][chunk.positions[row] != NOBODY]).to(table.device)
         replaced = table if len(now) == len(table) else table[positions]
         change = now.sum(dim=0).sub_(replaced.sum(dim=0))
         torch.add(mean, change, alpha=1 / len(now), out=estimates[row])
         table.index_copy_(0, positions, now)
-        if visit.round_index % ROUNDS_BETWEEN_MEANS:
+        if chunk.round_index % ROUNDS_BETWEEN_MEANS:
             mean.add_(change, alpha=1 / len(table))
         else:
             mean.copy_(table.mean(dim=0))
     return estimates
 
 
-ESTIMATORS: dict[Estimator, Callable[[Visit], Tensor]] = {"sgd": sgd, "gd": gd, "svrg": svrg, "saga": saga}
+ESTIMATORS: dict[Estimator, Callable[[Chunk], Tensor]] = {"sgd": sgd, "gd": gd, "svrg": svrg, "saga": saga}
 
 
 class GradientTrainer:
@@ -164,13 +164,13 @@ class GradientTrainer:
 
     def updates(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Tensor:
         """Return -(g~_i + xi_i) of each device, [devices, d], xi ~ N(0, noise_std^2 I); parameters: x^t, [d]."""
-        visit = self._visit(parameters, devices, round_index, store)
-        estimates = ESTIMATORS[self._work.estimator](visit)
+        chunk = self._chunk_of(parameters, devices, round_index, store)
+        estimates = ESTIMATORS[self._work.estimator](chunk)
         if math.isfinite(self._whole_bound):
             estimates *= clip_factor(estimates.norm(dim=1, keepdim=True), self._whole_bound)
         if round_index != self._counted[0]:
             self._counted = round_index, {}
-        self._counted[1].update(zip(devices.tolist(), visit.evaluations.tolist(), strict=True))
+        self._counted[1].update(zip(devices.tolist(), chunk.evaluations.tolist(), strict=True))
         if self._work.noise_std:
             streams, purpose = self._streams, Purpose.PRIVACY_NOISE
             generators = [streams.device_generator(purpose, round_index, device) for device in devices.tolist()]
@@ -194,11 +194,11 @@ class GradientTrainer:
         pairs = zip(devices.tolist(), usual[self._work.estimator].tolist(), strict=True)
         return np.array([known.get(device, otherwise) for device, otherwise in pairs], dtype=np.int64)
 
-    def _visit(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Visit:
+    def _chunk_of(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Chunk:
         sizes, largest = self._sizes[devices], int(self._sizes.max())
         plan = independent_batches(self._streams, round_index, devices, sizes, largest, 1, self._batch_size)
         moves, none = self._moves(round_index), np.zeros(len(devices), dtype=np.int64)
-        return Visit(self._gradients, self._bound, parameters, devices, round_index, plan[:, 0], moves, store, none)
+        return Chunk(self._gradients, self._bound, parameters, devices, round_index, plan[:, 0], moves, store, none)
 
     def _moves(self, round_index: int) -> bool:
         """Draw whether the snapshots move, once per round for all devices: algorithm 3's w^t has no index i."""
@@ -214,12 +214,12 @@ class GradientTrainer:
         return self._gradients.chunk(most, width)
 
 
-def _move_snapshots(visit: Visit, rows: list[int]) -> None:
+def _move_snapshots(chunk: Chunk, rows: list[int]) -> None:
     """Set w := x^t and store the full gradient there, for these rows of the chunk."""
     if rows:
-        devices = visit.devices[rows]
-        visit.store.write_all("snapshot", devices, [visit.parameters] * len(rows))
-        visit.store.write_all("snapshot_gradient", devices, visit.at_whole(rows))
+        devices = chunk.devices[rows]
+        chunk.store.write_all("snapshot", devices, [chunk.parameters] * len(rows))
+        chunk.store.write_all("snapshot_gradient", devices, chunk.at_whole(rows))
 
 
 def _stored(store: Store, name: str, device: int) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from airfl.local.flat import FlatModel, Loss, each
+from airfl.local.flat import FlatModel, Loss, per_sample
 from airfl.local.sgd import normalise
 from airfl.tasks.task import DividedTask, Samples
 
@@ -115,9 +115,9 @@ def _score(
                 correct.add_((outputs.argmax(dim=1) == targets).sum())
                 loss.add_(F.cross_entropy(outputs, targets, reduction="sum"))
             else:
-                loss.add_(each(model.loss(outputs, targets), len(targets), "the loss").sum(dtype=torch.float64))
+                loss.add_(per_sample(model.loss(outputs, targets), len(targets), "the loss").sum(dtype=torch.float64))
             for name, metric in metrics.items():
-                values = each(metric(outputs, targets), len(targets), f"metric {name!r}")
+                values = per_sample(metric(outputs, targets), len(targets), f"metric {name!r}")
                 sums[name].add_(values.sum(dtype=torch.float64))
 
     model.with_parameters(parts, add_up)

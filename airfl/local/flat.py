@@ -59,7 +59,7 @@ class FlatModel:
         if self.loss is None:
             losses = F.cross_entropy(outputs, targets, reduction="none")
         else:
-            losses = each(self.loss(outputs, targets), len(targets), "the loss")
+            losses = per_sample(self.loss(outputs, targets), len(targets), "the loss")
         return losses + self.penalty(parameters)
 
     def penalty(self, parameters: tuple[Tensor, ...]) -> Tensor:
@@ -86,7 +86,7 @@ def check_buffers(module: nn.Module) -> None:
             )
 
 
-def each(values: Tensor, samples: int, what: str) -> Tensor:
+def per_sample(values: Tensor, samples: int, what: str) -> Tensor:
     """Return the values if there is one per sample; otherwise raise UserError."""
     if not isinstance(values, Tensor) or values.shape != (samples,):
         returned = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__

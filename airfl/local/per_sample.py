@@ -57,8 +57,8 @@ class Rows:
         """Return the samples at positions [devices, n] within each device's own samples, padded with -1."""
         starts = task.partition.offsets[devices][:, None]
         rows = task.partition.indices[starts + np.maximum(positions, 0)]
-        place = task.train.targets.device
-        return cls(torch.from_numpy(rows).to(place), torch.from_numpy(positions != NOBODY).to(place))
+        device = task.train.targets.device
+        return cls(torch.from_numpy(rows).to(device), torch.from_numpy(positions != NOBODY).to(device))
 
     @classmethod
     def whole(cls, task: DividedTask, devices: NDArray[np.int64]) -> Rows:

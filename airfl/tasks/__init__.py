@@ -76,8 +76,9 @@ def check_shapes(model: Model, data: Dataset) -> None:
         return
     fitting = [name for name in MODELS.classes.values() if (MODELS[name].input_shape, MODELS[name].classes) == needed]
     raise UserError(
-        f"task.model: {named(model)} takes inputs of shape {tuple(model.input_shape)} in {model.classes} classes, but "
-        f"data set {named(data)} has {needed[0]} in {data.classes} (models that fit: {', '.join(fitting) or 'none'})"
+        f"task.model: {display_name(model)} takes inputs of shape {tuple(model.input_shape)} in {model.classes} "
+        f"classes, but data set {display_name(data)} has {needed[0]} in {data.classes} (models that fit: "
+        f"{', '.join(fitting) or 'none'})"
     )
 
 
@@ -92,11 +93,11 @@ def check_engine(engine: str, model: Model) -> None:
     if not possible.get(engine.partition("-")[0], True):
         fitting = [name for name, fits in possible.items() if fits]
         raise UserError(
-            f"local.engine: {engine!r} does not support model {named(model)}; "
+            f"local.engine: {engine!r} does not support model {display_name(model)}; "
             f"use one of {', '.join(repr(name) for name in ('auto', *fitting, 'loop'))}"
         )
 
 
-def named(part: Model | Dataset) -> str:
+def display_name(part: Model | Dataset) -> str:
     """Return how messages refer to a model or data set: its name in quotes, or its class with its parameters."""
     return repr(part) if is_own(part) else repr(part.name)

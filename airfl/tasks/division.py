@@ -16,7 +16,7 @@ from airfl.tasks import NO_PARTITION
 from airfl.tasks.datasets import DATASETS
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.partitions.own import Shares, checked_partition, own
+from airfl.tasks.partitions.own import Shares, checked_partition, user_partition
 from airfl.tasks.partitions.rule import Indices, Partition, PartitionRule, Pool
 
 
@@ -66,7 +66,7 @@ def divide(task: TaskSettings, devices: int, raw: RawData, streams: Streams, sha
         all_writers=_writers(raw),
     )
     if shares is not None:
-        partition = own(shares, pool, len(order), generator)
+        partition = user_partition(shares, pool, len(order), generator)
     elif task.partition == OWN:
         raise UserError(NO_PARTITION)
     else:

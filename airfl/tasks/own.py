@@ -25,7 +25,7 @@ from airfl.fingerprint import functions_of, is_own
 from airfl.local.flat import FlatModel, Loss
 from airfl.local.sgd import normalise
 from airfl.streams import Streams
-from airfl.tasks import check_shapes, named
+from airfl.tasks import check_shapes, display_name
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.fingerprint import fingerprint, of_code, of_tensors, path_of
@@ -152,15 +152,15 @@ class Task:
         parts = (str, PartitionRule)
         return None if self.partition is None or isinstance(self.partition, parts) else self.partition  # type: ignore[return-value]
 
-    def settings(self, given: Settings) -> Settings:
+    def settings(self, base: Settings) -> Settings:
         """Return the settings with the task's model, data and partition; "own" for those without a name."""
         model = self.model if isinstance(self.model, Model) else OWN
-        chosen: dict[str, Any] = {"dataset": self.data or OWN, "model": model}
+        parts: dict[str, Any] = {"dataset": self.data or OWN, "model": model}
         if self.shares is not None:
-            chosen["partition"] = OWN
+            parts["partition"] = OWN
         elif self.partition is not None:
-            chosen |= PARTITION.flattened({"partition": self.partition}, TaskSettings.model_fields)
-        return given.resolved(task=chosen)
+            parts |= PARTITION.flattened({"partition": self.partition}, TaskSettings.model_fields)
+        return base.resolved(task=parts)
 
     def module(self, streams: Streams) -> nn.Module:
         """Return a model with the initial parameters of a run."""
@@ -244,7 +244,7 @@ class Task:
         if isinstance(self.model, Model) and self.loss is None:
             check_shapes(self.model, data)
         if isinstance(self.model, Model) and tuple(self.model.input_shape) != tuple(data.input_shape):
-            raise UserError(_wrong_shape(self.model, f"data set {named(data)} has {tuple(data.input_shape)}"))
+            raise UserError(_wrong_shape(self.model, f"data set {display_name(data)} has {tuple(data.input_shape)}"))
         if not is_own(data):  # the type of its inputs is known
             kind = torch.float32 if data.kind == "pixels" else torch.uint8
             takes(module, torch.zeros((2, *data.input_shape), dtype=kind))
@@ -297,33 +297,33 @@ class Task:
         object.__setattr__(self, name, value)
 
 
-def _part(given: Any, slot: NamedPart[Any], what: str) -> Any:
+def _part(value: Any, slot: NamedPart[Any], what: str) -> Any:
     """Return the part that a name, table or class of parts stands for (or raise UserError); other values unchanged."""
     registry = slot.registry
-    if isinstance(given, type) and issubclass(given, registry.base):
-        given = {"name": given}
-    if not isinstance(given, str | Mapping):
-        return given
+    if isinstance(value, type) and issubclass(value, registry.base):
+        value = {"name": value}
+    if not isinstance(value, str | Mapping):
+        return value
     try:
-        return registry.build(given)
+        return registry.build(value)
     except PartError as error:
-        raise UserError(f"{what}: {error}" if isinstance(given, str) else told(error, what)) from None
+        raise UserError(f"{what}: {error}" if isinstance(value, str) else told(error, what)) from None
 
 
 def _wrong_shape(model: Model, data: str) -> str:
-    return f"model: {named(model)} takes inputs of shape {tuple(model.input_shape)}, but {data}"
+    return f"model: {display_name(model)} takes inputs of shape {tuple(model.input_shape)}, but {data}"
 
 
-def read(given: Any, what: str) -> tuple[Tensor, Tensor]:
+def read(samples: Any, what: str) -> tuple[Tensor, Tensor]:
     """Return inputs and targets of a pair of arrays or of a data set of pairs; raises UserError for anything else."""
-    if isinstance(given, torch_data.TensorDataset) and len(given.tensors) == 2:
-        given = given.tensors
-    if isinstance(given, torch_data.Dataset):
-        pair = _of_dataset(given, what)
-    elif isinstance(given, Sequence) and not isinstance(given, str | bytes) and len(given) == 2:
-        pair = _tensor(given[0], f"{what}: inputs"), _tensor(given[1], f"{what}: targets")
+    if isinstance(samples, torch_data.TensorDataset) and len(samples.tensors) == 2:
+        samples = samples.tensors
+    if isinstance(samples, torch_data.Dataset):
+        pair = _of_dataset(samples, what)
+    elif isinstance(samples, Sequence) and not isinstance(samples, str | bytes) and len(samples) == 2:
+        pair = _tensor(samples[0], f"{what}: inputs"), _tensor(samples[1], f"{what}: targets")
     else:
-        raise UserError(f"{what}: must be (inputs, targets) or a torch.utils.data.Dataset, got {_short(given)}")
+        raise UserError(f"{what}: must be (inputs, targets) or a torch.utils.data.Dataset, got {_short(samples)}")
     inputs, targets = _checked(pair[0], f"{what}: inputs"), _checked(pair[1], f"{what}: targets")
     if not targets.is_floating_point() and not targets.is_complex():
         targets = targets.long()
@@ -335,15 +335,15 @@ def read(given: Any, what: str) -> tuple[Tensor, Tensor]:
     return inputs, targets
 
 
-def _of_dataset(given: torch_data.Dataset[Any], what: str) -> tuple[Tensor, Tensor]:
+def _of_dataset(dataset: torch_data.Dataset[Any], what: str) -> tuple[Tensor, Tensor]:
     try:
-        count = len(given)  # type: ignore[arg-type]
+        count = len(dataset)  # type: ignore[arg-type]
     except TypeError:
-        raise UserError(f"{what}: {type(given).__name__} has no length; define __len__") from None
-    samples = iter(given) if isinstance(given, torch_data.IterableDataset) else (given[at] for at in range(count))
+        raise UserError(f"{what}: {type(dataset).__name__} has no length; define __len__") from None
+    items = iter(dataset) if isinstance(dataset, torch_data.IterableDataset) else (dataset[at] for at in range(count))
     arrays: list[Tensor] = []
     done = 0
-    for row, sample in zip(range(count), samples, strict=False):
+    for row, sample in zip(range(count), items, strict=False):
         if not isinstance(sample, Sequence) or isinstance(sample, str | bytes) or len(sample) != 2:
             raise UserError(f"{what}: sample {row} must be a pair (input, target), got {_short(sample)}")
         pair = [_tensor(part, f"{what}: sample {row}") for part in sample]
@@ -358,7 +358,7 @@ def _of_dataset(given: torch_data.Dataset[Any], what: str) -> tuple[Tensor, Tens
             array[row] = part
         done = row + 1
     if not arrays or done != count:
-        raise UserError(f"{what}: {type(given).__name__} has a length of {count:,} but yields {done:,} samples")
+        raise UserError(f"{what}: {type(dataset).__name__} has a length of {count:,} but yields {done:,} samples")
     return arrays[0], arrays[1]
 
 
@@ -387,10 +387,10 @@ def _checked(values: Tensor, what: str) -> Tensor:
     return values
 
 
-def _metrics(given: Any) -> dict[str, Loss]:
-    if not isinstance(given, Mapping):
-        raise UserError(f"metrics: must map names to functions, got {_short(given)}")
-    for name, metric in given.items():
+def _metrics(value: Any) -> dict[str, Loss]:
+    if not isinstance(value, Mapping):
+        raise UserError(f"metrics: must map names to functions, got {_short(value)}")
+    for name, metric in value.items():
         if not isinstance(name, str) or not METRIC_NAME.fullmatch(name):
             raise UserError(
                 f"metrics: names must be 1 to 32 lower-case letters, digits and _, starting with a letter, got "
@@ -398,46 +398,46 @@ def _metrics(given: Any) -> dict[str, Loss]:
             )
         if not callable(metric):
             raise UserError(f"metrics: {name!r} must be a function (outputs, targets), got {_short(metric)}")
-    if len(given) > MOST_METRICS:
-        raise UserError(f"metrics: at most {MOST_METRICS} are possible, got {len(given)}")
-    return dict(given)
+    if len(value) > MOST_METRICS:
+        raise UserError(f"metrics: at most {MOST_METRICS} are possible, got {len(value)}")
+    return dict(value)
 
 
-def _partition(given: Any, rows: int | None) -> Any:
+def _partition(value: Any, rows: int | None) -> Any:
     """Return the checked partition: None, a name, a rule, a function, or the rows of each device.
 
     rows: number of training samples; None if a data set is named, which is not read yet.
     """
-    given = _part(given, PARTITION, "partition") if not isinstance(given, str) else given
-    if given is None or callable(given) or isinstance(given, PartitionRule):
-        return given
-    if isinstance(given, str):
+    value = _part(value, PARTITION, "partition") if not isinstance(value, str) else value
+    if value is None or callable(value) or isinstance(value, PartitionRule):
+        return value
+    if isinstance(value, str):
         allowed = [name for name in PARTITIONS if rows is None or not PARTITIONS[name].by_writer]
-        if given not in allowed:
-            raise UserError(unknown_name("partition", given, allowed))
-        return given
+        if value not in allowed:
+            raise UserError(unknown_name("partition", value, allowed))
+        return value
     if rows is None:
         raise UserError("partition: lists of samples need train= and test=; with data= use a function or a rule")
-    if isinstance(given, Tensor):
-        given = given.detach().cpu().numpy()
-    if isinstance(given, Sequence) and given and all(np.ndim(one) == 0 for one in given):
-        given = np.asarray(given)
-    if not isinstance(given, np.ndarray) or given.dtype == object:
-        return checked_shares([one.cpu() if isinstance(one, Tensor) else one for one in given], rows, "it")
-    if given.ndim == 2:
-        return checked_shares(given, rows, "it")
-    if given.shape != (rows,) or given.dtype.kind not in "iu" or int(given.min()) < -1:
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, Sequence) and value and all(np.ndim(one) == 0 for one in value):
+        value = np.asarray(value)
+    if not isinstance(value, np.ndarray) or value.dtype == object:
+        return checked_shares([one.cpu() if isinstance(one, Tensor) else one for one in value], rows, "it")
+    if value.ndim == 2:
+        return checked_shares(value, rows, "it")
+    if value.shape != (rows,) or value.dtype.kind not in "iu" or int(value.min()) < -1:
         raise UserError(
             f"partition: must be the device of each of the {rows:,} training samples, from 0, -1 for none, got "
-            f"{given.dtype} of shape {given.shape}"
+            f"{value.dtype} of shape {value.shape}"
         )
-    return shares_of(given)
+    return shares_of(value)
 
 
-def _name(given: Any) -> str:
-    if not isinstance(given, str) or not given.isprintable() or not 0 < len(given) <= LONGEST_NAME:
-        raise UserError(f"name: must be one line of 1 to {LONGEST_NAME} characters, got {_short(given)}")
-    return given
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= LONGEST_NAME:
+        raise UserError(f"name: must be one line of 1 to {LONGEST_NAME} characters, got {_short(value)}")
+    return value
 
 
 def _code(thing: Any, default: str) -> str:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from airfl.errors import UserError
-from airfl.local.flat import FlatModel, Loss, each
+from airfl.local.flat import FlatModel, Loss, per_sample
 
 Result = TypeVar("Result")
 SAMPLES = 4
@@ -93,7 +93,7 @@ def takes(module: nn.Module, inputs: Tensor) -> None:
 def _try_function(what: str, function: Loss, outputs: Tensor, targets: Tensor, state: Tensor) -> None:
     """Check that a loss or metric is deterministic, finite and per-sample."""
     failure = f"{what}: does not accept outputs {_described(outputs)} with targets {_described(targets)}"
-    values = each(_computed(lambda: function(outputs, targets), failure), len(targets), what)
+    values = per_sample(_computed(lambda: function(outputs, targets), failure), len(targets), what)
     again = _computed(lambda: function(outputs, targets), failure)
     if not (torch.equal(torch.get_rng_state(), state) and torch.equal(values, again)):
         raise UserError(f"{what}: its values are random, so that runs would not be reproducible")
@@ -101,7 +101,7 @@ def _try_function(what: str, function: Loss, outputs: Tensor, targets: Tensor, s
         raise UserError(f"{what}: must return real numbers, got {values.dtype}")
     _check_finite(values, f"{what}: the value")
     singles = zip(torch.split(outputs, 1), torch.split(targets, 1), strict=True)
-    alone = [each(_computed(partial(function, *pair), failure), 1, what) for pair in singles]
+    alone = [per_sample(_computed(partial(function, *pair), failure), 1, what) for pair in singles]
     if not _same(values.double(), torch.cat(alone).double()):
         raise UserError(f"{what}: its value for a sample depends on the other samples of the batch")
 

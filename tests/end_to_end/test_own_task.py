@@ -514,7 +514,7 @@ def test_an_engine_that_computes_something_else_is_not_taken(
     monkeypatch.setitem(ENGINES, "layers", lambda bench: Wrong(bench.model, bench.momentum))
     if measured:
         monkeypatch.setattr("airfl.local.engines.choose.WORK_WORTH_MEASURING", 0.0)
-        monkeypatch.setattr("airfl.local.engines.choose.SECONDS_A_CANDIDATE", 0.0)
+        monkeypatch.setattr("airfl.local.engines.choose.SECONDS_PER_CANDIDATE", 0.0)
     with caplog.at_level(logging.INFO, "airfl"):
         done = airfl.run(settings(), task=classes())
     assert done.settings.local.engine in (("vmap", "loop") if measured else ("vmap",))

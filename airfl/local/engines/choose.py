@@ -38,14 +38,14 @@ STEPS_WORTH_COMPILING = 400
 CHUNK_MEMORY_BYTES = 512 << 20
 # Memory of a chunk if nothing was measured: caches are small.
 USUAL_CHUNK_BYTES = 128 << 20
-SECONDS_A_CANDIDATE = 0.5
+SECONDS_PER_CANDIDATE = 0.5
 # Compiling the step of a small model saves up to a third of its time, and takes 10 s or more.
 SECONDS_WORTH_COMPILING = 60.0
 COMPILED_GAIN = 0.85
 # Most parameters of such a model: larger ones spend their time in products and convolutions.
 SMALL = 100_000
 # An engine that is slower than the best by this factor is not tried with larger chunks.
-HOPELESS = 2.0
+TOO_SLOW = 2.0
 
 
 @dataclass(frozen=True)
@@ -249,14 +249,14 @@ def _fastest(
         return verifier.build(name, chunk) if verifier else ENGINES[name](replace(spec, chunk=chunk))
 
     best, least = (usual, 0), math.inf
-    hopeless: set[str] = set()
+    too_slow: set[str] = set()
     for name, chunk in candidates(local.engine, fixed_chunk, spec, workload, usual):
-        engine = None if name in hopeless else build(name, chunk)
+        engine = None if name in too_slow else build(name, chunk)
         if engine is None:
             continue
         seconds = _seconds(engine, local, spec, chunk, streams, least)
-        if seconds > HOPELESS * least and chunk > 1:
-            hopeless.add(name)  # larger chunks are not tried
+        if seconds > TOO_SLOW * least and chunk > 1:
+            too_slow.add(name)  # larger chunks are not tried
         if seconds < least:
             best, least = (name, chunk), seconds
     long_run = least * workload.selected * workload.rounds > SECONDS_WORTH_COMPILING
@@ -313,7 +313,7 @@ def _seconds(
     updates = torch.empty(len(devices), spec.model.dimension, device=spec.device)
     start = spec.model.initial()
     timings: list[float] = []
-    while not timings or (sum(timings) < SECONDS_A_CANDIDATE and min(timings) < HOPELESS * least * len(devices)):
+    while not timings or (sum(timings) < SECONDS_PER_CANDIDATE and min(timings) < TOO_SLOW * least * len(devices)):
         begin = time.perf_counter()
         engine.train(start, work, updates)
         if spec.device.type == "cuda":

@@ -69,39 +69,39 @@ def data_folders(data_dir: str | Path | None = None) -> list[Path]:
     return list(dict.fromkeys([*first, *([here / "data"] if here else []), shipped.data_folder()]))
 
 
-def find_dataset(given: str | Dataset, folders: Sequence[Path]) -> Path | None:
+def find_dataset(dataset: str | Dataset, folders: Sequence[Path]) -> Path | None:
     """Return the first folder that contains a data set, or None; raises UserError for an incomplete one."""
-    dataset = DATASETS[given]() if isinstance(given, str) else given
-    if dataset.folders is None:
+    part = DATASETS[dataset]() if isinstance(dataset, str) else dataset
+    if part.folders is None:
         return folders[0]
-    below = dataset.folders or (dataset.name,)
+    below = part.folders or (part.name,)
     places = [root / folder for root in folders for folder in below]
-    return next((place for place in places if dataset.files(place)), None)
+    return next((place for place in places if part.files(place)), None)
 
 
-def load_dataset(given: str | Dataset, folders: Sequence[Path] | None = None) -> RawData:
+def load_dataset(dataset: str | Dataset, folders: Sequence[Path] | None = None) -> RawData:
     """Load a data set from the first folder that contains it.
 
     Args:
-        given: Its name, or a `Dataset` object.
+        dataset: Its name, or a `Dataset` object.
         folders: Folders to search; those of `data_folders` by default.
 
     Raises UserError if no folder contains it or a file is damaged.
     """
-    dataset = DATASETS[given]() if isinstance(given, str) else given
+    part = DATASETS[dataset]() if isinstance(dataset, str) else dataset
     searched = data_folders() if folders is None else list(folders)
-    own = is_own(dataset)
-    place = _guarded(dataset, lambda: find_dataset(dataset, searched)) if own else find_dataset(dataset, searched)
+    own = is_own(part)
+    place = _guarded(part, lambda: find_dataset(part, searched)) if own else find_dataset(part, searched)
     if place is None:
-        raise UserError(_not_found(dataset, searched))
+        raise UserError(_not_found(part, searched))
     if own:
-        return _load_own(dataset, place)
-    if not dataset.cached:
-        return copy.deepcopy(_decoded(dataset, place.resolve(), _state(place)))
+        return _load_own(part, place)
+    if not part.cached:
+        return copy.deepcopy(_decoded(part, place.resolve(), _state(place)))
 
     from airfl.tasks.datasets.cache import cached
 
-    return cached(dataset.name, dataset.files(place), lambda: dataset.load(place))
+    return cached(part.name, part.files(place), lambda: part.load(place))
 
 
 def _not_found(dataset: Dataset, searched: Sequence[Path]) -> str:

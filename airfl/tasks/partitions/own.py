@@ -17,7 +17,7 @@ Shares = tuple[Indices, ...] | Callable[[NDArray[Any], int, np.random.Generator]
 the samples of each device as indices into those targets."""
 
 
-def own(shares: Shares, pool: Pool, rows: int, generator: np.random.Generator) -> Partition:
+def user_partition(shares: Shares, pool: Pool, rows: int, generator: np.random.Generator) -> Partition:
     """Return the partition of a user-defined task, without held-out samples; rows: number of training samples."""
     if callable(shares):
         checked = checked_shares(shares(pool.labels, pool.devices, generator), len(pool.samples), "its result")

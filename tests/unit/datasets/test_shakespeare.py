@@ -254,7 +254,7 @@ def test_wrong_texts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     put(path, play(("ANNA", "short")))
     assert "no speaker with 2 speeches and 405" in refusal(lambda: ShakespearePlays().load(tmp_path), tmp_path)
     monkeypatch.setattr(shakespeare_plays, "LARGEST_TEXT", 20)
-    assert "one play a file" in refusal(lambda: ShakespearePlays().load(tmp_path), path)
+    assert "one play per file" in refusal(lambda: ShakespearePlays().load(tmp_path), path)
     packed = put(tmp_path / "a_gut.txt.gz", play(*SPEECHES))
     path.unlink()
     packed.write_bytes(packed.read_bytes()[:-20])
