@@ -86,7 +86,7 @@ class Checked:
     delta: float
 
 
-def bare_figures(given: BareNumbers) -> dict[str, Any]:
+def bare_figures(numbers: BareNumbers) -> dict[str, Any]:
     """Return the figures that `airfl privacy --json` prints without a settings file.
 
     epsilon_round is exact, epsilon is the accountant's upper bound for all rounds, and epsilon_lower a lower bound. For
@@ -95,31 +95,31 @@ def bare_figures(given: BareNumbers) -> dict[str, Any]:
 
     Raises UserError for invalid values, or for an event that the accountant has no bound for.
     """
-    checked = given.checked()
+    checked = numbers.checked()
     adjacency, delta = checked.adjacency, checked.delta
 
     def run(multiplier: float) -> Event:
-        return repeated(_round(given.sampling_rate, checked.sampling, multiplier), given.rounds)
+        return repeated(_round(numbers.sampling_rate, checked.sampling, multiplier), numbers.rounds)
 
     def of_run(multiplier: float, lower: bool = False) -> Bounds:
-        return bounds(run(multiplier), adjacency, delta, given.accountant, lower=lower)
+        return bounds(run(multiplier), adjacency, delta, numbers.accountant, lower=lower)
 
-    multiplier = given.noise_multiplier
+    multiplier = numbers.noise_multiplier
     if multiplier is None:
-        assert given.epsilon is not None
-        multiplier = smallest(lambda tried: of_run(tried).upper, given.epsilon)
+        assert numbers.epsilon is not None
+        multiplier = smallest(lambda tried: of_run(tried).upper, numbers.epsilon)
         if multiplier is None:
-            raise UserError(f"--epsilon: no noise multiplier meets {given.epsilon:g}; raise it, or use fewer rounds")
-    of_one = epsilon(_round(given.sampling_rate, checked.sampling, multiplier), adjacency, delta, "closed-form")
+            raise UserError(f"--epsilon: no noise multiplier meets {numbers.epsilon:g}; raise it, or use fewer rounds")
+    of_one = epsilon(_round(numbers.sampling_rate, checked.sampling, multiplier), adjacency, delta, "closed-form")
     tight = of_run(multiplier, lower=True)
     figures = {
         "noise_multiplier": multiplier,
-        "sampling_rate": given.sampling_rate,
-        "rounds": given.rounds,
+        "sampling_rate": numbers.sampling_rate,
+        "rounds": numbers.rounds,
         "delta": delta,
         "sampling": checked.sampling,
         "adjacency": adjacency,
-        "accountant": given.accountant,
+        "accountant": numbers.accountant,
         "epsilon_round": of_one,
         "epsilon": tight.upper,
         "epsilon_lower": tight.lower,

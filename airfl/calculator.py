@@ -23,7 +23,7 @@ from airfl.privacy.accountants import Accountant, account
 from airfl.privacy.accountants.bins import on_lattice
 from airfl.privacy.accountants.loss_distributions import Attained
 from airfl.privacy.bounds import bounds
-from airfl.privacy.calibration import WouldDo, what_would_do
+from airfl.privacy.calibration import Remedies, remedies
 from airfl.privacy.events import Adjacency, Composed, Event, as_poisson, composed, has_binomial, scaled
 from airfl.privacy.ledger import View
 from airfl.privacy.statement import Statement
@@ -111,7 +111,7 @@ class RunPrivacy:
     epsilon_rdp: float
     epsilon_at_least: float
     wanted: float
-    would_do: WouldDo | None
+    would_do: Remedies | None
     alignment_coefficient: float
     released: Rounds = field(repr=False)
 
@@ -352,13 +352,13 @@ def _for_target(cell: Cell, settings: Settings, multiplier: float) -> dict[str, 
     statement, event = cell.statement, release_event(cell, multiplier)
     if math.isinf(settings.privacy.epsilon) or not 0 < multiplier < math.inf or has_binomial(event):
         return {"would_do": None, "alignment_coefficient": math.nan}
-    would_do = what_would_do(
+    would_do = remedies(
         statement,
         settings.privacy.epsilon,
         settings.run.rounds,
         participations_of(settings.selection, settings.run, statement),
         multiplier,
-        event_of=lambda wanted: scaled(event, wanted / multiplier),
+        event_of=lambda needed: scaled(event, needed / multiplier),
     )
     beta = math.nan
     if cell.link == "analog" and would_do.noise_multiplier:

@@ -41,7 +41,7 @@ COMPILED = "compiled"
 def numerics(device: torch.device, engine: str) -> dict[str, str]:
     """Return a description of the numerical environment, name -> value. It includes the compiler if the engine of local
     training needs one. The number of threads and the engine are settings and not included."""
-    found = {
+    environment = {
         "processor": processor(),
         "CPU capability of torch": str(torch.backends.cpu.get_cpu_capability()),
         "libraries of torch": _torch_libraries(),
@@ -51,11 +51,11 @@ def numerics(device: torch.device, engine: str) -> dict[str, str]:
     }
     if device.type == "cuda":
         cudnn: Any = torch.backends.cudnn
-        found["GPU"] = f"{torch.cuda.get_device_name(device)}, {torch.cuda.get_device_capability(device)}"
-        found["CUDA"] = f"{torch.version.cuda}, cuDNN {cudnn.version()}"
+        environment["GPU"] = f"{torch.cuda.get_device_name(device)}, {torch.cuda.get_device_capability(device)}"
+        environment["CUDA"] = f"{torch.version.cuda}, cuDNN {cudnn.version()}"
     if engine.startswith(COMPILED):
-        found["compiler"] = _compiler() if device.type == "cpu" else _triton()
-    return found
+        environment["compiler"] = _compiler() if device.type == "cpu" else _triton()
+    return environment
 
 
 def processor() -> str:

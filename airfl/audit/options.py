@@ -56,7 +56,7 @@ def check_options(options: Options) -> None:
     if options.canaries is not None and options.canaries < 1:
         raise UserError(f"--canaries: must be at least 1, got {options.canaries}")
     if options.others == "opposed" and (options.attack != "round" or options.against != "opposite"):
-        raise UserError("--others: 'opposed' needs --attack round and --against opposite; add both, or use 'silent'")
+        raise UserError("--others: 'opposed' needs --attack round --against opposite; add both, or use 'silent'")
 
 
 def check_audit(settings: Settings, options: Options) -> None:

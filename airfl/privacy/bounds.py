@@ -58,8 +58,8 @@ def bounds(
     Raises UnsupportedEventError (a UserError) for an event that the accountant has no bound for.
     """
     chosen = accountant_of(accountant)
-    fresh = account(chosen, adjacency)
-    fresh.compose(event)  # raises for an unsupported event before the cache is read
+    opened = account(chosen, adjacency)
+    opened.compose(event)  # raises for an unsupported event before the cache is read
 
     def compute() -> tuple[float, float]:
         if distinct(event) <= FEW:
@@ -70,7 +70,7 @@ def bounds(
 
     if not chosen.slow or is_own(chosen):  # different user-defined accountants may share a name
         return Bounds(*compute())
-    label = f"{fresh.name} {chosen!r}" if chosen.changed() else fresh.name
+    label = f"{opened.name} {chosen!r}" if chosen.changed() else opened.name
     key = label if lower else f"{label}, upper bound alone"
     return Bounds(*cached_figures(key, adjacency, delta, tolerance, event, compute))
 
@@ -93,9 +93,9 @@ def epsilon(event: Event, adjacency: Adjacency, delta: float, accountant: str | 
 
     Raises UnsupportedEventError for an event that the accountant has no bound for.
     """
-    fresh = account(accountant, adjacency)
-    fresh.compose(event)
-    return fresh.epsilon(delta)
+    opened = account(accountant, adjacency)
+    opened.compose(event)
+    return opened.epsilon(delta)
 
 
 def _narrowed(

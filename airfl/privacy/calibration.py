@@ -106,7 +106,7 @@ def _finite(excess: Callable[[float], float], low: float, high: float) -> float:
 
 
 @dataclass(frozen=True)
-class WouldDo:
+class Remedies:
     """Single changes that would let a run meet a target epsilon, all else unchanged; None where no such change does.
 
     Attributes:
@@ -135,14 +135,14 @@ class WouldDo:
         return ", or ".join(text.format(value) for text, value in ways.items() if value is not None) or "none"
 
 
-def what_would_do(
+def remedies(
     statement: Statement,
     epsilon: float,
     rounds: int,
     participations: int,
     multiplier: float,
     event_of: EventOf = Gaussian,
-) -> WouldDo:
+) -> Remedies:
     """Return the single changes that let a run whose rounds have this noise multiplier end at epsilon, at the same
     delta."""
     try:
@@ -151,13 +151,13 @@ def what_would_do(
         needed = None
     decibels = 20 * math.log10(needed / multiplier) if needed and multiplier > 0 else None
     if multiplier <= 0:
-        return WouldDo(needed, None, None, None, None)
+        return Remedies(needed, None, None, None, None)
     event = event_of(multiplier)
 
     def ends(changed: Statement, over: int) -> bool:
         return run_epsilon(changed, event, over, min(over, participations)) <= epsilon
 
-    return WouldDo(
+    return Remedies(
         noise_multiplier=needed,
         power_db=decibels,
         rounds=_largest(lambda t: ends(statement, t), rounds),

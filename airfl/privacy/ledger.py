@@ -49,7 +49,7 @@ COARSE_BINS = 0.05
 # Sizes of the pool that hides a sample are rounded to values a factor of e^POOLS apart.
 POOLS = 0.01
 # Different releases that are stored of one device before they are binned.
-MOST_FOLLOWED = 256
+MOST_TRACKED = 256
 
 
 @dataclass(frozen=True)
@@ -198,8 +198,8 @@ class View:
         self._statement = statement
         self._participation = Participation(statement.devices)
         self._new: dict[Event, int] = {}
-        self._followed = followed(statement.devices).tolist()
-        self._totals = [Tally(MOST_FOLLOWED) for _ in self._followed]
+        self._tracked = followed(statement.devices).tolist()
+        self._totals = [Tally(MOST_TRACKED) for _ in self._tracked]
         self._named: dict[int, Tally] = {}
         self._discloses = False
 
@@ -215,7 +215,7 @@ class View:
         self._discloses = True
         self._participation.enter(event, disclosure.named)
         if disclosure.exact:
-            self._follow(event, disclosure)
+            self._track(event, disclosure)
 
     def new_releases(self) -> Composed:
         """Return what was released since the previous call."""
@@ -235,13 +235,13 @@ class View:
         likely = [max(events, key=_weight, default=NOTHING) for events in totals]
         return [event for event in likely if event.parts]
 
-    def _follow(self, event: Event, disclosure: Disclosure) -> None:
+    def _track(self, event: Event, disclosure: Disclosure) -> None:
         """Add the round to the totals of the tracked devices, and to those of the identified devices, which hold only
         rounds that identify them: at most what they released."""
         for device in disclosure.named.tolist():
-            self._named.setdefault(device, Tally(MOST_FOLLOWED)).add(event)
+            self._named.setdefault(device, Tally(MOST_TRACKED)).add(event)
         hidden = self._statement.of_round(event, with_rounded_pool(disclosure, self._statement.devices, upwards=True))
-        for device, total, is_hidden in zip(self._followed, self._totals, disclosure.hidden.tolist(), strict=True):
+        for device, total, is_hidden in zip(self._tracked, self._totals, disclosure.hidden.tolist(), strict=True):
             if is_hidden:
                 total.add(hidden)
             elif device in disclosure.named:

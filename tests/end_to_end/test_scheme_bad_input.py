@@ -43,7 +43,7 @@ def test_a_table_that_does_not_fit_is_refused_with_its_size() -> None:
     )
     with pytest.raises(
         UserError,
-        match=r"^scheme\.name: 'soteriafl-saga': .* 200 devices takes 31\d(\.\d)? MB each .* GB of memory",
+        match=r"^scheme\.name: 'soteriafl-saga': .* 200 devices takes 31\d(\.\d)? MB each, .* GB of memory",
     ):
         run(settings)
 

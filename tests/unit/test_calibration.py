@@ -16,7 +16,7 @@ from airfl.cell import noise_multiplier
 from airfl.config import Settings
 from airfl.errors import UserError
 from airfl.privacy.accountants import Rdp
-from airfl.privacy.calibration import SMALLEST, run_epsilon, smallest_noise, what_would_do
+from airfl.privacy.calibration import SMALLEST, remedies, run_epsilon, smallest_noise
 from airfl.privacy.events import Gaussian
 from airfl.privacy.statement import Statement
 from airfl.schemes.calibrated import participations_of
@@ -91,7 +91,7 @@ def test_an_epsilon_out_of_reach_is_refused() -> None:
 
 
 def test_what_would_do_does_and_hardly_less_would() -> None:
-    found = what_would_do(QUICK, 1.5, 2000, 1, 2.0)
+    found = remedies(QUICK, 1.5, 2000, 1, 2.0)
     assert found.noise_multiplier == pytest.approx(smallest_noise(QUICK, 1.5, 2000, 1), rel=1e-9)
     assert found.power_db == pytest.approx(20 * math.log10(found.noise_multiplier / 2), rel=1e-9)
     assert found.in_words(over_the_air=True).startswith(f"a received power {found.power_db:.1f} dB lower, or T <= ")
@@ -108,10 +108,10 @@ def test_what_would_do_does_and_hardly_less_would() -> None:
 
 def test_where_nothing_of_a_kind_would_do() -> None:
     """A round alone costs 49: neither fewer rounds nor fewer devices would do; against the server N does not matter."""
-    found = what_would_do(QUICK, 1.5, 2000, 1, 0.1159)
+    found = remedies(QUICK, 1.5, 2000, 1, 0.1159)
     assert (found.rounds, found.selected) == (None, None)
-    assert what_would_do(SERVER, 1.5, 2000, 64, 1.0).devices is None
-    nothing = what_would_do(PAPER, 1.5, 1, 1, 0.0)
+    assert remedies(SERVER, 1.5, 2000, 64, 1.0).devices is None
+    nothing = remedies(PAPER, 1.5, 1, 1, 0.0)
     assert nothing.power_db is None
     assert nothing.in_words(over_the_air=True) == "none"
 

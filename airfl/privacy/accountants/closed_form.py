@@ -34,9 +34,9 @@ class ClosedForm(Accountant):
     source = "Balle, Wang 2018; Balle, Barthe, Gaboardi 2018"
     of_runs = False
 
-    def open(self, adjacency: Adjacency) -> OneSample:
+    def open(self, adjacency: Adjacency) -> ClosedFormAccount:
         """Open a new account."""
-        return OneSample(adjacency)
+        return ClosedFormAccount(adjacency)
 
 
 class UnsampledGaussian(Accountant):
@@ -46,9 +46,9 @@ class UnsampledGaussian(Accountant):
     source = "Balle, Wang 2018, ignoring sampling"
     of_runs = False
 
-    def open(self, adjacency: Adjacency) -> IgnoringSampling:
+    def open(self, adjacency: Adjacency) -> UnsampledGaussianAccount:
         """Open a new account."""
-        return IgnoringSampling(adjacency)
+        return UnsampledGaussianAccount(adjacency)
 
 
 class BasicComposition(Accountant):
@@ -58,12 +58,12 @@ class BasicComposition(Accountant):
     source = "basic composition"
     of_runs = False
 
-    def open(self, adjacency: Adjacency) -> AddingUp:
+    def open(self, adjacency: Adjacency) -> BasicCompositionAccount:
         """Open a new account."""
-        return AddingUp(adjacency)
+        return BasicCompositionAccount(adjacency)
 
 
-class OneSample:
+class ClosedFormAccount:
     """The account of `ClosedForm`: Gaussians compose to one of mu = sqrt(sum (s/z_t)^2) (Balle and Wang 2018); one
     release on a sample has epsilon log(1 + q (e^eps0 - 1)) with eps0 at delta/q (Balle, Barthe, Gaboardi 2018)."""
 
@@ -71,7 +71,7 @@ class OneSample:
 
     def __init__(self, adjacency: Adjacency) -> None:
         self._adjacency = adjacency
-        self._plain = IgnoringSampling(adjacency)
+        self._plain = UnsampledGaussianAccount(adjacency)
         self._sampled: Sampled | None = None
 
     def compose(self, event: Event, times: int = 1) -> None:
@@ -92,7 +92,7 @@ class OneSample:
         return release_epsilon(self._sampled, self._adjacency, delta)
 
 
-class IgnoringSampling:
+class UnsampledGaussianAccount:
     """The account of `UnsampledGaussian`: exact without sampling, and tight where there is little noise."""
 
     name = "Gaussian"
@@ -123,7 +123,7 @@ class IgnoringSampling:
         return gaussian_epsilon(delta, math.sqrt(self._mu_squared))
 
 
-class AddingUp:
+class BasicCompositionAccount:
     """The account of `BasicComposition`: every release gets an equal share of delta, and all releases without sampling
     count as one. Useful for few releases."""
 
@@ -131,7 +131,7 @@ class AddingUp:
 
     def __init__(self, adjacency: Adjacency) -> None:
         self._adjacency = adjacency
-        self._plain = IgnoringSampling(adjacency)
+        self._plain = UnsampledGaussianAccount(adjacency)
         self._sampled: dict[Release, int] = {}
 
     def compose(self, event: Event, times: int = 1) -> None:

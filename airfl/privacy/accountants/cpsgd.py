@@ -24,12 +24,12 @@ class CpSgd(Accountant):
     source = "Agarwal et al. 2018; Dwork, Rothblum, Vadhan 2010"
     of_runs = False
 
-    def open(self, adjacency: Adjacency) -> BinomialRounds:
+    def open(self, adjacency: Adjacency) -> CpSgdAccount:
         """Open a new account."""
-        return BinomialRounds(adjacency)
+        return CpSgdAccount(adjacency)
 
 
-class BinomialRounds:
+class CpSgdAccount:
     """Rounds of one kind of message, all accounted with the fewest trials of any round.
 
     A device selected with probability q is amplified (Balle, Barthe, Gaboardi 2018). Rounds compose by the smaller of

@@ -106,8 +106,8 @@ def planned(
         bottom, top = _around(_weighted(discretised, cumulants), shifts)
         width = max(top - bottom, deviation) * GROWTH
         if not grid:
-            wanted = min(deviation / math.sqrt(count) / fineness, COARSE, width / SMALLEST_WINDOW, step)
-            grid = max(wanted, width / most, widest / MOST_ATOMS)
+            preferred = min(deviation / math.sqrt(count) / fineness, COARSE, width / SMALLEST_WINDOW, step)
+            grid = max(preferred, width / most, widest / MOST_ATOMS)
     size = fft.next_fast_len(min(max(int(width / grid) + 2, SMALLEST_WINDOW), 2 * most), real=True)
     weight = float(_summed(coarse, np.array([tilt]))[0])
     on_lattice = {pair: one for (pair, _), one in zip(parts, cumulants, strict=True)} if len(parts) <= FEW else {}

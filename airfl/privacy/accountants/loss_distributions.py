@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from airfl.privacy.accountants.accountant import LARGEST_MULTIPLIER, unsupported
-from airfl.privacy.accountants.closed_form import SENSITIVITY, IgnoringSampling, amplified, release_epsilon
+from airfl.privacy.accountants.closed_form import SENSITIVITY, UnsampledGaussianAccount, amplified, release_epsilon
 from airfl.privacy.accountants.fourier import FEW, Composition, Counted, Plan, planned
 from airfl.privacy.accountants.lattice import Side
 from airfl.privacy.accountants.pairs import Direction, Pair
@@ -49,7 +49,7 @@ class LossDistributions:
                 in place of any other.
         """
         self.name, self._adjacency, self._kinds = name, adjacency, kinds
-        self._plain = IgnoringSampling(adjacency)
+        self._plain = UnsampledGaussianAccount(adjacency)
         self._releases: dict[Release, int] = {}
         directions = max(map(len, kinds.values()))
         self._composed = [_Growing("above", functools.partial(self._pair, index)) for index in range(directions)]

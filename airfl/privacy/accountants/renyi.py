@@ -62,19 +62,19 @@ class Rdp(Accountant):
         if self.orders is not None and not (self.orders and all(1 < one < math.inf for one in self.orders)):
             raise PartError(f"orders must be finite and above 1, got {list(self.orders)}", "orders")
 
-    def open(self, adjacency: Adjacency) -> Renyi:
+    def open(self, adjacency: Adjacency) -> RdpAccount:
         """Open a new account. Raises UserError where no order has a formula under this adjacency."""
         if self.orders is None:
-            return Renyi(adjacency)
+            return RdpAccount(adjacency)
         orders = sorted({one for one in self.orders if adjacency == "add_remove" or one == int(one)})
         if not orders:
             raise UserError(
                 f"orders must hold an integer under replace-one, got {list(self.orders)}; add one, for instance 32"
             )
-        return Renyi(adjacency, tuple(orders))
+        return RdpAccount(adjacency, tuple(orders))
 
 
-class Renyi:
+class RdpAccount:
     """The account of `Rdp`: the smallest epsilon over the orders."""
 
     name = "RDP"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from airfl.privacy.accountants.accountant import Accountant, NamedAccount
-from airfl.privacy.accountants.closed_form import AddingUp, IgnoringSampling, total_variation
-from airfl.privacy.accountants.cpsgd import BinomialRounds
+from airfl.privacy.accountants.closed_form import BasicCompositionAccount, UnsampledGaussianAccount, total_variation
+from airfl.privacy.accountants.cpsgd import CpSgdAccount
 from airfl.privacy.accountants.dominating_pair import DominatingPair
 from airfl.privacy.accountants.pld import Pld
-from airfl.privacy.accountants.renyi import Renyi
+from airfl.privacy.accountants.renyi import RdpAccount
 from airfl.privacy.events import NOTHING, Adjacency, Event, Sampled, has_binomial, releases
 
 # Above this many releases on samples, the lattice of loss distributions may be coarse.
@@ -28,24 +28,25 @@ class Auto(Accountant):
     source = "the tightest of the others for each event"
     slow = True
 
-    def open(self, adjacency: Adjacency) -> Tight:
+    def open(self, adjacency: Adjacency) -> AutoAccount:
         """Open a new account."""
-        return Tight(adjacency)
+        return AutoAccount(adjacency)
 
 
-class Tight:
+class AutoAccount:
     """The account of `Auto`: `CpSgd` for binomial noise, else loss distributions (`Pld` under add/remove,
     `DominatingPair` under replace-one, at most the figure without sampling).
 
-    `Renyi` and `AddingUp` are computed as well where they may be smaller. Epsilon is 0 where the total variation of
-    everything together is at most delta. A later figure for the same delta is never smaller than an earlier one.
+    `RdpAccount` and `BasicCompositionAccount` are computed as well where they may be smaller. Epsilon is 0 where the
+    total variation of everything together is at most delta. A later figure for the same delta is never smaller than an
+    earlier one.
     """
 
     def __init__(self, adjacency: Adjacency) -> None:
         self._adjacency = adjacency
         self._chosen: NamedAccount | None = None
-        self._renyi, self._plain = Renyi(adjacency), IgnoringSampling(adjacency)
-        self._sum = AddingUp(adjacency)
+        self._renyi, self._plain = RdpAccount(adjacency), UnsampledGaussianAccount(adjacency)
+        self._sum = BasicCompositionAccount(adjacency)
         self._sampled, self._log_equal = 0, 0.0
         self._reported: dict[float, float] = {}
 
@@ -61,7 +62,7 @@ class Tight:
                 return
             self._chosen = tightest(event, self._adjacency)
         self._chosen.compose(event, times)
-        if not isinstance(self._chosen, BinomialRounds):
+        if not isinstance(self._chosen, CpSgdAccount):
             self._renyi.compose(event, times)
             self._plain.compose(event, times)
             self._sum.compose(event, times)
@@ -75,12 +76,12 @@ class Tight:
         """Return epsilon of everything entered so far."""
         if self._chosen is None:
             return 0.0
-        if not isinstance(self._chosen, BinomialRounds) and -math.expm1(self._log_equal) * (1 + ROUNDING) <= delta:
+        if not isinstance(self._chosen, CpSgdAccount) and -math.expm1(self._log_equal) * (1 + ROUNDING) <= delta:
             return self._reported.setdefault(delta, 0.0)
         figure = self._chosen.epsilon(delta)
-        if not isinstance(self._chosen, BinomialRounds) and self._may_be_less(figure, delta):
+        if not isinstance(self._chosen, CpSgdAccount) and self._may_be_less(figure, delta):
             figure = min(figure, self._renyi.epsilon(delta))
-        if not isinstance(self._chosen, BinomialRounds) and 0 < self._sampled <= FEW:
+        if not isinstance(self._chosen, CpSgdAccount) and 0 < self._sampled <= FEW:
             figure = min(figure, self._sum.epsilon(delta))
         self._reported[delta] = max(figure, self._reported.get(delta, 0.0))
         return self._reported[delta]
@@ -98,5 +99,5 @@ class Tight:
 def tightest(event: Event, adjacency: Adjacency) -> NamedAccount:
     """Open the account for events like this one."""
     if has_binomial(event):
-        return BinomialRounds(adjacency)
+        return CpSgdAccount(adjacency)
     return (Pld() if adjacency == "add_remove" else DominatingPair()).open(adjacency)
