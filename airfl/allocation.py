@@ -1,31 +1,33 @@
-"""Memory that is freed is kept for the next step, where the C library can be told to."""
+"""Settings of glibc's memory allocator that let freed memory be reused."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
 
-# Of glibc's malloc.h.
+# Constants of glibc's malloc.h.
 TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8
 LARGEST = (1 << 31) - 1
 LARGE_TENSOR = 1 << 30
-# Updates of a round from which on one arena is better than several, whose heaps are of 64 MiB at most.
+# Size of a round's updates in bytes above which one arena is better than several, whose heaps are limited to 64 MiB.
 LARGE_ROUND = 16 << 20
 
 
 def keep_freed_memory(updates_bytes: int = 0) -> bool:
-    """Whether it could be said. For the rest of the process. updates_bytes: what a round's updates take.
+    """Make the allocator keep freed memory for the rest of the process, and return whether it could be set.
 
-    glibc hands a large tensor's pages back when it is freed, and the next step's tensor faults them all in anew, which
-    takes longer than to write it. The arenas it gives to further threads do so whatever they are told, so that large
-    models have one for all; small ones have several, since threads would wait for one at every small tensor.
+    By default glibc returns the pages of a large freed tensor to the system, and the next tensor causes page faults
+    that take longer than writing it. The arenas of further threads do so regardless of the settings, so large models
+    use a single arena. Small models use several, because threads would contend for one at every small tensor.
+
+    updates_bytes: memory of a round's updates.
     """
-    said = _tell(MMAP_THRESHOLD, LARGE_TENSOR) and _tell(TRIM_THRESHOLD, LARGEST)
-    return said and (updates_bytes < LARGE_ROUND or _tell(ARENA_MAX, 1))
+    done = _mallopt(MMAP_THRESHOLD, LARGE_TENSOR) and _mallopt(TRIM_THRESHOLD, LARGEST)
+    return done and (updates_bytes < LARGE_ROUND or _mallopt(ARENA_MAX, 1))
 
 
 @functools.cache
-def _tell(option: int, value: int) -> bool:
+def _mallopt(option: int, value: int) -> bool:
     try:
         return bool(ctypes.CDLL(None).mallopt(option, value))
     except (OSError, AttributeError, TypeError):  # another C library

@@ -1,4 +1,5 @@
-"""Epsilon of bare numbers: a noise multiplier, a sampling rate, rounds; and the noise multiplier of an epsilon."""
+"""Epsilon without a settings file, from a noise multiplier, a sampling rate and a number of rounds; and the noise
+multiplier for an epsilon."""
 
 from __future__ import annotations
 
@@ -25,17 +26,17 @@ Sampling = Literal["poisson", "without_replacement", "none"]
 
 @dataclass(frozen=True)
 class BareNumbers:
-    """The numbers of a run that were given without its settings.
+    """The parameters of a run that determine its epsilon, given without a settings file.
 
     Attributes:
-        noise_multiplier: sigma over C whatever the adjacency is; None where it is to be found.
-        sampling_rate: q, probability of being in a round.
-        rounds: T, how many are composed.
-        delta: delta of the statement; a number has to be given, None is refused.
-        sampling: What hides who took part; None for Poisson sampling, or for none at a rate of 1.
-        adjacency: How neighbours differ; None for replace-one of samples of fixed size, else add/remove.
+        noise_multiplier: sigma over C, for every adjacency; None to compute it from `epsilon`.
+        sampling_rate: q, probability of taking part in a round.
+        rounds: T, number of composed rounds.
+        delta: delta of the statement; required, None is refused.
+        sampling: The sampling of participants; None for Poisson sampling, or no sampling at a rate of 1.
+        adjacency: How neighbours differ; None for replace-one for samples of fixed size, else add/remove.
         accountant: Name of the accountant.
-        epsilon: Epsilon of the whole run that is to be reached, where no noise multiplier is given; else None.
+        epsilon: Target epsilon of the whole run where no noise multiplier is given, else None.
     """
 
     noise_multiplier: float | None
@@ -48,34 +49,34 @@ class BareNumbers:
     epsilon: float | None
 
     def checked(self) -> Checked:
-        """The same, complete; UserError for what cannot be used."""
+        """Check the values, and return them with defaults filled in. Raises UserError for an invalid value."""
         if (self.noise_multiplier is None) == (self.epsilon is None):
-            raise UserError("privacy: a CONFIG is wanted, or exactly one of --noise-multiplier and --epsilon")
+            raise UserError("privacy: give a CONFIG, or exactly one of --noise-multiplier and --epsilon")
         if self.noise_multiplier is not None and not self.noise_multiplier >= 0:
-            raise UserError(f"--noise-multiplier: {self.noise_multiplier:g} is none; give 0 or more")
+            raise UserError(f"--noise-multiplier: must be at least 0, got {self.noise_multiplier:g}")
         if self.epsilon is not None and not 0 < self.epsilon < math.inf:
-            raise UserError(f"--epsilon: {self.epsilon:g} cannot be reached; give a number above 0")
+            raise UserError(f"--epsilon: must be positive and finite, got {self.epsilon:g}")
         if not 0 < self.sampling_rate <= 1:
-            raise UserError(f"--sampling-rate: {self.sampling_rate:g} is none; give one above 0, at most 1")
+            raise UserError(f"--sampling-rate: must be above 0 and at most 1, got {self.sampling_rate:g}")
         if self.rounds < 1:
-            raise UserError(f"--rounds: {self.rounds} are none; give 1 or more")
-        if self.delta is None or not 0 < self.delta < 1:
-            raise UserError("--delta: a number between 0 and 1 is wanted, for instance 1e-5")
+            raise UserError(f"--rounds: must be at least 1, got {self.rounds}")
+        if self.delta is None:
+            raise UserError("--delta: is required; give a number between 0 and 1, for instance 1e-5")
+        if not 0 < self.delta < 1:
+            raise UserError(f"--delta: must be between 0 and 1, got {self.delta:g}; give for instance 1e-5")
         sampling: Sampling = self.sampling or ("none" if self.sampling_rate == 1 else "poisson")
         if sampling == "none" and self.sampling_rate != 1:
-            raise UserError(
-                f"--sampling-rate: {self.sampling_rate:g} has no meaning with --sampling none; leave one out"
-            )
+            raise UserError(f"--sampling-rate: must be 1 with --sampling none, got {self.sampling_rate:g}; omit one")
         adjacency = self.adjacency or ("replace_one" if sampling == "without_replacement" else "add_remove")
         return Checked(sampling, adjacency, self.delta)
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Bare numbers that may be left open, with what stands where nothing was given.
+    """The parameters with defaults, filled in.
 
     Attributes:
-        sampling: What hides who took part.
+        sampling: The sampling of participants.
         adjacency: How neighbours differ.
         delta: delta of the statement.
     """
@@ -85,44 +86,46 @@ class Checked:
     delta: float
 
 
-def bare_figures(given: BareNumbers) -> dict[str, Any]:
-    """What `airfl privacy --json` prints for bare numbers: epsilon_round, exact; epsilon of all rounds by the
-    accountant, an upper bound, and epsilon_lower, a lower one; for samples of fixed size the latter once more by the
-    name it has for a run, for a pair of neighbours pays it, and the figure as Poisson.
+def bare_figures(numbers: BareNumbers) -> dict[str, Any]:
+    """Return the figures that `airfl privacy --json` prints without a settings file.
 
-    UserError for what cannot be used, or for an event that the accountant has no bound for.
+    epsilon_round is exact, epsilon is the accountant's upper bound for all rounds, and epsilon_lower a lower bound. For
+    samples of fixed size there are also epsilon_at_least, the name of the lower bound in a run's figures, where a pair
+    of neighbours attains it, and epsilon_as_poisson.
+
+    Raises UserError for invalid values, or for an event that the accountant has no bound for.
     """
-    checked = given.checked()
+    checked = numbers.checked()
     adjacency, delta = checked.adjacency, checked.delta
 
     def run(multiplier: float) -> Event:
-        return repeated(_round(given.sampling_rate, checked.sampling, multiplier), given.rounds)
+        return repeated(_round(numbers.sampling_rate, checked.sampling, multiplier), numbers.rounds)
 
     def of_run(multiplier: float, lower: bool = False) -> Bounds:
-        return bounds(run(multiplier), adjacency, delta, given.accountant, lower=lower)
+        return bounds(run(multiplier), adjacency, delta, numbers.accountant, lower=lower)
 
-    multiplier = given.noise_multiplier
+    multiplier = numbers.noise_multiplier
     if multiplier is None:
-        assert given.epsilon is not None
-        multiplier = smallest(lambda tried: of_run(tried).upper, given.epsilon)
+        assert numbers.epsilon is not None
+        multiplier = smallest(lambda tried: of_run(tried).upper, numbers.epsilon)
         if multiplier is None:
-            raise UserError(f"--epsilon: {given.epsilon:g} is out of reach of any noise; ask for more, or fewer rounds")
-    of_one = epsilon(_round(given.sampling_rate, checked.sampling, multiplier), adjacency, delta, "closed-form")
-    found = of_run(multiplier, lower=True)
+            raise UserError(f"--epsilon: no noise multiplier meets {numbers.epsilon:g}; raise it, or use fewer rounds")
+    of_one = epsilon(_round(numbers.sampling_rate, checked.sampling, multiplier), adjacency, delta, "closed-form")
+    tight = of_run(multiplier, lower=True)
     figures = {
         "noise_multiplier": multiplier,
-        "sampling_rate": given.sampling_rate,
-        "rounds": given.rounds,
+        "sampling_rate": numbers.sampling_rate,
+        "rounds": numbers.rounds,
         "delta": delta,
         "sampling": checked.sampling,
         "adjacency": adjacency,
-        "accountant": given.accountant,
+        "accountant": numbers.accountant,
         "epsilon_round": of_one,
-        "epsilon": found.upper,
-        "epsilon_lower": found.lower,
+        "epsilon": tight.upper,
+        "epsilon_lower": tight.lower,
     }
     if checked.sampling == "without_replacement":
-        figures["epsilon_at_least"] = found.lower
+        figures["epsilon_at_least"] = tight.lower
         figures["epsilon_as_poisson"] = bounds(as_poisson(run(multiplier)), "add_remove", delta, lower=False).upper
     return figures
 
@@ -133,6 +136,6 @@ def _round(rate: float, sampling: Sampling, multiplier: float) -> Event:
         return PoissonSampled(rate, noise)
     if sampling == "none":
         return noise
-    # Of so many devices, or as many more as it takes for one of them to be so small a share.
+    # A population of this size, or a larger one where the rate is too small for it.
     share = Fraction(rate).limit_denominator(max(LARGEST_POPULATION, math.ceil(1 / Fraction(rate)) * 10**6))
     return FixedSizeSampled(share.numerator, share.denominator, noise)

@@ -1,6 +1,6 @@
-"""The privacy of a whole run without any training: what is claimed of it, what holds, what would do.
+"""The privacy of a whole run without training: the claimed epsilon, the true one, and changes that meet a target.
 
-It is the radio side of a run with the same seed, round for round, as in a link budget.
+It simulates the radio of a run with the same seed, round by round, as a link budget does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from airfl.privacy.accountants import Accountant, account
 from airfl.privacy.accountants.bins import on_lattice
 from airfl.privacy.accountants.loss_distributions import Attained
 from airfl.privacy.bounds import bounds
-from airfl.privacy.calibration import WouldDo, what_would_do
+from airfl.privacy.calibration import Remedies, remedies
 from airfl.privacy.events import Adjacency, Composed, Event, as_poisson, composed, has_binomial, scaled
 from airfl.privacy.ledger import View
 from airfl.privacy.statement import Statement
@@ -37,21 +37,21 @@ if TYPE_CHECKING:
     from airfl.tasks.own import Task
 
 Array = NDArray[np.float64]
-# Rounds of a run at which the curves of a figure are computed, and the share that their noise is rounded by.
+# Number of rounds at which the curves are computed, and the share by which their noise is rounded.
 POINTS = 40
 LATTICE_OF_CURVES = 0.02
-# A run has ended where it was to if it is above by no more than this share.
+# Relative tolerance above the target epsilon.
 MET = 5e-3
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Figures against rounds.
+    """Privacy figures as functions of the number of rounds.
 
     Attributes:
-        rounds: After how many, int64 [points].
-        figures: Name -> figure after so many rounds, float64 [points]; claimed of rounds: the largest so far; nan where
-            there is none.
+        rounds: Numbers of rounds, int64 [points].
+        figures: Name -> figure after so many rounds, float64 [points]; a claim for single rounds is the largest so far;
+            nan where there is no figure.
     """
 
     rounds: NDArray[np.int64]
@@ -60,33 +60,33 @@ class Curves:
 
 @dataclass(frozen=True)
 class RunPrivacy:
-    """The figures of a run side by side; nan for what does not exist.
+    """The privacy figures of a run; nan for a figure that does not exist.
 
     Attributes:
-        scheme: Its name.
+        scheme: Name of the scheme.
         seed: run.seed.
-        rounds: T, of the run.
-        selected: r, devices a round.
+        rounds: T, rounds of the run.
+        selected: r, devices per round.
         devices: N, the population.
-        statement: Whose data is protected, from whom, by what.
+        statement: Whose data is protected, from whom, and by which sampling.
         csi_error: How contributions that arrive stronger than beta count, as privacy.csi_error.
-        beta_tells: What beta tells of who was selected, see `airfl.uplinks.disclosure.BetaTells`.
-        accountant: By which `epsilon` was computed.
-        noise_multiplier_min: Noise over sensitivity, of the round with least.
-        noise_multiplier_median: The same over rounds.
-        claim_scope: What epsilon_paper is of: a "round", the "run", or "none".
+        beta_tells: What beta reveals about the selected devices, see `airfl.privacy.statement.BetaTells`.
+        accountant: Name of the accountant that computed `epsilon`.
+        noise_multiplier_min: Smallest noise multiplier of a round.
+        noise_multiplier_median: Median noise multiplier over rounds.
+        claim_scope: What epsilon_paper refers to: a "round", the "run", or "none".
         epsilon_paper: Claimed by the paper, the largest of a round, or of the run.
-        epsilon_paper_tables: What the paper's tables print, where that is by another formula.
+        epsilon_paper_tables: The figure of the paper's tables, where they use another formula.
         epsilon_round: Exact, of the worst round.
         epsilon: Of the run, a proven upper bound.
-        epsilon_lower: A proven lower bound on the epsilon of these noise multipliers.
+        epsilon_lower: A proven lower bound on epsilon for these noise multipliers.
         epsilon_as_poisson: Of the run by the literature's convention, Poisson sampling and add/remove.
         epsilon_rdp: Of the run by Renyi divergences, a looser upper bound.
-        epsilon_at_least: epsilon_lower where a pair of neighbours is known that really pays it.
-        wanted: privacy.epsilon.
-        would_do: What would end the run at `wanted` with a beta that tells nothing; None where nothing would, or
-            nothing is asked.
-        alignment_coefficient: The largest beta that would, nan where there is none.
+        epsilon_at_least: epsilon_lower where a pair of neighbours is known that attains it.
+        wanted: privacy.epsilon, the target.
+        would_do: Changes that let the run end at `wanted` if beta reveals nothing; None where no change does, or
+            without a target.
+        alignment_coefficient: The largest beta with which the run ends at `wanted`, nan where there is none.
         released: What the rounds release.
     """
 
@@ -111,7 +111,7 @@ class RunPrivacy:
     epsilon_rdp: float
     epsilon_at_least: float
     wanted: float
-    would_do: WouldDo | None
+    would_do: Remedies | None
     alignment_coefficient: float
     released: Rounds = field(repr=False)
 
@@ -121,7 +121,7 @@ class RunPrivacy:
 
     @property
     def delta(self) -> float:
-        """Of the statement."""
+        """delta of the statement."""
         return self.statement.delta
 
     @property
@@ -135,20 +135,20 @@ class RunPrivacy:
         return self.statement.adjacency
 
     def verdict(self) -> str | None:
-        """One sentence with the true figures, where the claim does not hold or is not proven."""
+        """Return one sentence with the true figures where the claim does not hold or is not proven, else None."""
         return broken_claim(self)
 
     def figures(self) -> dict[str, Any]:
-        """What `airfl privacy --json` prints."""
+        """Return the figures that `airfl privacy --json` prints."""
         plain = {name: value for name, value in vars(self).items() if name not in ("statement", "would_do", "released")}
-        about = self.statement
+        statement = self.statement
         return {
             **plain,
-            "delta": about.delta,
-            "level": about.level,
-            "adjacency": about.adjacency,
-            "sampling": about.sampling,
-            "observer": about.observer,
+            "delta": statement.delta,
+            "level": statement.level,
+            "adjacency": statement.adjacency,
+            "sampling": statement.sampling,
+            "observer": statement.observer,
             "would_do": None if self.would_do is None else vars(self.would_do),
         }
 
@@ -158,34 +158,34 @@ class Rounds:
     """What the rounds of a run release.
 
     Attributes:
-        events: Of a device in each round, [T].
-        devices: Who was in each round, [T] of int64 [r].
-        claimed: By the paper after each round, float64 [T].
-        multipliers: Noise over sensitivity of each round, float64 [T].
-        told: What beta told of who was in each round, [T].
+        events: What each round releases about a participant, [T].
+        devices: The selected devices of each round, [T] of int64 [r].
+        claimed: Epsilon by the paper after each round, float64 [T].
+        multipliers: Noise multiplier of each round, float64 [T].
+        disclosures: What beta reveals about the selection of each round, [T].
     """
 
     events: tuple[Event, ...]
     devices: tuple[NDArray[np.int64], ...]
     claimed: Array
     multipliers: Array
-    told: tuple[Disclosure | None, ...]
+    disclosures: tuple[Disclosure | None, ...]
 
 
 @public
 def privacy_of(
     config: Config, data_dir: str | Path | None = None, task: Task | None = None, *, overrides: Overrides = ()
 ) -> RunPrivacy:
-    """What is claimed of a run's privacy and what holds, without running it; `airfl.privacy` is this function.
+    """Compute the claimed and the true privacy figures of a run without running it. `airfl.privacy` is this function.
 
     Args:
         config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
             `airfl.load_settings`.
-        data_dir: Where data sets are looked for first, as in `run`; read where it is needed alone.
+        data_dir: Where to look for data sets first, as in `run`; data is only read where it is needed.
         task: As in `run`.
         overrides: As in `airfl.load_settings`.
 
-    Raises UserError for what cannot be used, and where the scheme cannot be built from the settings.
+    Raises UserError for invalid settings, and where the scheme cannot be built from them.
     """
     settings = load_settings(config, overrides)
     cell = cell_of(settings, data_dir, task_of(config, task, changes_of(overrides)))
@@ -194,16 +194,16 @@ def privacy_of(
     statement, rounds = ledger.statement, rounds_of(cell)
     least = float(rounds.multipliers.min())
     worst = release_event(cell, least)
-    view = viewed(statement, rounds)
-    own = view.more()
+    view = observed(statement, rounds)
+    released = view.new_releases()
     delta, binomial = statement.delta_of_noise, has_binomial(worst)
-    discloses = any(told is not None for told in rounds.told)
-    found = bounds(own, statement.adjacency, delta, statement.accountant, lower=not discloses)
-    lower = view.at_least(own, delta) if discloses and not binomial else found.lower
+    discloses = any(disclosure is not None for disclosure in rounds.disclosures)
+    tight = bounds(released, statement.adjacency, delta, statement.accountant, lower=not discloses)
+    lower = view.at_least(released, delta) if discloses and not binomial else tight.lower
     as_poisson, by_rdp = math.nan, math.nan
     if not binomial:
-        as_poisson = bounds(conventional(statement, rounds), "add_remove", delta, lower=False).upper
-        by_rdp = bounds(own, statement.adjacency, delta, "rdp", lower=False).upper
+        as_poisson = bounds(released_as_poisson(statement, rounds), "add_remove", delta, lower=False).upper
+        by_rdp = bounds(released, statement.adjacency, delta, "rdp", lower=False).upper
     return RunPrivacy(
         scheme=settings.scheme.name,
         seed=settings.run.seed,
@@ -219,66 +219,69 @@ def privacy_of(
         claim_scope=claim.scope if claim else "none",
         epsilon_paper=float(rounds.claimed.max()),
         epsilon_paper_tables=claim.in_tables(settings.run.rounds) if claim and claim.in_tables else math.nan,
-        epsilon_round=worst_round_epsilon(cell, ledger, zip(rounds.multipliers.tolist(), rounds.told, strict=True)),
-        epsilon=found.upper,
+        epsilon_round=worst_round_epsilon(
+            cell, ledger, zip(rounds.multipliers.tolist(), rounds.disclosures, strict=True)
+        ),
+        epsilon=tight.upper,
         epsilon_lower=lower,
         epsilon_as_poisson=as_poisson,
         epsilon_rdp=by_rdp,
         epsilon_at_least=lower if statement.attained else math.nan,
         wanted=settings.privacy.epsilon,
-        **_answers(cell, settings, least),
+        **_for_target(cell, settings, least),
         released=rounds,
     )
 
 
 def unmet(settings: Settings, epsilon: float, data_dir: str | Path | None = None) -> str | None:
-    """What to say of a run that was to end at privacy.epsilon, by privacy.bound = "accountant", and ended at `epsilon`:
-    one sentence with what would have done, None where it was met."""
-    wanted = settings.privacy.epsilon
-    if settings.privacy.bound != "accountant" or math.isnan(epsilon) or epsilon <= wanted * (1 + MET):
+    """Return a warning for a run with privacy.bound = "accountant" that ended above the target privacy.epsilon at
+    `epsilon`, with changes that would meet the target; None where it is met."""
+    target = settings.privacy.epsilon
+    if settings.privacy.bound != "accountant" or math.isnan(epsilon) or epsilon <= target * (1 + MET):
         return None
-    found = privacy_of(settings, data_dir)
+    privacy = privacy_of(settings, data_dir)
     start = (
-        f"{found.scheme}, seed {found.seed}: epsilon {wanted:g} was asked of the run, which ends at {figure(epsilon)}"
+        f"{privacy.scheme}, seed {privacy.seed}: the run ends at epsilon {figure(epsilon)}, above the target of "
+        f"{target:g}"
     )
-    if found.would_do is None and found.noise_multiplier_min > 0:
-        return f"{start}; how much of this scheme's noise would do is not known to the accountant: give it more"
-    if found.would_do is None:
-        return f"{start}; nothing protects it, and no N, r, T or power would do: take a scheme with noise"
-    return f"{start}; what would do: {found.would_do.in_words(not math.isnan(found.alignment_coefficient))}"
+    if privacy.would_do is None and privacy.noise_multiplier_min > 0:
+        return f"{start}; the accountant cannot tell how much noise this scheme needs: increase it"
+    if privacy.would_do is None:
+        return f"{start}; the run has no noise, and no N, r, T or power meets the target: use a scheme with noise"
+    return f"{start}; changes that meet it: {privacy.would_do.in_words(not math.isnan(privacy.alignment_coefficient))}"
 
 
 def rounds_of(cell: Cell) -> Rounds:
-    """All rounds with their updates at their bound, and no learning."""
+    """Return what the rounds of a run release, with all updates at their norm bound and without training."""
     claim = cell.recipe.claim
-    events, devices, claimed, multipliers, told = [], [], [], [], []
+    events, devices, claimed, multipliers, disclosures = [], [], [], [], []
     for index, opening in enumerate(opened_rounds(cell)):
         report = opening.link.at_bound()
         multipliers.append(noise_multiplier(cell, report))
         events.append(release_event(cell, multipliers[-1]))
         devices.append(opening.devices)
-        told.append(opening.disclosure)
+        disclosures.append(opening.disclosure)
         claimed.append(claim.epsilon(report, index + 1) if claim else math.nan)
-    return Rounds(tuple(events), tuple(devices), np.array(claimed), np.array(multipliers), tuple(told))
+    return Rounds(tuple(events), tuple(devices), np.array(claimed), np.array(multipliers), tuple(disclosures))
 
 
-def viewed(statement: Statement, rounds: Rounds) -> View:
-    """All that the observer sees."""
+def observed(statement: Statement, rounds: Rounds) -> View:
+    """Return the observer's view of all rounds."""
     view = View(statement)
-    for event, devices, told in zip(rounds.events, rounds.devices, rounds.told, strict=True):
-        view.enter(event, devices, told)
+    for event, devices, disclosure in zip(rounds.events, rounds.devices, rounds.disclosures, strict=True):
+        view.enter(event, devices, disclosure)
     return view
 
 
-def conventional(statement: Statement, rounds: Rounds) -> Event:
-    """The same by the literature's convention."""
+def released_as_poisson(statement: Statement, rounds: Rounds) -> Event:
+    """Return what all rounds release by the literature's convention of Poisson sampling."""
     if statement.level == "client":
         return composed(map(statement.of_round_as_poisson, rounds.events))
-    return statement.of_round_as_poisson(viewed(statement, rounds).more())
+    return statement.of_round_as_poisson(observed(statement, rounds).new_releases())
 
 
 def curves(privacy: RunPrivacy) -> Curves:
-    """The figures up to every so many-th round."""
+    """Return the figures as functions of the number of rounds, at geometrically spaced points."""
     statement, rounds = privacy.statement, privacy.released
     at = np.unique(np.geomspace(1, len(rounds.events), POINTS).round().astype(np.int64))
     figures = {
@@ -302,60 +305,60 @@ def _curve(
     adjacency: Adjacency,
     change: Callable[[Event], Event] = lambda event: event,
 ) -> Array:
-    """An accountant's figure after so many rounds of what the observer sees of the device that pays most; None for
-    a lower bound."""
-    going_on, values = Attained(adjacency) if accountant is None else account(accountant, adjacency), []
-    for new, _ in _seen(statement, rounds, at, upwards=accountant is None):
-        going_on.compose(change(new))
-        values.append(going_on.epsilon(statement.delta_of_noise))
+    """Return epsilon after each number of rounds, by the accountant or, for None, a lower bound."""
+    running, values = Attained(adjacency) if accountant is None else account(accountant, adjacency), []
+    for new, _ in _increments(statement, rounds, at, upwards=accountant is None):
+        running.compose(change(new))
+        values.append(running.epsilon(statement.delta_of_noise))
     return np.array(values)
 
 
-def _seen(
+def _increments(
     statement: Statement, rounds: Rounds, at: NDArray[np.int64], upwards: bool = False
 ) -> Iterator[tuple[Event, View]]:
-    """What has come since the point before, and all that the observer has seen; upwards: for a lower bound."""
+    """Yield, for each point, what was released since the previous one, and the observer's view so far. upwards: round
+    noise up, for a lower bound."""
     view, start = View(statement), 0
     for end in at.tolist():
         for index in range(start, end):
-            view.enter(rounds.events[index], rounds.devices[index], rounds.told[index])
-        new: Event = view.more()
+            view.enter(rounds.events[index], rounds.devices[index], rounds.disclosures[index])
+        new: Event = view.new_releases()
         yield on_lattice([new], LATTICE_OF_CURVES, upwards=upwards) if statement.hidden else new, view
         start = end
 
 
 def _curve_as_poisson(statement: Statement, rounds: Rounds, at: NDArray[np.int64]) -> Array:
-    """By the convention a device is hidden from everybody, a record by its mini-batches."""
+    """Return the curve by the convention that devices are hidden from every observer, and records by mini-batches."""
     if statement.level == "record":
         return _curve(statement, rounds, at, "auto", "add_remove", as_poisson)
     poisson = replace(statement, sampling="poisson", observer="third_party", granted=False)
-    return _curve(poisson, replace(rounds, told=(None,) * len(rounds.events)), at, "auto", "add_remove")
+    return _curve(poisson, replace(rounds, disclosures=(None,) * len(rounds.events)), at, "auto", "add_remove")
 
 
 def _curve_at_least(statement: Statement, rounds: Rounds, at: NDArray[np.int64]) -> Array:
-    """A lower bound after so many rounds; where beta tells of the devices, of one of them as it was by then."""
-    if all(told is None for told in rounds.told):
+    """Return the curve of the lower bound; where beta reveals devices, that of single devices."""
+    if all(disclosure is None for disclosure in rounds.disclosures):
         return _curve(statement, rounds, at, None, statement.adjacency)
     so_far: list[tuple[Event, int]] = []
     values = []
-    for new, view in _seen(statement, rounds, at, upwards=True):
+    for new, view in _increments(statement, rounds, at, upwards=True):
         so_far.append((new, 1))
         values.append(view.at_least(Composed(tuple(so_far)), statement.delta_of_noise))
     return np.fmax.accumulate(np.array(values))
 
 
-def _answers(cell: Cell, settings: Settings, multiplier: float) -> dict[str, Any]:
-    """would_do and alignment_coefficient of `RunPrivacy`; nothing would where nothing is asked, or nothing protects."""
+def _for_target(cell: Cell, settings: Settings, multiplier: float) -> dict[str, Any]:
+    """Return would_do and alignment_coefficient of `RunPrivacy`: None and nan without a target or without noise."""
     statement, event = cell.statement, release_event(cell, multiplier)
     if math.isinf(settings.privacy.epsilon) or not 0 < multiplier < math.inf or has_binomial(event):
         return {"would_do": None, "alignment_coefficient": math.nan}
-    would_do = what_would_do(
+    would_do = remedies(
         statement,
         settings.privacy.epsilon,
         settings.run.rounds,
         participations_of(settings.selection, settings.run, statement),
         multiplier,
-        event_of=lambda wanted: scaled(event, wanted / multiplier),
+        event_of=lambda needed: scaled(event, needed / multiplier),
     )
     beta = math.nan
     if cell.link == "analog" and would_do.noise_multiplier:

@@ -1,4 +1,4 @@
-"""Several runs on the same devices, fades and noise: a row a setting, a run folder a row and seed.
+"""Comparisons: runs of several settings on the same devices, fading and noise, with one row per setting.
 
 airfl.compare("demo", schemes=["pfels", "fedavg"], seeds=3, out="runs/two")
 airfl.compare("demo", rows={"p = 0.1": {"scheme.ratio": 0.1}, "p = 0.3": {"scheme.ratio": 0.3}}, out="runs/ratios")
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from airfl.tasks.own import Task
 
 LabelledProgress = Callable[[str, int, int, Record], None]
-"""As `Progress` of a run, with its label first."""
+"""As `Progress` of a run, with the run's label as first argument."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class RowResult:
     """A row of a comparison.
 
     Attributes:
-        label: What tables and figures call it.
-        folders: Of its runs, one a seed, in the order of the seeds.
-        summaries: The figures of these runs.
+        label: Its label in tables and figures.
+        folders: Folders of its runs, one per seed, in the order of the seeds.
+        summaries: The summaries of these runs.
         failures: One line for each run that failed.
     """
 
@@ -64,8 +64,8 @@ class SeededRun:
     """One run of a row.
 
     Attributes:
-        what: What it is called while it goes on.
-        settings: Its settings, seed included.
+        what: Its label in progress reports.
+        settings: Its settings, including the seed.
     """
 
     what: str
@@ -73,7 +73,7 @@ class SeededRun:
 
 
 def runs_of(row: Row, seeds: int) -> list[SeededRun]:
-    """The runs of a row, seeds counted up from its own."""
+    """Return the runs of a row, with consecutive seeds that start at the row's own."""
     first = row.settings.run.seed
     return [
         SeededRun(row.label if seeds == 1 else f"{row.label}, seed {seed}", row.settings.resolved(run={"seed": seed}))
@@ -82,7 +82,7 @@ def runs_of(row: Row, seeds: int) -> list[SeededRun]:
 
 
 def plan_of(rows: Sequence[Row], seeds: int) -> list[Planned]:
-    """All runs of a comparison, for the progress of the whole."""
+    """Return all runs of a comparison, for overall progress."""
     return [planned(one.what, one.settings, row.label) for row in rows for one in runs_of(row, seeds)]
 
 
@@ -103,47 +103,47 @@ def compare(
     callbacks: Sequence[Callback] = (),
     task: Task | None = None,
 ) -> list[RowResult]:
-    """Run every row on the same devices, fades and noise; the runs go to out/ROW/seed-S.
+    """Run every row on the same devices, fading and noise, and write the runs to out/ROW/seed-S.
 
-    A run that diverges stops no other; a callback that raises stops the comparison.
+    A run that diverges does not stop the others. A callback that raises stops the comparison.
 
     Args:
         config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
-            `airfl.load_settings`; or rows that are complete, as `airfl.config.load_rows` gives them.
-        seeds: Runs a row, their seeds counted up from the row's own.
-        out: A new folder, or one to go on with (`resume`). Required.
+            `airfl.load_settings`; or a list of complete rows, as returned by `airfl.config.load_rows`.
+        seeds: Number of runs per row, with consecutive seeds that start at the row's own.
+        out: A new folder, or with `resume` the folder of a comparison. Required.
         device: "cpu" or "cuda".
-        progress: True shows the command line's bar, or plain lines where there is no terminal. A function is called
-            after every round with what runs, rounds done, rounds in all, and the round's record.
+        progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
+            after every round with the run's label, rounds done, total rounds, and the round's record.
         data_dir: As in `airfl.run`.
-        rows: Label -> overrides of one row each; without it and without `schemes`, the file's [[compare]] rows.
-        schemes: Names of schemes, a row each.
-        overrides: For all rows; what a row itself sets comes after them.
-        resume: Go on with the comparison in `out`.
+        rows: Label -> overrides of that row; without it and without `schemes`, the file's [[compare]] rows.
+        schemes: Names of schemes, one row each.
+        overrides: Overrides for all rows; those of a row take precedence.
+        resume: Continue the comparison in `out`.
         finish_rounds: As in `airfl.run`.
-        callbacks: Of every run, a fresh copy each (`Callback.for_run`).
+        callbacks: Callbacks of every run, each with a new copy (`Callback.for_run`).
         task: As in `airfl.run`.
 
-    Raises UserError for what the user can mend, and if `out` holds something else already.
+    Raises UserError for invalid settings or arguments, and if `out` already holds something else.
     """
     if out is None:
         raise UserError("compare: out is missing; give a new folder for the runs, for instance out='runs/compared'")
     check_callbacks(callbacks)
-    found = _rows(config, overrides, rows, schemes)
-    of_rows = [key for row in found for key, *_ in differences(found[0].settings, row.settings)]
+    loaded = _rows(config, overrides, rows, schemes)
+    of_rows = [key for row in loaded for key, *_ in differences(loaded[0].settings, row.settings)]
     task = task_of(config, task, [*changes_of(overrides), *of_rows])
-    with asked_progress(progress, lambda shown: shown.labelled_reporter(), plan_of(found, seeds)) as told:
-        return _compare(found, seeds, Path(out), device, told, data_dir, resume, finish_rounds, callbacks, task)
+    with asked_progress(progress, lambda shown: shown.labelled_reporter(), plan_of(loaded, seeds)) as report:
+        return _compare(loaded, seeds, Path(out), device, report, data_dir, resume, finish_rounds, callbacks, task)
 
 
 def _rows(
     config: Config | Sequence[Row], overrides: Overrides, rows: Mapping[str, Overrides] | None, schemes: Sequence[str]
 ) -> Sequence[Row]:
     if rows is not None and schemes:
-        raise UserError("compare: rows and schemes each make the rows; give one of the two")
+        raise UserError("compare: rows and schemes cannot be combined; give one of them")
     if isinstance(config, list | tuple) and config and all(isinstance(row, Row) for row in config):
         if rows is not None or schemes or overrides:
-            raise UserError("compare: rows that are complete take no overrides, rows or schemes; leave them out")
+            raise UserError("compare: a list of rows cannot be combined with overrides, rows or schemes; omit them")
         return config
     if isinstance(schemes, str):
         raise UserError(f"compare: schemes must be a list of names, for instance ['pfels', 'fedavg'], got {schemes!r}")
@@ -183,7 +183,7 @@ def _compare(
                             settings,
                             places[-1],
                             device,
-                            _tell(progress, what),
+                            _labelled(progress, what),
                             data_dir,
                             resume=resume,
                             finish_rounds=finish_rounds,
@@ -198,17 +198,18 @@ def _compare(
 
 
 def check_tasks(rows: Sequence[Row], folders: Sequence[Path], task: Task | None = None) -> None:
-    """UserError if the data of any row cannot be had or divided: found before the first row is run, not after."""
-    seen = []
+    """Check that the data of every row can be loaded and partitioned before the first row is run. Raises UserError if
+    not."""
+    checked = []
     for row in rows:
-        what = (row.settings.task, row.settings.run.devices)
-        if what not in seen:
-            seen.append(what)
+        needs = (row.settings.task, row.settings.run.devices)
+        if needs not in checked:
+            checked.append(needs)
             raw = load_data(row.settings.task, folders, task)
             build_task(row.settings, raw, Streams(row.settings.run.seed), task)
 
 
-def _tell(progress: LabelledProgress | None, what: str) -> Progress | None:
+def _labelled(progress: LabelledProgress | None, what: str) -> Progress | None:
     if progress is None:
         return None
     return lambda done, rounds, record: progress(what, done, rounds, record)

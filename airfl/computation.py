@@ -1,4 +1,4 @@
-"""What local computation costs, by a stated model; nothing unless cycles are given."""
+"""The cost of local computation by a CPU model; zero unless the cycles per sample are set."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from airfl.config.settings import ComputeSettings
 
 @dataclass(frozen=True)
 class Computation:
-    """What the devices compute in a round.
+    """The computation of the devices in a round.
 
     A cycle takes kappa f^2 joules and 1/f seconds (Yang, Chen, Saad, Hong, Shikh-Bahaei 2021, eq. 4 and 5).
 
     Attributes:
-        evaluations: Gradients of single samples, [r].
+        evaluations: Number of per-sample gradient evaluations, [r].
         energy_j: Energy in J, [r].
         time_s: Time in s, [r].
     """
@@ -29,7 +29,7 @@ class Computation:
 
     @classmethod
     def of(cls, settings: ComputeSettings, evaluations: NDArray[np.int64]) -> Computation:
-        """The cost of that many evaluations."""
+        """Return the computation with this number of evaluations."""
         cycles = settings.cycles_per_sample * evaluations.astype(np.float64)
         return cls(
             evaluations=evaluations,
@@ -38,7 +38,8 @@ class Computation:
         )
 
     def record(self) -> dict[str, Any]:
-        """For the trace: sums over devices, and the slowest device's time, who work at the same time."""
+        """Return the trace variables: the energy is summed over devices, and the time is that of the slowest device, as
+        devices compute in parallel."""
         return {
             "gradient_evaluations": self.evaluations,
             "compute_energy_j": float(self.energy_j.sum()),

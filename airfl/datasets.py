@@ -1,4 +1,4 @@
-"""Data sets by class: `airfl.tasks.datasets`, under a shorter name."""
+"""Data sets: `airfl.tasks.datasets` under a shorter name."""
 
 import sys
 from typing import TYPE_CHECKING

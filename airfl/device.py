@@ -1,4 +1,4 @@
-"""Devices to compute on."""
+"""The torch devices on which runs are computed."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ KINDS = ("cpu", "cuda")
 
 
 def check_kind(name: object) -> None:
-    """UserError for a kind of device that does not exist anywhere; needs no torch."""
-    name = str(name)  # of a torch.device too
+    """Raise UserError for an unknown kind of device, without importing torch."""
+    name = str(name)  # the argument may be a torch.device
     if name not in KINDS:
         raise UserError(unknown_name("--device", name, KINDS))
 
 
 def find_device(name: str | torch.device) -> torch.device:
-    """The device of that kind; UserError where this machine has none."""
+    """Return the torch device of that kind. Raises UserError where this machine has none."""
     import torch
 
     name = str(name)
     check_kind(name)
     if name == "cuda" and not torch.cuda.is_available():
-        raise UserError("--device: no cuda device is found on this machine; leave --device out, or use --device cpu")
+        raise UserError("--device: no cuda device found on this machine; omit --device, or use --device cpu")
     return torch.device(name)

@@ -1,4 +1,4 @@
-"""The downlink of a round: model, mask seed, beta and channel feedback, broadcast to the devices that take part."""
+"""The downlink of a round: model, mask seed, beta and channel feedback, broadcast to the selected devices."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from channels.units import db_to_linear, subcarrier_power_w
 
 
 def broadcast(radio: Radio, dimension: int, knowledge: Knowledge, mask_bits: int = 0) -> Broadcast:
-    """What it takes at the capacity of the weakest selected device, over the uplink's reciprocal channel.
+    """Return the cost of the broadcast at the capacity of the weakest selected device, over the uplink's reciprocal
+    channel.
 
-    A device is as far off the server's time and carrier in receiving as it is in sending, and hears as much of other
-    cells, over its noise, as the server does.
+    A device has the same timing and frequency offsets in reception as in transmission, and the same
+    interference-to-noise ratio as the server.
 
-    mask_bits: names of coordinates that the server chose and no seed tells.
+    mask_bits: bits that encode coordinates selected by the server, which no seed determines.
     """
     channel, grid, feedback = radio.sections.channel, radio.sections.grid, radio.csi.feedback
     response = knowledge.state.response
@@ -34,7 +35,7 @@ def broadcast(radio: Radio, dimension: int, knowledge: Knowledge, mask_bits: int
     over_noise = element_power / disturbance_energy(link_noise_std_of(channel, grid), channel.interference_to_noise_db)
     spilled = spilled_gains(knowledge.state)
     rates = single_user_rates(
-        power_gains(response[:, :1]) * over_noise,  # one beam for everybody: no array gain is counted
+        power_gains(response[:, :1]) * over_noise,  # a broadcast has no array gain
         radio.grid.used_subcarriers,
         knowledge.offsets,
         None if spilled is None else spilled * over_noise,
@@ -46,4 +47,4 @@ def broadcast(radio: Radio, dimension: int, knowledge: Knowledge, mask_bits: int
         return broadcast_cost(bits, float(rates.min()), radio.grid, element_power * radio.energy_unit)
     except OverflowError as error:
         key = "grid.downlink_power_dbm" if radio.physical else "grid.downlink_snr_db"
-        raise UserError(f"{key}: the weakest device cannot hear the broadcast: {error}; raise it") from None
+        raise UserError(f"{key}: the weakest device cannot receive the broadcast: {error}; raise it") from None

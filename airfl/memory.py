@@ -1,4 +1,4 @@
-"""How much memory there is, and how much a run keeps for its devices, said before it starts."""
+"""The memory that a run needs for the state of its devices, checked before it starts."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ LARGEST_SHARE = 0.7
 
 
 def machine_bytes() -> int:
-    """Memory of this machine."""
+    """Return the memory of this machine in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def store_bytes(cell: Cell, samples: int) -> tuple[int, int]:
-    """Bytes of a device that has so many samples, and the most devices that can have taken part by the end."""
+    """Return the bytes that a device with this many samples stores, and the largest number of devices that may have
+    taken part by the end."""
     kept = (*cell.recipe.local.kept(cell.dimension, samples), *cell.bound.kept)
     run = cell.run
     return sum(one.nbytes for one in kept), min(run.devices, run.selected * run.rounds)
 
 
 def check_store(cell: Cell, sizes: NDArray[np.int64], scheme: str) -> None:
-    """Say what devices keep; UserError, with the figure and the scheme's name, where the machine has no room for it."""
+    """Log the memory for the state of devices, and raise UserError where the machine does not have enough."""
     each, devices = store_bytes(cell, int(sizes.max(initial=1)))
     if not each:
         return
     memory = machine_bytes()
     total = each * devices
-    text = f"{devices:,} devices keep {figure(each / 1e6)} MB each between rounds, {figure(total / 1e9)} GB"
+    text = f"the state of {devices:,} devices takes {figure(each / 1e6)} MB each, {figure(total / 1e9)} GB in total"
     if total > LARGEST_SHARE * memory:
         raise UserError(
-            f"scheme.name: {scheme!r}: {text} of {figure(memory / 1e9)} GB; take fewer devices or "
-            "rounds (run.devices, run.rounds), fewer samples a device, or a smaller model"
+            f"scheme.name: {scheme!r}: {text}, too much for {figure(memory / 1e9)} GB of memory; use fewer devices or "
+            "rounds (run.devices, run.rounds), fewer samples per device, or a smaller model"
         )
-    log.info("%s at most", text)
+    log.info("at most, %s", text)

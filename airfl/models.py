@@ -1,4 +1,4 @@
-"""Models by class: `airfl.tasks.models`, under a shorter name."""
+"""Models: `airfl.tasks.models` under a shorter name."""
 
 import sys
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
-"""What the last digits of a run's numbers depend on, beside its settings: processor, libraries, compiler.
+"""The numerical environment of a run, which affects its last digits: processor, libraries, compiler.
 
-Sums of floating-point numbers depend on their order, and that on the width of the processor's vectors, on what a
-library takes for the best kernel on it, and on threads. Equal machines give equal numbers; others give numbers that are
-as good, and differ.
+Floating-point sums depend on their order, which depends on the vector width of the processor, on the kernels that a
+library selects for it, and on the number of threads. Equal machines give equal numbers. Other machines give equally
+valid numbers that may differ in the last digits.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ SWITCHES = (
     "NVIDIA_TF32_OVERRIDE",
     "CUBLAS_WORKSPACE_CONFIG",
 )
-"""Variables of the environment by which libraries take other kernels. What torch and numpy are told so is seen in what
-they say of themselves."""
+"""Environment variables that make libraries select other kernels. Those of torch and numpy themselves need no entry, as
+their reported capabilities reflect them."""
 COMPILED = "compiled"
-"""What the names of engines begin with that are compiled on the machine."""
+"""Prefix of the names of engines that are compiled on the machine."""
 
 
 def numerics(device: torch.device, engine: str) -> dict[str, str]:
-    """Name -> what there is of it here; the compiler where the engine of local training needs one. Threads and engine
-    themselves are settings."""
-    found = {
+    """Return a description of the numerical environment, name -> value. It includes the compiler if the engine of local
+    training needs one. The number of threads and the engine are settings and not included."""
+    environment = {
         "processor": processor(),
         "CPU capability of torch": str(torch.backends.cpu.get_cpu_capability()),
         "libraries of torch": _torch_libraries(),
@@ -51,40 +51,40 @@ def numerics(device: torch.device, engine: str) -> dict[str, str]:
     }
     if device.type == "cuda":
         cudnn: Any = torch.backends.cudnn
-        found["GPU"] = f"{torch.cuda.get_device_name(device)}, {torch.cuda.get_device_capability(device)}"
-        found["CUDA"] = f"{torch.version.cuda}, cuDNN {cudnn.version()}"
+        environment["GPU"] = f"{torch.cuda.get_device_name(device)}, {torch.cuda.get_device_capability(device)}"
+        environment["CUDA"] = f"{torch.version.cuda}, cuDNN {cudnn.version()}"
     if engine.startswith(COMPILED):
-        found["compiler"] = _compiler() if device.type == "cpu" else _triton()
-    return found
+        environment["compiler"] = _compiler() if device.type == "cpu" else _triton()
+    return environment
 
 
 def processor() -> str:
-    """Maker, family and model, by which libraries choose their kernels; the architecture where Linux does not say."""
-    about: dict[str, str] = {}
+    """Return the processor's vendor, family and model, by which libraries select kernels, or else its architecture."""
+    fields: dict[str, str] = {}
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
         for line in lines:
             name, colon, value = line.partition(":")
             if not colon:
-                break  # of the first processor
-            about[name.strip()] = value.strip()
+                break  # the end of the first processor's entry
+            fields[name.strip()] = value.strip()
     names = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part", "CPU variant")
-    found = [f"{name} {about[name]}" for name in names if name in about]
-    return ", ".join([platform.machine(), *found])
+    known = [f"{name} {fields[name]}" for name in names if name in fields]
+    return ", ".join([platform.machine(), *known])
 
 
 def _torch_libraries() -> str:
-    """BLAS, MKL, oneDNN and OpenMP of the build."""
-    told = torch.__config__.show()
-    lines = [line.strip(" -") for line in told.splitlines() if re.search(r"Math Kernel|MKL-DNN|OpenMP", line)]
-    blas = re.search(r"BLAS_INFO=(\w+)", told)
+    """Return the BLAS, MKL, oneDNN and OpenMP of the torch build."""
+    config = torch.__config__.show()
+    lines = [line.strip(" -") for line in config.splitlines() if re.search(r"Math Kernel|MKL-DNN|OpenMP", line)]
+    blas = re.search(r"BLAS_INFO=(\w+)", config)
     return "; ".join([f"BLAS {blas[1] if blas else 'unknown'}", *lines])
 
 
 def _numpy_features() -> str:
-    """Those found here of which numpy has loops of their own."""
+    """Return the CPU features of this machine for which numpy has dedicated loops."""
     try:
         core = importlib.import_module("numpy._core._multiarray_umath")
-    except ImportError:  # numpy keeps them elsewhere
+    except ImportError:  # another version of numpy may have moved the module
         return "unknown"
     enabled = [name for name in core.__cpu_dispatch__ if core.__cpu_features__.get(name)]
     return " ".join([*core.__cpu_baseline__, *enabled]) or "none"
@@ -100,15 +100,15 @@ def _numpy_blas() -> str:
 
 @functools.cache
 def _compiler() -> str:
-    """Its version, the vectors it compiles for, its flags."""
+    """Return the version of the C++ compiler, its vector instruction set and its flags."""
     try:
         from torch._inductor import cpp_builder, cpu_vec_isa
 
         name, vectors = cpp_builder.get_cpp_compiler(), cpu_vec_isa.pick_vec_isa()
         flags = " ".join(sorted(cpp_builder.CppTorchOptions(vec_isa=vectors).get_cflags()))
-        told = subprocess.run([name, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
-        return f"{told.partition(chr(10))[0].strip()}; {vectors}; {flags}"
-    except Exception as error:  # torch may keep them elsewhere; a compiler may not run
+        version = subprocess.run([name, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+        return f"{version.partition(chr(10))[0].strip()}; {vectors}; {flags}"
+    except Exception as error:  # torch's internals may change, and the compiler may fail to run
         return f"unknown ({type(error).__name__})"
 
 

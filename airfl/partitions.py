@@ -1,4 +1,4 @@
-"""Partitions by class: `airfl.tasks.partitions`, under a shorter name."""
+"""Partitions: `airfl.tasks.partitions` under a shorter name."""
 
 import sys
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""How exactly matrices are multiplied."""
+"""The precision of matrix products."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TORCH_NAMES: dict[Precision, str] = {"float32": "highest", "tf32": "high", "bf16
 
 @contextmanager
 def precision(name: Precision) -> Iterator[None]:
-    """Products and convolutions inside take factors of that precision, where the machine knows it, and add up in
-    float32; float32 is what it says, also where torch would take tf32 by itself (convolutions on a GPU). torch's own
-    settings are put back."""
+    """Compute matrix products and convolutions inside with inputs of this precision, where the hardware supports it,
+    and accumulate in float32. float32 also disables tf32 where torch uses it by default (convolutions on a GPU).
+    torch's settings are restored at the end."""
     products, convolutions = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
     torch.set_float32_matmul_precision(TORCH_NAMES[name])
     torch.backends.cudnn.allow_tf32 = name != "float32"

@@ -1,4 +1,4 @@
-"""What a round leaves in the trace, by the names of the schema."""
+"""The record of a round: its trace variables, by the names of the schema."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ Record = dict[str, Any]
 
 
 class KeptRecord(Record):
-    """The record of a round that an earlier process ran, of a run that goes on."""
+    """The record of a round that an earlier process ran, read back when a run is resumed."""
 
 
 def noise_std(cell: Cell, reception: Reception) -> float:
-    """On an entry of the mean message: the receiver's noise, and what the devices themselves have put on."""
+    """Return the standard deviation of the noise on an entry of the mean message, by receiver and devices together."""
     report = reception.report
     return math.hypot(report.noise_std, cell.bound.noise_std * report.own_noise_gain)
 
 
 def record_evaluation(evaluation: Evaluation | None) -> Record:
-    """Figures of the new model, nan where the round is not evaluated."""
+    """Return the figures of the new model, nan where the round is not evaluated."""
     nan = float("nan")
-    found = evaluation or Evaluation(nan, nan, nan, nan, nan)
+    figures = evaluation or Evaluation(nan, nan, nan, nan, nan)
     return {
-        "test_accuracy": found.test_accuracy,
-        "test_loss": found.test_loss,
-        "train_loss": found.train_loss,
-        "validation_accuracy": found.validation_accuracy,
-        "validation_loss": found.validation_loss,
-        "gradient_norm_squared": found.gradient_norm_squared,
-        **{f"{METRIC}{name}": value for name, value in found.metrics.items()},
+        "test_accuracy": figures.test_accuracy,
+        "test_loss": figures.test_loss,
+        "train_loss": figures.train_loss,
+        "validation_accuracy": figures.validation_accuracy,
+        "validation_loss": figures.validation_loss,
+        "gradient_norm_squared": figures.gradient_norm_squared,
+        **{f"{METRIC}{name}": value for name, value in figures.metrics.items()},
     }
 
 
 def record_reception(reception: Reception, entries: int) -> Record:
-    """What the uplink did and what it cost."""
+    """Return the figures and the cost of the uplink."""
     report = reception.report
     use, devices = report.use, report.devices
     record: Record = {
@@ -85,12 +85,12 @@ def record_reception(reception: Reception, entries: int) -> Record:
 
 
 def or_nan(values: NDArray[np.float64] | None, like: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The values, nan for a link that has none."""
+    """Return the values, or nan for a link without them."""
     return np.full_like(like, np.nan) if values is None else values
 
 
 def record_exchange(cell: Cell, exchanged: Exchange, round_index: int) -> Record:
-    """Who took part over which channels, what the links did and cost, how far the mean is from an ideal link's."""
+    """Return the selected devices and their channels, the figures and cost of both links, and the aggregation error."""
     opening, encoder, reception = exchanged.opening, exchanged.encoder, exchanged.reception
     devices = opening.devices
     record = {
@@ -113,7 +113,7 @@ def record_exchange(cell: Cell, exchanged: Exchange, round_index: int) -> Record
 
 
 def record_downlink(broadcast: Broadcast | None) -> Record:
-    """What the broadcast took; nothing where the downlink is ideal."""
+    """Return the cost of the broadcast, zero for an ideal downlink."""
     return {
         "downlink_elements": broadcast.resource_elements if broadcast else 0,
         "downlink_latency_s": broadcast.air_time_s if broadcast else 0.0,
@@ -122,7 +122,7 @@ def record_downlink(broadcast: Broadcast | None) -> Record:
 
 
 def record_privacy(cell: Cell, report: LinkReport, privacy: PrivacyFigures, multiplier: float, rounds: int) -> Record:
-    """Claimed and tight figures side by side, after that many rounds."""
+    """Return claimed and accounted privacy figures after this many rounds."""
     claim = cell.recipe.claim
     return {
         "noise_multiplier": multiplier,
@@ -133,7 +133,7 @@ def record_privacy(cell: Cell, report: LinkReport, privacy: PrivacyFigures, mult
 
 
 def record_composed(cell: Cell, epsilon: float, as_poisson: float, at_least: float, rounds: int) -> Record:
-    """Figures of so many rounds together, nan where they are not composed."""
+    """Return the figures of so many rounds together, nan where they are not composed."""
     claim, composed = cell.recipe.claim, not math.isnan(epsilon)
     return {
         "epsilon_paper_tables": claim.in_tables(rounds) if claim and claim.in_tables and composed else float("nan"),

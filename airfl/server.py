@@ -1,4 +1,4 @@
-"""What the server does with the decoded mean update."""
+"""The server's update rules, which apply the decoded mean update to the model."""
 
 from __future__ import annotations
 
@@ -18,62 +18,63 @@ if TYPE_CHECKING:
 
 
 class ServerRule(Protocol):
-    """theta^t and the decoded mean update -> theta^(t+1)."""
+    """A rule that computes theta^(t+1) from theta^t and the decoded mean update."""
 
     def step(self, parameters: Tensor, mean_update: Tensor, round_index: int, store: Store) -> Tensor:
-        """parameters, mean_update: [d]; what the rule itself remembers is in store.server."""
+        """Return the new parameters, [d]. parameters, mean_update: [d]; state of the rule is kept in store.server."""
         ...
 
 
 @dataclass(frozen=True)
 class Averaging:
-    """theta + eta_s Delta (PFELS algorithm 2, line 16, with a server learning rate).
+    """Federated averaging, theta + eta_s Delta (PFELS algorithm 2, line 16, with a server learning rate).
 
     Attributes:
-        server: Its section of the settings, of which it takes eta_s.
+        server: The [server] settings, with eta_s.
     """
 
     server: ServerSettings
 
     def step(self, parameters: Tensor, mean_update: Tensor, round_index: int, store: Store) -> Tensor:
-        """See `ServerRule`."""
+        """Return theta + eta_s Delta."""
         return parameters + learning_rate(self.server, round_index) * mean_update
 
 
 @dataclass(frozen=True)
 class Descent:
-    """theta + eta_s eta Delta for a Delta that is minus the mean gradient: x - eta_t v (SoteriaFL algorithm 2, line 9).
+    """Gradient descent, theta + eta_s eta Delta with Delta minus the mean gradient: x - eta_t v (SoteriaFL algorithm 2,
+    line 9).
 
-    The devices make no step of their own, so that local.learning_rate is the server's too.
+    The devices take no local steps, so the server uses local.learning_rate.
 
     Attributes:
-        server: Its section of the settings, of which it takes eta_s.
-        local: That of local training, of which it takes eta of the round.
+        server: The [server] settings, with eta_s.
+        local: The [local] settings, with eta of the round.
     """
 
     server: ServerSettings
     local: LocalSettings
 
     def step(self, parameters: Tensor, mean_update: Tensor, round_index: int, store: Store) -> Tensor:
-        """See `ServerRule`."""
+        """Return theta + eta_s eta Delta."""
         eta = learning_rate(self.server, round_index) * learning_rate(self.local, round_index)
         return parameters + eta * mean_update
 
 
 @dataclass(frozen=True)
 class Adaptive:
-    """The adaptive server step of Fed-SPA (eq. 6), from u = 0 and v = kappa^2.
+    """The adaptive server step of Fed-SPA (eq. 6), with initial values u = 0 and v = kappa^2.
 
     u = beta_1 u + (1 - beta_1) Delta, v = beta_2 v + (1 - beta_2) u^2, theta + eta_g u/(sqrt(v) + kappa).
 
     Attributes:
-        server: Its section of the settings, of which it takes eta_g, beta_1, beta_2 and kappa.
+        server: The [server] settings, with eta_g, beta_1, beta_2 and kappa.
     """
 
     server: ServerSettings
 
     def step(self, parameters: Tensor, mean_update: Tensor, round_index: int, store: Store) -> Tensor:
-        """See `ServerRule`; u and v are store.server's "u" and "v"."""
+        """Return the new parameters, and update u and v, which are "u" and "v" in store.server."""
         import torch
 
         server = self.server
@@ -86,10 +87,10 @@ class Adaptive:
 
 
 def mean_weights(kind: str, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Weight w_i of each device's update in the mean sum_i w_i Delta_i / r, [N].
+    """Return the weight w_i of each device's update in the mean sum_i w_i Delta_i / r, [N].
 
-    "equal": 1. "samples": n_i over the population's mean: the divisor does not depend on who was drawn, so that one
-    device moves the sum by no more than its own weighted update (fixed denominator, McMahan et al. 2018).
+    "equal": 1. "samples": n_i over the mean of the population. The divisor does not depend on the selection, so the
+    sensitivity of the sum to one device is its own weighted update (fixed denominator, McMahan et al. 2018).
     """
     if kind == "equal":
         return np.ones(len(sizes))

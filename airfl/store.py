@@ -1,7 +1,7 @@
-"""What devices and server keep between rounds: shifts, error memories, snapshots, gradient tables, moments.
+"""State of devices and the server between rounds: shifts, error memories, snapshots, gradient tables, moments.
 
-A row exists only for a device that has written one. Everything else of a run's state is frozen; this is changed in
-place, because a copy of it each round would double the largest thing in memory.
+A device has a row only after its first write. Unlike the rest of a run's state, the store is mutable, because a copy in
+every round would double the largest memory consumer.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class Kept:
-    """What one device keeps under a name: numbers of float32.
+    """The shape of one named state tensor of a device, in float32.
 
     Attributes:
-        name: Under which it is kept.
-        numbers: How many numbers.
-        rows: Rows of the matrix that they make, None for one vector.
+        name: Name of the tensor.
+        numbers: Number of elements.
+        rows: Rows of a matrix, None for a vector.
     """
 
     name: str
@@ -35,56 +35,50 @@ class Kept:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the tensor."""
+        """Shape of the tensor."""
         return (self.numbers,) if self.rows is None else (self.rows, self.numbers // max(self.rows, 1))
 
     @property
     def nbytes(self) -> int:
-        """Memory of one device."""
+        """Bytes per device."""
         return FLOAT_BYTES * self.numbers
 
 
 @dataclass
 class Store:
-    """What devices and server keep between rounds.
+    """The state of devices and server between rounds.
 
     Attributes:
-        rows: Name -> device id -> tensor, what a device keeps.
-        server: Name -> tensor, what the server keeps.
+        rows: Name -> device id -> tensor, the state of a device.
+        server: Name -> tensor, the state of the server.
     """
 
     rows: dict[str, dict[int, Tensor]] = field(default_factory=dict)
     server: dict[str, Tensor] = field(default_factory=dict)
 
     def read(self, name: str, device: int) -> Tensor | None:
-        """What the device has kept, None if it has kept nothing yet. Not a copy."""
+        """Return the tensor of a device without copying it, None if it has none yet."""
         return self.rows.get(name, {}).get(int(device))
 
     def write(self, name: str, device: int, value: Tensor) -> None:
-        """Keep `value` for the device; the tensor belongs to the store from now on."""
+        """Store `value` for the device. The store takes ownership of the tensor."""
         self.rows.setdefault(name, {})[int(device)] = value
 
     def read_all(self, name: str, devices: NDArray[np.int64], like: Tensor) -> Tensor:
-        """Rows of these devices as one tensor, [devices, *like.shape]; zeros for a device without one."""
+        """Return the rows of these devices as one tensor, [devices, *like.shape]; zeros for a device without one."""
         import torch
 
-        nothing = torch.zeros_like(like)
-        found = [self.read(name, device) for device in devices.tolist()]
-        return torch.stack([nothing if row is None else row for row in found])
+        zeros = torch.zeros_like(like)
+        rows = [self.read(name, device) for device in devices.tolist()]
+        return torch.stack([zeros if row is None else row for row in rows])
 
     def write_all(self, name: str, devices: Sequence[int] | NDArray[np.int64], values: Iterable[Tensor]) -> None:
-        """Keep one value a device; rows of a larger tensor are copied, so that it can be freed."""
+        """Store a copy of one value per device, so that a larger tensor of which they are rows can be freed."""
         for device, value in zip(devices, values, strict=True):
             self.write(name, int(device), value.clone())
 
     def forget_non_finite(self, device: int) -> None:
-        """Forget what the device keeps that is not finite; it goes on as one that has kept nothing yet."""
+        """Delete tensors of the device that are not finite, as if they had never been written."""
         for rows in self.rows.values():
             if device in rows and not bool(rows[device].isfinite().all()):
                 del rows[device]
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of everything kept at present."""
-        kept = [value for rows in self.rows.values() for value in rows.values()] + list(self.server.values())
-        return sum(value.numel() * value.element_size() for value in kept)

@@ -1,7 +1,7 @@
-"""Random streams by address: a draw is named by (root seed, purpose, round, device), never by how many came before.
+"""Random streams by address: a draw is determined by (root seed, purpose, round, device), and not by earlier draws.
 
-No address holds the scheme's name, so two schemes with one seed meet the same devices, fades, batches and noise; and a
-scheme, a metric or an option that draws something new moves no other draw.
+The scheme is not part of the address, so two schemes with one seed have the same devices, fading, batches and noise. A
+scheme, a metric or an option with additional draws does not change any other draw.
 """
 
 import functools
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 class Purpose(IntEnum):
-    """What a stream is for. Append only: a number, once given, stays."""
+    """The purpose of a stream. Only append: existing numbers must not change."""
 
     INIT = 0
     PARTITION = 1
@@ -46,7 +46,7 @@ class Purpose(IntEnum):
 
 
 MANY_DEVICES, FEW_NUMBERS = 64, 16
-"""Where all devices at once are quicker than one after another."""
+"""From this number of devices on, and up to this count of numbers, drawing for all devices at once is faster."""
 # Philox 4x64 with ten rounds (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, 2011).
 PHILOX_ROUNDS = 10
 MULTIPLIERS = np.array([[0xD2E7470EE14C6C93], [0xCA5A826395121157]], dtype=np.uint64)
@@ -55,17 +55,17 @@ LOW_HALF, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 class Streams:
-    """All random numbers of a run with root seed `seed` (from 0 to 2^64 - 1).
+    """The random numbers of a run with root seed `seed` (from 0 to 2^64 - 1).
 
-    The address (seed, purpose, round) is hashed into the key of a counter-based generator (Philox 4x64); the device is
-    the highest word of its counter, so a device's stream costs no hashing and depends on no other device.
+    The address (seed, purpose, round) is hashed to the key of a counter-based generator (Philox 4x64). The device is
+    the highest word of its counter, so a device's stream needs no hashing and does not depend on other devices.
     """
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
     def generator(self, purpose: Purpose, round_index: int | None = None) -> np.random.Generator:
-        """The generator of an address that no device is part of."""
+        """Return the generator of an address without a device."""
         return np.random.Generator(np.random.Philox(key=self._key(purpose, round_index)))
 
     def device_uniforms(
@@ -75,7 +75,7 @@ class Streams:
         devices: Sequence[int] | NDArray[np.integer],
         count: int,
     ) -> NDArray[np.float64]:
-        """Uniform numbers in [0, 1) of each device's own stream, [devices, count]."""
+        """Return uniform numbers in [0, 1) from each device's own stream, [devices, count]."""
         if len(devices) >= MANY_DEVICES and count <= FEW_NUMBERS:
             return _uniforms_of_many(self._key(purpose, round_index), devices, count)
         bits = np.random.Philox(key=self._key(purpose, round_index))
@@ -83,19 +83,20 @@ class Streams:
         start = bits.state
         uniforms = np.empty((len(devices), count))
         for row, device in enumerate(devices):
-            # Counter word 3 is 0 in `generator` above, so that devices begin at 1.
+            # Counter word 3 is 0 in `generator` above, so devices start at 1.
             start["state"]["counter"] = np.array([0, 0, 0, int(device) + 1], dtype=np.uint64)
             bits.state = start
             generator.random(out=uniforms[row])
         return uniforms
 
     def device_generator(self, purpose: Purpose, round_index: int | None, device: int) -> np.random.Generator:
-        """The generator of one device's own stream; what it draws first is what `device_uniforms` draws."""
+        """Return the generator of one device's own stream, whose first draws are those of `device_uniforms`."""
         bits = np.random.Philox(key=self._key(purpose, round_index), counter=[0, 0, 0, int(device) + 1])
         return np.random.Generator(bits)
 
     def torch_seed(self, purpose: Purpose) -> int:
-        """A 32-bit seed for torch's CPU generator, which ignores higher bits: a hash, so that 5 and 5 + 2^32 differ."""
+        """Return a 32-bit seed for torch's CPU generator, which ignores higher bits. As it is a hash, the root seeds 5
+        and 5 + 2^32 give different ones."""
         return int(_sequence(self._seed, int(purpose), None).generate_state(1, np.uint32)[0])
 
     def _key(self, purpose: Purpose, round_index: int | None) -> NDArray[np.uint64]:
@@ -105,9 +106,9 @@ class Streams:
 def _uniforms_of_many(
     key: NDArray[np.uint64], devices: Sequence[int] | NDArray[np.integer], count: int
 ) -> NDArray[np.float64]:
-    """What `Streams.device_uniforms` draws, by numpy's generator written out for all devices at once."""
+    """Return the draws of `Streams.device_uniforms`, by a vectorised version of numpy's generator."""
     blocks = -(-count // 4)
-    # Words 0 and 2 of each counter, then 1 and 3. numpy counts up before it draws, so that word 0 begins at 1.
+    # Words 0 and 2 of each counter, then 1 and 3. numpy increments before it draws, so word 0 starts at 1.
     even, odd = np.zeros((2, 2, len(devices) * blocks), dtype=np.uint64)
     even[0] = np.tile(np.arange(1, blocks + 1, dtype=np.uint64), len(devices))
     odd[1] = np.repeat(np.asarray(devices, dtype=np.uint64) + np.uint64(1), blocks)
@@ -120,7 +121,7 @@ def _uniforms_of_many(
 
 
 def _high_words(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The upper 64 of the 128 bits of each product with its multiplier, by halves."""
+    """Return the upper 64 bits of the 128-bit products with the multipliers, by 32-bit halves."""
     low, high = words & LOW_HALF, words >> HALF
     factor_low, factor_high = MULTIPLIERS & LOW_HALF, MULTIPLIERS >> HALF
     middle = high * factor_low + (low * factor_low >> HALF)
@@ -132,7 +133,7 @@ def _sequence(seed: int, purpose: int, round_index: int | None) -> np.random.See
     return np.random.SeedSequence(seed, spawn_key=(purpose,) if round_index is None else (purpose, round_index))
 
 
-@functools.lru_cache(maxsize=256)  # asked for by every device of a round, for every purpose
+@functools.lru_cache(maxsize=256)  # called for every device of a round and every purpose
 def _key(seed: int, purpose: int, round_index: int | None) -> NDArray[np.uint64]:
     key = np.asarray(_sequence(seed, purpose, round_index).generate_state(2, np.uint64), dtype=np.uint64)
     key.flags.writeable = False

@@ -1,4 +1,4 @@
-"""Where in time and frequency a channel is wanted: subcarriers, and blocks of time in which it is constant."""
+"""Frames: the subcarriers and time blocks on which a channel is evaluated."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ class Frame:
     """The resource elements of a round's transmission, filled subcarrier first.
 
     Attributes:
-        frequencies_hz: Of the used subcarriers relative to the carrier in Hz, ascending, [K].
-        elements: Resource elements in use; the last symbol may be filled in part.
+        frequencies_hz: Frequencies of the used subcarriers relative to the carrier in Hz, ascending, [K].
+        elements: Number of resource elements in use; the last symbol may be partly filled.
         symbol_s: Duration of an OFDM symbol with its prefix in s.
-        symbols_per_block: OFDM symbols over which the channel is taken to be constant.
+        symbols_per_block: Number of OFDM symbols over which the channel is assumed constant.
     """
 
     frequencies_hz: Array
@@ -26,32 +26,32 @@ class Frame:
 
     @property
     def subcarriers(self) -> int:
-        """K, used subcarriers."""
+        """K, the number of used subcarriers."""
         return len(self.frequencies_hz)
 
     @property
     def symbols(self) -> int:
-        """OFDM symbols, the last one perhaps filled in part."""
+        """Number of OFDM symbols, including a partly filled last one."""
         return -(-self.elements // self.subcarriers)
 
     @property
     def blocks(self) -> int:
-        """Blocks of time in which the channel is constant; at least one."""
+        """Number of time blocks in which the channel is constant, at least 1."""
         return max(-(-self.symbols // self.symbols_per_block), 1)
 
     @property
     def block_s(self) -> float:
-        """Duration of a block."""
+        """Duration of a block in s."""
         return self.symbols_per_block * self.symbol_s
 
     @property
     def block_times_s(self) -> Array:
-        """Start of every block, from the start of the transmission, [blocks]."""
+        """Start of every block in s from the start of the transmission, [blocks]."""
         return np.asarray(np.arange(self.blocks) * self.block_s, dtype=np.float64)
 
     @property
     def weights(self) -> Array:
-        """Share of the elements that fall on each block and subcarrier, [blocks, subcarriers]; their sum is 1."""
+        """Share of the elements on each block and subcarrier, [blocks, subcarriers], with sum 1."""
         symbols = np.zeros((self.blocks, self.subcarriers))
         full, rest = divmod(self.elements, self.subcarriers)
         starts = np.arange(self.blocks) * self.symbols_per_block

@@ -1,7 +1,7 @@
-"""The multiple-access channel: devices transmit at once, the antenna receives the sum (PFELS eq. 7).
+"""The multiple-access channel: all devices transmit simultaneously, and the receiver observes the sum (PFELS eq. 7).
 
-It is opened with every device's channel and precoder, fed chunks of devices and closed, so that memory holds one chunk
-and one sum however many devices take part.
+The channel is created with every device's channel and precoder, receives the messages in chunks of devices, and is then
+closed. Memory therefore holds one chunk and one sum, regardless of the number of devices.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from channels.grid import Packing
 
 SLAB = 1 << 20
-"""Entries of the sum that are worked on at a time: they stay in the processor's cache while the devices pass by."""
+"""Number of entries of the sum processed at a time, so that they stay in the processor's cache over all devices."""
 
-FEW = 1 << 17
+SHORT = 1 << 17
 """Messages shorter than this are summed by one matrix product."""
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What one chunk of devices put on the air.
+    """The transmission of one chunk of devices.
 
     Attributes:
         energy: ||x_i||^2, [chunk].
         received_energy: ||h_i x_i||^2, [chunk].
-        clipped: Entries (elements under I/Q packing) that were cut to the peak, [chunk].
-        cut: The messages as they were sent, [chunk, m]; None where there is no peak limit.
+        clipped: Number of entries (elements under I/Q packing) clipped to the peak, [chunk].
+        cut: The messages after clipping, [chunk, m]; None without a peak limit.
     """
 
     energy: NDArray[np.float64]
@@ -47,11 +47,11 @@ class Sent:
 
 @dataclass(frozen=True)
 class Part:
-    """Some entries of messages.
+    """A range of message entries.
 
     Attributes:
-        entries: Which of the entries of a whole message.
-        length: Entries of a whole message.
+        entries: Position of the entries in the whole message.
+        length: Number of entries of the whole message.
     """
 
     entries: slice
@@ -61,11 +61,16 @@ class Part:
 class MultipleAccessChannel:
     """One use of the channel by many devices: y = sum_i h_i x_i + z with x_i = b_i s_i m_i.
 
-    m_i is device i's real message, s_i a real scale that rides on it, b_i the complex precoder. Under packing "real" a
-    message entry sits on the real part of its resource element and the receiver keeps the real part; under "iq" entries
-    2j and 2j + 1 are the real and imaginary part of element j and the receiver keeps both. gains, precoders: h_i and
-    b_i, [devices, blocks, subcarriers] (length 1 along an axis that does not matter); placement says which entry meets
-    which coefficient; peak_energy: largest |x|^2 of an element, [devices], None for no limit.
+    m_i is device i's real message, s_i a real scale of the message, and b_i the complex precoder. Under packing "real",
+    a message entry is on the real part of its resource element, and the receiver uses the real part. Under "iq",
+    entries 2j and 2j + 1 are the real and imaginary part of element j, and the receiver uses both.
+
+    Args:
+        gains: h_i, [devices, blocks, subcarriers], with length 1 along constant axes.
+        precoders: b_i, in the same shape.
+        packing: "real" or "iq".
+        placement: Assignment of message entries to coefficients; may be None for a flat channel.
+        peak_energy: Largest |x|^2 of an element, [devices], None for no limit.
     """
 
     def __init__(
@@ -96,9 +101,13 @@ class MultipleAccessChannel:
     ) -> Sent:
         """Superpose one chunk.
 
-        messages: [chunk, m] real; scale: s_i, [chunk]; devices: which rows of `gains`; norms: ||m_i||, [chunk], where
-        they are known, which saves a pass over the messages. part: which entries of longer messages these are; the
-        energies are then those of the part. Over a flat channel without a peak limit only, under packing "real".
+        Args:
+            messages: Real messages, [chunk, m].
+            scale: s_i, [chunk].
+            devices: Rows of `gains` of these devices.
+            norms: ||m_i||, [chunk], if known, which saves a pass over the messages.
+            part: Position of the entries, if the messages are parts of longer ones. The energies are then those of the
+                part. Supported only over a flat channel without a peak limit under packing "real".
         """
         clipped, cut = np.zeros(len(scale), dtype=np.int64), None
         if self._peak is not None:
@@ -120,26 +129,26 @@ class MultipleAccessChannel:
         return Sent(energy, received, clipped, cut)
 
     def close(self, silent: Tensor) -> Tensor:
-        """The noise-free observed real entries sum_i Re(h_i x_i), [m]; `silent` [m] is returned where nobody sent."""
+        """Return the noise-free observed real entries sum_i Re(h_i x_i), [m], or `silent` [m] if no device sent."""
         return silent if self._sum is None else self._sum[: self._entries]
 
     def _superpose(self, messages: Tensor, effective: NDArray[np.complexfloating], entries: slice) -> None:
-        """sum += Re(h_i b_i s_i) m_i, and a quarter turn for the imaginary part under I/Q packing."""
+        """Add Re(h_i b_i s_i) m_i to the sum, and under I/Q packing j times the part of the imaginary gains."""
         assert self._sum is not None
         add_weighted(self._sum[entries], messages, messages.new_tensor(effective.real))
         if self._packing == "iq" and np.any(effective.imag):
-            turned = messages.new_zeros(messages.shape[1])
-            add_weighted(turned, messages, messages.new_tensor(effective.imag))
-            self._sum[entries] += _quarter_turn(turned)
+            quadrature = messages.new_zeros(messages.shape[1])
+            add_weighted(quadrature, messages, messages.new_tensor(effective.imag))
+            self._sum[entries] += _times_j(quadrature)
 
     def _add(self, message: Tensor, scale: float, device: int) -> NDArray[np.float64]:
-        """One device through a channel that differs from element to element; the energies it sends and that arrive."""
+        """Add one device over a channel that varies between elements; return its transmitted and received energy."""
         assert self._sum is not None
         elements, effective = _elements(message, self._packing), self._effective[device] * scale
         total = self._sum if self._packing == "real" else self._pairs(self._sum)
         gains = elements.new_tensor(effective if elements.is_complex() else effective.real)
         powers = [scale**2 * self._precoders[device] ** 2, np.abs(effective) ** 2]
-        spent = [elements.real.new_tensor(power) for power in powers]
+        gains_squared = [elements.real.new_tensor(power) for power in powers]
         energies = np.zeros(2)
         for piece in self._pieces:
             sums, values = total[piece.elements].view(-1, piece.width), elements[piece.elements].view(-1, piece.width)
@@ -147,17 +156,17 @@ class MultipleAccessChannel:
             for some in _slabs(len(values), piece.width):
                 sums[some].addcmul_(values[some], row.expand_as(values[some]))
                 column_energies += _squares(values[some]).sum(dim=0)
-            energies += [float(column_energies @ _row(each, piece).expand_as(column_energies)) for each in spent]
+            energies += [float(column_energies @ _row(one, piece).expand_as(column_energies)) for one in gains_squared]
         return energies
 
     def _pairs(self, entries: Tensor) -> Tensor:
-        """The sum as complex elements, sharing its memory; it has room for an even number of entries."""
+        """View the sum, which has an even number of entries, as complex elements."""
         import torch
 
         return torch.view_as_complex(entries.view(-1, 2))
 
     def _clip(self, messages: Tensor, scale: NDArray[np.float64], devices: slice) -> tuple[Tensor, NDArray[np.int64]]:
-        """Messages whose elements keep to the peak |b_i s_i m| <= sqrt(peak), and how many had to be cut."""
+        """Clip elements to |b_i s_i m| <= sqrt(peak); return the messages and the number of clipped elements."""
         import torch
 
         assert self._peak is not None
@@ -171,16 +180,16 @@ class MultipleAccessChannel:
             bound = largest.flatten() if self._flat or self._placement is None else self._placement.spread(largest)
             modulus = elements.abs()
             clipped[row] = int((modulus > bound).sum())
-            kept = elements * torch.clamp(bound / modulus.clamp_min(torch.finfo(messages.dtype).tiny), max=1.0)
-            cut[row] = (torch.view_as_real(kept).flatten() if kept.is_complex() else kept)[: len(message)]
+            limited = elements * torch.clamp(bound / modulus.clamp_min(torch.finfo(messages.dtype).tiny), max=1.0)
+            cut[row] = (torch.view_as_real(limited).flatten() if limited.is_complex() else limited)[: len(message)]
         return cut, clipped
 
 
 def add_weighted(total: Tensor, messages: Tensor, weights: Tensor) -> None:
-    """total += weights @ messages in place, in one pass over the messages: [m], [chunk, m], [chunk]."""
+    """Add weights [chunk] @ messages [chunk, m] to total [m] in place, in one pass over the messages."""
     import torch
 
-    if messages.shape[1] < FEW or messages.is_cuda:
+    if messages.shape[1] < SHORT or messages.is_cuda:
         torch.addmv(total, messages.t(), weights, out=total)
         return
     for begin in range(0, messages.shape[1], SLAB):
@@ -190,7 +199,7 @@ def add_weighted(total: Tensor, messages: Tensor, weights: Tensor) -> None:
 
 
 def energy(entries: Tensor, less: Tensor | None = None) -> float:
-    """||x||^2, or ||x - less||^2, in double precision; both [m]."""
+    """Return ||x||^2, or ||x - less||^2, in double precision; both tensors are [m]."""
     import torch
 
     total = entries.new_zeros((), dtype=torch.float64)
@@ -203,25 +212,25 @@ def energy(entries: Tensor, less: Tensor | None = None) -> float:
 
 
 def _slabs(rows: int, width: int) -> Iterator[slice]:
-    """Rows a few at a time, so that what is read once stays in the processor's cache for what comes next."""
+    """Yield slices of rows that are small enough to stay in the processor's cache between passes."""
     step = max(SLAB // width, 1)
     for begin in range(0, rows, step):
         yield slice(begin, begin + step)
 
 
 def _squares(values: Tensor) -> Tensor:
-    """|value|^2, elementwise."""
+    """Return |value|^2, elementwise."""
     return values.real.square() + values.imag.square() if values.is_complex() else values.square()
 
 
 def _row(coefficients: Tensor, piece: Piece) -> Tensor:
-    """Those a piece meets, [width] or [1]; coefficients: [blocks, subcarriers], or length 1."""
+    """Return the coefficients of a piece, [width] or [1], from coefficients [blocks, subcarriers] (or length 1)."""
     row = coefficients[piece.block if len(coefficients) > 1 else 0]
     return row[piece.subcarriers] if len(row) > 1 else row
 
 
 def _elements(message: Tensor, packing: Packing) -> Tensor:
-    """A message [m] as it sits on resource elements: real, or complex with a zero appended where m is odd."""
+    """Map a message [m] to resource elements: real, or complex with a zero appended if m is odd."""
     if packing == "real":
         return message
     import torch
@@ -231,19 +240,19 @@ def _elements(message: Tensor, packing: Packing) -> Tensor:
     return torch.view_as_complex(message.contiguous().view(-1, 2))
 
 
-def _quarter_turn(entries: Tensor) -> Tensor:
-    """j times the complex elements packed in `entries`: (a, b) -> (-b, a); an odd last entry has b = 0."""
-    turned = entries.new_zeros(entries.shape)
+def _times_j(entries: Tensor) -> Tensor:
+    """Multiply the complex elements packed in `entries` by j: (a, b) -> (-b, a); an odd last entry has b = 0."""
+    rotated = entries.new_zeros(entries.shape)
     pairs = len(entries) // 2 * 2
-    turned[0:pairs:2] = -entries[1:pairs:2]
-    turned[1:pairs:2] = entries[0:pairs:2]
-    return turned
+    rotated[0:pairs:2] = -entries[1:pairs:2]
+    rotated[1:pairs:2] = entries[0:pairs:2]
+    return rotated
 
 
 def baseband(messages: Tensor, precoders: Response, packing: Packing, placement: Placement | None) -> Response:
-    """Transmitted symbols x_i, [chunk, elements], complex64: for the record, no round needs them.
+    """Return the transmitted symbols x_i, [chunk, elements], complex64. Used only for recording.
 
-    precoders: [chunk, blocks, subcarriers], scale included.
+    precoders: [chunk, blocks, subcarriers], including the scale.
     """
     elements = pack(messages.detach().cpu().numpy().astype(np.float64), packing)
     spread = precoders[:, 0] if placement is None else np.stack([placement.spread_array(b) for b in precoders])
@@ -251,7 +260,7 @@ def baseband(messages: Tensor, precoders: Response, packing: Packing, placement:
 
 
 def pack(entries: NDArray[np.float64], packing: Packing) -> NDArray[np.complex128]:
-    """Real entries [..., m] on complex elements: [..., m] under "real", [..., ceil(m/2)] under "iq"."""
+    """Map real entries [..., m] to complex elements: [..., m] under "real", [..., ceil(m/2)] under "iq"."""
     if packing == "real":
         return entries.astype(np.complex128)
     if entries.shape[-1] % 2:

@@ -1,6 +1,6 @@
-"""What a part says of itself to people: its docstring with a line for each parameter, and one line for a wrong one.
+"""Generated docstrings and constructor errors of parts.
 
-All of it is made from the declarations, so that a class of the user's own has it too.
+Both are made from the parameter declarations, so that user-defined parts have them too.
 """
 
 from __future__ import annotations
@@ -16,29 +16,30 @@ BOUNDS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most
 
 
 def document(part: type) -> None:
-    """Add the parameters to a part's docstring, as `help` and editors show it, each with type, bounds and default."""
+    """Append an "Args:" section to a part's docstring, with the type, bounds and default of each parameter."""
     lines = [_line(one) for one in dataclasses.fields(part) if one.metadata]
     text = inspect.cleandoc(part.__dict__.get("__doc__") or "")
     if lines:
         part.__doc__ = "\n".join([text, "", "Args:", *lines])
 
 
-def _line(of: dataclasses.Field[Any]) -> str:
-    facts, kind = of.metadata, of.type if isinstance(of.type, str) else getattr(of.type, "__name__", str(of.type))
-    bounds = " and ".join(f"{words} {facts[key]:g}" for key, words in BOUNDS.items() if facts[key] is not None)
-    beside = " or ".join(f"{value:g}" for value in facts["also"])
-    told = [facts["description"]]
-    if facts["unit"]:
-        told.append(f"in {facts['unit']}")
-    if bounds or beside:
-        told.append(" or ".join(filter(None, [bounds, beside])))
-    if of.default is not None or "default" not in facts["description"]:  # which says what none stands for
-        told.append("required" if of.default is dataclasses.MISSING else f"default {of.default!r}")
-    return f"    {of.name} ({kind}): {'; '.join(one.rstrip('.') for one in told)}."
+def _line(field: dataclasses.Field[Any]) -> str:
+    declared = field.metadata
+    kind = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+    bounds = " and ".join(f"{words} {declared[key]:g}" for key, words in BOUNDS.items() if declared[key] is not None)
+    also = " or ".join(f"{value:g}" for value in declared["also"])
+    phrases = [declared["description"]]
+    if declared["unit"]:
+        phrases.append(f"in {declared['unit']}")
+    if bounds or also:
+        phrases.append(" or ".join(filter(None, [bounds, also])))
+    if field.default is not None or "default" not in declared["description"]:  # the description explains a None
+        phrases.append("required" if field.default is dataclasses.MISSING else f"default {field.default!r}")
+    return f"    {field.name} ({kind}): {'; '.join(one.rstrip('.') for one in phrases)}."
 
 
 def by_name(part: type, error: Callable[[str, str | None], Exception]) -> Callable[..., None]:
-    """The part's `__init__`, with `error`, of a message and a parameter, for arguments that do not fit."""
+    """Wrap the part's `__init__` so that wrong arguments raise `error(message, parameter)`."""
     init: Callable[..., None] = part.__init__  # type: ignore[misc]
     fields = {one.name: one for one in dataclasses.fields(part) if one.init}
     needed = [name for name, one in fields.items() if one.default is one.default_factory is dataclasses.MISSING]
@@ -47,7 +48,7 @@ def by_name(part: type, error: Callable[[str, str | None], Exception]) -> Callab
     def checked(self: Any, *args: Any, **values: Any) -> None:
         known = ", ".join(fields) or "none"
         if args:
-            raise error(f"parameters of {part.__name__} are given by name ({known}), got {args[0]!r}", None)
+            raise error(f"parameters of {part.__name__} are keyword-only ({known}), got {args[0]!r}", None)
         for key in values:
             if key not in fields:
                 close = difflib.get_close_matches(key, list(fields), n=1, cutoff=0.5)

@@ -1,8 +1,8 @@
-"""Which resource element an entry of a message goes to, and so which coefficient of a selective channel it meets.
+"""Mapping of message entries to resource elements, and thereby to coefficients of a selective channel.
 
-Elements are filled subcarrier first, beginning at a random one that both ends know and going round. The energy of a
-message over a selective channel then is, in expectation over that start, its norm squared times the mean of the squared
-precoders, whatever the message looks like: the figure that power control keeps to.
+Elements are filled subcarrier first and cyclically, starting at a random element known to both ends. In expectation
+over the start, the energy of a message over a selective channel is therefore its squared norm times the mean of the
+squared precoders, for any message. Power control uses this expected energy.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Piece:
-    """Consecutive elements of a message that fill the same subcarriers in some consecutive symbols of one block.
+    """Consecutive elements of a message that fill the same subcarriers in consecutive symbols of one block.
 
     Attributes:
-        elements: Which elements of the message, symbols x width of them.
-        block: Index of the block of time.
-        subcarriers: From the first to the last + 1, as indices of the frame's used subcarriers.
+        elements: Range of message elements, symbols x width of them.
+        block: Index of the time block.
+        subcarriers: Range of indices into the frame's used subcarriers.
     """
 
     elements: slice
@@ -36,29 +36,29 @@ class Piece:
 
     @property
     def width(self) -> int:
-        """Elements a symbol."""
+        """Number of elements per symbol."""
         return int(self.subcarriers.stop - self.subcarriers.start)
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Element e of a message sits on element (e + start) mod n of the frame's n elements.
+    """Cyclic mapping of element e of a message to element (e + start) mod n of the frame's n elements.
 
     Attributes:
         frame: The resource elements of the message.
-        start: Element of the frame on which the message's first sits, 0 to n - 1.
+        start: Frame element of the message's first element, 0 to n - 1.
     """
 
     frame: Frame
     start: int
 
     def pieces(self) -> list[Piece]:
-        """The message cut into pieces, in order: whole symbols of a block together, symbols in part by themselves."""
-        first = self.frame.elements - self.start  # of the message's elements, those before the turn
+        """Split the message into pieces, in order: complete symbols of a block together, partial symbols separately."""
+        first = self.frame.elements - self.start  # number of message elements before the wrap-around
         return [*self._run(0, first, self.start), *self._run(first, self.frame.elements, 0)]
 
     def _run(self, begin: int, end: int, where: int) -> Iterator[Piece]:
-        """Pieces of the elements from `begin` to `end`, which sit from element `where` of the frame on."""
+        """Yield the pieces of elements `begin` to `end`, which are mapped to the frame from element `where` on."""
         k, per_block = self.frame.subcarriers, self.frame.symbols_per_block
         while begin < end:
             symbol, subcarrier = divmod(where, k)
@@ -74,7 +74,7 @@ class Placement:
             begin, where = begin + count, where + count
 
     def spread(self, coefficients: Tensor) -> Tensor:
-        """Coefficients [blocks, subcarriers] (or length 1) as the elements of a message meet them, [n]."""
+        """Expand coefficients [blocks, subcarriers] (or length 1) to the elements of a message, [n]."""
         frame = self.frame
         every = coefficients.expand(-1, frame.subcarriers)
         if len(every) == 1:
@@ -85,7 +85,7 @@ class Placement:
         return elements.roll(-self.start) if self.start else elements
 
     def spread_array(self, coefficients: NDArray[Any]) -> NDArray[Any]:
-        """The same for numpy arrays."""
+        """Return the result of `spread` for numpy arrays."""
         frame = self.frame
         every = np.broadcast_to(coefficients, (len(coefficients), frame.subcarriers))
         if len(every) == 1:

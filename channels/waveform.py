@@ -1,7 +1,7 @@
-"""The entries as an OFDM signal in time: what the model of one coefficient per subcarrier is checked against.
+"""OFDM in the time domain, as a reference for the model with one coefficient per subcarrier.
 
-Complex baseband at fft_size samples a useful symbol, all transforms unitary: a symbol's samples have the energy of its
-entries, and noise has the same variance on a sample and on a subcarrier.
+Signals are complex baseband with fft_size samples per useful symbol. All transforms are unitary, so that the samples of
+a symbol have the energy of its entries, and noise has the same variance on a sample and on a subcarrier.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from channels.draws import Array, Complex, circular_gaussian
+from channels.draws import Array, Complex
 from channels.units import linear_to_db
 
 _PAPR_OVERSAMPLING = 4
@@ -19,13 +19,14 @@ _PAPR_OVERSAMPLING = 4
 
 @dataclass(frozen=True)
 class Waveform:
-    """An OFDM modulation with cyclic prefix, as in 3GPP TS 38.211, section 5.3.1.
+    """OFDM modulation with a cyclic prefix, as in 3GPP TS 38.211, section 5.3.1.
 
     Attributes:
-        fft_size: N, samples of a useful symbol.
-        prefix_samples: Samples of the cyclic prefix, 0 to N.
-        subcarriers: K <= N in use, entry k on the subcarrier k - K//2 spacings from the carrier.
-        clip_db: Amplitude at which a device clips, in dB over its root mean square; None where it does not.
+        fft_size: N, number of samples in a useful symbol.
+        prefix_samples: Number of samples in the cyclic prefix, 0 to N.
+        subcarriers: K <= N, number of used subcarriers; entry k is on the subcarrier k - K//2 spacings from the
+            carrier.
+        clip_db: Clipping amplitude of a device in dB over its root mean square, None for no clipping.
     """
 
     fft_size: int
@@ -35,34 +36,35 @@ class Waveform:
 
     def __post_init__(self) -> None:
         if not 1 <= self.subcarriers <= self.fft_size:
-            raise ValueError(f"{self.subcarriers} subcarriers on an FFT of {self.fft_size}: use 1 to {self.fft_size}")
+            raise ValueError(f"subcarriers must be from 1 to the FFT size, {self.fft_size}, got {self.subcarriers}")
         if not 0 <= self.prefix_samples <= self.fft_size:
-            raise ValueError(f"a prefix of {self.prefix_samples} samples: use 0 to the FFT size, {self.fft_size}")
+            raise ValueError(
+                f"prefix_samples must be from 0 to the FFT size, {self.fft_size}, got {self.prefix_samples}"
+            )
         if self.clip_db is not None and not np.isfinite(self.clip_db):
-            raise ValueError(f"clipping at {self.clip_db} dB over rms: use a finite number, or none for no clipping")
+            raise ValueError(f"clip_db must be finite, or None for no clipping, got {self.clip_db}")
 
     @property
     def symbol_samples(self) -> int:
-        """Samples of a symbol with its prefix."""
+        """Number of samples in a symbol with its prefix."""
         return self.fft_size + self.prefix_samples
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Distance of every subcarrier from the carrier in spacings, ascending, [subcarriers]."""
+        """Offset of every subcarrier from the carrier in subcarrier spacings, ascending, [subcarriers]."""
         return np.arange(self.subcarriers, dtype=np.int64) - self.subcarriers // 2
 
 
 @dataclass(frozen=True)
 class Transmitted:
-    """What the devices send. Shares are 0 for a device that sends nothing.
+    """The transmitted signals. Shares are 0 for a device that sends nothing.
 
     Attributes:
-        samples: Baseband samples, complex [devices, symbols * (N + prefix)], every prefix before its symbol.
+        samples: Baseband samples, complex [devices, symbols * (N + prefix)], with each prefix before its symbol.
         papr_db: Peak-to-average power ratio of every symbol before clipping in dB, [devices, symbols] (see `papr_db`).
-        energy: Of the samples sent, [devices].
-        prefix_share: Share of that energy that the prefixes take, [devices].
+        energy: Energy of the transmitted samples, [devices].
+        prefix_share: Share of that energy in the prefixes, [devices].
         clipped_share: Share of the useful samples that are clipped, [devices].
-        removed_share: Share of the useful energy that clipping takes off, [devices].
     """
 
     samples: Complex
@@ -70,20 +72,18 @@ class Transmitted:
     energy: Array
     prefix_share: Array
     clipped_share: Array
-    removed_share: Array
 
 
 def transmit(symbols: Complex, waveform: Waveform) -> Transmitted:
     """Modulate entries [devices, symbols, subcarriers].
 
-    Clipping limits the modulus of the N samples a symbol, keeps their phase, and comes before the prefix is copied, so
-    the prefix stays cyclic. The root mean square is that of a device's whole transmission.
+    Clipping limits the modulus of the N samples of a symbol and keeps their phase. It is applied before the prefix is
+    added, so that the prefix remains cyclic. The root mean square is that of a device's whole transmission.
     """
     useful = _useful_samples(symbols, waveform, waveform.fft_size)
-    before = _energy(useful)
     clipped_share = np.zeros(len(useful))
     if waveform.clip_db is not None:
-        rms = np.sqrt(before / max(useful.shape[1] * waveform.fft_size, 1))
+        rms = np.sqrt(_energy(useful) / max(useful.shape[1] * waveform.fft_size, 1))
         limit = (rms * 10 ** (waveform.clip_db / 20))[:, None, None]
         moduli = np.abs(useful)
         over = moduli > limit
@@ -97,15 +97,14 @@ def transmit(symbols: Complex, waveform: Waveform) -> Transmitted:
         energy=energy,
         prefix_share=_share(energy - after, energy),
         clipped_share=clipped_share,
-        removed_share=_share(before - after, before),
     )
 
 
 def papr_db(symbols: Complex, waveform: Waveform, oversampling: int = _PAPR_OVERSAMPLING) -> Array:
-    """Peak-to-average power ratio max|x|^2/mean|x|^2 of every useful symbol in dB, [devices, symbols].
+    """Return the peak-to-average power ratio max|x|^2/mean|x|^2 of every useful symbol in dB, [devices, symbols].
 
-    symbols: [devices, symbols, subcarriers]; oversampling: of the peak search, relative to fft_size samples. A symbol
-    of nothing but zeros has -inf.
+    symbols: [devices, symbols, subcarriers]; oversampling: factor of the peak search relative to fft_size samples. The
+    ratio of an all-zero symbol is -inf.
     """
     ratios = np.zeros(symbols.shape[:2])
     for ratio, entries in zip(ratios, symbols, strict=True):
@@ -122,64 +121,65 @@ def propagate(
     frequency_offset: ArrayLike,
     waveform: Waveform,
 ) -> Complex:
-    """What one receive antenna gets, without noise, from the nominal start of the first prefix on.
+    """Return the noise-free signal at one receive antenna, starting at the nominal start of the first prefix.
 
-    samples: [devices, n]; taps: complex gains, [devices, taps]; delays: of the taps, whole samples, [taps] or [devices,
-    taps]; timing_samples: how much later than nominal a device arrives, whole samples (there are no fractional ones),
-    negative for early, [devices]; frequency_offset: of its carrier from the receiver's, in subcarrier spacings,
-    [devices]: sample t of the stream turns by 2 pi offset t/N.
-    Returns [n + tail], the tail as long as the latest arrival. ValueError for delays or offsets beyond a symbol.
+    Args:
+        samples: Transmitted samples, [devices, n].
+        taps: Complex gains, [devices, taps].
+        delays: Delays of the taps in whole samples, [taps] or [devices, taps].
+        timing_samples: Timing offset of each device in whole samples (fractional ones are not supported), negative if
+            early, [devices].
+        frequency_offset: Carrier frequency offset of each device in subcarrier spacings, [devices]; sample t of the
+            stream is rotated by 2 pi offset t/N.
+        waveform: The modulation.
+
+    Returns [n + tail], with a tail as long as the latest arrival. Raises ValueError for delays or offsets beyond a
+    symbol.
     """
     arrivals = _checked_delays(taps, delays, waveform) + _checked_timing(samples, timing_samples, waveform)[:, None]
-    turns = np.broadcast_to(np.asarray(frequency_offset, dtype=np.float64), len(samples)) / waveform.fft_size
+    offsets = np.broadcast_to(np.asarray(frequency_offset, dtype=np.float64), len(samples)) / waveform.fft_size
     length = samples.shape[1]
     stream = np.zeros(length + max(int(arrivals.max(initial=0)), 0), dtype=np.complex128)
     times = np.arange(len(stream))
-    for sent, gains, starts, turn in zip(samples, taps, arrivals, turns, strict=True):
+    for sent, gains, starts, offset in zip(samples, taps, arrivals, offsets, strict=True):
         arriving = np.zeros_like(stream)
         for gain, start in zip(gains, starts, strict=True):
-            # What arrives before the nominal start is lost.
+            # Samples that arrive before the nominal start are lost.
             early = max(-int(start), 0)
             arriving[max(start, 0) : length + start] += gain * sent[early:]
-        stream += arriving * np.exp(2j * np.pi * turn * times) if turn else arriving
+        stream += arriving * np.exp(2j * np.pi * offset * times) if offset else arriving
     return stream
 
 
-def add_noise(stream: Complex, uniforms: Array, noise_std: float) -> Complex:
-    """Receiver noise CN(0, 2 noise_std^2) on every sample, so noise_std on each real part of a received entry.
-
-    stream: [n]; uniforms: [2 n] in [0, 1).
-    """
-    return np.asarray(stream + np.sqrt(2) * noise_std * circular_gaussian(uniforms[None, :])[0])
-
-
 def receive(stream: Complex, waveform: Waveform, symbols_count: int) -> Complex:
-    """Entries [symbols, subcarriers] of a stream [n or more]: prefixes cut at their nominal places, FFT."""
+    """Demodulate a stream [n or more] to entries [symbols, subcarriers], with nominal symbol timing."""
     needed = symbols_count * waveform.symbol_samples
     if len(stream) < needed:
-        raise ValueError(f"a stream of {len(stream)} samples for {symbols_count} symbols: it takes {needed}")
+        raise ValueError(f"{symbols_count} symbols need {needed} samples, got {len(stream)}")
     windows = stream[:needed].reshape(symbols_count, -1)[:, waveform.prefix_samples :]
     return np.asarray(np.fft.fft(windows, axis=1, norm="ortho")[:, waveform.offsets % waveform.fft_size])
 
 
 def response(taps: Complex, delays: ArrayLike, waveform: Waveform) -> Complex:
-    """Response at the subcarriers, sum_l tap_l e^(-j 2 pi f delay_l/N), [devices, subcarriers].
+    """Return the response at the subcarriers, sum_l tap_l e^(-j 2 pi f delay_l/N), [devices, subcarriers].
 
-    taps, delays: as in `propagate`; a timing offset within the prefix is the same as more delay. It is the whole effect
-    of channel and timing as long as 0 <= delay + timing <= prefix and carriers agree.
+    taps, delays: as in `propagate`. A timing offset within the prefix is equivalent to additional delay. The response
+    is the entire effect of channel and timing if 0 <= delay + timing <= prefix and there is no frequency offset.
     """
     arrivals = np.broadcast_to(np.asarray(delays), taps.shape)
-    # A device at a time: no array of [devices, taps, subcarriers] is made.
-    found = np.empty((len(taps), waveform.subcarriers), dtype=np.complex128)
-    for row, gains, late in zip(found, taps, arrivals, strict=True):
+    # One device at a time, to avoid an array of [devices, taps, subcarriers].
+    responses = np.empty((len(taps), waveform.subcarriers), dtype=np.complex128)
+    for row, gains, late in zip(responses, taps, arrivals, strict=True):
         row[:] = gains @ np.exp(-2j * np.pi * np.outer(late, waveform.offsets) / waveform.fft_size)
-    return found
+    return responses
 
 
 def _useful_samples(symbols: Complex, waveform: Waveform, size: int) -> Complex:
-    """Samples [..., size] of entries [..., subcarriers], by a unitary inverse FFT of that size."""
+    """Transform entries [..., subcarriers] to samples [..., size] by a unitary inverse FFT of that size."""
     if symbols.shape[-1] != waveform.subcarriers:
-        raise ValueError(f"{symbols.shape[-1]} entries a symbol on {waveform.subcarriers} subcarriers: use as many")
+        raise ValueError(
+            f"a symbol must have one entry for each of the {waveform.subcarriers} subcarriers, got {symbols.shape[-1]}"
+        )
     spectrum = np.zeros((*symbols.shape[:-1], size), dtype=np.complex128)
     spectrum[..., waveform.offsets % size] = symbols
     return np.asarray(np.fft.ifft(spectrum, axis=-1, norm="ortho"))
@@ -190,7 +190,7 @@ def _energy(samples: Complex) -> Array:
 
 
 def _share(part: Array, whole: Array) -> Array:
-    """part/whole, 0 where both are 0."""
+    """Return part/whole, 0 where both are 0."""
     return np.asarray(part / np.where(whole > 0, whole, 1.0))
 
 
@@ -198,7 +198,8 @@ def _checked_delays(taps: Complex, delays: ArrayLike, waveform: Waveform) -> NDA
     whole = _whole(delays, "tap delays")
     if whole.size and not (whole.min() >= 0 and whole.max() <= waveform.symbol_samples):
         raise ValueError(
-            f"tap delays from {whole.min()} to {whole.max()} samples: use 0 to {waveform.symbol_samples}, a symbol"
+            f"tap delays must be from 0 to {waveform.symbol_samples} samples, a symbol, got {whole.min()} to "
+            f"{whole.max()}"
         )
     return np.broadcast_to(whole, taps.shape)
 
@@ -207,14 +208,14 @@ def _checked_timing(samples: Complex, timing_samples: ArrayLike, waveform: Wavef
     whole = _whole(timing_samples, "timing offsets")
     if whole.size and np.abs(whole).max() > waveform.symbol_samples:
         raise ValueError(
-            f"a timing offset of {np.abs(whole).max()} samples: use at most {waveform.symbol_samples}, a symbol"
+            f"timing offsets must be at most {waveform.symbol_samples} samples, a symbol, got {np.abs(whole).max()}"
         )
     return np.broadcast_to(whole, len(samples))
 
 
 def _whole(values: ArrayLike, what: str) -> NDArray[np.int64]:
-    given = np.asarray(values, dtype=np.float64)
-    broken = given[~np.isfinite(given) | (given != np.round(given))]
-    if broken.size:
-        raise ValueError(f"{what} of {broken[0]} samples: use whole samples")
-    return given.astype(np.int64)
+    samples = np.asarray(values, dtype=np.float64)
+    fractional = samples[~np.isfinite(samples) | (samples != np.round(samples))]
+    if fractional.size:
+        raise ValueError(f"{what} must be whole samples, got {fractional[0]}")
+    return samples.astype(np.int64)

@@ -1,7 +1,7 @@
-"""The multiple-access channel made in time: IFFT, prefix, multipath, offsets, superposition, FFT.
+"""The multiple-access channel in the time domain: IFFT, prefix, multipath, offsets, superposition, FFT.
 
-It takes the place of `MultipleAccessChannel`, chunk for chunk, and gives the same sum where the model per subcarrier
-holds: delays and offsets within the cyclic prefix, no carrier frequency offset, nothing clipped.
+It has the interface of `MultipleAccessChannel`, and gives the same sum if the model per subcarrier is exact: delays and
+timing offsets within the cyclic prefix, no carrier frequency offset, and no clipping.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Multipath:
-    """What lies behind a response: taps, and the offsets of the devices.
+    """The taps behind a frequency response, and the offsets of the devices.
 
     Attributes:
         taps: Complex amplitudes, [devices, L].
-        delays: Of the taps in samples, [L].
+        delays: Delays of the taps in samples, [L].
         timing_samples: Timing offset of each device in samples, [devices].
         frequency_offset: Carrier frequency offset of each device in subcarrier spacings, [devices].
     """
@@ -43,9 +43,10 @@ class Multipath:
 
 
 class WaveformChannel:
-    """Opened with everybody's precoders, fed chunks, closed; arguments as of `MultipleAccessChannel`.
+    """A multiple-access channel that modulates the messages; used as `MultipleAccessChannel`, with its arguments.
 
-    papr_db: largest peak-to-average power ratio of a symbol so far; clipped_share: of the samples so far.
+    Attributes:
+        papr_db: Largest peak-to-average power ratio of a symbol so far, in dB.
     """
 
     def __init__(
@@ -61,18 +62,18 @@ class WaveformChannel:
 
     @property
     def clipped_share(self) -> float:
-        """Of the transmitted samples of all devices."""
+        """Share of the transmitted samples of all devices so far that were clipped."""
         return self._clipped / max(self._samples, 1.0)
 
     def send(self, messages: Tensor, scale: Array, devices: slice, norms: Tensor | None = None) -> Sent:
-        """Modulate, propagate, superpose and demodulate one chunk; norms are not needed."""
+        """Modulate, propagate, superpose and demodulate one chunk; `norms` is ignored."""
         from channels.waveform import propagate, receive, transmit
 
         self._messages, self._entries = messages, messages.shape[1]
         symbols = self._on_grid(messages, scale, devices)
         sent = transmit(symbols, self._waveform)
         path = self._multipath
-        # The phase is the estimate's at the useful part of the first symbol, not at the prefix before it.
+        # The phase equals that of the estimate at the useful part of the first symbol, not at its prefix.
         ahead = path.frequency_offset[devices] * self._waveform.prefix_samples / self._waveform.fft_size
         stream = propagate(
             sent.samples,
@@ -84,17 +85,17 @@ class WaveformChannel:
         )
         received = receive(stream, self._waveform, symbols.shape[1])
         self._sum = received if self._sum is None else self._sum + received
-        loudest = np.max(sent.papr_db, initial=-np.inf)
-        self.papr_db = float(np.fmax(self.papr_db, loudest if np.isfinite(loudest) else np.nan))
+        largest = np.max(sent.papr_db, initial=-np.inf)
+        self.papr_db = float(np.fmax(self.papr_db, largest if np.isfinite(largest) else np.nan))
         self._clipped += float(sent.clipped_share.sum()) * sent.samples.shape[1]
         self._samples += sent.samples.size
-        energy = sent.energy * (1 - sent.prefix_share)  # of the useful symbols, as everywhere
-        # Over multipath a device's energy is shaped by its response; the record keeps what the mean path gives.
+        energy = sent.energy * (1 - sent.prefix_share)  # without the prefix, as in the model per subcarrier
+        # The received energy depends on the spectrum of the message; the record uses the mean gain of the taps.
         gain = (np.abs(path.taps[devices]) ** 2).sum(axis=1)
         return Sent(energy, energy * gain, np.zeros(len(scale), dtype=np.int64))
 
     def close(self, silent: Tensor) -> Tensor:
-        """The noise-free observed real entries, [m]; `silent` [m] is returned where nobody sent."""
+        """Return the noise-free observed real entries, [m], or `silent` [m] if no device sent."""
         if self._sum is None or self._messages is None:
             return silent
         place = self._placement
@@ -103,7 +104,7 @@ class WaveformChannel:
         return self._messages.new_tensor(observed)
 
     def _on_grid(self, messages: Tensor, scale: Array, devices: slice) -> NDArray[np.complex128]:
-        """Precoded elements of a chunk as OFDM symbols, [chunk, symbols, subcarriers], unused elements 0."""
+        """Map a chunk to precoded OFDM symbols, [chunk, symbols, subcarriers]; unused elements are 0."""
         place, frame = self._placement, self._placement.frame
         elements = pack(messages.detach().cpu().numpy().astype(np.float64), self._packing)
         precoders = np.stack([place.spread_array(row) for row in self._precoders[devices]])

@@ -1,6 +1,6 @@
-"""Attacks on runs of one's own: lower bounds on epsilon, found by looking at what a run really broadcasts.
+"""Privacy auditing: lower bounds on epsilon from attacks on what a run broadcasts.
 
-`airfl.audit("demo", others="silent")` makes one: it calls `airfl.audit.audit.audit`.
+`airfl.audit("demo", others="silent")` audits an experiment. It calls `airfl.audit.audit.audit`.
 """
 
 from airfl.callable import calls

@@ -1,4 +1,4 @@
-"""An audit from its settings to its figures."""
+"""The audit of an experiment, from settings to figures."""
 
 from __future__ import annotations
 
@@ -31,27 +31,28 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Audit:
-    """Claimed, tight, and found by attack. A figure is nan where nothing is claimed or the attack was not made.
+    """The claimed epsilon, the epsilon by the ledger, and lower bounds by attack. A figure is nan where there is no
+    claim or the attack was not run.
 
-    Each of the three lower bounds holds with `confidence` by itself.
+    Each of the three lower bounds holds with probability `confidence` on its own.
 
     Attributes:
-        scheme: Its name.
+        scheme: Name of the scheme.
         level: Whose data is protected, "client".
         adjacency: The relation that the epsilons are for, "add_remove" or "replace_one".
-        sampling: How devices are selected, as the ledger counts it.
-        observer: From whom a client is protected by the ledger.
-        attacker: Whose view was attacked: a third party's, who sees no more than the server does.
-        against: What a device without its canary sends: nothing ("absent"), or the canary turned round ("opposite").
+        sampling: How devices are selected, as the ledger accounts it.
+        observer: From whom the ledger protects a client.
+        attacker: Whose view is attacked: that of a third party, which sees at most what the server sees.
+        against: What a device without its canary sends: nothing ("absent"), or the negated canary ("opposite").
         others: What the other devices send: "trained", "silent" or "opposed".
-        delta: Of the statement.
+        delta: Of the privacy statement.
         confidence: Of each lower bound.
         rounds: T, of the run.
-        trials: Rounds that were played, each with the canary and without; 0 where that attack was not made.
-        canaries: Of the run that was attacked; 0 where that attack was not made.
-        claim_scope: What epsilon_paper is of: a "round", the "run", or "none".
-        epsilon_paper: Claimed by the paper, of the attacked round that has most.
-        epsilon_round: By the ledger, of the attacked round that has most.
+        trials: Rounds that were run, each with and without the canary; 0 where that attack was not run.
+        canaries: Canaries in the attacked run; 0 where that attack was not run.
+        claim_scope: What epsilon_paper refers to: a "round", the "run", or "none".
+        epsilon_paper: Claimed by the paper, the largest over the attacked rounds.
+        epsilon_round: By the ledger, the largest over the attacked rounds.
         epsilon: By the ledger, of the whole run; nan where no run was attacked.
         epsilon_lower: Lower bound for one round, without assumptions.
         epsilon_lower_gaussian: Lower bound for one round if the noise is Gaussian.
@@ -101,28 +102,28 @@ def audit(
     others: str | None = None,
     task: Task | None = None,
 ) -> Audit:
-    """Attack runs of an experiment: lower bounds on epsilon, beside what is claimed and accounted.
+    """Attack runs of an experiment, and return lower bounds on epsilon next to the claimed and the accounted figures.
 
     Args:
         config: An `airfl.Experiment`, settings, the name or path of a settings file, or a dict of tables: see
             `airfl.load_settings`.
-        options: All that follows `overrides` in one, see `airfl.audit.options.Options`.
+        options: The options that follow `overrides` as one object, see `airfl.audit.options.Options`.
         device: "cpu" or "cuda".
-        progress: True shows the command line's bar, or plain lines where there is no terminal. A function is called
-            with the attack, how much of it is done, and of how much.
+        progress: True shows the command line's progress bar, or plain lines without a terminal. A function is called
+            with the attack, the steps done, and the total number of steps.
         data_dir: As in `airfl.run`.
         task: As in `airfl.run`.
         overrides: As in `airfl.load_settings`.
-        attack: "round" (one round, many times), "run" (a whole run, with many canaries) or "both", the default.
-        trials: Rounds, each played with the canary and without; default 2,000.
-        canaries: Of the whole run; default 100, or as many as there is room for.
+        attack: "round" (one round, many times), "run" (a whole run with many canaries) or "both", the default.
+        trials: Rounds, each run with and without the canary; default 2,000.
+        canaries: Canaries in the whole run; default 100, fewer where they do not fit.
         confidence: Of each lower bound; default 0.95.
-        against: What a device sends whose canary is not there: nothing ("absent", the default) or the canary turned
-            round ("opposite").
-        others: What the other devices send: what they compute ("trained", the default), nothing ("silent"), or the
-            canary turned round ("opposed"), which is the worst case of replace-one.
+        against: What a device sends without its canary: nothing ("absent", the default) or the negated canary
+            ("opposite").
+        others: What the other devices send: their updates ("trained", the default), nothing ("silent"), or the negated
+            canary ("opposed"), which is the worst case of replace-one.
 
-    Raises UserError for what the user can mend.
+    Raises UserError for invalid settings or options.
     """
     settings, task = load_settings(config, overrides), task_of(config, task, changes_of(overrides))
     asked = {
@@ -134,7 +135,7 @@ def audit(
         "others": others,
     }
     options = replace(options or Options(), **{key: value for key, value in asked.items() if value is not None})  # type: ignore[arg-type]
-    if task is None:  # what an own one is made of is known, and its cell is checked below
+    if task is None:  # a task given as an object is already loaded, and its cell is checked below
         check_audit(settings, options)
     else:
         check_options(options)
@@ -144,30 +145,30 @@ def audit(
     try:
         world = build_world(without_compiling(settings, options), torch_device, data_folders(data_dir), task)
         check_cell(world.cell, settings, options)
-        with asked_progress(progress, reporter, ()) as told:
-            of_a_round = audit_rounds(world, options, _labelled(told, "one round")) if options.attack != "run" else None
-            of_a_run = audit_run(world, options, _labelled(told, "one run")) if options.attack != "round" else None
+        with asked_progress(progress, reporter, ()) as report:
+            rounds = audit_rounds(world, options, _labelled(report, "one round")) if options.attack != "run" else None
+            run = audit_run(world, options, _labelled(report, "one run")) if options.attack != "round" else None
     finally:
         torch.set_num_threads(threads)
-    return _together(world, settings.scheme.name, options, of_a_round, of_a_run)
+    return _combined(world, settings.scheme.name, options, rounds, run)
 
 
 def reporter(shown: RoundProgress) -> Progress:
-    """What shows how far the attacks are."""
+    """Return the function that reports the progress of the attacks."""
     report = shown.labelled_reporter()
     return lambda attack, done, total: report(attack, done, total, {"test_accuracy": math.nan})
 
 
 def without_compiling(settings: Settings, options: Options) -> Settings:
-    """The settings as they are; where nobody trains, with the engine that takes no time to start."""
+    """Return the settings, with an engine that needs no compilation where no device trains."""
     return settings if options.others == "trained" else settings.resolved(local={"engine": "loop"})
 
 
-def _together(
-    world: World, scheme: str, options: Options, of_a_round: RoundAudit | None, of_a_run: RunAudit | None
+def _combined(
+    world: World, scheme: str, options: Options, of_rounds: RoundAudit | None, of_run: RunAudit | None
 ) -> Audit:
     claim, statement, nan = world.cell.recipe.claim, world.ledger.statement, math.nan
-    first = of_a_round or of_a_run
+    first = of_rounds or of_run
     assert first is not None
     return Audit(
         scheme=scheme,
@@ -181,15 +182,15 @@ def _together(
         delta=statement.delta,
         confidence=options.confidence,
         rounds=world.cell.run.rounds,
-        trials=options.trials if of_a_round else 0,
-        canaries=of_a_run.canaries if of_a_run else 0,
+        trials=options.trials if of_rounds else 0,
+        canaries=of_run.canaries if of_run else 0,
         claim_scope=claim.scope if claim else "none",
         epsilon_paper=first.epsilon_paper,
         epsilon_round=first.epsilon_round,
-        epsilon=of_a_run.epsilon if of_a_run else nan,
-        epsilon_lower=of_a_round.epsilon_lower if of_a_round else nan,
-        epsilon_lower_gaussian=of_a_round.epsilon_lower_gaussian if of_a_round else nan,
-        epsilon_lower_one_run=of_a_run.epsilon_lower if of_a_run else nan,
+        epsilon=of_run.epsilon if of_run else nan,
+        epsilon_lower=of_rounds.epsilon_lower if of_rounds else nan,
+        epsilon_lower_gaussian=of_rounds.epsilon_lower_gaussian if of_rounds else nan,
+        epsilon_lower_one_run=of_run.epsilon_lower if of_run else nan,
     )
 
 

@@ -1,7 +1,7 @@
-"""Canaries: how they get into a round, and what an observer of the broadcast sees of them.
+"""Canaries: how they are planted in a round, and what an observer of the broadcast sees of them.
 
-The observer sees the decoded mean update, the mask, beta and the noise level, and knows the canaries. Who was selected
-it does not see, unless the channel chooses who takes part: that is public.
+The observer sees the decoded mean update, the mask, beta and the noise level, and knows the canaries. It does not see
+which devices are selected, unless they are scheduled by their channels, which is public.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ Ids = NDArray[np.int64]
 Progress = Callable[[int, int], None]
 
 LARGEST_SILENT_CHUNK = 2**24
-"""Numbers in the updates of a chunk that computes nothing."""
+"""Largest number of entries in the zero updates of a chunk."""
 
 
 @dataclass
 class Silent:
-    """A trainer that computes nothing: every update is zero.
+    """A trainer that does not train: every update is zero.
 
     Attributes:
         chunk: Devices in a chunk.
-        engine: Name of its engine: none.
+        engine: Name of the engine, "none".
     """
 
     chunk: int
     engine: str = "none"
 
     def updates(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Tensor:
-        """Zeros, [devices, d]."""
+        """Return zeros, [devices, d]."""
         return parameters.new_zeros(len(devices), len(parameters))
 
     def evaluations(self, devices: Ids, round_index: int) -> Ids:
-        """None."""
+        """Return zero gradient evaluations for every device."""
         return np.zeros(len(devices), dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What the observer knows of the game.
+    """What the observer knows about the attack.
 
     Attributes:
-        rate: Probability with which a device takes part.
-        known: Whether the observer knows who took part.
-        mirrored: Whether a canary that is not there is turned round; without this there would be nothing in its place.
+        rate: Probability that a device takes part.
+        known: Whether the observer knows who takes part.
+        mirrored: Whether a device without its canary sends the negated canary, rather than nothing.
     """
 
     rate: float
@@ -68,7 +68,7 @@ class Rules:
 
 
 def attacked(world: World, options: Options) -> World:
-    """The world with a ledger that has seen nothing, and with nobody trained if nobody's update is wanted."""
+    """Return the world with an empty ledger, and without training where no device sends its own update."""
     world = replace(world, ledger=build_ledger(world.cell))
     if options.others == "trained":
         return world
@@ -77,7 +77,8 @@ def attacked(world: World, options: Options) -> World:
 
 
 def rules(world: World, options: Options) -> Rules:
-    """The rules under these settings; opposed devices make all but a canary alike, as if it was not there."""
+    """Return the rules under these settings. With opposed devices the canary's absence equals nothing being sent, once
+    their known messages are subtracted."""
     run = world.cell.run
     known = sampling_of(world.cell.rule) == "by_channel"
     mirrored = options.against == "opposite" and options.others != "opposed"
@@ -85,27 +86,31 @@ def rules(world: World, options: Options) -> Rules:
 
 
 def canary_norm(world: World) -> float:
-    """C."""
+    """Return C, the bound on an update's norm."""
     return world.update_bound
 
 
 def absent_value(world: World, options: Options) -> float:
-    """What a device sends in its canary's coordinate if the canary is not there."""
+    """Return what a device sends in its canary's coordinate without the canary."""
     return -canary_norm(world) if options.against == "opposite" else 0.0
 
 
-def places(coder: Coder, canaries: int) -> Ids:
-    """Canary j takes the j-th coordinate that is sent in this round, so that its whole norm goes through, [m]."""
+def canary_coordinates(coder: Coder, canaries: int) -> Ids:
+    """Return the coordinates of the canaries, [m]: canary j takes the j-th transmitted coordinate of this round, so
+    that compression preserves its norm."""
     return np.arange(canaries) if coder.coordinates is None else coder.coordinates[:canaries]
 
 
 def plant(ids: Ids, amplitudes: Array, others: float | None = None) -> Plant:
-    """Device ids[j] sends amplitudes[j] in its place and 0 elsewhere; others: what all the others send in the first
-    place instead of their updates, None for what they have computed."""
+    """Return the function that plants canaries: device ids[j] sends amplitudes[j] in its coordinate and 0 elsewhere.
+
+    others: what all other devices send in the first canary's coordinate instead of their updates, None for their
+    updates.
+    """
     number = {int(device): canary for canary, device in enumerate(ids)}
 
     def planted(updates: Tensor, devices: Ids, coder: Coder) -> Tensor:
-        where = places(coder, len(ids))
+        where = canary_coordinates(coder, len(ids))
         if others is not None:
             updates = torch.zeros_like(updates)
             updates[:, int(where[0])] = others
@@ -121,42 +126,45 @@ def plant(ids: Ids, amplitudes: Array, others: float | None = None) -> Plant:
 
 
 def observe(world: World, exchanged: Exchange, canaries: int) -> Array:
-    """The broadcast in the canaries' places over its public noise level (as it is, without one), [m]."""
+    """Return the broadcast in the canaries' coordinates over its public noise level, [m]; unscaled without noise."""
     encoder = exchanged.encoder
-    where = torch.from_numpy(places(encoder, canaries)).to(exchanged.mean_update.device)
-    seen = exchanged.mean_update[where].double().cpu().numpy()
+    where = torch.from_numpy(canary_coordinates(encoder, canaries)).to(exchanged.mean_update.device)
+    observed = exchanged.mean_update[where].double().cpu().numpy()
     level = noise_std(world.cell, exchanged.reception) * encoder.noise_gain
-    return np.asarray(seen / level if level > 0 else seen)
+    return np.asarray(observed / level if level > 0 else observed)
 
 
-def strength(world: World, exchanged: Exchange, privacy: Record) -> float:
-    """mu: a canary's share of the broadcast over its noise; inf without noise, 0 where nothing is released.
+def canary_mu(world: World, exchanged: Exchange, privacy: Record) -> float:
+    """Return mu, a canary's contribution to the broadcast over its noise; inf without noise, 0 where nothing is
+    released.
 
-    The ledger's figure for a server that sees single messages is of these; the sum of all that were heard has more
-    noise.
+    For a server that sees single messages the ledger's noise multiplier is that of one message, and the sum of all
+    received messages has more noise.
     """
     multiplier = float(privacy["noise_multiplier"])
     uplink = world.cell.recipe.uplink
     if isinstance(uplink, DigitalUplink) and uplink.secure_aggregation == "off":
-        multiplier *= float(np.sqrt(heard(exchanged)))
+        multiplier *= float(np.sqrt(received_devices(exchanged)))
     return 1 / multiplier if multiplier > 0 else np.inf
 
 
-def heard(exchanged: Exchange) -> int:
-    """How many devices are in the sum."""
+def received_devices(exchanged: Exchange) -> int:
+    """Return the number of devices in the sum."""
     return int(exchanged.reception.report.devices.active.sum())
 
 
-def log_likelihood_ratio(seen: Array, mu: Array, rules: Rules) -> Array:
-    """log of how much likelier `seen` is with the canary than without it, noise N(0, 1); `seen` itself without noise.
+def log_likelihood_ratio(observed: Array, mu: Array, rules: Rules) -> Array:
+    """Return the log-likelihood ratio of `observed` with the canary over that without it, for noise N(0, 1); `observed`
+    itself without noise.
 
-    With: N(mu, 1) at the rate of participation, else N(0, 1). Without: N(0, 1), or N(-mu, 1) at that rate.
+    With the canary: N(mu, 1) with probability rate, else N(0, 1). Without: N(0, 1), or N(-mu, 1) with probability rate
+    if mirrored.
     """
-    seen, mu = np.broadcast_arrays(np.asarray(seen, dtype=np.float64), np.asarray(mu, dtype=np.float64))
+    observed, mu = np.broadcast_arrays(np.asarray(observed, dtype=np.float64), np.asarray(mu, dtype=np.float64))
     with np.errstate(divide="ignore"):
         out, inside = np.log1p(-rules.rate), np.log(rules.rate)
     finite = np.where(np.isfinite(mu), mu, 0.0)
-    ratio = np.logaddexp(out, inside + finite * seen - finite**2 / 2)
+    ratio = np.logaddexp(out, inside + finite * observed - finite**2 / 2)
     if rules.mirrored:
-        ratio = ratio - np.logaddexp(out, inside - finite * seen - finite**2 / 2)
-    return np.asarray(np.where(np.isfinite(mu), ratio, seen))
+        ratio = ratio - np.logaddexp(out, inside - finite * observed - finite**2 / 2)
+    return np.asarray(np.where(np.isfinite(mu), ratio, observed))

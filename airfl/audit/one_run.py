@@ -1,5 +1,5 @@
-"""One whole run with many canaries, each there or not by its own coin (Steinke, Nasr, Jagielski 2023, "Privacy auditing
-with one (1) training run")."""
+"""The attack on one whole run with many canaries, each included by an independent fair coin (Steinke, Nasr, Jagielski
+2023, "Privacy auditing with one (1) training run")."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from airfl.audit.canaries import (
     Progress,
     absent_value,
     attacked,
+    canary_mu,
     canary_norm,
     log_likelihood_ratio,
     observe,
     plant,
     rules,
-    strength,
 )
 from airfl.audit.options import Options, canaries_of
 from airfl.audit.statistics import one_run_epsilon
@@ -27,15 +27,15 @@ from airfl.streams import Purpose
 
 @dataclass(frozen=True)
 class RunAudit:
-    """What an audit of one training run found.
+    """The result of an audit of one training run.
 
     Attributes:
-        canaries: How many canaries were planted.
-        epsilon_paper: Epsilon that the scheme's paper claims: of the round that has most, or of the run where the claim
-            is of the run; nan without a claim.
-        epsilon_round: Tight epsilon of the round that has most.
+        canaries: Number of planted canaries.
+        epsilon_paper: Epsilon that the scheme's paper claims: the largest of a round, or of the run where the claim is
+            for the run; nan without a claim.
+        epsilon_round: Tight epsilon of a round, the largest over rounds.
         epsilon: Tight epsilon of the whole run.
-        epsilon_lower: Bound from below on that of the whole run.
+        epsilon_lower: Lower bound on epsilon of the whole run.
     """
 
     canaries: int
@@ -46,9 +46,10 @@ class RunAudit:
 
 
 def audit_run(world: World, options: Options, progress: Progress | None = None) -> RunAudit:
-    """Train for run.rounds rounds; a canary's score is the sum of its rounds' log-likelihood ratios."""
+    """Train for run.rounds rounds and return the bounds. The score of a canary is the sum of the log-likelihood ratios
+    of its rounds."""
     world = attacked(world, options)
-    cell, known = world.cell, rules(world, options)
+    cell, knowledge = world.cell, rules(world, options)
     rounds, canaries, norm = cell.run.rounds, canaries_of(cell, options), canary_norm(world)
     generator = cell.streams.generator(Purpose.AUDIT)
     ids = generator.choice(cell.run.devices, canaries, replace=False)
@@ -63,9 +64,9 @@ def audit_run(world: World, options: Options, progress: Progress | None = None) 
         exchanged = exchange(world, state, planted)
         privacy = account(world, exchanged, index + 1, compose=index + 1 == rounds)
         ratio = log_likelihood_ratio(
-            observe(world, exchanged, canaries), strength(world, exchanged, privacy) * weights, known
+            observe(world, exchanged, canaries), canary_mu(world, exchanged, privacy) * weights, knowledge
         )
-        scores += ratio * np.isin(ids, exchanged.opening.devices) if known.known else ratio
+        scores += ratio * np.isin(ids, exchanged.opening.devices) if knowledge.known else ratio
         parameters = cell.recipe.server.step(state.parameters, exchanged.mean_update, index, state.store)
         state = State(index + 1, parameters, exchanged.opening.memory, state.store)
         claimed.append(float(privacy["epsilon_paper"]))

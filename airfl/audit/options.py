@@ -1,4 +1,4 @@
-"""How an audit is made, and what it cannot be made of: told before torch is imported."""
+"""The options of an audit, checked before torch is imported."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ CANARIES = 100
 
 @dataclass(frozen=True)
 class Options:
-    """How an audit is made.
+    """The options of an audit.
 
     Attributes:
-        attack: "round" (one round, many times), "run" (a whole run, with many canaries) or "both".
-        trials: Rounds, each played with the canary and without.
-        canaries: Of the whole run; None for 100, or as many as there is room for.
+        attack: "round" (one round, many times), "run" (a whole run with many canaries) or "both".
+        trials: Rounds, each run with and without the canary.
+        canaries: Canaries in the whole run; None for 100, fewer where they do not fit.
         confidence: Of each lower bound.
-        against: What a device sends whose canary is not there: nothing ("absent") or the canary turned round
-            ("opposite").
-        others: What the other devices send: what they compute ("trained"), nothing ("silent"), or the canary turned
-            round ("opposed"), which is the worst case of replace-one.
+        against: What a device sends without its canary: nothing ("absent") or the negated canary ("opposite").
+        others: What the other devices send: their updates ("trained"), nothing ("silent"), or the negated canary
+            ("opposed"), which is the worst case of replace-one.
     """
 
     attack: str = "both"
@@ -42,7 +41,7 @@ class Options:
 
 
 def check_options(options: Options) -> None:
-    """UserError for a value that is not allowed."""
+    """Check the options on their own. Raises UserError for a value that is not allowed."""
     for name, value, allowed in (
         ("--attack", options.attack, ATTACKS),
         ("--against", options.against, AGAINST),
@@ -51,17 +50,18 @@ def check_options(options: Options) -> None:
         if value not in allowed:
             raise UserError(unknown_name(name, value, allowed))
     if not 0 < options.confidence < 1:
-        raise UserError(f"--confidence: {options.confidence:g} is not between 0 and 1; take 0.95")
+        raise UserError(f"--confidence: must be between 0 and 1, got {options.confidence:g}")
     if options.trials < FEWEST_TRIALS:
-        raise UserError(f"--trials: {options.trials} tell nothing; give {FEWEST_TRIALS} or more")
+        raise UserError(f"--trials: must be at least {FEWEST_TRIALS}, got {options.trials}")
     if options.canaries is not None and options.canaries < 1:
-        raise UserError(f"--canaries: {options.canaries} is none; give 1 or more")
+        raise UserError(f"--canaries: must be at least 1, got {options.canaries}")
     if options.others == "opposed" and (options.attack != "round" or options.against != "opposite"):
-        raise UserError("--others: 'opposed' is for --attack round --against opposite; give both, or take 'silent'")
+        raise UserError("--others: 'opposed' needs --attack round --against opposite; add both, or use 'silent'")
 
 
 def check_audit(settings: Settings, options: Options) -> None:
-    """UserError for settings that cannot be audited so; reads no data and needs no torch."""
+    """Check that the settings can be audited with these options, without reading data or importing torch. Raises
+    UserError if not."""
     import numpy as np
 
     from airfl.building import build_cell
@@ -82,37 +82,38 @@ def check_audit(settings: Settings, options: Options) -> None:
 
 
 def check_cell(cell: Cell, settings: Settings, options: Options) -> None:
-    """UserError where scheme or size do not allow this audit; settings: of the cell."""
+    """Check that the scheme and the size of the run allow this audit, and raise UserError if not. settings: of the
+    cell."""
     from airfl.cell import build_ledger
 
     statement = build_ledger(cell).statement
     if statement.level != "client":
         raise UserError(
-            f"scheme.name: {settings.scheme.name!r} protects single records, the audit attacks one device's whole "
-            "update; take a scheme at client level, such as pfels, wfl-p, dp-fedavg, fed-smp-randk, cpsgd"
+            f"scheme.name: the audit needs a scheme with client-level privacy, but {settings.scheme.name!r} protects "
+            "single records; use for instance pfels, wfl-p, dp-fedavg, fed-smp-randk or cpsgd"
         )
     if options.against == "opposite" and statement.adjacency != "replace_one":
         raise UserError(
-            f"--against: 'opposite' replaces an update, and this run's epsilon is for {statement.adjacency} "
-            f"(selection.kind = {settings.selection.kind!r}); take 'absent'"
+            f"--against: 'opposite' needs an epsilon for replace_one, but selection.kind = {settings.selection.kind!r} "
+            f"gives one for {statement.adjacency}; use 'absent'"
         )
     if options.others == "opposed" and settings.server.weights != "equal":
-        raise UserError("--others: 'opposed' is for equal weights; give server.weights = 'equal', or take 'silent'")
+        raise UserError("--others: 'opposed' needs server.weights = 'equal'; set it, or use 'silent'")
     room = room_for_canaries(cell)
     if options.canaries is not None and options.canaries > room:
         raise UserError(
-            f"--canaries: there is room for {room}, one a device and one an entry that is sent (given: "
-            f"{options.canaries}); give fewer, or raise run.devices or scheme.ratio"
+            f"--canaries: must be at most {room}, one per device and per transmitted entry, got {options.canaries}; "
+            "give fewer, or raise run.devices or scheme.ratio"
         )
 
 
 def room_for_canaries(cell: Cell) -> int:
-    """One a device, and one an entry that is sent."""
+    """Return the largest number of canaries: one per device and per transmitted entry."""
     return min(cell.run.devices, cell.bound.entries, cell.dimension)
 
 
 def canaries_of(cell: Cell, options: Options) -> int:
-    """As many as asked for; else 100, half of the devices or the room there is, whichever is least."""
+    """Return the requested number of canaries, or else the smallest of 100, half of the devices, and what fits."""
     if options.canaries is not None:
         return options.canaries
     return max(1, min(CANARIES, cell.run.devices // 2, room_for_canaries(cell)))

@@ -1,6 +1,6 @@
-"""Lower bounds on epsilon from what an attack found, each true with a stated confidence.
+"""Lower bounds on epsilon from the scores of an attack, each valid with a stated confidence.
 
-Scores are numbers of which larger ones speak for the canary. Nothing is assumed of them but in `gaussian_mu`.
+A larger score is stronger evidence for the canary. Only `gaussian_mu` makes assumptions about the scores.
 """
 
 from __future__ import annotations
@@ -17,39 +17,41 @@ from airfl.privacy.gaussian import gaussian_epsilon
 Array = NDArray[np.float64]
 
 CHOOSING_SHARE = 0.25
-"""Of the trials: the threshold is chosen on them, all others are judged by it."""
+"""Share of the trials that choose the threshold. The bound is computed from the others."""
 
 GUESSING_SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
-"""Of the canaries: so many are guessed at, fixed beforehand; each has its part of the error that is allowed."""
+"""Shares of the canaries that are guessed, fixed in advance. The error probability is divided equally among them."""
 
 NOT_GAUSSIAN = 1e-4
 
 
 def clopper_pearson(successes: Array, trials: int, error: float) -> tuple[Array, Array]:
-    """Bounds on a probability, each wrong with probability <= error (Clopper and Pearson 1934); successes: [...]."""
-    found = np.asarray(successes, dtype=np.float64)
-    low = np.where(found > 0, betaincinv(np.maximum(found, 1), trials - found + 1, error), 0.0)
-    high = np.where(found < trials, betaincinv(found + 1, np.maximum(trials - found, 1), 1 - error), 1.0)
+    """Return lower and upper bounds on a probability, each wrong with probability <= error (Clopper and Pearson 1934).
+    successes: [...]."""
+    count = np.asarray(successes, dtype=np.float64)
+    low = np.where(count > 0, betaincinv(np.maximum(count, 1), trials - count + 1, error), 0.0)
+    high = np.where(count < trials, betaincinv(count + 1, np.maximum(trials - count, 1), 1 - error), 1.0)
     return low, high
 
 
 def epsilon_of_counts(
     detected: Array, present: int, false_alarms: Array, absent: int, delta: float, confidence: float
 ) -> Array:
-    """max of log((TPR - delta)/FPR) and log((TNR - delta)/FNR) at the worse ends of both rates' intervals; it may be
-    negative, which says nothing (Kairouz, Oh, Viswanath 2015)."""
+    """Return max of log((TPR - delta)/FPR) and log((TNR - delta)/FNR) at the conservative ends of the intervals of both
+    rates (Kairouz, Oh, Viswanath 2015). A negative value carries no information."""
     error = (1 - confidence) / 2
     true_positive, _ = clopper_pearson(detected, present, error)
     _, false_positive = clopper_pearson(false_alarms, absent, error)
-    # Rates of misses and of true negatives follow from the same two bounds, so that nothing is paid for the maximum.
+    # FNR and TNR follow from the same two bounds, so the maximum needs no further error probability.
     with np.errstate(divide="ignore"):
-        found = np.log(np.maximum(true_positive - delta, 0)) - np.log(false_positive)
-        other = np.log(np.maximum(1 - false_positive - delta, 0)) - np.log(1 - true_positive)
-    return np.asarray(np.maximum(found, other))
+        positive = np.log(np.maximum(true_positive - delta, 0)) - np.log(false_positive)
+        negative = np.log(np.maximum(1 - false_positive - delta, 0)) - np.log(1 - true_positive)
+    return np.asarray(np.maximum(positive, negative))
 
 
 def choose_threshold(present: Array, absent: Array, delta: float, confidence: float) -> float:
-    """The threshold with the largest bound on these scores; of equal ones that in the widest gap between scores."""
+    """Return the threshold with the largest bound on these scores, and among ties that in the widest gap between
+    scores."""
     scores = np.unique(np.concatenate([present, absent]))
     if len(scores) == 1:
         return float(scores[0])
@@ -62,28 +64,33 @@ def choose_threshold(present: Array, absent: Array, delta: float, confidence: fl
 
 
 def one_round_epsilon(present: Array, absent: Array, delta: float, confidence: float) -> float:
-    """Epsilon is at least this, whatever the distributions: the first trials choose the threshold, the others judge.
+    """Return a lower bound on epsilon for any distributions: the first trials choose the threshold, and the bound is
+    computed from the others.
 
-    present, absent: scores of independent trials with the canary and without, in their order, [n] each. The two of one
-    trial may hang together.
+    present, absent: scores of independent trials with and without the canary, in their order, [n] each. The two scores
+    of a trial may be dependent.
     """
-    chosen = choosing(len(present))
-    threshold = choose_threshold(present[:chosen], absent[:chosen], delta, confidence)
-    judged = len(present) - chosen
-    detected, false_alarms = _above(present[chosen:], threshold), _above(absent[chosen:], threshold)
-    return max(0.0, float(epsilon_of_counts(detected, judged, false_alarms, judged, delta, confidence)))
+    first = threshold_trials(len(present))
+    threshold = choose_threshold(present[:first], absent[:first], delta, confidence)
+    rest = len(present) - first
+    detected, false_alarms = _above(present[first:], threshold), _above(absent[first:], threshold)
+    return max(0.0, float(epsilon_of_counts(detected, rest, false_alarms, rest, delta, confidence)))
 
 
-def choosing(trials: int) -> int:
-    """How many of the trials choose the threshold."""
+def threshold_trials(trials: int) -> int:
+    """Return the number of trials that choose the threshold."""
     return max(1, round(CHOOSING_SHARE * trials))
 
 
 def gaussian_mu(noise: Array, shifts: Array, confidence: float) -> float:
-    """A shift over its noise is at least this in some trial, if the noise is Gaussian; nan if it does not look like it.
+    """Return a lower bound on the largest shift over the noise, if the noise is Gaussian; nan if a test rejects that.
 
-    noise: what is observed without the canary, of one spread in all trials, [n]; shifts: by how much the canary moves
-    it, exactly, [m]. Exact: (n - 1) s^2/sigma^2 is chi-square, and the mean shift is no more than the largest.
+    The bound is exact: (n - 1) s^2/sigma^2 is chi-square, and the mean shift is at most the largest.
+
+    Args:
+        noise: Observations without the canary, with equal variance in all trials, [n].
+        shifts: The exact shifts by the canary, [m].
+        confidence: Of the bound.
     """
     spread = float(noise.std(ddof=1))
     shift = max(float(shifts.mean()), 0.0) if len(shifts) else math.nan
@@ -100,33 +107,33 @@ def gaussian_mu(noise: Array, shifts: Array, confidence: float) -> float:
 
 
 def pair_epsilon(delta: float, mu: float, sampling_rate: float) -> float:
-    """Epsilon between (1 - q) N(0, 1) + q N(mu, 1) and its mirror image: a device that turns its update round while the
+    """Return epsilon between (1 - q) N(0, 1) + q N(mu, 1) and its mirror image: a device negates its update while the
     others send nothing. mu: of the update itself, not of the difference."""
     if not 0 < mu < math.inf or sampling_rate == 1:
         return gaussian_epsilon(delta, 2 * mu)
     out, inside = math.log(1 - sampling_rate), math.log(sampling_rate)
 
-    def log_ratio(place: float) -> float:
-        stays = inside - mu * mu / 2
-        return float(np.logaddexp(out, stays + mu * place) - np.logaddexp(out, stays - mu * place))
+    def log_ratio(x: float) -> float:
+        constant = inside - mu * mu / 2
+        return float(np.logaddexp(out, constant + mu * x) - np.logaddexp(out, constant - mu * x))
 
-    def log_tail(place: float, shift: float) -> float:
-        return float(np.logaddexp(out + log_ndtr(-place), inside + log_ndtr(shift - place)))
+    def log_tail(x: float, shift: float) -> float:
+        return float(np.logaddexp(out + log_ndtr(-x), inside + log_ndtr(shift - x)))
 
-    def excess(place: float) -> float:
-        # log delta(eps) - log delta at the eps whose best test rejects above `place`.
-        ours, other = log_tail(place, mu), log_ratio(place) + log_tail(place, -mu)
-        return ours + math.log(-math.expm1(other - ours)) - math.log(delta) if other < ours else -math.inf
+    def excess(x: float) -> float:
+        # log delta(eps) - log delta at the eps whose optimal test rejects above x.
+        one, other = log_tail(x, mu), log_ratio(x) + log_tail(x, -mu)
+        return one + math.log(-math.expm1(other - one)) - math.log(delta) if other < one else -math.inf
 
     if excess(0.0) <= 0:
         return 0.0
     high = mu + math.sqrt(-2 * math.log(delta)) + 1.0
-    return log_ratio(float(brentq(lambda place: max(excess(place), -1e3), 0.0, high, xtol=1e-12)))
+    return log_ratio(float(brentq(lambda x: max(excess(x), -1e3), 0.0, high, xtol=1e-12)))
 
 
 def guessing_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """P[so many guesses right, or more] <= this for any (epsilon, delta)-private run in which each of m canaries has
-    a fair coin of its own (Steinke, Nasr, Jagielski 2023, theorem 5.2).
+    """Return a bound on the probability of at least so many correct guesses, for any (epsilon, delta)-private run in
+    which each of m canaries has an independent fair coin (Steinke, Nasr, Jagielski 2023, theorem 5.2).
 
     P[W >= v] + 2 m delta max_i P[v - i <= W < v]/i with W ~ Binomial(guesses, e^eps/(1 + e^eps)), v = correct.
     """
@@ -140,7 +147,7 @@ def guessing_p_value(canaries: int, guesses: int, correct: int, epsilon: float, 
 
 
 def guessing_epsilon(canaries: int, guesses: int, correct: int, delta: float, error: float) -> float:
-    """The largest epsilon that is refuted by that many right guesses, 0 if none; wrong with probability <= error."""
+    """Return the largest epsilon that so many correct guesses refute, 0 if none; wrong with probability <= error."""
 
     def refuted(epsilon: float) -> bool:
         return guessing_p_value(canaries, guesses, correct, epsilon, delta) < error
@@ -157,18 +164,19 @@ def guessing_epsilon(canaries: int, guesses: int, correct: int, delta: float, er
 
 
 def one_run_epsilon(scores: Array, included: NDArray[np.bool_], delta: float, confidence: float) -> float:
-    """Epsilon of the run is at least this: canaries are guessed "in" where their score is positive, most certain first.
+    """Return a lower bound on epsilon of the run: canaries are guessed as included where their score is positive, in
+    order of decreasing absolute score.
 
-    scores: of every canary, [m]; included: what its coin said.
+    scores: of every canary, [m]; included: whether the canary is in the run, [m].
     """
-    surest = np.argsort(-np.abs(scores), kind="stable")
-    right = ((scores > 0) == included)[surest]
+    order = np.argsort(-np.abs(scores), kind="stable")
+    correct = ((scores > 0) == included)[order]
     counts = sorted({max(1, round(share * len(scores))) for share in GUESSING_SHARES})
     error = (1 - confidence) / len(counts)
-    return max(guessing_epsilon(len(scores), count, int(right[:count].sum()), delta, error) for count in counts)
+    return max(guessing_epsilon(len(scores), count, int(correct[:count].sum()), delta, error) for count in counts)
 
 
 def _above(scores: Array, thresholds: Array | float) -> Array:
-    """How many scores lie above each threshold."""
+    """Return how many scores are above each threshold."""
     ordered = np.sort(scores)
     return np.asarray(len(ordered) - np.searchsorted(ordered, thresholds, side="right"), dtype=np.float64)

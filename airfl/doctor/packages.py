@@ -32,6 +32,7 @@ BASE = {
     "pandas": ("pandas", "airfl results, report, figures"),
     "pyarrow": ("pyarrow", "results.parquet"),
     "plotly": ("plotly.graph_objects", "airfl report"),
+    "jinja2": ("jinja2", "airfl report"),
     "tomli-w": ("tomli_w", "airfl tune"),
     "cloudpickle": ("cloudpickle", "sweeps over parts of your own"),
 }

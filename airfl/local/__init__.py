@@ -1,1 +1,1 @@
-"""Local training: what a chunk of devices computes in a round."""
+"""Local training: the computation of a chunk of devices in a round."""

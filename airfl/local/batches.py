@@ -1,4 +1,4 @@
-"""Which samples a device sees in which step: shuffled passes over its data, cut into mini-batches."""
+"""The mini-batches of a device: shuffled passes over its data, or independent draws in every step."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NOBODY = -1
 
 @dataclass(frozen=True)
 class BatchRule:
-    """How a device goes through its data: epochs passes or steps mini-batches, of which the other is 0.
+    """How much of its data a device processes in a round: a number of epochs or of steps; the other is 0.
 
     Attributes:
-        epochs: Passes over a device's data; 0 where steps are given.
-        steps: Mini-batches; 0 where epochs are given.
-        batch_size: Samples in a mini-batch; a pass's last may be smaller.
+        epochs: Passes over the device's data; 0 if steps are given.
+        steps: Mini-batches; 0 if epochs are given.
+        batch_size: Samples in a mini-batch; the last one of a pass may be smaller.
     """
 
     epochs: int
@@ -28,12 +28,12 @@ class BatchRule:
     batch_size: int
 
     def steps_of(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """SGD steps of devices with that many samples."""
+        """Return the number of SGD steps of devices with `sizes` samples."""
         per_epoch = -(-sizes // self.batch_size)
         return self.epochs * per_epoch if self.epochs else np.full_like(sizes, self.steps)
 
     def samples_of(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Samples that devices of that many go through in a round, those seen twice counted twice."""
+        """Return how many samples devices with `sizes` samples process in a round, counting repetitions."""
         if self.epochs:
             return self.epochs * sizes
         per_epoch = -(-sizes // self.batch_size)
@@ -41,7 +41,7 @@ class BatchRule:
         return np.asarray(passes * sizes + np.minimum(rest * self.batch_size, sizes), dtype=np.int64)
 
     def epochs_for(self, largest: int, smallest: int) -> int:
-        """Passes over its data that any device may need."""
+        """Return the largest number of passes over its data that any device may need."""
         if self.epochs:
             return self.epochs
         return -(-self.steps // -(-smallest // self.batch_size))
@@ -55,11 +55,11 @@ def plan_batches(
     sizes: NDArray[np.int64],
     largest: int,
 ) -> NDArray[np.int64]:
-    """Positions within each device's own samples, [devices, steps, batch], padded with -1.
+    """Return positions within each device's own samples, [devices, steps, batch], padded with -1.
 
-    sizes: samples of each of `devices`; largest: of any device in the population (the draws have its length, so that a
-    device's order does not depend on who else is in the chunk). A device with fewer steps than another has whole steps
-    of -1.
+    sizes: number of samples of each of `devices`; largest: the same of the largest device in the population. The draws
+    have that length, so that a device's order does not depend on the other devices of the chunk. A device with fewer
+    steps than another has whole steps of -1.
     """
     epochs = rule.epochs_for(largest, int(sizes.min(initial=largest)))
     uniforms = np.empty((len(devices), epochs, largest))
@@ -88,11 +88,11 @@ def independent_batches(
     steps: int,
     batch_size: int,
 ) -> NDArray[np.int64]:
-    """min(batch_size, m_i) of a device's own samples without replacement, independently in every step.
+    """Draw min(batch_size, m_i) of a device's own samples without replacement, independently in every step.
 
-    What privacy amplification by sampling assumes (Fed-SPA theorem 1; SoteriaFL algorithm 3). [devices, steps, batch],
-    ascending within a batch, padded with -1 at its end. sizes: m_i of each of `devices`; largest: of any device in the
-    population, which makes the width that of every chunk.
+    This is what privacy amplification by sampling assumes (Fed-SPA theorem 1; SoteriaFL algorithm 3). Returns positions
+    [devices, steps, batch], ascending within a batch and padded with -1 at its end. sizes: m_i of each of `devices`;
+    largest: the largest m_i in the population, so that all chunks have the same width.
     """
     plan = np.full((len(devices), steps, min(batch_size, largest)), NOBODY)
     for row, (device, size) in enumerate(zip(devices.tolist(), sizes.tolist(), strict=True)):

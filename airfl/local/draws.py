@@ -1,4 +1,4 @@
-"""Subsets and normal numbers from a generator that is given."""
+"""Random subsets and normal numbers from given generators."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-# Uniform numbers that are in memory at a time.
+# Most uniform numbers in memory at a time.
 BLOCK = 1 << 20
-# Normal numbers that are worth a second thread.
+# Fewest normal numbers for which a second thread pays.
 PARALLEL = 1 << 15
 
 
 def distinct(generator: np.random.Generator, size: int, rows: int, count: int) -> NDArray[np.int64]:
-    """`count` of 0 .. size - 1 without replacement, ascending, afresh in each row, [rows, count].
+    """Draw `count` of 0 .. size - 1 without replacement, ascending, independently in each row, [rows, count].
 
-    Every subset is equally likely: the places of the `count` smallest of `size` uniform numbers. The first rows are the
-    same however many are asked for.
+    A subset consists of the positions of the `count` smallest of `size` uniform numbers, so that all are equally
+    likely. The first rows do not depend on the number of rows.
     """
     if count == size:
         return np.broadcast_to(np.arange(size), (rows, size)).copy()
@@ -30,12 +30,12 @@ def distinct(generator: np.random.Generator, size: int, rows: int, count: int) -
     for start in range(0, rows, block):
         uniforms = generator.random((min(block, rows - start), size))
         chosen[start : start + block] = np.argpartition(uniforms, count - 1, axis=1)[:, :count]
-    chosen.sort(axis=1)  # the order that argpartition leaves depends on the machine
+    chosen.sort(axis=1)  # the order that argpartition returns depends on the machine
     return chosen
 
 
 def fill_normals(generators: Sequence[np.random.Generator], rows: NDArray[np.float32], threads: int = 1) -> None:
-    """Numbers of N(0, 1) into rows [n, count], each row from a generator of its own."""
+    """Fill rows [n, count] with N(0, 1) numbers, each row from its own generator."""
 
     def fill(start: int, end: int) -> None:
         for generator, row in zip(generators[start:end], rows[start:end], strict=True):
@@ -45,17 +45,19 @@ def fill_normals(generators: Sequence[np.random.Generator], rows: NDArray[np.flo
 
 
 def spread(work: Callable[[int, int], None], count: int, threads: int) -> None:
-    """work(start, end) for stretches of 0 .. count - 1, one in every thread: of use where it lets go of Python's lock,
-    as numpy's generators do while they draw."""
-    parts = max(1, min(threads, count))
-    stretches = list(itertools.pairwise(np.linspace(0, count, parts + 1).astype(int).tolist()))
-    others = [_helpers(parts - 1, os.getpid()).submit(work, *stretch) for stretch in stretches[1:]]
-    work(*stretches[0])
+    """Call work(start, end) for parts of 0 .. count - 1, each in its own thread.
+
+    This helps if `work` releases Python's lock, as numpy's generators do while they draw.
+    """
+    number = max(1, min(threads, count))
+    ranges = list(itertools.pairwise(np.linspace(0, count, number + 1).astype(int).tolist()))
+    others = [_pool(number - 1, os.getpid()).submit(work, *bounds) for bounds in ranges[1:]]
+    work(*ranges[0])
     for other in others:
         other.result()
 
 
 @functools.cache
-def _helpers(count: int, process: int) -> ThreadPoolExecutor:
-    """Threads of this process: a process that is forked off has none of its parent's."""
+def _pool(count: int, process: int) -> ThreadPoolExecutor:
+    """Return the thread pool of this process; a forked process gets its own, since threads are not inherited."""
     return ThreadPoolExecutor(count)

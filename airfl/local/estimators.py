@@ -22,24 +22,24 @@ from airfl.store import Store
 from airfl.streams import Purpose, Streams
 from airfl.tasks.task import DividedTask
 
-# Rounding errors of a SAGA mean that is brought up to date add up; every so many rounds it is taken afresh.
+# The rounding errors of an incrementally updated SAGA mean add up; it is recomputed after this many rounds.
 ROUNDS_BETWEEN_MEANS = 256
 
 
 @dataclass(frozen=True)
-class Visit:
-    """What the devices of a chunk work with in a round.
+class Chunk:
+    """The inputs of the estimators for a chunk of devices in a round.
 
     Attributes:
-        gradients: How gradients are computed.
-        bound: Bound on the l2 norm of a sample's gradient, inf for none.
+        gradients: Computes the gradients.
+        bound: Bound on the l2 norm of a per-sample gradient, inf for none.
         parameters: x^t, [d].
-        devices: Ids, [devices].
+        devices: Device ids, [devices].
         round_index: t, from 0.
-        positions: Mini-batches, [devices, b], within the devices' own samples, padded with -1.
+        positions: Mini-batches as positions within each device's own samples, [devices, b], padded with -1.
         moves: Whether the SVRG snapshot moves.
-        store: What devices and server keep.
-        evaluations: Gradients of single samples computed so far, [devices]; counted here.
+        store: State of devices and server between rounds.
+        evaluations: Number of per-sample gradients computed so far, [devices]; updated by the methods.
     """
 
     gradients: SampleGradients
@@ -63,82 +63,83 @@ class Visit:
         return Rows.of(self.gradients.task, self.devices, self.positions)
 
     def at_batch(self, points: Tensor) -> Tensor:
-        """Mean over I_b of the gradients at a point [d], or at one for each device [devices, d]; [devices, d]."""
+        """Return the mean gradient over I_b, [devices, d], at one point [d] or at one per device [devices, d]."""
         batch = self.batch
         self.evaluations[:] += batch.present.sum(dim=1).cpu().numpy()
         return self.gradients.means(points, batch, self.bound)
 
-    def at_whole(self, some: list[int]) -> Tensor:
-        """Mean over all m_i samples of the gradients at x^t, for some devices of the chunk, [some, d]."""
-        self.evaluations[some] += self.sizes[some]
-        return self.gradients.means(self.parameters, Rows.whole(self.gradients.task, self.devices[some]), self.bound)
+    def at_whole(self, rows: list[int]) -> Tensor:
+        """Return the mean gradient over all m_i samples at x^t for these rows of the chunk, [rows, d]."""
+        self.evaluations[rows] += self.sizes[rows]
+        return self.gradients.means(self.parameters, Rows.whole(self.gradients.task, self.devices[rows]), self.bound)
 
 
-def sgd(visit: Visit) -> Tensor:
+def sgd(chunk: Chunk) -> Tensor:
     """(1/b) sum over I_b of grad f_j(x), option I, [devices, d]."""
-    return visit.at_batch(visit.parameters)
+    return chunk.at_batch(chunk.parameters)
 
 
-def gd(visit: Visit) -> Tensor:
+def gd(chunk: Chunk) -> Tensor:
     """(1/m) sum over all samples of grad f_j(x), option I at b = m, [devices, d]."""
-    return visit.at_whole(list(range(len(visit.devices))))
+    return chunk.at_whole(list(range(len(chunk.devices))))
 
 
-def svrg(visit: Visit) -> Tensor:
+def svrg(chunk: Chunk) -> Tensor:
     """(1/b) sum over I_b of (grad f_j(x) - grad f_j(w)) + grad f(w), option II, [devices, d].
 
-    A device starts with w = x^t of its first round. Where the snapshot moves, w becomes x^t after the estimate.
+    A device starts with w = x^t of its first round. If the snapshot moves, w becomes x^t after the estimate.
     """
-    store, ids = visit.store, visit.devices.tolist()
+    store, ids = chunk.store, chunk.devices.tolist()
     new = [row for row, device in enumerate(ids) if store.read("snapshot", device) is None]
-    _move_snapshots(visit, new)
-    estimates = visit.at_batch(visit.parameters)
-    estimates += torch.stack([_kept(store, "snapshot_gradient", device) for device in ids])
-    estimates -= visit.at_batch(torch.stack([_kept(store, "snapshot", device) for device in ids]))
-    if visit.moves:
-        _move_snapshots(visit, [row for row in range(len(ids)) if row not in new])  # the new ones are there
+    _move_snapshots(chunk, new)
+    estimates = chunk.at_batch(chunk.parameters)
+    estimates += torch.stack([_stored(store, "snapshot_gradient", device) for device in ids])
+    estimates -= chunk.at_batch(torch.stack([_stored(store, "snapshot", device) for device in ids]))
+    if chunk.moves:
+        _move_snapshots(chunk, [row for row in range(len(ids)) if row not in new])  # new ones are at x^t already
     return estimates
 
 
-def saga(visit: Visit) -> Tensor:
+def saga(chunk: Chunk) -> Tensor:
     """(1/b) sum over I_b of (grad f_j(x) - table_j) + mean of the table, option III, [devices, d].
 
-    The table starts with the gradients at x^t of a device's first round; the batch's rows are replaced afterwards.
+    The table starts with the gradients at x^t of a device's first round. The rows of the batch are replaced after the
+    estimate.
     """
-    store, task = visit.store, visit.gradients.task
-    batch, estimates = visit.batch.each(), visit.parameters.new_empty(len(visit.devices), len(visit.parameters))
-    fresh = visit.gradients.each(visit.parameters, torch.cat(batch), visit.bound)
-    shares = torch.split(fresh, [len(own) for own in batch])
-    for row, (device, now) in enumerate(zip(visit.devices.tolist(), shares, strict=True)):
+    store, task = chunk.store, chunk.gradients.task
+    batch, estimates = chunk.batch.each(), chunk.parameters.new_empty(len(chunk.devices), len(chunk.parameters))
+    gradients = chunk.gradients.each(chunk.parameters, torch.cat(batch), chunk.bound)
+    by_device = torch.split(gradients, [len(own) for own in batch])
+    for row, (device, now) in enumerate(zip(chunk.devices.tolist(), by_device, strict=True)):
         if store.read("saga_table", device) is None:
-            (own,) = Rows.whole(task, visit.devices[[row]]).each()
-            first = visit.gradients.each(visit.parameters, own, visit.bound)
+            (own,) = Rows.whole(task, chunk.devices[[row]]).each()
+            first = chunk.gradients.each(chunk.parameters, own, chunk.bound)
             store.write("saga_table", device, first)
             store.write("saga_mean", device, first.mean(dim=0))
-            visit.evaluations[row] += len(own)
-        visit.evaluations[row] += len(now)
-        table, mean = _kept(store, "saga_table", device), _kept(store, "saga_mean", device)
-        positions = torch.from_numpy(visit.positions[row][visit.positions[row] != NOBODY]).to(table.device)
+            chunk.evaluations[row] += len(own)
+        chunk.evaluations[row] += len(now)
+        table, mean = _stored(store, "saga_table", device), _stored(store, "saga_mean", device)
+        positions = torch.from_numpy(chunk.positions[row][chunk.positions[row] != NOBODY]).to(table.device)
         replaced = table if len(now) == len(table) else table[positions]
         change = now.sum(dim=0).sub_(replaced.sum(dim=0))
         torch.add(mean, change, alpha=1 / len(now), out=estimates[row])
         table.index_copy_(0, positions, now)
-        if visit.round_index % ROUNDS_BETWEEN_MEANS:
+        if chunk.round_index % ROUNDS_BETWEEN_MEANS:
             mean.add_(change, alpha=1 / len(table))
         else:
             mean.copy_(table.mean(dim=0))
     return estimates
 
 
-ESTIMATORS: dict[Estimator, Callable[[Visit], Tensor]] = {"sgd": sgd, "gd": gd, "svrg": svrg, "saga": saga}
+ESTIMATORS: dict[Estimator, Callable[[Chunk], Tensor]] = {"sgd": sgd, "gd": gd, "svrg": svrg, "saga": saga}
 
 
 class GradientTrainer:
     """SoteriaFL algorithm 3, lines 3 to 12.
 
-    With clip = "sample" every gradient of a sample, wherever an estimate uses one, is clipped to G. With clip = "batch"
-    none is, and the estimate as a whole is clipped to G, as the public code does: replacing one sample can then move it
-    by 2G, whatever b, and the estimate is biased. `engine` is "loop" where devices are computed one after another.
+    With clip = "sample" every per-sample gradient that an estimate uses is clipped to G. With clip = "batch" only the
+    estimate as a whole is clipped to G, as in the authors' public code; replacing one sample can then change it by 2G
+    for any b, and the estimate is biased. `engine` is "loop" if devices are computed one after another.
     """
 
     def __init__(
@@ -156,20 +157,20 @@ class GradientTrainer:
         self._sizes = task.partition.sizes
         limit = math.inf if work.clip_norm is None else work.clip_norm
         self._bound, self._whole_bound = (limit, math.inf) if work.clip == "sample" else (math.inf, limit)
-        alone = local.engine == "loop" or self._gradients.engine == "loop"
-        self.chunk = run.chunk or (1 if alone else self._fitting(run.selected))
-        self.engine: str = "loop" if alone else self._gradients.engine
+        looped = local.engine == "loop" or self._gradients.engine == "loop"
+        self.chunk = run.chunk or (1 if looped else self._fitting(run.selected))
+        self.engine: str = "loop" if looped else self._gradients.engine
         self._counted: tuple[int, dict[int, int]] = (-1, {})
 
     def updates(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Tensor:
-        """-(g~_i + xi_i) of each device, xi ~ N(0, noise_std^2 I); parameters: x^t [d]; returns [devices, d]."""
-        visit = self._visit(parameters, devices, round_index, store)
-        estimates = ESTIMATORS[self._work.estimator](visit)
+        """Return -(g~_i + xi_i) of each device, [devices, d], xi ~ N(0, noise_std^2 I); parameters: x^t, [d]."""
+        chunk = self._chunk_of(parameters, devices, round_index, store)
+        estimates = ESTIMATORS[self._work.estimator](chunk)
         if math.isfinite(self._whole_bound):
             estimates *= clip_factor(estimates.norm(dim=1, keepdim=True), self._whole_bound)
         if round_index != self._counted[0]:
             self._counted = round_index, {}
-        self._counted[1].update(zip(devices.tolist(), visit.evaluations.tolist(), strict=True))
+        self._counted[1].update(zip(devices.tolist(), chunk.evaluations.tolist(), strict=True))
         if self._work.noise_std:
             streams, purpose = self._streams, Purpose.PRIVACY_NOISE
             generators = [streams.device_generator(purpose, round_index, device) for device in devices.tolist()]
@@ -179,9 +180,11 @@ class GradientTrainer:
         return estimates.neg_()
 
     def evaluations(self, devices: Ids, round_index: int) -> NDArray[np.int64]:
-        """As `updates` counted them in this round; before it, those of a device that has been there before.
+        """Return how many per-sample gradients each device computes, [devices].
 
-        sgd b, gd m; svrg 2b, and m where the snapshot is set, for the first time or anew; saga b, and m the first time.
+        After `updates` of the round these are the actual counts. Before it they are those of a device that has
+        participated before: b for sgd, m for gd, 2b for svrg plus m if the snapshot moves, b for saga. (svrg and saga
+        take m more in a device's first round.)
         """
         counted_round, counted = self._counted
         known = counted if counted_round == round_index else {}
@@ -191,35 +194,35 @@ class GradientTrainer:
         pairs = zip(devices.tolist(), usual[self._work.estimator].tolist(), strict=True)
         return np.array([known.get(device, otherwise) for device, otherwise in pairs], dtype=np.int64)
 
-    def _visit(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Visit:
+    def _chunk_of(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Chunk:
         sizes, largest = self._sizes[devices], int(self._sizes.max())
         plan = independent_batches(self._streams, round_index, devices, sizes, largest, 1, self._batch_size)
         moves, none = self._moves(round_index), np.zeros(len(devices), dtype=np.int64)
-        return Visit(self._gradients, self._bound, parameters, devices, round_index, plan[:, 0], moves, store, none)
+        return Chunk(self._gradients, self._bound, parameters, devices, round_index, plan[:, 0], moves, store, none)
 
     def _moves(self, round_index: int) -> bool:
-        """One coin for all devices of a round: algorithm 3's w^t has no index i."""
+        """Draw whether the snapshots move, once per round for all devices: algorithm 3's w^t has no index i."""
         if self._work.estimator != "svrg":
             return False
         return bool(self._streams.generator(Purpose.SNAPSHOT, round_index).random() < self._work.refresh)
 
     def _fitting(self, most: int) -> int:
-        """Devices of a chunk, of `most` at once; SAGA writes all gradients of their batches down."""
+        """Return the number of devices in a chunk, at most `most`; SAGA materialises the gradients of their batches."""
         width = min(self._batch_size, int(self._sizes.max()))
         if self._work.estimator == "saga":
             most = min(most, max(1, SLICE_BYTES // (4 * width * self._gradients.model.dimension)))
         return self._gradients.chunk(most, width)
 
 
-def _move_snapshots(visit: Visit, rows: list[int]) -> None:
-    """w := x^t and its whole gradient, for these devices of the chunk."""
+def _move_snapshots(chunk: Chunk, rows: list[int]) -> None:
+    """Set w := x^t and store the full gradient there, for these rows of the chunk."""
     if rows:
-        devices = visit.devices[rows]
-        visit.store.write_all("snapshot", devices, [visit.parameters] * len(rows))
-        visit.store.write_all("snapshot_gradient", devices, visit.at_whole(rows))
+        devices = chunk.devices[rows]
+        chunk.store.write_all("snapshot", devices, [chunk.parameters] * len(rows))
+        chunk.store.write_all("snapshot_gradient", devices, chunk.at_whole(rows))
 
 
-def _kept(store: Store, name: str, device: int) -> Tensor:
+def _stored(store: Store, name: str, device: int) -> Tensor:
     value = store.read(name, device)
     assert value is not None
     return value

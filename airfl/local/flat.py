@@ -1,4 +1,4 @@
-"""A model seen as one flat parameter vector of length d, in the order of `module.parameters()`."""
+"""A model as a function of one flat parameter vector of length d, in the order of `module.parameters()`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from airfl.errors import UserError
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 Loss = Callable[[Tensor, Tensor], Tensor]
-"""(outputs of the model [batch, ...], targets [batch, ...]) -> a number for each sample, [batch]."""
+"""(outputs of the model [batch, ...], targets [batch, ...]) -> per-sample losses, [batch]."""
 
 
 class FlatModel:
-    """Names, shapes and places of a module's parameters in the flat vector.
+    """A module whose parameters are passed as a flat vector, or as tensors split from one.
 
     loss: (outputs, targets) -> [batch]; cross-entropy if None.
     """
@@ -31,79 +31,79 @@ class FlatModel:
         self.dimension = sum(self.sizes)
 
     def initial(self) -> Tensor:
-        """The module's present parameters, [d]."""
+        """Return the module's current parameters, [d]."""
         return torch.cat([parameter.detach().reshape(-1) for parameter in self.module.parameters()])
 
     def split(self, vector: Tensor) -> tuple[Tensor, ...]:
-        """Views of a flat vector [d] in the parameters' shapes."""
+        """Return views of a flat vector [d] in the shapes of the parameters."""
         return tuple(part.view(shape) for part, shape in zip(torch.split(vector, self.sizes), self.shapes, strict=True))
 
     def outputs(self, parameters: tuple[Tensor, ...], inputs: Tensor) -> Tensor:
-        """Logits of the module under other parameters."""
+        """Return the outputs of the module with these parameters."""
         named = dict(zip(self.names, parameters, strict=True))
         logits: Tensor = torch.func.functional_call(self.module, named, (inputs,))
         return logits
 
-    def holding(self, parameters: tuple[Tensor, ...], work: Callable[[nn.Module], Found]) -> Found:
-        """What `work` makes of the module under other parameters: quicker than `outputs` for many batches."""
+    def with_parameters(self, parameters: tuple[Tensor, ...], work: Callable[[nn.Module], Result]) -> Result:
+        """Call `work` on the module with these parameters; for many batches this is faster than `outputs`."""
         named = {f"module.{name}": part for name, part in zip(self.names, parameters, strict=True)}
-        found: Found = torch.func.functional_call(_Working(self.module), named, (work,))
-        return found
+        result: Result = torch.func.functional_call(_Wrapper(self.module), named, (work,))
+        return result
 
     def losses(self, parameters: tuple[Tensor, ...], inputs: Tensor, targets: Tensor) -> Tensor:
-        """Loss of each sample, [batch], and the model's own penalty of its parameters where it has one.
+        """Return the loss of each sample plus the model's penalty, [batch].
 
-        A module's `penalty()` is part of f(x; sample), so that the loss of a sample is the paper's whole function.
+        A module's `penalty()` is part of f(x; sample), so that a sample's loss is the whole function of the paper.
         """
         outputs = self.outputs(parameters, inputs)
         if self.loss is None:
             losses = F.cross_entropy(outputs, targets, reduction="none")
         else:
-            losses = each(self.loss(outputs, targets), len(targets), "the loss")
+            losses = per_sample(self.loss(outputs, targets), len(targets), "the loss")
         return losses + self.penalty(parameters)
 
     def penalty(self, parameters: tuple[Tensor, ...]) -> Tensor:
-        """What the module adds to the loss of every sample, a number; 0 for most models."""
-        own = getattr(self.module, "penalty", None)
-        if own is None:
+        """Return the module's penalty, a scalar added to the loss of every sample; 0 for most models."""
+        function = getattr(self.module, "penalty", None)
+        if function is None:
             return parameters[0].new_zeros(())
-        found: Tensor = own(dict(zip(self.names, parameters, strict=True)))
-        return found
+        penalty: Tensor = function(dict(zip(self.names, parameters, strict=True)))
+        return penalty
 
 
 def check_buffers(module: nn.Module) -> None:
-    """UserError, with the layer, for a module that keeps anything but parameters."""
+    """Raise UserError, naming the layer, for a module with buffers."""
     for name, part in module.named_modules():
         for buffer, _ in part.named_buffers(recurse=False):
             where = f"layer {name!r} ({type(part).__name__})" if name else type(part).__name__
             raise UserError(
-                f"task.model: {where} keeps the buffer {buffer!r}, which no device sends and nobody averages; "
+                f"task.model: {where} has the buffer {buffer!r}, and only parameters are sent and averaged; "
                 + (
-                    "use torch.nn.GroupNorm in the place of batch statistics"
+                    "use torch.nn.GroupNorm instead of batch statistics"
                     if isinstance(part, nn.modules.batchnorm._NormBase)
                     else "compute it in forward, or make it a parameter"
                 )
             )
 
 
-def each(values: Tensor, samples: int, what: str) -> Tensor:
-    """The values if there is one for each sample, else a UserError."""
+def per_sample(values: Tensor, samples: int, what: str) -> Tensor:
+    """Return the values if there is one per sample; otherwise raise UserError."""
     if not isinstance(values, Tensor) or values.shape != (samples,):
-        given = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
+        returned = f"shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
         raise UserError(
-            f"{what} gives {given} for {samples} samples, and one value for each is wanted, shape ({samples},): take "
-            'reduction="none" of a loss of torch\'s, and the mean over every other dimension'
+            f"{what} returned {returned} for {samples} samples instead of one value per sample, shape ({samples},); "
+            'use reduction="none" in torch losses, and average over all other dimensions'
         )
     return values
 
 
-class _Working(nn.Module):
-    """What is done with a module, in the form that has its parameters replaced."""
+class _Wrapper(nn.Module):
+    """Wraps a module so that functional_call can replace its parameters for a whole function call."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         self.module = module
 
-    def forward(self, work: Callable[[nn.Module], Found]) -> Found:
-        """What `work` gives."""
+    def forward(self, work: Callable[[nn.Module], Result]) -> Result:
+        """Return work(module)."""
         return work(self.module)

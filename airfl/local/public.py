@@ -1,4 +1,4 @@
-"""What the server learns by itself: an update on public data, by the devices' own optimiser (Fed-SMP algorithm 2)."""
+"""The server's own update on public data, with the optimiser of the devices (Fed-SMP algorithm 2)."""
 
 from __future__ import annotations
 
@@ -23,21 +23,24 @@ if TYPE_CHECKING:
 def public_update(
     local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: torch.device
 ) -> Callable[[Tensor, int], Tensor]:
-    """(theta^t, t) -> Delta_p, [d], of the public samples (lines 24 to 31), which are those of a device numbered N: its
-    batches are nobody else's. The trainer is made when it is asked for the first time."""
+    """Return a function (theta^t, t) -> Delta_p, [d], the update on the public samples (lines 24 to 31).
+
+    The server counts as device N, so that its batches are drawn independently of the devices'. The trainer is built at
+    the first call.
+    """
     from airfl.local.trainer import LocalTrainer
 
     server = run.devices
-    made: list[LocalTrainer] = []
+    trainers: list[LocalTrainer] = []
 
     def update(parameters: Tensor, round_index: int) -> Tensor:
-        if not made:
+        if not trainers:
             offsets = np.zeros(server + 2, dtype=np.int64)
             offsets[-1] = len(task.public)
             everything = Partition(np.arange(len(task.public), dtype=np.int64), offsets)
             public = replace(task, train=task.public, partition=everything)
-            made.append(LocalTrainer(local, run.model_copy(update={"chunk": 1}), public, streams, device))
-        update = made[0].updates(parameters, np.array([server]), round_index, Store())[0]
+            trainers.append(LocalTrainer(local, run.model_copy(update={"chunk": 1}), public, streams, device))
+        update = trainers[0].updates(parameters, np.array([server]), round_index, Store())[0]
         check_public(update, round_index)
         return update
 

@@ -1,4 +1,4 @@
-"""Gradients of single samples by hand-batched layers: sums of bounded ones, and all of them."""
+"""Per-sample gradients by hand-batched layers: sums of clipped ones, or each of them."""
 
 from __future__ import annotations
 
@@ -9,170 +9,190 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from airfl.local.layers import LayeredModel, Node, logit_slopes, parametric
+from airfl.local.layers import LayeredModel, Node, logit_gradients, parametric
 from airfl.local.layers.linear import Linear
 from airfl.stages.clip import clip_factor
 
-# Numbers of a clamped outer product that are in memory at a time: they stay in a cache.
+# Numbers of a clamped outer product in memory at a time, so that they stay in the cache.
 TILE = 1 << 19
 
-Parts = Sequence[Tensor]
-Passed = list[tuple[Node, Any, Tensor]]
+Tensors = Sequence[Tensor]
+Visited = list[tuple[Node, Any, Tensor]]
 
 
 @torch.no_grad()
 def layer_sums(
     layered: LayeredModel,
-    parts: Parts,
+    parameters: Tensors,
     inputs: Tensor,
     targets: Tensor,
     present: Tensor,
     bound: float,
     clamp: float,
-    into: Parts,
+    into: Tensors,
 ) -> None:
-    """Sum over j of present_j g_j min(1, bound/||g_j||), or of present_j clamp(g_j), over each device's samples.
+    """Write the sum over j of present_j g_j min(1, bound/||g_j||), or of present_j clamp(g_j), for each device.
 
-    parts, into: [devices, *shape] a parameter, the sums go into the latter; inputs [devices, n, *shape]; targets and
-    present (1 for a sample, 0 for padding) [devices, n].
+    parameters, into: [devices, *shape] per parameter; the sums are written into the latter. inputs: [devices, n,
+    *shape]; targets, present (1 for a sample, 0 for padding): [devices, n].
     """
     devices = len(targets)
-    passed = _pass(layered, parts, inputs, targets, present)
+    visited = _passes(layered, parameters, inputs, targets, present)
     if math.isfinite(bound):
-        _clipped_sums(passed, devices, bound, into)
+        _clipped_sums(visited, devices, bound, into)
         return
-    for node, saved, slope in passed:
-        places = [into[place] for place in node.places]
+    for node, saved, grad_output in visited:
+        outputs = [into[index] for index in node.parameter_indices]
         if math.isinf(clamp):
-            sums = parametric(node).gradient(saved, slope, devices)
-        elif _is_plain(node, slope):
-            clamped_outer(slope, saved, clamp, places[0])
-            places, sums = places[1:], tuple(slope.clamp(-clamp, clamp).sum(dim=1) for _ in places[1:])
+            sums = parametric(node).gradient(saved, grad_output, devices)
+        elif _is_outer_product(node, grad_output):
+            clamped_outer(grad_output, saved, clamp, outputs[0])
+            outputs, sums = outputs[1:], tuple(grad_output.clamp(-clamp, clamp).sum(dim=1) for _ in outputs[1:])
         else:
-            each = parametric(node).each(saved, slope, devices)
+            each = parametric(node).each(saved, grad_output, devices)
             sums = tuple(part.clamp(-clamp, clamp).sum(dim=1) for part in each)
-        for place, part in zip(places, sums, strict=True):
-            place.copy_(part)
+        for output, part in zip(outputs, sums, strict=True):
+            output.copy_(part)
 
 
 @torch.no_grad()
-def layer_each(layered: LayeredModel, parts: Parts, inputs: Tensor, targets: Tensor, bound: float, into: Parts) -> None:
-    """g_j min(1, bound/||g_j||) of every sample of one device; parts [1, *shape], into [n, *shape] a parameter."""
-    passed = _pass(layered, parts, inputs, targets, torch.ones_like(targets, dtype=parts[0].dtype))
-    found: dict[int, tuple[Tensor, ...]] = {}
+def layer_each(
+    layered: LayeredModel, parameters: Tensors, inputs: Tensor, targets: Tensor, bound: float, into: Tensors
+) -> None:
+    """Write g_j min(1, bound/||g_j||) of every sample of one device.
+
+    parameters: [1, *shape] per parameter; into: [n, *shape] per parameter.
+    """
+    visited = _passes(layered, parameters, inputs, targets, torch.ones_like(targets, dtype=parameters[0].dtype))
+    materialised: dict[int, tuple[Tensor, ...]] = {}
     squares = []
-    for number, (node, saved, slope) in enumerate(passed):
-        if not _is_plain(node, slope):
-            found[number] = parametric(node).each(saved, slope, 1)
-            squares.append(_squares(found[number]))
+    for number, (node, saved, grad_output) in enumerate(visited):
+        if not _is_outer_product(node, grad_output):
+            materialised[number] = parametric(node).each(saved, grad_output, 1)
+            squares.append(_squares(materialised[number]))
         elif math.isfinite(bound):
-            squares.append(parametric(node).squares(saved, slope, 1))
-    shares = clip_factor(torch.stack(squares).sum(dim=0).sqrt(), bound)[0] if math.isfinite(bound) else None
-    for number, (node, saved, slope) in enumerate(passed):
-        places = [into[place] for place in node.places]
-        if number in found:
-            for place, part in zip(places, found[number], strict=True):
-                place.copy_(part[0]) if shares is None else torch.mul(part[0], _along(shares, place), out=place)
+            squares.append(parametric(node).squares(saved, grad_output, 1))
+    factors = clip_factor(torch.stack(squares).sum(dim=0).sqrt(), bound)[0] if math.isfinite(bound) else None
+    for number, (node, saved, grad_output) in enumerate(visited):
+        outputs = [into[index] for index in node.parameter_indices]
+        if number in materialised:
+            for output, part in zip(outputs, materialised[number], strict=True):
+                if factors is None:
+                    output.copy_(part[0])
+                else:
+                    torch.mul(part[0], _broadcast(factors, output), out=output)
             continue
-        scaled = slope[0] if shares is None else slope[0] * shares[:, None]
-        torch.mul(scaled[:, :, None], saved[0][:, None, :], out=places[0])
-        for place in places[1:]:
-            place.copy_(scaled)
+        scaled = grad_output[0] if factors is None else grad_output[0] * factors[:, None]
+        torch.mul(scaled[:, :, None], saved[0][:, None, :], out=outputs[0])
+        for output in outputs[1:]:
+            output.copy_(scaled)
 
 
 def clamped_outer(left: Tensor, right: Tensor, limit: float, into: Tensor) -> None:
-    """Sum over j of left_j right_j', every product clamped to [-limit, limit], into [devices, m, n].
+    """Write the sum over j of left_j right_j', every product clamped to [-limit, limit], into [devices, m, n].
 
-    left [devices, samples, m], right [devices, samples, n]. In tiles that stay in the cache: several devices at a time,
-    or one, or some rows of one.
+    left: [devices, samples, m]; right: [devices, samples, n]. The computation is tiled to stay in the cache, over
+    several devices, one device, or rows of one device at a time.
     """
     devices, samples, height = left.shape
-    rows = max(1, min(height, TILE // max(1, samples * right.shape[2])))
+    rows_per_tile = max(1, min(height, TILE // max(1, samples * right.shape[2])))
     group = max(1, TILE // max(1, samples * height * right.shape[2]))
-    space = left.new_empty(group * samples * rows * right.shape[2])
+    buffer = left.new_empty(group * samples * rows_per_tile * right.shape[2])
     for first in range(0, devices, group):
         some = slice(first, min(first + group, devices))
-        for top in range(0, height, rows):
-            there = slice(top, min(top + rows, height))
-            shape = (some.stop - first, samples, there.stop - top, right.shape[2])
-            tile = space[: math.prod(shape)].view(shape)
-            torch.mul(left[some, :, there, None], right[some, :, None, :], out=tile)
-            torch.sum(tile.clamp_(-limit, limit), dim=1, out=into[some, there])
+        for top in range(0, height, rows_per_tile):
+            rows = slice(top, min(top + rows_per_tile, height))
+            shape = (some.stop - first, samples, rows.stop - top, right.shape[2])
+            tile = buffer[: math.prod(shape)].view(shape)
+            torch.mul(left[some, :, rows, None], right[some, :, None, :], out=tile)
+            torch.sum(tile.clamp_(-limit, limit), dim=1, out=into[some, rows])
 
 
 @torch.no_grad()
-def numbers_of(layered: LayeredModel, parts: Parts, inputs: Tensor, targets: Tensor) -> int:
-    """float32 that a sample takes: what the passes keep of it, and those gradients that must be written down."""
-    passed = _pass(layered, parts, inputs, targets, torch.ones_like(targets, dtype=parts[0].dtype))
-    kept = sum(numbers_in(saved) + slope.numel() for _, saved, slope in passed)
-    written = sum(
-        parts[place].numel() for node, _, slope in passed if not _is_plain(node, slope) for place in node.places
+def numbers_of(layered: LayeredModel, parameters: Tensors, inputs: Tensor, targets: Tensor) -> int:
+    """Return how many float32 numbers a sample needs: what the passes save, and the gradients that are materialised."""
+    visited = _passes(layered, parameters, inputs, targets, torch.ones_like(targets, dtype=parameters[0].dtype))
+    kept = sum(numbers_in(saved) + grad_output.numel() for _, saved, grad_output in visited)
+    materialised = sum(
+        parameters[index].numel()
+        for node, _, grad_output in visited
+        if not _is_outer_product(node, grad_output)
+        for index in node.parameter_indices
     )
-    return -(-2 * kept // targets.numel()) + 2 * written  # twice: layers without parameters, temporary copies
+    # Twice, for layers without parameters and temporary copies.
+    return -(-2 * kept // targets.numel()) + 2 * materialised
 
 
 def numbers_in(saved: object) -> int:
-    """Numbers in a module's output or in what a layer has saved: a tensor, or (of recurrent ones) tuples of some."""
+    """Count the numbers in a module's output or in what a layer has saved: a tensor, or nested tuples of tensors."""
     if isinstance(saved, Tensor):
         return saved.numel()
     return sum(numbers_in(part) for part in saved) if isinstance(saved, tuple | list) else 0
 
 
-def _pass(layered: LayeredModel, parts: Parts, inputs: Tensor, targets: Tensor, present: Tensor) -> Passed:
-    """What the nodes with parameters have saved, and the slopes by their outputs of the losses' weighted sum."""
-    passed: Passed = []
-    tape = layered.forward(parts, inputs)
-    slopes = logit_slopes(tape.logits, targets, present)
-    layered.backward(parts, tape, slopes, lambda _, node, saved, slope: passed.append((node, saved, slope)))
-    return passed
+def _passes(layered: LayeredModel, parameters: Tensors, inputs: Tensor, targets: Tensor, present: Tensor) -> Visited:
+    """Do both passes for the weighted sum of losses.
+
+    Returns each node with parameters, what it has saved, and the gradient with respect to its output.
+    """
+    visited: Visited = []
+    tape = layered.forward(parameters, inputs)
+    grad_logits = logit_gradients(tape.logits, targets, present)
+    layered.backward(parameters, tape, grad_logits, lambda _, *node_and_gradient: visited.append(node_and_gradient))
+    return visited
 
 
-def _clipped_sums(passed: Passed, devices: int, bound: float, into: Parts) -> None:
-    """Norms first, by all nodes; then sums, of scaled slopes where no gradient of a sample is written down."""
-    written: dict[int, tuple[Tensor, ...]] = {}
+def _clipped_sums(visited: Visited, devices: int, bound: float, into: Tensors) -> None:
+    """Write the sums of clipped gradients: first the norms over all nodes, then the sums.
+
+    Where per-sample gradients are not materialised, the output gradients are scaled instead.
+    """
+    materialised: dict[int, tuple[Tensor, ...]] = {}
     squares = []
-    for number, (node, saved, slope) in enumerate(passed):
-        if _is_plain(node, slope):
-            squares.append(parametric(node).squares(saved, slope, devices))
+    for number, (node, saved, grad_output) in enumerate(visited):
+        if _is_outer_product(node, grad_output):
+            squares.append(parametric(node).squares(saved, grad_output, devices))
         else:
-            written[number] = parametric(node).each(saved, slope, devices)
-            squares.append(_squares(written[number]))
-    shares = clip_factor(torch.stack(squares).sum(dim=0).sqrt(), bound)
-    for number, (node, saved, slope) in enumerate(passed):
-        if number in written:
-            sums = tuple(_weighted(shares, part) for part in written[number])
+            materialised[number] = parametric(node).each(saved, grad_output, devices)
+            squares.append(_squares(materialised[number]))
+    factors = clip_factor(torch.stack(squares).sum(dim=0).sqrt(), bound)
+    for number, (node, saved, grad_output) in enumerate(visited):
+        if number in materialised:
+            sums = tuple(_weighted(factors, part) for part in materialised[number])
         else:
-            sums = parametric(node).gradient(saved, slope * shares[:, :, None], devices)
-        for place, part in zip(node.places, sums, strict=True):
-            into[place].copy_(part)
+            sums = parametric(node).gradient(saved, grad_output * factors[:, :, None], devices)
+        for index, part in zip(node.parameter_indices, sums, strict=True):
+            into[index].copy_(part)
 
 
-def _is_plain(node: Node, slope: Tensor) -> bool:
-    """Whether a sample's gradient is one outer product: of a linear layer that it goes through once."""
-    return isinstance(node.layer, Linear) and slope.dim() == 3
+def _is_outer_product(node: Node, grad_output: Tensor) -> bool:
+    """Whether a per-sample gradient is one outer product: that of a linear layer applied once per sample."""
+    return isinstance(node.layer, Linear) and grad_output.dim() == 3
 
 
 def _squares(gradients: tuple[Tensor, ...]) -> Tensor:
-    """Squared norms of gradients [devices, n, *shape] each, [devices, n]."""
+    """Return the squared norms of gradients [devices, n, *shape] each, [devices, n]."""
     norms = [torch.linalg.vector_norm(_rows(part)[0], dim=2) for part in gradients]
     return torch.stack(norms).square().sum(dim=0)
 
 
 def _weighted(weights: Tensor, gradients: Tensor) -> Tensor:
-    """Sum over j of weights_j g_j; weights [devices, n], gradients [devices, n, *shape], returns [devices, *shape]."""
+    """Return sum_j weights_j g_j, [devices, *shape]; weights: [devices, n], gradients: [devices, n, *shape]."""
     rows, order = _rows(gradients)
-    found = weights[:, None].bmm(rows)[:, 0]
+    sums = weights[:, None].bmm(rows)[:, 0]
     shape = [gradients.shape[2 + dimension] for dimension in order]
-    return found.view(-1, *shape).permute(0, *(1 + order.index(dimension) for dimension in range(len(order))))
+    return sums.view(-1, *shape).permute(0, *(1 + order.index(dimension) for dimension in range(len(order))))
 
 
 def _rows(gradients: Tensor) -> tuple[Tensor, list[int]]:
-    """[devices, n, numbers] of [devices, n, *shape], in the order in which they lie in memory, so that nothing is
-    copied; and that order of the shape's dimensions."""
+    """Flatten [devices, n, *shape] to [devices, n, numbers] in memory order, so that nothing is copied.
+
+    Also returns that order of the shape's dimensions.
+    """
     order = sorted(range(gradients.dim() - 2), key=lambda dimension: -gradients.stride(2 + dimension))
     return gradients.permute(0, 1, *(2 + dimension for dimension in order)).flatten(2), order
 
 
-def _along(shares: Tensor, part: Tensor) -> Tensor:
-    """[n] against [n, *shape]."""
-    return shares.view(-1, *[1] * (part.dim() - 1))
+def _broadcast(factors: Tensor, part: Tensor) -> Tensor:
+    """Return factors [n] in a shape that broadcasts against [n, *shape]."""
+    return factors.view(-1, *[1] * (part.dim() - 1))

@@ -1,4 +1,4 @@
-"""Learning rates that change from round to round."""
+"""Learning rate schedules over the rounds."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Protocol
 
 
 class Scheduled(Protocol):
-    """A section of settings with a learning rate and what becomes of it."""
+    """A section of the settings with a learning rate and its schedule."""
 
     @property
     def learning_rate(self) -> float:
-        """eta, of the first round."""
+        """eta in the first round."""
         ...
 
     @property
     def schedule(self) -> str:
-        """constant, inverse-sqrt or exponential."""
+        """ "constant", "inverse-sqrt" or "exponential"."""
         ...
 
     @property
     def decay(self) -> float:
-        """Of schedule exponential."""
+        """Factor of each decay of the exponential schedule."""
         ...
 
     @property
@@ -31,7 +31,7 @@ class Scheduled(Protocol):
 
 
 def learning_rate(settings: Scheduled, round_index: int) -> float:
-    """eta_t: eta, eta/sqrt(t + 1) (Fed-SPA appendix A.1), or eta decay^floor(t/decay_every) (Fed-SMP section 6.2)."""
+    """Return eta_t: eta, eta/sqrt(t + 1) (Fed-SPA app. A.1) or eta decay^floor(t/decay_every) (Fed-SMP sec. 6.2)."""
     if settings.schedule == "inverse-sqrt":
         return settings.learning_rate / math.sqrt(round_index + 1)
     if settings.schedule == "exponential":

@@ -16,9 +16,9 @@ Step = Callable[[Parameters, Parameters, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 def normalise(inputs: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
-    """Raw bytes [..., channels, height, width] to floats of zero mean and unit deviation in each channel.
+    """Scale bytes [..., channels, height, width] to floats of zero mean and unit deviation in each channel.
 
-    Without a mean (features, text) inputs are what the model takes, and stay as they are.
+    Without a mean (features, text) the inputs are returned unchanged.
     """
     if not mean:
         return inputs
@@ -29,7 +29,7 @@ def normalise(inputs: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -
 
 
 def build_move(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Move:
-    """A step whose gradients are by vmapped autograd; see `move_by`."""
+    """Return a step that takes its gradients from vmapped autograd; see `move_by`."""
 
     def loss(parameters: Parameters, inputs: Tensor, targets: Tensor, present: Tensor) -> Tensor:
         losses = model.losses(parameters, normalise(inputs, mean, std), targets)
@@ -39,12 +39,13 @@ def build_move(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]
 
 
 def move_by(gradients: Gradients) -> Move:
-    """move(parameters, velocities, inputs, targets, present, learning_rate, momentum): both after a step.
+    """Return move(parameters, velocities, inputs, targets, present, learning_rate, momentum) -> the first two after a
+    step of SGD.
 
-    parameters, velocities: one tensor [chunk, *shape] a parameter; inputs [chunk, batch, *shape] uint8, targets
-    [chunk, batch]; present [chunk, batch] is 1 for a sample and 0 for padding; rates are tensors without dimensions (a
-    changed number must not compile anew). gradients(parameters, inputs, targets, present): of the mean loss over the
-    samples present; a device without any is left as it is.
+    parameters, velocities: one tensor [chunk, *shape] per parameter; inputs: [chunk, batch, *shape], uint8; targets:
+    [chunk, batch]; present: [chunk, batch], 1 for a sample and 0 for padding; learning_rate, momentum: zero-dimensional
+    tensors, so that new values do not trigger a recompilation. Devices without samples are left unchanged.
+    gradients(parameters, inputs, targets, present): gradients of the mean loss over the samples present.
     """
 
     def move(
@@ -56,20 +57,20 @@ def move_by(gradients: Gradients) -> Move:
         learning_rate: Tensor,
         momentum: Tensor,
     ) -> tuple[Parameters, Parameters]:
-        slopes = gradients(parameters, inputs, targets, present)
-        busy = present.sum(dim=1) > 0
-        moved, pushed = [], []
-        for parameter, velocity, slope in zip(parameters, velocities, slopes, strict=True):
-            moves = busy.view(-1, *[1] * (parameter.dim() - 1))
-            pushed.append(torch.where(moves, momentum * velocity + slope, velocity))
-            moved.append(torch.where(moves, parameter - learning_rate * pushed[-1], parameter))
-        return tuple(moved), tuple(pushed)
+        active = present.sum(dim=1) > 0
+        new_parameters, new_velocities = [], []
+        by_parameter = zip(parameters, velocities, gradients(parameters, inputs, targets, present), strict=True)
+        for parameter, velocity, gradient in by_parameter:
+            moves = active.view(-1, *[1] * (parameter.dim() - 1))
+            new_velocities.append(torch.where(moves, momentum * velocity + gradient, velocity))
+            new_parameters.append(torch.where(moves, parameter - learning_rate * new_velocities[-1], parameter))
+        return tuple(new_parameters), tuple(new_velocities)
 
     return move
 
 
 def in_place(move: Move) -> Step:
-    """The same, written over the first two."""
+    """Return the step with its results written into its first two arguments."""
 
     def step(parameters: Parameters, velocities: Parameters, *others: Tensor) -> None:
         for old, new in zip((parameters, velocities), move(parameters, velocities, *others), strict=True):

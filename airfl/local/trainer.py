@@ -1,4 +1,4 @@
-"""Local training of selected devices, chunk by chunk."""
+"""Local SGD of the selected devices, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airfl.tasks.task import DividedTask
 
 
 class LocalTrainer:
-    """Trains devices from the global model. `engine` and `chunk` are those used, for the resolved settings."""
+    """Trains devices from the global model. `engine` and `chunk` are those in use, for the resolved settings."""
 
     def __init__(
         self, local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: torch.device
@@ -32,13 +32,13 @@ class LocalTrainer:
         self.engine, self.chunk, self._engine = chosen.name, chosen.chunk, chosen.engine
 
     def evaluations(self, devices: NDArray[np.int64], round_index: int) -> NDArray[np.int64]:
-        """Samples whose gradient is computed by each device in a round, [devices]."""
+        """Return the number of per-sample gradients that each device computes in a round, [devices]."""
         return self._rule.samples_of(self._sizes[devices])
 
     def updates(self, parameters: Tensor, devices: NDArray[np.int64], round_index: int, store: Store) -> Tensor:
-        """Delta_i = theta_i - theta of at most `chunk` devices (PFELS algorithm 2, lines 6 to 11).
+        """Return Delta_i = theta_i - theta of at most `chunk` devices, [devices, d] (PFELS algorithm 2, lines 6 to 11).
 
-        parameters: theta^t, [d]; returns [devices, d]. Nothing is kept in the store.
+        parameters: theta^t, [d]. The store is not used.
         """
         plan = plan_batches(self._rule, self._streams, round_index, devices, self._sizes[devices], self._largest)
         work = Work(self._task, devices, plan, learning_rate(self._local, round_index))

@@ -1,6 +1,6 @@
-"""What a device computes in a round, as data; the engines that compute it are built from it when a run starts.
+"""Descriptions of a device's computation in a round, from which a trainer is built when a run starts.
 
-Settings are checked with these before torch is imported.
+They do not need torch, so that settings can be checked with them before it is imported.
 """
 
 from __future__ import annotations
@@ -26,43 +26,43 @@ Estimator = Literal["sgd", "gd", "svrg", "saga"]
 
 
 class Trainer(Protocol):
-    """Computes what devices send, chunk by chunk. `engine` and `chunk` are those used."""
+    """Computes the updates of devices, chunk by chunk. `engine` and `chunk` are those in use."""
 
     engine: str
     chunk: int
 
     def updates(self, parameters: Tensor, devices: Ids, round_index: int, store: Store) -> Tensor:
-        """What each of at most `chunk` devices has computed from theta^t [d], [devices, d]."""
+        """Return the update of each of at most `chunk` devices from theta^t [d], [devices, d]."""
         ...
 
     def evaluations(self, devices: Ids, round_index: int) -> NDArray[np.int64]:
-        """Gradients of single samples that each device computes in this round, [devices]."""
+        """Return the number of per-sample gradients that each device computes in this round, [devices]."""
         ...
 
 
 class LocalWork(Protocol):
-    """A way of computing what is sent."""
+    """A kind of local computation."""
 
     @property
     def clips_update(self) -> bool:
-        """Whether what is computed is an update that is clipped to C as a whole."""
+        """Whether the result is an update that is clipped to C as a whole."""
         ...
 
     def kept(self, dimension: int, samples: int) -> tuple[Kept, ...]:
-        """What a device with that many samples keeps between rounds."""
+        """Return the state that a device with this many samples keeps between rounds."""
         ...
 
     def build(
         self, local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: device
     ) -> Trainer:
-        """The trainer; torch is imported here.
+        """Return the trainer; torch is imported here.
 
         Args:
-            local: The section of local training.
-            run: The section that says how many devices train at once, and how many take part.
+            local: Settings of local training.
+            run: Settings of the run: devices per chunk and selected devices.
             task: Data, model and loss.
-            streams: Of the run.
-            device: Where it is computed.
+            streams: Random streams of the run.
+            device: Torch device of the computation.
         """
         ...
 
@@ -74,13 +74,13 @@ class LocalSgd:
     clips_update: ClassVar[bool] = True
 
     def kept(self, dimension: int, samples: int) -> tuple[Kept, ...]:
-        """Nothing."""
+        """Return (): no state is kept."""
         return ()
 
     def build(
         self, local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: device
     ) -> Trainer:
-        """See `LocalWork`."""
+        """Return a `LocalTrainer`."""
         from airfl.local.trainer import LocalTrainer
 
         return LocalTrainer(local, run, task, streams, device)
@@ -91,11 +91,11 @@ class PerturbedSgd:
     """Delta_i after tau steps theta - eta S(g + b), b ~ N(0, sigma^2 I) on the kept coordinates (Fed-SPA eq. 5).
 
     Attributes:
-        kept_entries: k; d for DP-Fed, whose S is the identity, else S = (d/k) rand_k with a mask of the device's own,
-            fixed over the local steps.
-        noise_multiplier: sigma over the largest l2 norm of a record's share of the mean gradient, so that sigma =
-            noise_multiplier c sqrt(k) / B.
-        coordinate_clip: c = G/sqrt(d), bound on a coordinate of a record's gradient; None for the median over an
+        kept_entries: k. For DP-Fed it is d, and S is the identity; otherwise S = (d/k) rand_k with a mask per device,
+            which is fixed over the local steps.
+        noise_multiplier: sigma divided by the largest l2 norm of a sample's contribution to the mean gradient, so that
+            sigma = noise_multiplier c sqrt(k) / B.
+        coordinate_clip: c = G/sqrt(d), bound on a coordinate of a per-sample gradient; None for the median over an
             initial round.
     """
 
@@ -105,13 +105,13 @@ class PerturbedSgd:
     clips_update: ClassVar[bool] = False
 
     def kept(self, dimension: int, samples: int) -> tuple[Kept, ...]:
-        """Nothing."""
+        """Return (): no state is kept."""
         return ()
 
     def build(
         self, local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: device
     ) -> Trainer:
-        """See `LocalWork`."""
+        """Return a `PerturbedTrainer`."""
         from airfl.local.perturbed import PerturbedTrainer
 
         return PerturbedTrainer(self, local, run, task, streams, device)
@@ -119,14 +119,14 @@ class PerturbedSgd:
 
 @dataclass(frozen=True)
 class GradientEstimate:
-    """-g_i, the perturbed estimate of the local gradient at theta^t, its sign turned (SoteriaFL, algorithm 3).
+    """-g_i, the negated and perturbed estimate of the local gradient at theta^t (SoteriaFL, algorithm 3).
 
-    It is an update of step 1.
+    This is an update with step size 1.
 
     Attributes:
         estimator: How the gradient is estimated.
-        clip_norm: G, bound on the l2 norm of what is clipped; None for no clipping.
-        clip: Whether every sample's gradient is clipped, or the mini-batch's mean as the reference code does.
+        clip_norm: G, bound on the l2 norm of the clipped vectors; None for no clipping.
+        clip: "sample" to clip every per-sample gradient, "batch" to clip the estimate, as the reference code does.
         refresh: Probability p with which SVRG moves its snapshot.
         noise_std: sigma_p, standard deviation of the noise on every entry (line 12).
     """
@@ -139,7 +139,7 @@ class GradientEstimate:
     clips_update: ClassVar[bool] = False
 
     def kept(self, dimension: int, samples: int) -> tuple[Kept, ...]:
-        """SVRG: the snapshot and its gradient; SAGA: a gradient for every sample, and their mean."""
+        """Return the state: for SVRG snapshot and its gradient, for SAGA a gradient per sample and their mean."""
         if self.estimator == "svrg":
             return (Kept("snapshot", dimension), Kept("snapshot_gradient", dimension))
         if self.estimator == "saga":
@@ -149,7 +149,7 @@ class GradientEstimate:
     def build(
         self, local: LocalSettings, run: RunSettings, task: DividedTask, streams: Streams, device: device
     ) -> Trainer:
-        """See `LocalWork`."""
+        """Return a `GradientTrainer`."""
         from airfl.local.estimators import GradientTrainer
 
         return GradientTrainer(self, local, run, task, streams, device)

@@ -1,15 +1,15 @@
-"""Privacy: what papers claim, what holds for one round, what holds for a run.
+"""Privacy: the papers' claims, the exact epsilon of one round, and the epsilon of a whole run.
 
-`airfl.privacy("demo")` gives all of these of an experiment: it calls `airfl.calculator.privacy_of`.
+`airfl.privacy("demo")` returns all of these for an experiment. It calls `airfl.calculator.privacy_of`.
 
-events.py         what was released, as data; here is said what a noise multiplier is
-release.py        what a round of a scheme gives away, as events; record.py where records are protected
-statement.py      whose data, against whom, hidden by what
-accountants/      events -> epsilon; gaussian.py and binomial.py hold the formulas of one release
-bounds.py         epsilon of any events, from above and below; kept by figures_on_disk.py
-ledger.py         the rounds of a run, one after another
-calibration.py    the inverse questions: how much noise, how many rounds
-pfels.py, fed_smp.py, fed_spa.py, soteriafl.py    what the papers claim, by their own theorems
+events.py         what is released, as data; defines the noise multiplier
+release.py        what a round of a scheme releases, as events; record.py for record-level privacy
+statement.py      whose data is protected, from whom, and by which sampling
+accountants/      events -> epsilon; gaussian.py and binomial.py hold the formulas of a single release
+bounds.py         upper and lower bounds on epsilon of any event, cached by figures_on_disk.py
+ledger.py         accounting of the rounds of a run, one after another
+calibration.py    the inverse problems: how much noise, how many rounds
+pfels.py, fed_smp.py, fed_spa.py, soteriafl.py    the papers' claims, by their own theorems
 """
 
 from airfl.callable import calls

@@ -1,8 +1,8 @@
-"""The privacy statement of cpSGD: stochastic quantisation to k levels, binomial noise on whole numbers, many rounds.
+"""The privacy guarantee of cpSGD: stochastic quantisation to k levels with binomial noise, over many rounds.
 
-Client level, replace-one: X_i with ||X_i|| <= D becomes another such vector. Sources: Agarwal, Suresh, Yu, Kumar,
-McMahan 2018 (cpSGD) for a round; Balle, Barthe, Gaboardi 2018 for the sample; Dwork, Rothblum, Vadhan 2010 for many
-rounds, as Fed-SPA's experiments have it.
+Client level, replace-one: X_i with ||X_i|| <= D is replaced by another such vector. Sources: Agarwal, Suresh, Yu,
+Kumar, McMahan 2018 (cpSGD) for a round; Balle, Barthe, Gaboardi 2018 for subsampling; Dwork, Rothblum, Vadhan 2010 for
+the composition of rounds, as in Fed-SPA's experiments.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, exp, expm1, inf, log, log1p, sqrt
 
-# A round's delta is never taken larger: the theorems say nothing there that is worth having.
+# Cap on a round's delta: above it the theorems give no useful guarantee.
 LARGEST_DELTA = 0.25
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How far the sum moves when one device's vector is replaced, in steps of the quantiser.
+    """The sensitivity of the sum to replacing one device's vector, in steps of the quantiser.
 
     Attributes:
         l1: In the l1 norm.
@@ -31,13 +31,13 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Quantised:
-    """What devices add up: vectors of d entries, cut to [-X, X], at one of k levels.
+    """A quantised message: a vector of d entries, clipped to [-X, X] and rounded to one of k levels.
 
-    Distances are in steps of 2 X/(k - 1), so that everything is a whole number.
+    Distances are in steps of 2 X/(k - 1), so that all values are integers.
 
     Attributes:
-        levels: k, of the quantiser.
-        bound: X, largest modulus of an entry.
+        levels: k, levels of the quantiser.
+        bound: X, largest absolute value of an entry.
         clip_norm: D, largest l2 norm of a vector.
         dimension: d, entries of a vector.
     """
@@ -48,10 +48,10 @@ class Quantised:
     dimension: int
 
     def sensitivity(self, delta: float) -> Sensitivity:
-        """Delta_1, Delta_2, Delta_inf of the quantised sum, which hold with probability 1 - delta over the rounding
-        (cpSGD, theorem 3): rounding with common random numbers moves an entry by the difference rounded up or down.
+        """Return Delta_1, Delta_2 and Delta_inf of the quantised sum, valid with probability 1 - delta over the
+        rounding (cpSGD, theorem 3). With common random numbers an entry moves by the difference, rounded up or down.
 
-        Cutting to [-X, X] moves no two vectors apart, so that D bounds what remains of them.
+        Clipping to [-X, X] does not increase the distance between two vectors, so D still bounds their norms.
         """
         reach = self.clip_norm * (self.levels - 1) / self.bound  # 2 D in steps
         mean, tail = sqrt(self.dimension) * reach, log(2 / delta)
@@ -61,11 +61,17 @@ class Quantised:
 
 
 def rotated_bound(clip_norm: float, devices: int, dimension: int, delta: float) -> float:
-    """X of which no entry of n randomly rotated vectors is larger, with probability 1 - delta:
-    D sqrt(2 log(2 n d/delta)/d), and never more than D.
+    """Return X, the bound that all entries of n randomly rotated vectors meet with probability 1 - delta:
+    D sqrt(2 log(2 n d/delta)/d), at most D.
 
-    Hoeffding's inequality for the d signs of the rotation, over n d entries (Suresh, Yu, Kumar, McMahan 2017; cpSGD,
-    section 5). An entry beyond it is cut: that costs accuracy, not privacy. dimension: after padding.
+    Hoeffding's inequality for the d signs of the rotation, with a union bound over n d entries (Suresh, Yu, Kumar,
+    McMahan 2017; cpSGD, section 5). Larger entries are clipped, which costs accuracy but not privacy.
+
+    Args:
+        clip_norm: D.
+        devices: n.
+        dimension: d, after padding.
+        delta: Probability that some entry exceeds the bound.
     """
     return clip_norm * min(1.0, sqrt(2 * log(2 * devices * dimension / delta) / dimension))
 
@@ -73,7 +79,7 @@ def rotated_bound(clip_norm: float, devices: int, dimension: int, delta: float) 
 def smallest_trials(
     sensitivity: Sensitivity, dimension: int, delta: float, probability: float = 0.5, scale: float = 1.0
 ) -> int:
-    """The smallest N of Bin(N, p) noise for which cpSGD's theorem 1 says anything:
+    """Return the smallest N of Bin(N, p) noise for which cpSGD's theorem 1 holds:
     N p (1 - p) >= max(23 log(10 d/delta), 2 Delta_inf/s)."""
     variance = max(23 * log(10 * dimension / delta), 2 * sensitivity.largest / scale)
     return ceil(variance / (probability * (1 - probability)))
@@ -87,10 +93,10 @@ def binomial_epsilon(
     probability: float = 0.5,
     scale: float = 1.0,
 ) -> float:
-    """epsilon of f + s (Bin(N, p) - N p) in every one of d entries, by cpSGD's theorem 1 (eq. 7); inf where its
-    condition on N does not hold.
+    """Return epsilon of f + s (Bin(N, p) - N p) in each of d entries, by cpSGD's theorem 1 (eq. 7), or inf where the
+    theorem's condition on N does not hold.
 
-    f has values that are whole multiples of the scale s.
+    The values of f are integer multiples of the scale s.
     """
     if trials < smallest_trials(sensitivity, dimension, delta, probability, scale):
         return inf
@@ -107,36 +113,45 @@ def binomial_epsilon(
 
 
 def amplified(epsilon: float, sampling_rate: float) -> float:
-    """log(1 + q (e^epsilon - 1)) of a mechanism that is run on a sample, at delta q (Balle et al. 2018, without
-    replacement under replace-one)."""
+    """Return log(1 + q (e^epsilon - 1)), the amplified epsilon of a subsampled mechanism, at delta q (Balle et al.
+    2018, sampling without replacement under replace-one)."""
     if epsilon < 1:
         return log1p(sampling_rate * expm1(epsilon))
     return epsilon + log(sampling_rate + (1 - sampling_rate) * exp(-epsilon))
 
 
 def advanced_composition(epsilon: float, rounds: int, slack: float) -> float:
-    """epsilon sqrt(2 T log(1/delta')) + T epsilon (e^epsilon - 1), at T delta + delta' (Dwork et al. 2010, III.3)."""
-    if epsilon > 500:  # e^epsilon overflows; adding up is sharper long before
+    """Return epsilon sqrt(2 T log(1/delta')) + T epsilon (e^epsilon - 1), the epsilon of T rounds at T delta + delta'
+    (Dwork et al. 2010, III.3)."""
+    if epsilon > 500:  # e^epsilon overflows, and basic composition is tighter far below this
         return inf
     return epsilon * sqrt(2 * rounds * log(1 / slack)) + rounds * epsilon * expm1(epsilon)
 
 
 def cpsgd_epsilon(message: Quantised, trials: int, sampling_rate: float, rounds: int, delta: float) -> float:
-    """epsilon after T rounds at delta in all; trials: N = m times the devices heard. inf where nothing is guaranteed.
+    """Return epsilon after T rounds at a total of delta, or inf where nothing is guaranteed.
 
-    One round at delta_0 is (epsilon_0, 2 delta_0)-private: delta_0 for the rounding, delta_0 for theorem 1; on a sample
-    (log(1 + q (e^epsilon_0 - 1)), 2 q delta_0). The smaller of two ways to T rounds: adding up, 2 q T delta_0 = delta;
-    advanced composition, half of delta for the rounds (2 q T delta_0 = delta/2) and half for delta'.
+    One round at delta_0 is (epsilon_0, 2 delta_0)-private: delta_0 for the rounding and delta_0 for theorem 1. On a
+    sample it is (log(1 + q (e^epsilon_0 - 1)), 2 q delta_0)-private. The result is the smaller of two compositions:
+    basic composition with 2 q T delta_0 = delta, and advanced composition with half of delta for the rounds
+    (2 q T delta_0 = delta/2) and half for delta'.
+
+    Args:
+        message: The message of one device.
+        trials: N, m times the number of received devices.
+        sampling_rate: q.
+        rounds: T.
+        delta: Of all rounds together.
     """
-    added = rounds * _one_round(message, trials, sampling_rate, delta / rounds)
+    basic = rounds * _one_round(message, trials, sampling_rate, delta / rounds)
     if rounds == 1:
-        return added
-    round_by_round = _one_round(message, trials, sampling_rate, delta / 2 / rounds)
-    return min(added, advanced_composition(round_by_round, rounds, delta / 2))
+        return basic
+    half_budget = _one_round(message, trials, sampling_rate, delta / 2 / rounds)
+    return min(basic, advanced_composition(half_budget, rounds, delta / 2))
 
 
 def cpsgd_smallest_trials(message: Quantised, sampling_rate: float, rounds: int, delta: float) -> int:
-    """The smallest N for which `cpsgd_epsilon` is finite after these rounds."""
+    """Return the smallest N for which `cpsgd_epsilon` is finite after this many rounds."""
     share = _share(delta / rounds, sampling_rate)
     return smallest_trials(message.sensitivity(share), message.dimension, share)
 
@@ -148,5 +163,5 @@ def _one_round(message: Quantised, trials: int, sampling_rate: float, delta: flo
 
 
 def _share(delta: float, sampling_rate: float) -> float:
-    """delta_0 of a round that may spend delta."""
+    """Return delta_0 of a round with a budget of delta."""
     return min(delta / (2 * sampling_rate), LARGEST_DELTA)

@@ -1,4 +1,4 @@
-"""What a round of cpSGD gives away: a sum of whole numbers under binomial noise."""
+"""What a round of cpSGD releases: a sum of integers with binomial noise."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class BinomialRelease:
     """The sum of quantised messages, each with m trials of binomial noise.
 
     Attributes:
-        message: What a device adds to the sum.
-        trials: m, of one device.
-        attained: Whether some pair of neighbours really pays what is accounted; here it is a mere bound.
+        message: The message of one device.
+        trials: m, binomial trials of one device.
+        attained: Whether some pair of neighbours attains the accounted epsilon; False, as it is only a bound here.
         level: Whose data is protected.
     """
 
@@ -33,26 +33,25 @@ class BinomialRelease:
     level: Literal["client"] = "client"
 
     def noise_multiplier(self, bound: MessageBound, largest_weight: float, report: LinkReport) -> float:
-        """Standard deviation of the noise on the sum over one device's largest l2 norm, both in steps; a lost device
-        takes its trials with it."""
-        heard = report.noisy_devices
-        return math.sqrt(heard * self.trials) / 2 / steps_of(self.message) if heard else math.inf
+        """Return the standard deviation of the noise on the sum over the largest l2 norm of one message, both in steps.
+        The trials of a lost device are missing from the noise."""
+        received = report.noisy_devices
+        return math.sqrt(received * self.trials) / 2 / steps_of(self.message) if received else math.inf
 
     def event(self, noise_multiplier: float) -> Event:
-        """The trials of all that were heard; nothing where nobody was."""
+        """Return binomial noise with the trials of all received devices, or an empty event where none is received."""
         if math.isinf(noise_multiplier):
             return NOTHING
         return Binomial(self.message, round((2 * noise_multiplier * steps_of(self.message)) ** 2))
 
     def check(self, sampling: Sampling) -> None:
-        """UserError for a Poisson sample."""
+        """Raise UserError for Poisson sampling."""
         if sampling == "poisson":
             raise UserError(
-                "selection.kind: the amplification of cpsgd is for a sample of fixed size (given: 'poisson'); take "
-                "'uniform'"
+                "selection.kind: cpsgd needs a sample of fixed size for its amplification, got 'poisson'; use 'uniform'"
             )
 
 
 def steps_of(message: Quantised) -> float:
-    """The largest l2 norm of one device's message in steps of the quantiser, D (k - 1)/(2 X)."""
+    """Return the largest l2 norm of one device's message in steps of the quantiser, D (k - 1)/(2 X)."""
     return message.clip_norm * (message.levels - 1) / (2 * message.bound)

@@ -1,4 +1,4 @@
-"""Epsilon of an event as an upper and a lower bound, kept on disk."""
+"""Upper and lower bounds on epsilon of an event, cached on disk."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from airfl.privacy.accountants import Accountant, account, accountant_of
 from airfl.privacy.accountants.bins import binned, distinct
 from airfl.privacy.accountants.loss_distributions import Attained
 from airfl.privacy.events import Adjacency, Composed, Event
-from airfl.privacy.figures_on_disk import kept_figures
+from airfl.privacy.figures_on_disk import cached_figures
 
-# Up to so many different releases none are put together.
+# Events of at most this many different releases are not binned.
 FEW = 48
 FIRST_WIDTH = 0.01
 TOLERANCE = 0.02
@@ -25,9 +25,9 @@ class Bounds:
     """Bounds on the exact epsilon of an event.
 
     Attributes:
-        lower: What a pair of neighbours pays for certain (`Attained`), whatever the accountant; nan where no such pair
-            is known.
-        upper: What holds, and is reported.
+        lower: Epsilon that some pair of neighbours attains (`Attained`), for any accountant; nan where no such pair is
+            known.
+        upper: The accountant's proven bound, which is the reported epsilon.
     """
 
     lower: float
@@ -42,15 +42,24 @@ def bounds(
     tolerance: float = TOLERANCE,
     lower: bool = True,
 ) -> Bounds:
-    """Epsilon of an event, its upper bound by that accountant. lower: whether that is wanted, too.
+    """Return bounds on epsilon of an event.
 
-    Many different rounds are put into bins, with the least noise of any in it for the upper and the most for the lower
-    bound, which are narrowed until that moves the accountant's figure by no more than `tolerance`.
-    UnsupportedEventError (a UserError) for an event that the accountant has no bound for.
+    Many different rounds are binned by their noise: the upper bound uses the least noise of each bin, the lower bound
+    the most. The bins are narrowed until they change the accountant's figure by at most `tolerance`.
+
+    Args:
+        event: What is released.
+        adjacency: How neighbours differ.
+        delta: Of the privacy statement.
+        accountant: The accountant of the upper bound, or its name.
+        tolerance: Relative error that binning may add.
+        lower: Whether to compute the lower bound as well; else it is nan.
+
+    Raises UnsupportedEventError (a UserError) for an event that the accountant has no bound for.
     """
     chosen = accountant_of(accountant)
-    fresh = account(chosen, adjacency)
-    fresh.compose(event)  # what it refuses, it refuses before anything is looked up
+    opened = account(chosen, adjacency)
+    opened.compose(event)  # raises for an unsupported event before the cache is read
 
     def compute() -> tuple[float, float]:
         if distinct(event) <= FEW:
@@ -59,40 +68,40 @@ def bounds(
             upper, quieter = _narrowed(event, adjacency, delta, chosen, tolerance)
         return least(quieter, adjacency, delta) if lower else math.nan, upper
 
-    if not chosen.slow or is_own(chosen):  # another user's, or the next version of it, may have the same name
+    if not chosen.slow or is_own(chosen):  # different user-defined accountants may share a name
         return Bounds(*compute())
-    by = f"{fresh.name} {chosen!r}" if chosen.changed() else fresh.name
-    kept = by if lower else f"{by}, upper bound alone"
-    return Bounds(*kept_figures(kept, adjacency, delta, tolerance, event, compute))
+    label = f"{opened.name} {chosen!r}" if chosen.changed() else opened.name
+    key = label if lower else f"{label}, upper bound alone"
+    return Bounds(*cached_figures(key, adjacency, delta, tolerance, event, compute))
 
 
 def least(event: Event, adjacency: Adjacency, delta: float) -> float:
-    """What a pair of neighbours pays for certain, a lower bound on epsilon; nan where no such pair is known."""
+    """Return the epsilon that some pair of neighbours attains, a lower bound; nan where no such pair is known."""
     attained = Attained(adjacency)
     attained.compose(event)
     return attained.epsilon(delta)
 
 
 def epsilon(event: Event, adjacency: Adjacency, delta: float, accountant: str | Accountant = "auto") -> float:
-    """The accountant's figure with every round as it is: slow where there are many different ones.
+    """Return the accountant's epsilon without binning, which is slow for many different rounds.
 
     Args:
-        event: What was released.
+        event: What is released.
         adjacency: How neighbours differ.
-        delta: Of the statement.
-        accountant: Itself, or its name.
+        delta: Of the privacy statement.
+        accountant: The accountant, or its name.
 
     Raises UnsupportedEventError for an event that the accountant has no bound for.
     """
-    fresh = account(accountant, adjacency)
-    fresh.compose(event)
-    return fresh.epsilon(delta)
+    opened = account(accountant, adjacency)
+    opened.compose(event)
+    return opened.epsilon(delta)
 
 
 def _narrowed(
     event: Event, adjacency: Adjacency, delta: float, accountant: Accountant, tolerance: float
 ) -> tuple[float, Composed]:
-    """The accountant's figure of an event in bins, and the event in the same bins with no less noise than there was."""
+    """Return the accountant's epsilon of the binned event, and the event in the same bins with the noise rounded up."""
     width = FIRST_WIDTH
     for _ in range(TRIES):
         quieter = binned(event, width, upwards=True)

@@ -1,4 +1,4 @@
-"""The inverse questions: which noise ends a run at an epsilon, and which run the noise there is would do for."""
+"""The inverse problems: the noise with which a run meets a target epsilon, and the run that given noise allows."""
 
 from __future__ import annotations
 
@@ -16,26 +16,30 @@ from airfl.privacy.events import Event, Gaussian, repeated
 from airfl.privacy.statement import Statement
 
 EventOf = Callable[[float], Event]
-"""Noise multiplier -> what a round releases of somebody who is in it."""
+"""Noise multiplier -> what a round releases about a participant."""
 
-# Between no meaning and the end of the accountants' numerics.
+# Range of noise multipliers that are meaningful and within the accountants' numerical range.
 SMALLEST, LARGEST = 1e-3, 1e4
 ACCURACY = 1e-5
 LARGEST_POPULATION = 10**9
-# Populations and samples that would do are told to so many per cent.
+# Relative accuracy of the populations, samples and rounds found.
 SHARE = 0.02
 
 
 def run_event(statement: Statement, event: Event, rounds: int, participations: int) -> Event:
-    """What a run of equal rounds releases of the device that is in most of them.
+    """Return what a run of equal rounds releases about the device with most participations.
 
-    rounds: T; participations: of that device, which count where the observer knows who takes part.
+    Args:
+        statement: The privacy statement.
+        event: What a round releases about a participant.
+        rounds: T.
+        participations: Rounds of that device, which count where the observer knows who takes part.
     """
     return repeated(statement.of_round(event), rounds if statement.hidden else participations)
 
 
 def run_epsilon(statement: Statement, event: Event, rounds: int, participations: int) -> float:
-    """Upper bound on epsilon of such a run."""
+    """Return an upper bound on epsilon of such a run."""
     released = run_event(statement, event, rounds, participations)
     return bounds(released, statement.adjacency, statement.delta_of_noise, statement.accountant, lower=False).upper
 
@@ -43,42 +47,43 @@ def run_epsilon(statement: Statement, event: Event, rounds: int, participations:
 def smallest_noise(
     statement: Statement, epsilon: float, rounds: int, participations: int, event_of: EventOf = Gaussian
 ) -> float:
-    """The smallest noise multiplier with which the whole run ends at epsilon, to 1e-5 and never above it.
+    """Return the smallest noise multiplier with which the whole run ends at epsilon or below, to a relative 1e-5.
 
-    UserError where no noise does; ValueError unless epsilon is above 0.
+    Raises UserError where no noise multiplier meets epsilon, and ValueError unless epsilon is positive.
     """
     if not epsilon > 0:
-        raise ValueError(f"epsilon = {epsilon:g} asks for noise without end: give one above 0")
+        raise ValueError(f"epsilon must be positive, got {epsilon:g}")
     with accountant_of_settings():
-        found = smallest(lambda tried: run_epsilon(statement, event_of(tried), rounds, participations), epsilon)
-    if found is None:
+        multiplier = smallest(lambda tried: run_epsilon(statement, event_of(tried), rounds, participations), epsilon)
+    if multiplier is None:
         raise UserError(
-            f"privacy.epsilon: {epsilon:g} over {rounds:,} rounds is out of reach of any noise at delta = "
-            f"{statement.delta:g} (noise multipliers up to {LARGEST:g}); ask for more, or run fewer rounds"
+            f"privacy.epsilon: no noise multiplier up to {LARGEST:g} meets {epsilon:g} over {rounds:,} rounds at delta "
+            f"= {statement.delta:g}; raise epsilon, or run fewer rounds"
         )
-    return found
+    return multiplier
 
 
 def smallest(epsilon_of: Callable[[float], float], epsilon: float) -> float | None:
-    """The smallest noise multiplier whose epsilon is not above `epsilon`, to 1e-5; None where there is none."""
+    """Return the smallest noise multiplier with epsilon_of at most `epsilon`, to a relative 1e-5, or None."""
 
     def excess(log_multiplier: float) -> float:
-        found = epsilon_of(math.exp(log_multiplier))
-        return math.log(max(found, 1e-300) / epsilon) if math.isfinite(found) else math.inf
+        figure = epsilon_of(math.exp(log_multiplier))
+        return math.log(max(figure, 1e-300) / epsilon) if math.isfinite(figure) else math.inf
 
     low, high = _bracket(excess)
     if high is None:
         return None
     if low is None:
         return SMALLEST
-    found = float(brentq(excess, low, high, xtol=ACCURACY / 10))
-    while excess(found) > 0:
-        found += ACCURACY / 4
-    return math.exp(found)
+    root = float(brentq(excess, low, high, xtol=ACCURACY / 10))
+    while excess(root) > 0:
+        root += ACCURACY / 4
+    return math.exp(root)
 
 
 def _bracket(excess: Callable[[float], float]) -> tuple[float | None, float | None]:
-    """Logarithms with too little and with enough noise, a factor of two apart; None where there are no such."""
+    """Return logarithms of multipliers with too little and with enough noise, a factor of two apart; None for one that
+    does not exist in range."""
     step, high = math.log(2), 0.0
     if excess(high) > 0:
         while excess(high) > 0:
@@ -94,22 +99,22 @@ def _bracket(excess: Callable[[float], float]) -> tuple[float | None, float | No
 
 
 def _finite(excess: Callable[[float], float], low: float, high: float) -> float:
-    """A number with too little noise at which epsilon is finite."""
+    """Return a logarithm with too little noise at which epsilon is finite."""
     while math.isinf(excess(low)):
         low = (low + high) / 2
     return low
 
 
 @dataclass(frozen=True)
-class WouldDo:
-    """What would end a run at an epsilon with all else as it is; None where nothing of the kind would.
+class Remedies:
+    """Single changes that would let a run meet a target epsilon, all else unchanged; None where no such change does.
 
     Attributes:
         noise_multiplier: Noise multiplier of every round.
-        power_db: By how much the received amplitude of an update has to fall, in dB; above 0 where it has to.
-        rounds: T, at most.
-        devices: N, at least.
-        selected: r, at most.
+        power_db: Reduction of the received amplitude of an update in dB; positive where one is needed.
+        rounds: Largest T.
+        devices: Smallest N.
+        selected: Largest r.
     """
 
     noise_multiplier: float | None
@@ -119,7 +124,7 @@ class WouldDo:
     selected: int | None
 
     def in_words(self, over_the_air: bool) -> str:
-        """One phrase, with what there is; over_the_air: whether power has to do with it."""
+        """Return the changes as one phrase; over_the_air: whether received power sets the noise multiplier."""
         ways = {
             "a received power {0:.1f} dB lower": self.power_db if over_the_air else None,
             "a noise multiplier of {0:.4g}": None if over_the_air else self.noise_multiplier,
@@ -127,31 +132,32 @@ class WouldDo:
             "N >= {0:,} devices": self.devices,
             "r <= {0:,} selected": self.selected,
         }
-        return ", or ".join(text.format(value) for text, value in ways.items() if value is not None) or "nothing"
+        return ", or ".join(text.format(value) for text, value in ways.items() if value is not None) or "none"
 
 
-def what_would_do(
+def remedies(
     statement: Statement,
     epsilon: float,
     rounds: int,
     participations: int,
     multiplier: float,
     event_of: EventOf = Gaussian,
-) -> WouldDo:
-    """Of a run whose rounds have this noise multiplier; delta stays what it is."""
+) -> Remedies:
+    """Return the single changes that let a run whose rounds have this noise multiplier end at epsilon, at the same
+    delta."""
     try:
         needed = smallest_noise(statement, epsilon, rounds, participations, event_of)
     except UserError:
         needed = None
     decibels = 20 * math.log10(needed / multiplier) if needed and multiplier > 0 else None
     if multiplier <= 0:
-        return WouldDo(needed, None, None, None, None)
+        return Remedies(needed, None, None, None, None)
     event = event_of(multiplier)
 
     def ends(changed: Statement, over: int) -> bool:
         return run_epsilon(changed, event, over, min(over, participations)) <= epsilon
 
-    return WouldDo(
+    return Remedies(
         noise_multiplier=needed,
         power_db=decibels,
         rounds=_largest(lambda t: ends(statement, t), rounds),
@@ -163,7 +169,7 @@ def what_would_do(
 
 
 def _largest(enough: Callable[[int], bool], limit: int) -> int | None:
-    """The largest whole number up to `limit` that is enough, 1 being the easiest; None where that is not."""
+    """Return the largest integer up to `limit` that satisfies `enough`, which is monotone; None where 1 does not."""
     if enough(limit):
         return limit
     if not enough(1):
@@ -177,7 +183,7 @@ def _largest(enough: Callable[[int], bool], limit: int) -> int | None:
 
 
 def _smallest_population(enough: Callable[[int], bool], statement: Statement) -> int | None:
-    """The smallest N that is enough, in whole per cents."""
+    """Return the smallest N that satisfies `enough`, to a relative `SHARE`, or None."""
     if not statement.hidden:
         return None
     low, high = statement.devices, LARGEST_POPULATION
@@ -193,5 +199,5 @@ def _smallest_population(enough: Callable[[int], bool], statement: Statement) ->
 
 @functools.lru_cache(maxsize=256)
 def calibrated(statement: Statement, epsilon: float, rounds: int, participations: int) -> float:
-    """`smallest_noise` of Gaussian rounds, kept."""
+    """Return `smallest_noise` of Gaussian rounds, memoised."""
     return smallest_noise(statement, epsilon, rounds, participations)

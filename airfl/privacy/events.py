@@ -1,7 +1,8 @@
-"""What was released, as data: noise, who was hidden by sampling, and how often.
+"""Privacy events: what was released, with which noise, on which sample, and how often.
 
-The noise multiplier is always noise on an entry over the largest contribution of whoever is protected (C, or a record's
-share of it): how far removing them moves the release. To replace them moves it by twice that; the accountants know.
+The noise multiplier is always the noise on an entry over the largest contribution of the protected device or record (C,
+or a record's share of it), which is the sensitivity to removing it. Replacing it has twice that sensitivity, which the
+accountants take into account.
 """
 
 from __future__ import annotations
@@ -18,32 +19,32 @@ Adjacency = Literal["add_remove", "replace_one"]
 
 
 class UnsupportedEventError(UserError):
-    """An event that an accountant has no bound for."""
+    """Raised for an event that an accountant has no bound for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gaussian:
-    """A sum under Gaussian noise.
+    """A sum with Gaussian noise.
 
     Attributes:
-        noise_multiplier: Standard deviation of the noise over the largest contribution of whoever is protected; 0
-            without noise or bound, inf where nothing of anybody is in it.
+        noise_multiplier: Standard deviation of the noise over the largest contribution of the protected device or
+            record; 0 without noise or without a bound on the contribution, inf for a sum that holds no data.
     """
 
     noise_multiplier: float
 
     def __post_init__(self) -> None:
         if not self.noise_multiplier >= 0:
-            raise ValueError(f"a noise multiplier of {self.noise_multiplier} is none: give 0 or more")
+            raise ValueError(f"noise_multiplier must be at least 0, got {self.noise_multiplier}")
 
 
 @dataclass(frozen=True, slots=True)
 class Binomial:
-    """A sum of quantised messages under Bin(trials, 1/2) noise on every entry.
+    """A sum of quantised messages with centred Bin(trials, 1/2) noise on every entry.
 
     Attributes:
-        message: What a device adds to the sum.
-        trials: Of all devices heard together.
+        message: The message of one device.
+        trials: Binomial trials of all received devices together.
     """
 
     message: Quantised
@@ -52,11 +53,11 @@ class Binomial:
 
 @dataclass(frozen=True, slots=True)
 class PoissonSampled:
-    """An event that everybody takes part in by a coin of their own.
+    """An event on a Poisson sample: every device or record takes part independently of the others.
 
     Attributes:
         rate: Probability of taking part.
-        event: What those who take part are in.
+        event: What is released on the sample.
     """
 
     rate: float
@@ -64,7 +65,7 @@ class PoissonSampled:
 
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
-            raise ValueError(f"a sampling rate of {self.rate} is none: give one above 0, at most 1")
+            raise ValueError(f"rate must be above 0 and at most 1, got {self.rate}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,9 @@ class FixedSizeSampled:
     """An event on a sample without replacement, every subset equally likely.
 
     Attributes:
-        sample: How many take part.
-        population: Out of how many.
-        event: What those who take part are in.
+        sample: Size of the sample.
+        population: Size of the population.
+        event: What is released on the sample.
     """
 
     sample: int
@@ -83,20 +84,20 @@ class FixedSizeSampled:
 
     def __post_init__(self) -> None:
         if not 1 <= self.sample <= self.population:
-            raise ValueError(f"{self.sample} of {self.population} is no sample: give 1 to all of them")
+            raise ValueError(f"sample must be from 1 to the population of {self.population}, got {self.sample}")
 
     @property
     def rate(self) -> float:
-        """Share of the population that is in it."""
+        """Probability of taking part."""
         return self.sample / self.population
 
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """Events one after the other; none at all releases nothing.
+    """A sequence of events; an empty one releases nothing.
 
     Attributes:
-        parts: Each event, with how often it comes.
+        parts: The different events, each with its count.
     """
 
     parts: tuple[tuple[Event, int], ...]
@@ -104,20 +105,20 @@ class Composed:
 
 @dataclass(frozen=True, slots=True)
 class NonPrivate:
-    """Something that says all about somebody."""
+    """A release without any privacy."""
 
 
 Noise = Gaussian | Binomial
 Sampled = PoissonSampled | FixedSizeSampled
 Event = Noise | Sampled | Composed | NonPrivate
 Release = Noise | Sampled | NonPrivate
-"""One release: noise, bare or on one sample, or no privacy at all."""
+"""A single release: noise, with or without sampling, or no privacy at all."""
 
 NOTHING = Composed(())
 
 
 def composed(events: Iterable[Event]) -> Composed:
-    """Events one after the other; equal ones are counted."""
+    """Compose events, counting equal ones."""
     counts: dict[Event, int] = {}
     for event in events:
         counts[event] = counts.get(event, 0) + 1
@@ -125,14 +126,14 @@ def composed(events: Iterable[Event]) -> Composed:
 
 
 def repeated(event: Event, times: int) -> Composed:
-    """An event so many times."""
+    """Return an event repeated `times` times."""
     return Composed(((event, times),) if times else ())
 
 
 def releases(event: Event, times: int = 1) -> Iterator[tuple[Release, int]]:
-    """The single releases that an event is made of, and how often each; those that tell nothing are left out.
+    """Yield the single releases of an event with their counts, leaving out those that release nothing.
 
-    UnsupportedEventError where samples are drawn of samples: no accountant knows those.
+    Raises UnsupportedEventError for samples of samples, which no accountant supports.
     """
     if not times:
         return
@@ -164,7 +165,7 @@ def _of_sample(event: Sampled, noise: Noise) -> Release:
 
 
 def pooled(parts: Iterable[tuple[Release, int]]) -> Noise:
-    """Releases on one and the same sample as one: Gaussians add up to a Gaussian, 1/z^2 = sum 1/z_i^2."""
+    """Combine releases on the same sample into one: Gaussians compose to a Gaussian with 1/z^2 = sum 1/z_i^2."""
     inner = list(parts)
     if len(inner) == 1 and inner[0][1] == 1 and isinstance(inner[0][0], Noise):
         return inner[0][0]
@@ -172,38 +173,38 @@ def pooled(parts: Iterable[tuple[Release, int]]) -> Noise:
     for release, count in inner:
         if not isinstance(release, Gaussian):
             raise UnsupportedEventError(
-                f"{type(release).__name__} in a sample, beside others or sampled before: no accountant has a bound; "
-                "release it outside of the sample"
+                f"no accountant has a bound for {type(release).__name__} in a sample with other releases or in a "
+                "sample of a sample; release it outside of the sample"
             )
         inverse += count * inverse_square(release.noise_multiplier)
     return Gaussian(1 / math.sqrt(inverse) if inverse else math.inf)
 
 
 def inverse_square(multiplier: float) -> float:
-    """1/z^2; inf or 0 where that leaves the floating-point numbers."""
+    """Return 1/z^2; inf on overflow and 0 on underflow."""
     return 1 / multiplier * (1 / multiplier)
 
 
 def without_sample(event: Event) -> Event:
-    """What is released on a sample; an event that is not sampled as it is."""
+    """Return what is released on a sample, or the event itself where it is not sampled."""
     return event.event if isinstance(event, Sampled) else event
 
 
 def noise_of(event: Event) -> Gaussian:
-    """The Gaussian noise of a release, sampled or not; ValueError for another event."""
+    """Return the Gaussian noise of a release, sampled or not. Raises ValueError for another event."""
     inner = without_sample(event)
     if not isinstance(inner, Gaussian):
-        raise ValueError(f"{type(inner).__name__} is no Gaussian noise")
+        raise ValueError(f"{type(inner).__name__} has no Gaussian noise")
     return inner
 
 
 def has_binomial(event: Event) -> bool:
-    """Whether there is noise in it that is not Gaussian, and that only cpSGD's accounting knows."""
+    """Return whether an event holds binomial noise, which only cpSGD's accountant supports."""
     return any(isinstance(without_sample(release), Binomial) for release, _ in releases(event))
 
 
 def with_noise(release: Release, noise_multiplier: float) -> Release:
-    """The same release with other Gaussian noise."""
+    """Return the same release with this Gaussian noise multiplier."""
     noise = Gaussian(noise_multiplier)
     if isinstance(release, Sampled):
         return _of_sample(release, noise)
@@ -211,7 +212,8 @@ def with_noise(release: Release, noise_multiplier: float) -> Release:
 
 
 def scaled(event: Event, factor: float) -> Event:
-    """The same event with its Gaussian noise times a factor; ValueError for another noise."""
+    """Return the same event with its noise multipliers times a factor. Raises ValueError for noise that is not
+    Gaussian."""
     if isinstance(event, Composed):
         return Composed(tuple((scaled(part, factor), count) for part, count in event.parts))
     if isinstance(event, Gaussian):
@@ -224,7 +226,7 @@ def scaled(event: Event, factor: float) -> Event:
 
 
 def as_poisson(event: Event) -> Event:
-    """The literature's convention: a sample of fixed size taken for a Poisson sample of the same rate."""
+    """Return the event by the literature's convention: a sample of fixed size counts as Poisson of the same rate."""
     if isinstance(event, Composed):
         return Composed(tuple((as_poisson(part), count) for part, count in event.parts))
     if isinstance(event, FixedSizeSampled):
@@ -233,11 +235,11 @@ def as_poisson(event: Event) -> Event:
 
 
 def opposite_pair(event: Event) -> Event:
-    """What somebody who contributes C, or -C, among others who all contribute -C, pays when they are replaced.
+    """Return the event of one pair of neighbours under replace-one, expressed under add/remove: a participant
+    contributes C or -C, and all others contribute -C.
 
-    Their sum over a sample of fixed size is then 2C larger with probability r/N, and otherwise the same: that is a
-    Poisson sample with sensitivity 2C under add/remove. As an event under add/remove, a lower bound on the true epsilon
-    under replace-one.
+    With probability r/N the sum over a sample of fixed size is 2C larger, and otherwise it is the same, which is a
+    Poisson sample with sensitivity 2C under add/remove. Its epsilon is a lower bound on the true one under replace-one.
     """
     if isinstance(event, Composed):
         return Composed(tuple((opposite_pair(part), count) for part, count in event.parts))

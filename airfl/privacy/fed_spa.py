@@ -1,8 +1,8 @@
-"""The privacy statement of Fed-SPA (theorem 1), as the paper has it.
+"""The privacy claim of Fed-SPA (theorem 1), as stated in the paper.
 
-Record level. z is the noise on an entry of the mean gradient over the largest l2 norm of one record's share of it: with
-the per-coordinate clip c = G/sqrt(d), k = p d kept coordinates and batches of B, z = sigma B/(c sqrt(k)), that is
-z^2 = sigma^2 B^2/(p G^2).
+Record level. z is the noise on an entry of the mean gradient over the largest l2 norm of one record's contribution to
+it. With the per-coordinate clip c = G/sqrt(d), k = p d kept coordinates and batches of size B, z = sigma B/(c sqrt(k)),
+that is z^2 = sigma^2 B^2/(p G^2).
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ from __future__ import annotations
 from math import inf, log, sqrt
 
 
-def noise_over_share(noise_std: float, batch: int, coordinate_clip: float, kept: int) -> float:
-    """z = sigma B/(c sqrt(k))."""
-    return noise_std * batch / (coordinate_clip * sqrt(kept))
-
-
 def theorem_1_epsilon(z: float, sampling_rate: float, participations: float, steps: int, delta: float) -> float:
-    """min over alpha > 1 of a alpha + log(1/delta)/(alpha - 1), a = 7 q^2 I tau/z^2: a + 2 sqrt(a log(1/delta)).
+    """Return the epsilon that theorem 1 claims: min over alpha > 1 of a alpha + log(1/delta)/(alpha - 1) =
+    a + 2 sqrt(a log(1/delta)), with a = 7 q^2 I tau/z^2; inf without noise.
 
-    sampling_rate: q = B/m of a mini-batch; participations: I_i; steps: tau. The alpha that attains it rarely meets the
-    theorem's own condition: see `alpha_condition_holds`. inf without noise.
+    The minimising alpha rarely meets the theorem's own condition (tests/golden/test_paper_privacy.py).
+
+    Args:
+        z: Noise over the largest contribution of a record.
+        sampling_rate: q = B/m of a mini-batch.
+        participations: I_i.
+        steps: tau.
+        delta: Of the privacy statement.
     """
     if z <= 0:
         return inf
@@ -28,23 +30,11 @@ def theorem_1_epsilon(z: float, sampling_rate: float, participations: float, ste
 
 
 def theorem_1_noise(epsilon: float, sampling_rate: float, participations: float, steps: int, delta: float) -> float:
-    """z at which theorem 1 claims (epsilon, delta). Raises ValueError unless epsilon is above 0."""
+    """Return z at which theorem 1 claims (epsilon, delta). Raises ValueError unless epsilon is positive."""
     if not epsilon > 0:
-        raise ValueError(f"epsilon = {epsilon:g} asks for noise without end: give one above 0")
+        raise ValueError(f"epsilon must be positive, got {epsilon:g}")
     root = sqrt(log(1 / delta) + epsilon) - sqrt(log(1 / delta))  # of a
     return sqrt(7 * sampling_rate**2 * participations * steps) / root
-
-
-def alpha_condition_holds(z: float, sampling_rate: float, participations: float, steps: int, delta: float) -> bool:
-    """Whether theorem 1 may be used with its best alpha: sigma'^2 >= 0.7 and
-    alpha <= (2/3) sigma'^2 log(1/(q alpha (1 + sigma'^2))) + 1, sigma'^2 = sigma^2 B^2/(2 p G^2) = z^2/2.
-
-    The theorem has sigma^2 before the logarithm, which is no ratio; sigma'^2 as in the lemma that it rests on (Wang,
-    Jayaraman, Evans, Gu 2019).
-    """
-    a = _a(z, sampling_rate, participations, steps)
-    alpha, ratio = 1 + sqrt(log(1 / delta) / a), z**2 / 2
-    return ratio >= 0.7 and alpha <= 2 / 3 * ratio * -log(sampling_rate * alpha * (1 + ratio)) + 1
 
 
 def _a(z: float, sampling_rate: float, participations: float, steps: int) -> float:

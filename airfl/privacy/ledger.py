@@ -1,9 +1,10 @@
-"""The ledger of a run: every round an event, what one round costs, what all rounds cost.
+"""The privacy ledger of a run: every round is an event, and the ledger gives epsilon of one round and of all rounds.
 
-Where chance hides who took part, the rounds are amplified; where the observer knows it, or the channel decides it,
-everybody pays for each of their own rounds in full, and the figure is that of whoever pays most. Where beta^t follows
-from the selected devices and the observer knows all gains, it is both: those that beta names pay in full, the others
-are hidden among those that beta leaves possible (see `Disclosure`).
+Where random sampling hides who takes part, rounds are amplified. Where the observer knows who takes part, or the
+channel decides it, every device is charged for each of its rounds in full, and the figure is that of the device with
+the largest epsilon. Where beta^t depends on the selected devices and the observer knows all gains, both apply: devices
+that beta identifies are charged in full, the others are hidden among those that are possible given beta (see
+`Disclosure`).
 """
 
 from __future__ import annotations
@@ -39,16 +40,16 @@ from airfl.uplinks.disclosure import Disclosure, followed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# With more different rounds than this, noise is rounded down by no more than the share LATTICE, so that rounds share
-# what is computed of them.
+# With more different rounds than FEW, noise is rounded down by at most the share LATTICE, so that rounds share computed
+# loss distributions.
 FEW = 48
 LATTICE = 0.005
-# A lower bound may be a little too low.
+# Width of the bins for lower bounds, which may be a little too low.
 COARSE_BINS = 0.05
-# Sizes of the pool that hides a sample are a factor of e^POOLS apart.
+# Sizes of the pool that hides a sample are rounded to values a factor of e^POOLS apart.
 POOLS = 0.01
-# Different releases that are kept of one device.
-MOST_FOLLOWED = 256
+# Different releases that are stored of one device before they are binned.
+MOST_TRACKED = 256
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,10 @@ class PrivacyFigures:
 
     Attributes:
         epsilon_round: Tight epsilon of that round alone.
-        epsilon: Composed so far, for the sampler that ran; nan where that was not asked for.
-        epsilon_as_poisson: Composed so far as if sampling was Poisson; nan where that was not asked for, or has no
-            figure.
-        epsilon_at_least: What some pair of neighbours pays at least for the sampler that ran; nan but after the last
-            round.
+        epsilon: Composed so far, for the run's sampling; nan where it was not requested.
+        epsilon_as_poisson: Composed so far as if the sampling were Poisson; nan where it was not requested or is not
+            defined.
+        epsilon_at_least: Lower bound on epsilon for the run's sampling; nan except after the last round.
     """
 
     epsilon_round: float
@@ -71,14 +71,14 @@ class PrivacyFigures:
 
 
 class PrivacyLedger:
-    """Takes the events of a run's rounds, in order; composes when asked.
+    """Enters the events of a run's rounds in order, and composes them on request.
 
-    An event is what the round released of somebody who was in it: `Gaussian`, `Binomial`, releases on samples of their
-    records, `NonPrivate`, or nothing.
+    An event is what the round released about a participant: `Gaussian`, `Binomial`, releases on samples of its records,
+    `NonPrivate`, or an empty event.
     """
 
     def __init__(self, statement: Statement, like: Event = NOTHING) -> None:
-        """like: an event of the kind that will come, by which the accountant is named before there is any."""
+        """Open a ledger. like: an event of the kind that will be entered, which determines the accountant's name."""
         self.statement = statement
         named = account(statement.accountant, statement.adjacency)
         named.compose(statement.of_round(like))
@@ -94,12 +94,12 @@ class PrivacyLedger:
 
     @property
     def released(self) -> Composed:
-        """Everything entered and composed so far, as the observer sees it; of many different rounds something that
-        gives away no more, in bins."""
+        """Everything composed so far, as the observer sees it. Many different rounds are binned with their noise
+        rounded up, which releases no more."""
         return self._entered.event
 
     def of_one_round(self, event: Event, disclosure: Disclosure | None = None) -> float:
-        """Tight epsilon of such a round by itself, of whoever pays most; nothing is entered."""
+        """Return the tight epsilon of such a round alone, for the device with the largest; nothing is entered."""
         adjacency = self.statement.adjacency
         hidden = self._one_round(self.statement.of_round(event, disclosure), adjacency)
         if disclosure is None or not len(disclosure.named):
@@ -107,7 +107,7 @@ class PrivacyLedger:
         return max(hidden, self._one_round(event, adjacency))
 
     def of_one_round_as_poisson(self, event: Event) -> float:
-        """The same accounted as Poisson sampling; nan for binomial noise, of which nothing is known there."""
+        """Return the same for Poisson sampling; nan for binomial noise, which has no bound there."""
         if has_binomial(event):
             return math.nan
         return self._one_round(self.statement.of_round_as_poisson(event), "add_remove")
@@ -120,19 +120,23 @@ class PrivacyLedger:
         last: bool = False,
         disclosure: Disclosure | None = None,
     ) -> PrivacyFigures:
-        """Enter a round of these devices (None: of all). After one without privacy everything is inf.
+        """Enter a round and return its figures. After a round without privacy all composed figures are inf.
 
-        last: of the run, so that the figure that only then is wanted is computed too; disclosure: what beta tells of
-        who was selected, None for nothing.
+        Args:
+            event: What the round released about a participant.
+            compose: Whether to compute the composed figures.
+            devices: The devices that took part, None for all.
+            last: Whether this is the last round, so that the lower bound is computed as well.
+            disclosure: What beta reveals about the selection, None for nothing.
         """
-        own, poisson = self.enter(event, compose, devices, disclosure)
+        composed, poisson = self.enter(event, compose, devices, disclosure)
         one = self.of_one_round(event, disclosure)
-        return PrivacyFigures(one, own, poisson, self._at_least(own) if last else math.nan)
+        return PrivacyFigures(one, composed, poisson, self._at_least() if last else math.nan)
 
     def end(self) -> tuple[float, float, float]:
-        """Of a run that ends with the rounds entered so far: epsilon, epsilon as Poisson, at least so much."""
-        own, poisson = self._composed() if self._pending else self._figures()
-        return own, poisson, self._at_least(own)
+        """Return epsilon, epsilon as Poisson and the lower bound of a run that ends with the rounds entered so far."""
+        composed, poisson = self._composed() if self._pending else self._figures()
+        return composed, poisson, self._at_least()
 
     def enter(
         self,
@@ -141,9 +145,10 @@ class PrivacyLedger:
         devices: NDArray[np.int64] | None = None,
         disclosure: Disclosure | None = None,
     ) -> tuple[float, float]:
-        """Enter a round without asking what it costs by itself; epsilon and epsilon as Poisson so far, where composed.
+        """Enter a round without computing its own epsilon, and return epsilon and epsilon as Poisson so far (nan unless
+        `compose`).
 
-        A ledger that was told the rounds of another one in this way goes on as that one does.
+        A new ledger that has entered the same rounds in this way continues exactly as the original one.
         """
         self._pending.append(event)
         self._view.enter(event, devices, disclosure)
@@ -152,27 +157,27 @@ class PrivacyLedger:
 
     def _composed(self) -> tuple[float, float]:
         statement, rounds, self._pending = self.statement, self._pending, []
-        seen = self._view.more()
-        self._entered.add(seen)
-        self._own.compose(self._rounded(seen))
+        observed = self._view.new_releases()
+        self._entered.add(observed)
+        self._own.compose(self._rounded(observed))
         if not self._binomial:
-            # By the convention a device is hidden even from somebody who knows who took part.
-            conventional = rounds if statement.level == "client" else [seen]
+            # The convention treats a device as hidden even from an observer who knows who took part.
+            conventional = rounds if statement.level == "client" else [observed]
             self._poisson.compose(self._rounded(composed(map(statement.of_round_as_poisson, conventional))))
         return self._figures()
 
     def _figures(self) -> tuple[float, float]:
-        """Of what is composed."""
+        """Return epsilon and epsilon as Poisson of everything composed."""
         if self._binomial:
             return self._own.epsilon(self._delta), math.nan
         return self._own.epsilon(self._delta), self._poisson.epsilon(self._delta)
 
     def _rounded(self, event: Event) -> Event:
-        """Where there are many different rounds."""
+        """Return the event with its noise rounded down where there are many different rounds."""
         return on_lattice([event], LATTICE) if self._entered.many else event
 
-    def _at_least(self, own: float) -> float:
-        """What a pair of neighbours pays for certain."""
+    def _at_least(self) -> float:
+        """Return the lower bound on epsilon, nan where none is known."""
         if self._binomial or not self.statement.attained:
             return math.nan
         return self._view.at_least(self.released, self._delta)
@@ -182,69 +187,70 @@ class PrivacyLedger:
 
 
 class View:
-    """What the observer sees of a run: for an upper bound everything that any one device may have paid, for a lower one
-    what a certain device did pay.
+    """What the observer sees of a run: for an upper bound the most that any device may have released, for a lower bound
+    what particular devices did release.
 
-    Devices that beta names are kept by device, as in `Participation`; everybody counts as hidden in every round, which
-    bounds those that were named, or could not have been in it.
+    Devices that beta identifies are tracked individually, as in `Participation`. In addition every device counts as
+    hidden in every round, which is a bound also for those that were identified or excluded in it.
     """
 
     def __init__(self, statement: Statement) -> None:
         self._statement = statement
         self._participation = Participation(statement.devices)
         self._new: dict[Event, int] = {}
-        self._followed = followed(statement.devices).tolist()
-        self._paid = [Tally(MOST_FOLLOWED) for _ in self._followed]
+        self._tracked = followed(statement.devices).tolist()
+        self._totals = [Tally(MOST_TRACKED) for _ in self._tracked]
         self._named: dict[int, Tally] = {}
         self._discloses = False
 
     def enter(self, event: Event, devices: NDArray[np.int64] | None, disclosure: Disclosure | None) -> None:
-        """A round of these devices (None: of all), and what beta told of them."""
+        """Enter a round of these devices (None: all), and what beta revealed about them."""
         if not self._statement.hidden:
             self._participation.enter(event, devices)
             return
-        hidden = self._statement.of_round(event, coarser(disclosure, self._statement.devices))
+        hidden = self._statement.of_round(event, with_rounded_pool(disclosure, self._statement.devices))
         self._new[hidden] = self._new.get(hidden, 0) + 1
         if disclosure is None:
             return
         self._discloses = True
         self._participation.enter(event, disclosure.named)
         if disclosure.exact:
-            self._follow(event, disclosure)
+            self._track(event, disclosure)
 
-    def more(self) -> Composed:
-        """What has come since this was asked before."""
+    def new_releases(self) -> Composed:
+        """Return what was released since the previous call."""
         new, self._new = self._new, {}
-        return Composed((*new.items(), *self._participation.more().parts))
-
-    def pairs(self, released: Event) -> list[Event]:
-        """Of some devices what they paid, one of which is likely to have paid most; released: of all rounds."""
-        if not self._discloses:
-            return [released]
-        paid = [[tally.event for tally in tallies] for tallies in (self._paid, self._named.values())]
-        likely = [max(events, key=_weight, default=NOTHING) for events in paid]
-        return [event for event in likely if event.parts]
+        return Composed((*new.items(), *self._participation.new_releases().parts))
 
     def at_least(self, released: Event, delta: float) -> float:
-        """What a pair of neighbours pays for certain, a lower bound on epsilon; nan where no such pair is known."""
-        found = [least(pair, self._statement.adjacency, delta) for pair in self.pairs(released)]
-        return max(found, default=math.nan)
+        """Return a lower bound on epsilon, nan where none is known. released: what all rounds released."""
+        figures = [least(event, self._statement.adjacency, delta) for event in self._of_single_devices(released)]
+        return max(figures, default=math.nan)
 
-    def _follow(self, event: Event, disclosure: Disclosure) -> None:
-        """Some devices, and whoever is named: of these what they paid by name, which is no more than all they did."""
+    def _of_single_devices(self, released: Event) -> list[Event]:
+        """Return what a few single devices released, one of which is likely to have the largest epsilon."""
+        if not self._discloses:
+            return [released]
+        totals = [[tally.event for tally in tallies] for tallies in (self._totals, self._named.values())]
+        likely = [max(events, key=_weight, default=NOTHING) for events in totals]
+        return [event for event in likely if event.parts]
+
+    def _track(self, event: Event, disclosure: Disclosure) -> None:
+        """Add the round to the totals of the tracked devices, and to those of the identified devices, which hold only
+        rounds that identify them: at most what they released."""
         for device in disclosure.named.tolist():
-            self._named.setdefault(device, Tally(MOST_FOLLOWED)).add(event)
-        hidden = self._statement.of_round(event, coarser(disclosure, self._statement.devices, upwards=True))
-        for device, paid, is_hidden in zip(self._followed, self._paid, disclosure.hidden.tolist(), strict=True):
+            self._named.setdefault(device, Tally(MOST_TRACKED)).add(event)
+        hidden = self._statement.of_round(event, with_rounded_pool(disclosure, self._statement.devices, upwards=True))
+        for device, total, is_hidden in zip(self._tracked, self._totals, disclosure.hidden.tolist(), strict=True):
             if is_hidden:
-                paid.add(hidden)
+                total.add(hidden)
             elif device in disclosure.named:
-                paid.add(event)
+                total.add(event)
 
 
 class Tally:
-    """Releases and how often each came: as they are while there are few different ones, in bins of their noise, each
-    counted as the one with most, from then on. An event that costs no more than all of them."""
+    """Counts of releases: exact while there are few different ones, then in bins of their noise, rounded up. The event
+    has at most the epsilon of everything added."""
 
     def __init__(self, few: int) -> None:
         self._few = few
@@ -253,7 +259,7 @@ class Tally:
 
     @property
     def many(self) -> bool:
-        """Whether there have been more than a few different releases."""
+        """Whether the releases are binned, because there are many different ones."""
         return self._bins is not None
 
     @property
@@ -262,7 +268,7 @@ class Tally:
         return Composed(tuple(self._counts.items())) if self._bins is None else self._bins.event
 
     def add(self, event: Event) -> None:
-        """Enter an event."""
+        """Add an event."""
         if self._bins is not None:
             self._bins.add(event)
             return
@@ -274,10 +280,10 @@ class Tally:
             self._bins, self._counts = bins, {}
 
 
-def _weight(paid: Event) -> float:
-    """By which one device is known to have paid more than another: no more than a choice of who is accounted."""
+def _weight(released: Event) -> float:
+    """Return a score for comparing what devices released. It only selects the device that is accounted."""
     total = 0.0
-    for release, count in releases(paid):
+    for release, count in releases(released):
         if isinstance(release, NonPrivate):
             return math.inf
         rate = release.rate if isinstance(release, Sampled) else 1.0
@@ -285,9 +291,9 @@ def _weight(paid: Event) -> float:
     return total
 
 
-def coarser(disclosure: Disclosure | None, devices: int, upwards: bool = False) -> Disclosure | None:
-    """The same with its pool rounded down (upwards: up) to one of few sizes, so that rounds share what is computed of
-    them: N and those a factor of e^POOLS apart, but not less than the sample."""
+def with_rounded_pool(disclosure: Disclosure | None, devices: int, upwards: bool = False) -> Disclosure | None:
+    """Return the disclosure with its pool rounded down (upwards: up) to N e^(-k POOLS) for an integer k, at least the
+    sample, so that rounds share computed loss distributions."""
     if disclosure is None or not disclosure.pool:
         return disclosure
     steps = math.log(devices / disclosure.pool) / POOLS
@@ -299,21 +305,21 @@ def coarser(disclosure: Disclosure | None, devices: int, upwards: bool = False) 
 
 
 class Participation:
-    """What every device has taken part in, and by how much that of the one with most has grown.
+    """The releases that every device took part in, and the growth of the largest total.
 
-    Gaussian releases are summed as 1/z^2, others counted: the largest over devices of each bounds them all, and is
-    that of one device where rounds are of one kind.
+    Gaussian releases are summed as 1/z^2 and others are counted. The maximum of each over devices bounds every device,
+    and is attained by one device where all rounds are of one kind.
     """
 
     def __init__(self, devices: int) -> None:
         self._devices = devices
         self._inverse_squares = np.zeros(devices)
         self._counts: dict[Release, NDArray[np.int64]] = {}
-        self._told_inverse_square = 0.0
-        self._told: dict[Release, int] = {}
+        self._reported_inverse_square = 0.0
+        self._reported: dict[Release, int] = {}
 
     def enter(self, event: Event, devices: NDArray[np.int64] | None) -> None:
-        """A round of these devices (None: of all)."""
+        """Enter a round of these devices (None: all)."""
         who = slice(None) if devices is None else devices
         for release, count in releases(event):
             if isinstance(release, Gaussian):
@@ -322,16 +328,16 @@ class Participation:
             counted = self._counts.setdefault(release, np.zeros(self._devices, dtype=np.int64))
             counted[who] += count
 
-    def more(self) -> Composed:
-        """What has come since this was asked before."""
+    def new_releases(self) -> Composed:
+        """Return the growth since the previous call."""
         grown: list[tuple[Event, int]] = []
         inverse_square = float(self._inverse_squares.max(initial=0.0))
-        if inverse_square > self._told_inverse_square:
-            grown.append((Gaussian(1 / math.sqrt(inverse_square - self._told_inverse_square)), 1))
-            self._told_inverse_square = inverse_square
+        if inverse_square > self._reported_inverse_square:
+            grown.append((Gaussian(1 / math.sqrt(inverse_square - self._reported_inverse_square)), 1))
+            self._reported_inverse_square = inverse_square
         for release, counts in self._counts.items():
             most = int(counts.max(initial=0))
-            if most > self._told.get(release, 0):
-                grown.append((release, most - self._told.get(release, 0)))
-                self._told[release] = most
+            if most > self._reported.get(release, 0):
+                grown.append((release, most - self._reported.get(release, 0)))
+                self._reported[release] = most
         return Composed(tuple(grown))

@@ -1,4 +1,4 @@
-"""Releases of one device's participation where records are protected: noise on mini-batches of its own data."""
+"""Record-level releases of one participation of a device: noise on mini-batches of its own data."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import math
 from airfl.privacy.bounds import bounds
 from airfl.privacy.events import Composed, Event, FixedSizeSampled, Gaussian, repeated
 
-# Shares of a message's noise that go to the sampled half of a variance-reduced estimator, tried one after the other.
+# Candidate shares of the noise variance that the sampled term of a variance-reduced estimator gets.
 SPLITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 2 / 3, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
-# At which they are compared.
+# The delta at which the candidates are compared.
 DELTA = 1e-3
 
 Batches = tuple[tuple[Event, int], ...]
 
 
 def mini_batches(noise_multiplier: float, sample: int, samples: int, count: int = 1) -> Batches:
-    """`count` releases, each of a fresh mini-batch: `sample` of `samples` records without replacement.
+    """Return `count` releases, each on a newly drawn mini-batch: `sample` of `samples` records without replacement.
 
     noise_multiplier: noise on an entry over the largest contribution of one record.
     """
@@ -26,13 +26,13 @@ def mini_batches(noise_multiplier: float, sample: int, samples: int, count: int 
 def variance_reduced_batches(
     noise_std: float, clip: float, batch: int, samples: int, participations: int = 100
 ) -> Batches:
-    """Releases of an SVRG or SAGA estimate with noise: A = the mean over b of m records of phi, ||phi|| <= 2 G; B = the
-    mean over all m of psi, ||psi|| <= G (SoteriaFL, lemma 1; clip: G).
+    """Return the releases of a noisy SVRG or SAGA estimate A + B + xi: A is the mean of phi over b of m records with
+    ||phi|| <= 2 G, B the mean of psi over all m with ||psi|| <= G (SoteriaFL, lemma 1; clip: G).
 
-    A + B + xi follows from (A + xi_1, B + xi_2) with variances that add up to that of xi, for any split between them:
-    A is a release on a sample, B one on everything. Every split gives a bound; of `SPLITS` the one is taken that is
-    best for so many participations at delta = 1e-3, and it is kept. SAGA's table remembers who was in earlier batches;
-    as in the paper, a batch counts as freshly drawn all the same.
+    A + B + xi is post-processing of (A + xi_1, B + xi_2), where the variances of xi_1 and xi_2 add up to that of xi,
+    for any split between them. A is released on a sample, B on all records. Every split gives a bound; the result is
+    the one of `SPLITS` with the smallest epsilon after `participations` at delta = 1e-3. SAGA's table depends on
+    earlier batches; as in the paper, every batch nevertheless counts as drawn independently.
     """
     if noise_std <= 0:
         return ((Gaussian(0.0), 1),)
@@ -42,7 +42,7 @@ def variance_reduced_batches(
         in_all = Gaussian(math.sqrt(1 - share) * noise_std * samples / clip)
         return (FixedSizeSampled(batch, samples, in_batch), 1), (in_all, 1)
 
-    def cost(found: Batches) -> float:
-        return bounds(repeated(Composed(found), participations), "replace_one", DELTA, lower=False).upper
+    def cost(candidate: Batches) -> float:
+        return bounds(repeated(Composed(candidate), participations), "replace_one", DELTA, lower=False).upper
 
     return min(map(batches, SPLITS), key=cost)

@@ -1,4 +1,4 @@
-"""What a round gives away, and of whom."""
+"""What a round releases, and about whom."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ if TYPE_CHECKING:
 
 
 class Release(Protocol):
-    """What a round gives away of somebody who was in it."""
+    """What a round releases about a participant."""
 
     @property
     def level(self) -> Literal["client", "record"]:
-        """Whose data is protected: a client's, or one record of a client."""
+        """Whose data is protected: all data of a client, or one record of a client."""
         ...
 
     @property
     def attained(self) -> bool:
-        """Whether what is accounted is what an observer sees, and somebody can move it so far: no mere bound."""
+        """Whether some pair of neighbours attains the accounted epsilon, so that it is more than a bound."""
         ...
 
     def noise_multiplier(self, bound: MessageBound, largest_weight: float, report: LinkReport) -> float:
-        """Noise over the largest contribution of one device, or record; 0 without noise or bound, inf where nothing was
-        released."""
+        """Return the noise over the largest contribution of one device or record: 0 without noise or bound, inf where
+        nothing is released."""
         ...
 
     def event(self, noise_multiplier: float) -> Event:
-        """What a round with that noise multiplier released; what the channel really had that round is in it."""
+        """Return what a round releases whose channel realisation gave this noise multiplier."""
         ...
 
     def check(self, sampling: Sampling) -> None:
-        """UserError for a sampling under which nothing is known of this release."""
+        """Raise UserError for a sampling under which this release has no known bound."""
         ...
 
 
 @dataclass(frozen=True)
 class ClientRelease:
-    """The sum of the devices' messages under Gaussian noise: that of the channel, and that of the devices.
+    """The sum of the devices' messages with the Gaussian noise of the channel and of the devices.
 
     Attributes:
-        attained: Whether some pair of neighbours really pays what is accounted: false where only a decision on the sum
-            is broadcast, or no message is known that moves it to its bound.
+        attained: Whether some pair of neighbours attains the accounted epsilon: False where only a decision on the sum
+            is broadcast, or where no message is known to reach the bound on its norm.
         level: Whose data is protected.
     """
 
@@ -55,29 +55,30 @@ class ClientRelease:
     level: Literal["client"] = "client"
 
     def noise_multiplier(self, bound: MessageBound, largest_weight: float, report: LinkReport) -> float:
-        """sqrt(channel's^2 + devices'^2); a lost device takes its share of the devices' noise with it."""
+        """Return sqrt(channel noise^2 + device noise^2) over the largest contribution. The noise of a lost device does
+        not count."""
         if math.isnan(report.alignment_coefficient) and not report.devices.active.any():
-            return math.inf  # orthogonal links, and nobody was heard
+            return math.inf  # orthogonal links on which no message was received
         largest = bound.sensitivity * largest_weight
         own = bound.noise_std * math.sqrt(report.noisy_devices)
         return math.hypot(report.protection, own) / largest
 
     def event(self, noise_multiplier: float) -> Event:
-        """Gaussian noise; rounds whose noise differs in the last digits only are equal."""
+        """Return Gaussian noise, rounded to 12 digits so that rounds with equal noise are equal events."""
         return Gaussian(float(f"{noise_multiplier:.12g}"))
 
     def check(self, sampling: Sampling) -> None:
-        """Anything goes."""
+        """Accept every sampling."""
 
 
 @dataclass(frozen=True)
 class RecordRelease:
-    """Every device's own message, perturbed before it leaves the device.
+    """The message of every device, perturbed on the device.
 
     Attributes:
-        batches: Gaussian releases of one participation, each on a mini-batch of its records, and how often each.
-        attained: Whether some pair of neighbours really pays what is accounted: false where the batches stand for a
-            release that says less.
+        batches: Gaussian releases of one participation, each on a mini-batch of records, with their counts.
+        attained: Whether some pair of neighbours attains the accounted epsilon: False where the batches are an upper
+            bound on what is released.
         level: Whose data is protected.
     """
 
@@ -86,12 +87,12 @@ class RecordRelease:
     level: Literal["record"] = "record"
 
     def noise_multiplier(self, bound: MessageBound, largest_weight: float, report: LinkReport) -> float:
-        """Of the release that is protected least."""
+        """Return the smallest noise multiplier of the releases."""
         return min((noise_of(event).noise_multiplier for event, _ in self.batches), default=0.0)
 
     def event(self, noise_multiplier: float) -> Event:
-        """All releases of a participation."""
+        """Return all releases of one participation."""
         return Composed(self.batches) if noise_multiplier > 0 else NonPrivate()
 
     def check(self, sampling: Sampling) -> None:
-        """Anything goes: that of devices hides nothing from the server."""
+        """Accept every sampling, as the selection of devices hides nothing from the server."""

@@ -1,7 +1,7 @@
-"""The privacy statement of SoteriaFL (theorem 2), as the paper has it.
+"""The privacy claim of SoteriaFL (theorem 2), as stated in the paper.
 
-Record level, every device by itself. The theorem holds "for some constants": c is not in the text, nor is the bound c'
-b^2 T/m^2 below which epsilon has to be.
+Record level, for each device separately. The theorem holds "for some constants": the paper gives neither c nor the
+bound c' b^2 T/m^2 that epsilon has to stay below.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from typing import Literal
 
 Estimator = Literal["sgd", "gd", "svrg", "saga"]
 
-# What the authors' code amounts to: 12 G^2 for SGD and 96 G^2 for SVRG in the place of c (G_A^2/4 + G_B^2).
+# The authors' code uses 12 G^2 for SGD and 96 G^2 for SVRG in place of c (G_A^2/4 + G_B^2), near this c.
 PUBLIC_CODE = 48.0
 
 
 def gradient_bounds(estimator: Estimator, clip_norm: float) -> tuple[float, float]:
-    """(G_A, G_B) of lemma 1 for gradients of norm at most G: (G, 0) for SGD and GD, (2 G, G) for SVRG and SAGA."""
+    """Return (G_A, G_B) of lemma 1 for gradients of norm at most G: (G, 0) for SGD and GD, (2 G, G) for SVRG and
+    SAGA."""
     return (clip_norm, 0.0) if estimator in ("sgd", "gd") else (2 * clip_norm, clip_norm)
 
 
@@ -29,12 +30,12 @@ def noise_std(
     delta: float,
     constant: float = PUBLIC_CODE,
 ) -> float:
-    """sigma_p of eq. 4: sigma_p^2 = c (G_A^2/4 + G_B^2) T log(1/delta)/(m^2 epsilon^2). samples: m of a device.
+    """Return sigma_p of eq. 4: sigma_p^2 = c (G_A^2/4 + G_B^2) T log(1/delta)/(m^2 epsilon^2). samples: m, of a device.
 
-    Raises ValueError unless epsilon is above 0.
+    Raises ValueError unless epsilon is positive.
     """
     if not epsilon > 0:
-        raise ValueError(f"epsilon = {epsilon:g} asks for noise without end: give one above 0")
+        raise ValueError(f"epsilon must be positive, got {epsilon:g}")
     return _noise_times_epsilon(estimator, clip_norm, rounds, samples, delta, constant) / epsilon
 
 
@@ -47,7 +48,7 @@ def theorem_2_epsilon(
     delta: float,
     constant: float = PUBLIC_CODE,
 ) -> float:
-    """epsilon of eq. 4 after t = `rounds` rounds with noise of this standard deviation; inf without noise."""
+    """Return epsilon of eq. 4 after t = `rounds` rounds with noise of this standard deviation; inf without noise."""
     if noise <= 0:
         return inf
     return _noise_times_epsilon(estimator, clip_norm, rounds, samples, delta, constant) / noise

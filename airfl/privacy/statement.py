@@ -1,4 +1,4 @@
-"""What privacy figures are for: whose data, against whom, hidden by what."""
+"""What privacy figures refer to: whose data is protected, from which observer, with which sampling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from airfl.errors import UserError
 from airfl.privacy.accountants import Accountant, Auto
 from airfl.privacy.events import NOTHING, Adjacency, Event, FixedSizeSampled, PoissonSampled, as_poisson
-from airfl.privacy.visibility import alike, beta_tells, is_granted
+from airfl.privacy.visibility import beta_depends_on_sample, is_granted, received_equally
 from airfl.selection.draws import sampling_of
 from airfl.selection.rule import Sampling
 
@@ -20,30 +20,32 @@ Level = Literal["client", "record"]
 Observer = Literal["third_party", "server"]
 Gains = Literal["public", "private"]
 BetaTells = Literal["nothing", "exact", "granted", "unknown"]
-"""Of who was selected, where that is kept from the observer. nothing: beta does not follow from them, or there is none;
-exact: accounted as it is; granted: accounted as more than it, or something else that shows, may tell; unknown:
-accounted as if it told nothing, which rests on gains that the observer does not know."""
+"""What beta reveals about the selected devices where the selection is hidden from the observer.
+
+nothing: beta does not depend on the selection, or there is no beta; exact: what beta reveals is accounted exactly;
+granted: the observer is assumed to know the selection, which is at least what beta or another observable reveals;
+unknown: accounted as if beta revealed nothing, which assumes that the observer does not know the channel gains."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What the figures of a run are for.
+    """What the privacy figures of a run refer to.
 
     Attributes:
         level: Whose data is protected.
-        sampling: What hides who took part, as far as anything does.
-        selected: r of the sample of devices.
-        devices: N of the sample of devices.
+        sampling: The sampling that may hide who takes part.
+        selected: r, size of the sample of devices.
+        devices: N, size of the population.
         observer: From whom the data is protected.
         delta: delta of the statement, `tail` included.
-        tail: The part of delta that pays for noise multipliers that are no bounds for certain.
-        accountant: By which epsilon is computed.
-        attained: Whether neighbours exist that really pay what is accounted, so that it can be bounded from below.
+        tail: The part of delta for the probability that a noise multiplier is not a valid bound.
+        accountant: The accountant that computes epsilon.
+        attained: Whether some pair of neighbours attains the accounted epsilon, which then has a lower bound.
         gains: Whether the observer knows all devices' channel gains and power limits ("public") or not ("private").
-        granted: Whether it is granted who took part, as beta, or something else that shows, tells of them in a way that
-            is not worked out, or not known in advance.
-        memory: Whether devices keep something from round to round that goes into what they send, so that later rounds
-            tell of earlier samples.
+        granted: Whether the observer is assumed to know who takes part, because beta or another observable depends on
+            the selection in a way that is not analysed or not known in advance.
+        memory: Whether the messages of devices depend on state kept between rounds, so that later rounds reveal earlier
+            samples.
     """
 
     level: Level
@@ -66,7 +68,7 @@ class Statement:
 
     @property
     def delta_of_noise(self) -> float:
-        """What of delta is left for the accountants."""
+        """The part of delta that the accountants use."""
         return self.delta - self.tail
 
     @property
@@ -76,23 +78,25 @@ class Statement:
 
     @property
     def remembered(self) -> bool:
-        """Whether devices' memories may tell of their samples: those of fixed size, of which no amplification is proven
-        then. They are granted, and everybody pays for each of their own rounds in full.
+        """Whether state kept on the devices may reveal earlier samples of fixed size.
 
-        A Poisson sample is a coin of everybody's own, fresh in every round whatever the past was.
+        No amplification is proven for that case, so the observer is assumed to know who takes part, and every device
+        is charged for each of its rounds in full. Poisson samples are independent of the past and not affected.
         """
         return self.sampled and self.memory and self.sampling == "without_replacement"
 
     @property
     def sampled(self) -> bool:
-        """Whether the observer is not told by anybody which devices took part: beta may still tell."""
+        """Whether no party tells the observer which devices take part; beta may still reveal it."""
         return self.level == "client" and self.sampling != "by_channel" and self.observer == "third_party"
 
     def of_round(self, event: Event, disclosure: Disclosure | None = None) -> Event:
-        """What a round releases that somebody was in with this event, as the observer sees it.
+        """Return what a round releases about a participant to the observer, who may not know who takes part.
 
-        disclosure: what beta tells of who was in it, None for nothing; the event is then that of whoever is still
-        hidden, and nothing where nobody is.
+        Args:
+            event: What the round releases about a device that is known to take part.
+            disclosure: What beta reveals about the selection, None for nothing. The result is then for a device that
+                remains hidden, and empty where there is no such device.
         """
         if not self.hidden:
             return event
@@ -105,7 +109,7 @@ class Statement:
         return FixedSizeSampled(disclosure.sample, disclosure.pool, event) if disclosure.sample else NOTHING
 
     def of_round_as_poisson(self, event: Event) -> Event:
-        """The same by the literature's convention: Poisson samples, of devices or of records."""
+        """Return the same by the literature's convention: Poisson samples of devices or of records."""
         return PoissonSampled(self.selected / self.devices, event) if self.level == "client" else as_poisson(event)
 
 
@@ -117,25 +121,33 @@ def statement_of(
     memory: bool = False,
     own_noise: bool = False,
 ) -> Statement:
-    """Of a run over that link. calibrated: whether its noise follows the accountant, and so has to be enough whatever
-    beta turns out to tell; memory: whether devices send of what they kept; own_noise: whether they bring noise.
+    """Return the privacy statement of a run over this link.
 
-    Client level: without secure aggregation a digital server sees single messages, and knows whom it asked. Record
-    level: against the server, who sees each device's message; the sample that hides is that of a device's records.
-    UserError where third_party is asked for and the server sees single messages.
+    At client level a digital server without secure aggregation sees single messages and knows whom it selected. Record
+    level protects from the server, which sees every message; there the sampling is that of a device's records.
+
+    Args:
+        settings: The settings of the run.
+        level: Whose data is protected.
+        link: Kind of the uplink.
+        calibrated: Whether the accountant sets the noise, which must then suffice for whatever beta reveals.
+        memory: Whether messages depend on state kept on the devices.
+        own_noise: Whether devices add noise.
+
+    Raises UserError where privacy.observer is "third_party" and the server sees single messages.
     """
-    wanted = settings.privacy.observer
+    observer = settings.privacy.observer
     secure = link != "digital" or settings.digital.secure_aggregation != "off"
-    if wanted == "third_party" and not (secure and level == "client"):
+    if observer == "third_party" and not (secure and level == "client"):
         raise UserError(
-            "privacy.observer: single messages reach the server here, which is who they are protected from; take "
-            '"auto" or "server"'
+            "privacy.observer: third_party needs a server that does not see single messages, but it does here; use "
+            "auto or server"
         )
     client = level == "client"
-    at_server = not (client and secure and wanted != "server")
-    # On several antennas, whose samples the server sees, all arrive with strengths of their own.
-    apart = link == "analog" and at_server and settings.antennas.count > 1
-    unknown_before = link == "analog" and settings.privacy.gains == "public" and beta_tells(settings.radio)
+    at_server = not (client and secure and observer != "server")
+    # The server observes the samples of all its antennas, on which the devices' amplitudes are not aligned.
+    unequal = link == "analog" and at_server and settings.antennas.count > 1
+    unknown_before = link == "analog" and settings.privacy.gains == "public" and beta_depends_on_sample(settings.radio)
     return Statement(
         level=level,
         sampling=sampling_of(settings.selection.rule) if client else "without_replacement",
@@ -145,9 +157,9 @@ def statement_of(
         delta=settings.delta,
         tail=settings.csi_tail if client else 0.0,
         accountant=settings.privacy.privacy_accountant,
-        # Whoever is not heard, or arrives with less than others, pays less than is accounted.
-        attained=alike(settings.radio, settings.server.weights, link)
-        and not apart
+        # A device that is not received, or with less power than others, incurs less than is accounted.
+        attained=received_equally(settings.radio, settings.server.weights, link)
+        and not unequal
         and (not client or settings.privacy.csi_error == "realised"),
         gains=settings.privacy.gains,
         granted=client

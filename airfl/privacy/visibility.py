@@ -1,7 +1,7 @@
-"""What a run's settings let an observer tell of who was selected, beside the sum itself.
+"""What a run's settings reveal to an observer about the selected devices, besides the sum itself.
 
-An amplified figure needs a round that looks the same whoever was selected, but for the data. Where it may not, and what
-it tells is not worked out, the observer is granted who was selected.
+Amplification by sampling needs a round that looks the same for every selection, except for the data. Where it may not,
+and what it reveals is not analysed, the observer is assumed to know the selection ("granted").
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from airfl.config.radio_sections import RadioSections
 
 
-def beta_tells(radio: RadioSections) -> bool:
-    """Whether beta follows from who was selected, and not from a schedule or from everybody."""
+def beta_depends_on_sample(radio: RadioSections) -> bool:
+    """Return whether beta depends on the selected devices, rather than on a schedule or on all devices."""
     power, channel, csi = radio.power, radio.channel, radio.csi.imperfections
     steady = not (channel.speed_m_s or csi.timing.timing_offset_s or csi.frequency.frequency_offset_hz)
     flat = isinstance(channel.fading_model, FlatFading) and steady
@@ -26,17 +26,16 @@ def beta_tells(radio: RadioSections) -> bool:
 
 
 def is_granted(radio: RadioSections, weights: str, link: str, own_noise: bool) -> bool:
-    """Whether the round may look otherwise for other devices in a way that is not worked out, so that the observer is
-    granted who was selected. weights: of the mean (server.weights); own_noise: whether devices bring noise of their
-    own."""
+    """Return whether the round may depend on the selection in a way that is not analysed, so that the observer is
+    assumed to know it. weights: of the mean (server.weights); own_noise: whether devices add noise."""
     if link == "analog" and imperfect_csi(radio):
-        return True  # how strongly anybody arrives, and so what the noise is worth, differs between devices
-    # The noise on the sum then tells how many brought theirs, and whose counted more.
-    return own_noise and not alike(radio, weights, link)
+        return True  # received amplitudes, and with them the protection by noise, differ between devices
+    # The noise on the sum then reveals how many devices contributed, and with which weights.
+    return own_noise and not received_equally(radio, weights, link)
 
 
-def alike(radio: RadioSections, weights: str, link: str) -> bool:
-    """Whether all selected devices are heard in every round, each as strongly as any other."""
+def received_equally(radio: RadioSections, weights: str, link: str) -> bool:
+    """Return whether all selected devices are received in every round with equal amplitudes."""
     if weights != "equal":
         return False
     if link == "analog":
@@ -48,14 +47,14 @@ def alike(radio: RadioSections, weights: str, link: str) -> bool:
 
 
 def may_be_lost(radio: RadioSections, link: str) -> bool:
-    """Whether a link that carries bits may lose messages: at capacity, over known channels and without a deadline it
-    does not. The ideal link is at capacity and knows its channels."""
+    """Return whether a link that carries bits may lose messages. At capacity, with perfect CSI and without a deadline
+    it does not; this includes the ideal link."""
     digital = radio.digital
     in_error = not digital.link_errors.certain or imperfect_csi(radio)
     return digital.deadline_s < float("inf") or (link == "digital" and in_error)
 
 
 def imperfect_csi(radio: RadioSections) -> bool:
-    """Whether channels are known otherwise than they are."""
+    """Return whether the CSI is imperfect."""
     channel = radio.channel
     return radio.csi.imperfections.present(Surroundings(doppler_hz(channel.speed_m_s, channel.carrier_hz)))

@@ -1,9 +1,9 @@
-"""What many runs found: collected, averaged over seeds, compared at equal cost.
+"""The results of many runs: collected, averaged over seeds, compared at equal cost.
 
 import airfl
 results = airfl.read_results("runs/sweep")
-results.frame()                       # one line a run, a pandas DataFrame
-results.groups                        # runs that differ in their seed only, together
+results.frame()                       # a pandas DataFrame with one row per run
+results.groups                        # runs that differ only in their seed, grouped
 """
 
 from airfl.results.collect import Results, read_results, read_some_results

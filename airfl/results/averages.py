@@ -1,4 +1,4 @@
-"""Mean, deviation and 95% interval over seeds."""
+"""Mean, standard deviation and 95% confidence interval over seeds."""
 
 from __future__ import annotations
 
@@ -10,33 +10,34 @@ import numpy as np
 
 CONFIDENCE = 0.95
 FEWEST = 3
-"""Values from which on there is an interval: of two, Student's is 12.7 times as wide as half of what lies between."""
+"""Smallest number of values with an interval; for two, Student's half-width is 12.7 times half their difference."""
 Bounds = tuple[float, float]
 SHARE: Bounds = (0.0, 1.0)
 PERCENT: Bounds = (0.0, 100.0)
 NOT_NEGATIVE: Bounds = (0.0, math.inf)
-"""Costs, losses, norms, epsilons: every figure of a run that is no share."""
+"""Costs, losses, norms, epsilons: every figure of a run that is not a share."""
 
 
 def bounds_of(figure: str) -> Bounds:
-    """Within which a figure of `Summary`, or of a course, lies."""
+    """Return the range of a figure of `Summary` or of a course."""
     return SHARE if figure.endswith(("accuracy", "share")) else NOT_NEGATIVE
 
 
 @dataclass(frozen=True)
 class Average:
-    """Mean of some values, and how sure it is.
+    """The mean of some values and its confidence interval.
 
-    The interval is Student's, cut to the range that the quantity has: a mean outside of it is impossible, so that the
-    rest covers the true one as often (Mandelkern, Statistical Science 17, 2002).
+    The interval is Student's, truncated to the range of the quantity. A mean outside the range is impossible, so
+    truncation does not change the coverage (Mandelkern, Statistical Science 17, 2002).
 
     Attributes:
-        count: How many values.
+        count: Number of values.
         mean: Their mean.
-        deviation: Sample standard deviation; nan of one value, and where a value is not finite.
-        low: Lower end of the 95% interval of the mean; nan of fewer than three values, and where a value is not finite.
-        high: Upper end of that interval, nan likewise.
-        values: What the mean is of.
+        deviation: Sample standard deviation; nan for one value, and where a value is not finite.
+        low: Lower end of the 95% interval of the mean; nan for fewer than three values, and where a value is not
+            finite.
+        high: Upper end of that interval, nan in the same cases.
+        values: The values.
     """
 
     count: int
@@ -48,22 +49,22 @@ class Average:
 
     @property
     def below(self) -> float:
-        """From the interval's lower end to the mean; nan where there is none."""
+        """The distance from the interval's lower end to the mean; nan without an interval."""
         return self.mean - self.low
 
     @property
     def above(self) -> float:
-        """From the mean to the interval's upper end; nan where there is none."""
+        """The distance from the mean to the interval's upper end; nan without an interval."""
         return self.high - self.mean
 
     @property
     def points(self) -> tuple[float, ...]:
-        """The values where they are too few for an interval, and more than one."""
+        """The values where there are several but too few for an interval, else nothing."""
         return self.values if 1 < len(self.values) < FEWEST else ()
 
     def written(self, write: Callable[[float], str]) -> str:
-        """The mean and its interval, as `mean ± half`, or `mean (low to high)` where an end is cut; of two values
-        both."""
+        """Return the mean and its interval as text: `mean ± half`, or `mean (low to high)` where the interval is
+        truncated. Two values are both written instead."""
         text = write(self.mean)
         if self.points:
             return "; ".join(map(write, self.points))
@@ -75,19 +76,19 @@ class Average:
 
 
 def average(values: Sequence[float], within: Bounds = (-math.inf, math.inf)) -> Average:
-    """Over seeds, of a quantity within these bounds. Without any value everything is nan."""
+    """Return the average over seeds of a quantity within these bounds; all nan without any value."""
     array = np.asarray(values, dtype=np.float64)
     if not array.size:
         return Average(0, math.nan)
-    kept = tuple(array.tolist())
+    listed = tuple(array.tolist())
     with np.errstate(invalid="ignore"):
         mean = float(array.mean())
     if array.size < 2 or not np.isfinite(array).all():
-        return Average(array.size, mean, values=kept)
+        return Average(array.size, mean, values=listed)
     deviation = float(array.std(ddof=1))
     if array.size < FEWEST:
-        return Average(array.size, mean, deviation, values=kept)
+        return Average(array.size, mean, deviation, values=listed)
     from scipy.special import stdtrit
 
     half = float(stdtrit(array.size - 1, (1 + CONFIDENCE) / 2)) * deviation / math.sqrt(array.size)
-    return Average(array.size, mean, deviation, max(mean - half, within[0]), min(mean + half, within[1]), kept)
+    return Average(array.size, mean, deviation, max(mean - half, within[0]), min(mean + half, within[1]), listed)

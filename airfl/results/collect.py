@@ -1,4 +1,4 @@
-"""The runs below some folders, and those that differ in their seed only, together."""
+"""Collecting the runs in folders, and grouping those that differ only in their seed."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """A run that was found.
+    """A run and its figures.
 
     Attributes:
-        folder: Where it is.
-        label: Of its row, "" where there are no rows.
-        values: Of the axes by dotted key, None for a setting that its scheme does not have.
+        folder: The run folder.
+        label: Label of its row, "" without rows.
+        values: Values of the axes by dotted key, None for a setting that its scheme does not have.
         seed: run.seed.
-        digest: The run in small: summary, settings, its course at the evaluated rounds.
-        asked: `values` as the sweep gave them, whether they say anything or not.
-        source: The folder that was named, in which the run was found.
+        digest: The run's summary, settings, and figures at the evaluated rounds.
+        asked: `values` as requested by the sweep, including settings that the scheme does not have.
+        source: The folder passed to `read_results` in which the run was found.
     """
 
     folder: Path
@@ -53,14 +53,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in their seed only.
+    """Runs that differ only in their seed.
 
     Attributes:
-        name: What tells them from the other groups.
-        label: Of their row, "" where there are no rows.
-        values: Of the axes by dotted key, None for a setting that the scheme does not have.
-        runs: In the order of the seeds.
-        repeats: Further runs of those seeds, which differ in nothing but a setting that they do not have.
+        name: Name that distinguishes the group from others.
+        label: Label of their row, "" without rows.
+        values: Values of the axes by dotted key, None for a setting that the scheme does not have.
+        runs: The runs in the order of their seeds.
+        repeats: Further runs of those seeds that differ only in a setting that the scheme does not have.
     """
 
     name: str
@@ -74,25 +74,25 @@ class Group:
 
     @property
     def scheme(self) -> str:
-        """Of all of them."""
+        """The scheme of all runs."""
         return self.runs[0].digest.summary.scheme
 
     @property
     def link(self) -> str:
-        """analog, digital or ideal."""
+        """The link of all runs: analog, digital or ideal."""
         return self.runs[0].digest.link
 
 
 @dataclass(frozen=True)
 class Results:
-    """Runs that were collected: `groups` has those of one setting together, `frame()` is a table of all.
+    """A collection of runs. `groups` has runs with equal settings together, `frame()` is a table of all runs.
 
     Attributes:
-        runs: In the order of the sweep or comparison.
-        axes: The swept keys, and of several folders whatever else differs.
-        failed: Point's folder -> why it failed.
-        missing: Points that are neither finished nor failed.
-        unreadable: Run's folder -> why it is left out of `runs`.
+        runs: The runs in the order of the sweep or comparison.
+        axes: The swept keys; for several folders also other settings in which the runs differ.
+        failed: Folder of a point -> why it failed.
+        missing: Number of points that are neither finished nor failed.
+        unreadable: Folder of a run -> why it is left out of `runs`.
     """
 
     runs: tuple[Result, ...]
@@ -103,22 +103,22 @@ class Results:
 
     def __repr__(self) -> str:
         left = {"failed": len(self.failed), "missing": self.missing, "unreadable": len(self.unreadable)}
-        told = {name: count for name, count in left.items() if count}
-        return brief(self, runs=len(self.runs), groups=len(self.groups), axes=self.axes, **told)
+        problems = {name: count for name, count in left.items() if count}
+        return brief(self, runs=len(self.runs), groups=len(self.groups), axes=self.axes, **problems)
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """In the order in which they were asked for."""
+        """The groups in the order of their first runs."""
         return self._grouped([run.values for run in self.runs])
 
     @cached_property
     def points(self) -> tuple[Group, ...]:
-        """The groups by what was asked for, settings that a scheme does not have among it."""
+        """The groups by requested values, which include settings that a scheme does not have."""
         return self._grouped([run.asked for run in self.runs])
 
     @property
     def pooled(self) -> bool:
-        """Whether the runs were found in several folders."""
+        """Whether the runs are from several folders."""
         return len({run.source for run in self.runs}) > 1
 
     def _grouped(self, values: Sequence[Mapping[str, Any]]) -> tuple[Group, ...]:
@@ -126,118 +126,123 @@ class Results:
         for run, own in zip(self.runs, values, strict=True):
             together.setdefault(to_json([run.label, [own.get(key) for key in self.axes]]), []).append((run, own))
         groups = []
-        for found in together.values():
-            run, own = found[0]
+        for members in together.values():
+            run, own = members[0]
             seeds: dict[int, Result] = {}
-            for one, _ in found:
+            for one, _ in members:
                 seeds.setdefault(one.seed, one)
             once = tuple(seeds[seed] for seed in sorted(seeds))
-            repeats = tuple(one for one, _ in found if one is not seeds[one.seed])
+            repeats = tuple(one for one, _ in members if one is not seeds[one.seed])
             groups.append(Group(self._name(run, own), run.label, own, once, repeats))
         return tuple(groups)
 
     def complete(self) -> Results:
-        """Of the runs that came to their end alone."""
+        """Return the results without runs that did not complete."""
         return replace(self, runs=tuple(run for run in self.runs if run.digest.summary.status == "complete"))
 
     def frame(self) -> pd.DataFrame:
-        """One line a run, see `tidy.frame`."""
+        """Return a table with one row per run, see `tidy.frame`."""
         from airfl.results.tidy import frame
 
         return frame(self)
 
     def _name(self, run: Result, values: Mapping[str, Any]) -> str:
-        """The label and the values, as people write them."""
+        """Return the name of a group: its label and values."""
         known = [key for key in self.axes if values.get(key) is not None]
         texts = [f"{short(key, self.axes)} = {plain(values[key])}" for key in known]
         return ", ".join(filter(None, [run.label, *texts])) or run.digest.summary.scheme
 
 
 def read_results(folders: str | Path | Sequence[str | Path]) -> Results:
-    """The runs in these folders: sweeps, comparisons, single runs. UserError where there is none that can be read.
+    """Read the runs in these folders, which may be sweeps, comparisons or single runs.
 
-    A folder that is named twice counts once. Runs of several folders are told apart by everything in which they differ
-    (see `airfl.results.pool.pool`); where two folders have the very same run, labels name the folders.
+    A folder that is given twice counts once. Runs of several folders are distinguished by all settings in which they
+    differ (see `airfl.results.pool.pool`). Where two folders hold the same run, labels include the folders.
+
+    Raises UserError where no run can be read.
     """
     several: Iterable[object] = [folders] if isinstance(folders, str) or not isinstance(folders, Iterable) else folders
-    found: list[Result] = []
+    collected: list[Result] = []
     failed: dict[str, str] = {}
     unreadable: dict[str, str] = {}
     missing = 0
     for folder in {folder.resolve(): folder for folder in map(as_path, several)}.values():
         if (folder / SWEEP_NAME).exists():
             listing = read_listing(folder)
-            found += [replace(run, source=folder) for run in _of_sweep(listing, unreadable)]
+            collected += [replace(run, source=folder) for run in _of_sweep(listing, unreadable)]
             failed |= {str(folder / name): cause for name, cause in listing.failed.items()}
             missing += sum(not listing.finished(one) and one.folder not in listing.failed for one in listing.entries)
         else:
             for label, places in find_runs([folder]):
-                found += [replace(run, source=folder) for at in places for run in _result(at, label, {}, unreadable)]
-    runs, axes = pool(found, tuple(dict.fromkeys(key for run in found for key in run.asked)))
+                collected += [
+                    replace(run, source=folder) for at in places for run in _result(at, label, {}, unreadable)
+                ]
+    runs, axes = pool(collected, tuple(dict.fromkeys(key for run in collected for key in run.asked)))
     if unreadable and not runs:
         raise UserError(next(iter(unreadable.values())))
     return Results(runs, axes, failed, missing, unreadable)
 
 
 def read_some_results(folders: str | Path | Sequence[str | Path]) -> Results:
-    """`read_results` for what cannot be drawn of nothing: UserError where no run is finished."""
+    """Read results as `read_results` does, and raise UserError where no run is finished."""
     results = read_results(folders)
     if not results.runs:
         places = folders if isinstance(folders, str | Path) else ", ".join(map(str, folders))
-        raise UserError(f"{places}: no point is finished yet; `airfl results` says which failed")
+        raise UserError(f"{places}: no point is finished yet; run `airfl results` to see which failed")
     return results
 
 
 def short(key: str, among: Sequence[str]) -> str:
-    """A dotted key without its section, where that leaves no doubt; scheme.name is the scheme."""
+    """Return a dotted key without its section where that is unambiguous; scheme.name becomes scheme."""
     last = _last(key)
     return last if [_last(other) for other in among].count(last) == 1 else key
 
 
 def _last(key: str) -> str:
-    """What is said of a dotted key when its section is left out: of a name the section."""
+    """Return the last part of a dotted key, or its section where the last part is "name"."""
     section, _, last = key.rpartition(".")
     return section if last == "name" else last
 
 
 def plain(value: Any) -> str:
-    """A setting's value for people."""
+    """Return a setting's value as readable text."""
     return value if isinstance(value, str) else to_json(value).replace('"', "")
 
 
 def cell(value: Any) -> str:
-    """A setting's value in a table: empty where there is none."""
+    """Return a setting's value as the text of a table cell, empty for None."""
     return "" if value is None else plain(value)
 
 
 def number_of(value: Any) -> float:
-    """A setting's value as a number; nan if it is none."""
+    """Return a setting's value as a number, nan if it is not one."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
 
 
 def _of_sweep(listing: Listing, unreadable: dict[str, str]) -> list[Result]:
-    found = []
+    runs = []
     for entry in listing.entries:
         if listing.finished(entry):
             for run in _result(listing.root / entry.folder, entry.label, entry.values, unreadable):
                 _check_values(listing, run)
-                found.append(run)
-    return found
+                runs.append(run)
+    return runs
 
 
 def _check_values(listing: Listing, run: Result) -> None:
-    """UserError where the list says of a run what its own trace does not: it would stand in the wrong line."""
+    """Raise UserError where the sweep's list and a run's trace have different values, as the run would be listed under
+    the wrong ones."""
     for key, value in run.asked.items():
         ran = run.digest.setting(key)
         if value != ran and key not in RESOLVED and value not in (None, "auto"):
             raise UserError(
-                f"{listing.root / SWEEP_NAME}: says {key} = {plain(value)} of {run.folder.name}, whose trace says "
-                f"{plain(ran)}; run the same sweep again in another folder, or name the run folders instead"
+                f"{listing.root / SWEEP_NAME}: {key} of {run.folder.name} is {plain(value)}, but {plain(ran)} in its "
+                "trace; run the sweep again in another folder, or give the run folders instead"
             )
 
 
 def _result(folder: Path, label: str, values: Mapping[str, Any], unreadable: dict[str, str]) -> list[Result]:
-    """The run; none where it cannot be read, which is entered in `unreadable` and is no fault of the others."""
+    """Return the run, or nothing where it cannot be read, which is noted in `unreadable`."""
     try:
         digest = digest_of(folder)
     except UserError as error:

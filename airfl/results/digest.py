@@ -1,7 +1,7 @@
-"""A run in small: its summary, its settings, its course at the evaluated rounds. Made from the trace alone.
+"""Digests of runs: the summary, the settings, and the figures at the evaluated rounds, all computed from the trace.
 
-A sweep keeps it beside each trace (digest.json), so that a thousand runs are listed in a moment; whatever is missing
-there, or was made from another trace, is made anew.
+A sweep stores the digest next to each trace (digest.json), so that a thousand runs are listed quickly. A digest that is
+missing, or that belongs to another trace, is computed again.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ DIGEST_NAME = "digest.json"
 VERSION = 2
 IDENTITY_BYTES = 1 << 16
 MOST_BYTES = 1 << 26
-"""Of a digest: a thousand evaluations take a fifth of a megabyte."""
+"""Largest size of a digest file; a thousand evaluations take a fifth of a megabyte."""
 
-FOUND = (
+OBSERVED = (
     "test_accuracy",
     "test_loss",
     "train_loss",
@@ -55,10 +55,10 @@ FOUND = (
     "epsilon",
     "epsilon_as_poisson",
 )
-"""Of a course: what the trace says of a round."""
+"""Figures of a course that are the trace's values of a round."""
 
-# Of a course: sums up to and including a round, by the trace's variables.
-SPENT = {
+# Figures of a course that are sums up to and including a round, with the trace's variables.
+CUMULATIVE = {
     "energy": ("energy_j",),
     "resource_elements": ("resource_elements",),
     "air_time_s": ("latency_s", "downlink_latency_s"),
@@ -67,18 +67,18 @@ SPENT = {
 }
 
 Course = Mapping[str, NDArray[np.float64]]
-"""A run at its evaluated rounds, [evaluations] each: `rounds` (done, counted from 1), the names of FOUND and SPENT, and
-the metrics of an own task."""
+"""The figures of a run at its evaluated rounds, [evaluations] each: `rounds` (completed, counted from 1), the names of
+OBSERVED and CUMULATIVE, and the metrics of a user-defined task."""
 
 
 @dataclass(frozen=True)
 class Digest:
-    """What results need of a run.
+    """The part of a run that results need.
 
     Attributes:
-        summary: The run's figures.
+        summary: The run's summary.
         course: Its figures at the evaluated rounds.
-        link: What carries the messages.
+        link: The link that carries the messages.
         settings: Resolved settings, as plain tables.
         dimension: d, parameters of the model.
     """
@@ -91,31 +91,32 @@ class Digest:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """An own task's, by their variables, at the last evaluated round; nan where none was."""
+        """The metrics of a user-defined task at the last evaluated round, by trace variable; nan without one."""
         own = {name: values for name, values in self.course.items() if is_metric(name)}
         return {name: float(values[-1]) if len(values) else np.nan for name, values in own.items()}
 
     def setting(self, key: str) -> Any:
-        """The resolved value of a dotted key; None for one that an older version did not have."""
+        """Return the resolved value of a dotted key, None for one that the run's version did not have."""
         section, _, name = key.partition(".")
         slot, dot, parameter = name.partition(".")
-        found = self.settings.get(section, {}).get(slot)
-        if dot:  # of a part of the user's own, which is a table
-            return found.get(parameter) if isinstance(found, Mapping) else None
-        return found
+        value = self.settings.get(section, {}).get(slot)
+        if dot:  # a parameter of a user-defined part, which is a table
+            return value.get(parameter) if isinstance(value, Mapping) else None
+        return value
 
 
 def digest_of(folder: Path) -> Digest:
-    """The digest of the run in this folder, as kept there or made from its trace; UserError without a readable one."""
-    kept = _kept(folder)
-    if kept is not None:
-        return kept
+    """Return the digest of the run in this folder, stored there or computed from its trace. Raises UserError without a
+    readable trace."""
+    stored = _stored(folder)
+    if stored is not None:
+        return stored
     with open_trace(folder) as trace:
         return digest(trace)
 
 
 def digest(trace: xarray.Dataset) -> Digest:
-    """The digest of an open trace."""
+    """Return the digest of an open trace."""
     settings = _with_own_task(settings_of(trace), trace.attrs)
     return Digest(
         summary=summarise(trace),
@@ -127,7 +128,7 @@ def digest(trace: xarray.Dataset) -> Digest:
 
 
 def _with_own_task(tables: dict[str, dict[str, object]], attributes: Mapping[str, Any]) -> dict[str, dict[str, object]]:
-    """The settings, in which an own task is told from another by its name and fingerprint."""
+    """Return the settings with the name and fingerprint of a user-defined task, which distinguish it from others."""
     if "task" in attributes:
         known = f"{attributes['task']} {str(attributes.get('task_fingerprint', ''))[:6]}"
         tables = {**tables, "task": {**tables.get("task", {}), "own": known}}
@@ -135,34 +136,34 @@ def _with_own_task(tables: dict[str, dict[str, object]], attributes: Mapping[str
 
 
 def _parameters(settings: Mapping[str, Mapping[str, Any]]) -> int:
-    """Of the model, for a trace of a version that did not write it; 0 where it is not known."""
+    """Return the number of model parameters, for a trace of a version that did not record it; 0 where unknown."""
     name = settings.get("task", {}).get("model")
-    if not (isinstance(name, str) and name in MODELS.classes.values()):  # a user's own is not imported for a trace
+    if not (isinstance(name, str) and name in MODELS.classes.values()):  # user code is not imported to read a trace
         return 0
     return MODELS[name].parameters or 0
 
 
 @np.errstate(all="ignore")
 def course_of(trace: xarray.Dataset) -> Course:
-    """The run at its evaluated rounds."""
-    # A task with another loss than cross-entropy has no accuracy.
+    """Return the figures of a run at its evaluated rounds."""
+    # A task with a loss other than cross-entropy has no accuracy.
     evaluated = np.flatnonzero(~(np.isnan(trace["test_accuracy"].values) & np.isnan(trace["test_loss"].values)))
     course = {"rounds": (evaluated + 1).astype(np.float64)}
-    for name in FOUND:
+    for name in OBSERVED:
         course[name] = values_of(trace, name)[evaluated].astype(np.float64)
     for name in sorted(one for one in map(str, trace.data_vars) if is_metric(one)):
         course[name] = trace[name].values[evaluated].astype(np.float64)
-    for name, parts in SPENT.items():
+    for name, parts in CUMULATIVE.items():
         a_round = np.sum([values_of(trace, part) for part in parts], axis=0, dtype=np.float64)
         course[name] = a_round.cumsum()[evaluated]
     return course
 
 
 def keep(folder: Path) -> Digest:
-    """Make the digest of the run in this folder and keep it beside its trace."""
+    """Compute the digest of the run in this folder and store it next to its trace."""
     with open_trace(folder) as trace:
         made = digest(trace)
-    kept = {
+    content = {
         "version": VERSION,
         "trace": _identity(folder / TRACE_NAME),
         "summary": asdict(made.summary),
@@ -171,31 +172,33 @@ def keep(folder: Path) -> Digest:
         "settings": made.settings,
         "dimension": made.dimension,
     }
-    replace_text(folder / DIGEST_NAME, to_json({**kept, "sha256": _checksum(kept)}))
+    replace_text(folder / DIGEST_NAME, to_json({**content, "sha256": _checksum(content)}))
     return made
 
 
-def _kept(folder: Path) -> Digest | None:
-    """What is kept there of this very trace, None if nothing is, or nothing of use. Its checksum finds damage; whoever
-    wrote it may have computed that too, so nothing is taken for what it should be."""
+def _stored(folder: Path) -> Digest | None:
+    """Return the stored digest of this trace, or None where it is missing, damaged or outdated. The checksum detects
+    damage but not forgery, so the content is validated as well."""
     path = folder / DIGEST_NAME
     try:
-        found = json.loads(read_regular(path, MOST_BYTES))
-        if found.pop("sha256") != _checksum(found) or found["version"] != VERSION:
+        content = json.loads(read_regular(path, MOST_BYTES))
+        if content.pop("sha256") != _checksum(content) or content["version"] != VERSION:
             return None
-        if found["trace"] != _identity(folder / TRACE_NAME):
+        if content["trace"] != _identity(folder / TRACE_NAME):
             return None
-        course = {str(name): np.array([float(value) for value in values]) for name, values in found["course"].items()}
-        summary = {name: from_plain(value) for name, value in found["summary"].items()}
-        kept = Digest(Summary(**summary), course, str(found["link"]), found["settings"], int(found["dimension"]))
-        return kept if _is_one(kept) else None
+        course = {str(name): np.array([float(value) for value in values]) for name, values in content["course"].items()}
+        summary = {name: from_plain(value) for name, value in content["summary"].items()}
+        stored = Digest(
+            Summary(**summary), course, str(content["link"]), content["settings"], int(content["dimension"])
+        )
+        return stored if _is_valid(stored) else None
     except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
         return None
 
 
-def _is_one(found: Digest) -> bool:
-    """Whether everything is of its kind: values that a trace might have had."""
-    summary, course = found.summary, found.course
+def _is_valid(stored: Digest) -> bool:
+    """Return whether all values have the types and names that a digest of a trace has."""
+    summary, course = stored.summary, stored.course
     kinds: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (float, int), "bool": (bool,)}
     for one in fields(Summary):
         value = getattr(summary, one.name)
@@ -211,21 +214,21 @@ def _is_one(found: Digest) -> bool:
         and summary.observer in OBSERVERS
     )
     lengths = {len(values) for values in course.values()}
-    tables = isinstance(found.settings, dict) and all(isinstance(table, dict) for table in found.settings.values())
-    others = set(course) - {"rounds", *FOUND, *SPENT}
-    whole = len(course) == 1 + len(FOUND) + len(SPENT) + len(others) and all(map(is_metric, others))
+    tables = isinstance(stored.settings, dict) and all(isinstance(table, dict) for table in stored.settings.values())
+    others = set(course) - {"rounds", *OBSERVED, *CUMULATIVE}
+    whole = len(course) == 1 + len(OBSERVED) + len(CUMULATIVE) + len(others) and all(map(is_metric, others))
     return named and whole and len(others) <= MOST_METRICS and len(lengths) == 1 and tables
 
 
-def _checksum(kept: Mapping[str, Any]) -> str:
-    """Of what is kept: a number that was damaged is still a number."""
-    return hashlib.sha256(json.dumps(json.loads(to_json(kept)), sort_keys=True).encode()).hexdigest()
+def _checksum(content: Mapping[str, Any]) -> str:
+    """Return the checksum of the content, as a number that was corrupted on disk is still a valid number."""
+    return hashlib.sha256(json.dumps(json.loads(to_json(content)), sort_keys=True).encode()).hexdigest()
 
 
 def _identity(trace: Path) -> list[int]:
-    """Size and checksum of both ends of the file: the trace that a digest was made from, wherever it was copied."""
+    """Return the size of the trace file and a checksum of both its ends, which identify it also after copying."""
     if not trace.is_file():
-        raise OSError(f"{trace} is no file")
+        raise OSError(f"{trace} is not a file")
     size = trace.stat().st_size
     with open_regular(trace) as file:
         ends = file.read(IDENTITY_BYTES)

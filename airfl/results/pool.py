@@ -1,4 +1,5 @@
-"""Runs of several sweeps, comparisons and folders as one: what tells them apart, and what a run does not have."""
+"""Pooling of runs from several sweeps, comparisons and folders: the settings that distinguish them, and those that a
+run does not have."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 SCHEME, LINK = "scheme.name", "scheme.link"
 RESOLVED = {*AUTOMATIC, "local.measure", "power.policy", "power.threshold"}
-"""Settings of which a trace says what the run took, not what it was given."""
+"""Settings for which a trace records the resolved value rather than the given one."""
 INCIDENTAL = {
     "run.seed",
     "run.threads",
@@ -34,36 +35,38 @@ INCIDENTAL = {
     "trace.signals",
     "trace.gradient_norm",
 }
-"""Settings in which the runs of a group may differ: the seed, how a machine went about it, what else was recorded."""
+"""Settings in which the runs of a group may differ: the seed, those of the execution, and those of what is recorded."""
 
 
 def pool(runs: Sequence[Result], axes: Sequence[str]) -> tuple[tuple[Result, ...], tuple[str, ...]]:
-    """The runs with their values of all axes, and the axes.
+    """Return the runs with their values on all axes, and the axes.
 
-    axes: the keys that were swept. Where the runs come from several folders, scheme and link are axes if they differ,
-    and so is every other setting in which the runs differ that their labels do not tell. A setting that a run's scheme
-    or link does not have, or that belongs to something it has not chosen, is None. What two folders have alike, seed
-    and all, is labelled by its folder, and so is everything else of that label in them.
+    For runs from several folders, scheme and link are axes if they differ, and so is every other setting in which the
+    runs differ and that their labels do not determine. The value is None for a setting that a run's scheme or link does
+    not have, or that belongs to an option that is not selected. Where two folders hold a run with equal settings and
+    seed, the folder is added to its label, and to all runs of that label in these folders.
+
+    axes: the swept keys.
     """
     sources = {run.source for run in runs}
     if len(sources) > 1:
-        runs = _own_names(runs)
+        runs = _with_whole_paths(runs)
         axes = _all_axes(runs, axes)
     runs = _with_values(runs, axes, pooled=len(sources) > 1)
-    return tuple(_told_apart(runs)), tuple(axes)
+    return tuple(_with_unique_labels(runs)), tuple(axes)
 
 
 def value_of(run: Result, key: str) -> Any:
-    """What the run's trace says of a dotted key: the link that it had, what a later version would take for a setting
-    that its own did not have."""
+    """Return a run's value of a dotted key from its trace: the resolved link, and the default for a setting that the
+    run's version did not have."""
     if key == LINK:
         return run.digest.link
-    found = run.digest.setting(key)
-    return _default(key) if found is None else found
+    value = run.digest.setting(key)
+    return _default(key) if value is None else value
 
 
-def _own_names(runs: Sequence[Result]) -> list[Result]:
-    """Runs that are called after their own folder by its whole path, where two folders have the same name."""
+def _with_whole_paths(runs: Sequence[Result]) -> list[Result]:
+    """Return the runs, with the whole path for those labelled by their folder's name if two folders share that name."""
     named = {(run.label, run.folder) for run in runs if run.label == run.folder.name}
     count = Counter(label for label, _ in named)
     return [
@@ -73,19 +76,19 @@ def _own_names(runs: Sequence[Result]) -> list[Result]:
 
 
 def _all_axes(runs: Sequence[Result], swept: Sequence[str]) -> list[str]:
-    """Scheme and link first where they differ, the swept keys, then whatever else tells runs apart."""
+    """Return scheme and link where they differ, the swept keys, then other settings that distinguish runs."""
     first = [key for key in (SCHEME, LINK) if len({to_json(value_of(run, key)) for run in runs}) > 1]
     axes = [*first, *(key for key in swept if key not in first)]
     known = list(dict.fromkeys(f"{section}.{name}" for run in runs for section, name in _keys(run.digest.settings)))
     others = [key for key in known if key not in axes and key not in INCIDENTAL]
-    axes += [key for key in others if key not in RESOLVED and not _told_by_labels(runs, key)]
-    # What follows from other settings is no axis of its own, unless nothing else says it.
+    axes += [key for key in others if key not in RESOLVED and not _determined_by_labels(runs, key)]
+    # A resolved value usually follows from other settings, and is an axis only if the present axes do not determine it.
     for key in (key for key in others if key in RESOLVED):
-        alike: dict[str, set[str]] = {}
+        by_axes: dict[str, set[str]] = {}
         for run in runs:
             which = to_json([run.label, [_effective(run, axis) for axis in axes]])
-            alike.setdefault(which, set()).add(to_json(_effective(run, key)))
-        if any(len(values) > 1 for values in alike.values()):
+            by_axes.setdefault(which, set()).add(to_json(_effective(run, key)))
+        if any(len(values) > 1 for values in by_axes.values()):
             axes.append(key)
     return axes
 
@@ -94,51 +97,51 @@ def _keys(settings: Mapping[str, Mapping[str, Any]]) -> Iterable[tuple[str, str]
     return ((section, name) for section, table in settings.items() if isinstance(table, Mapping) for name in table)
 
 
-def _told_by_labels(runs: Sequence[Result], key: str) -> bool:
-    """Whether the runs agree in a key, or each has a label, and those of a label agree."""
-    found: dict[str, set[str]] = {}
+def _determined_by_labels(runs: Sequence[Result], key: str) -> bool:
+    """Return whether all runs agree in a key, or all have labels and those with equal labels agree."""
+    by_label: dict[str, set[str]] = {}
     for run in runs:
         value = _effective(run, key)
         if value is not None:
-            found.setdefault(run.label, set()).add(_exactly(value))
-    if len(set().union(*found.values())) < 2 if found else True:
+            by_label.setdefault(run.label, set()).add(_exactly(value))
+    if len(set().union(*by_label.values())) < 2 if by_label else True:
         return True
-    return all(run.label for run in runs) and all(len(values) == 1 for values in found.values())
+    return all(run.label for run in runs) and all(len(values) == 1 for values in by_label.values())
 
 
 def _exactly(value: Any) -> str:
-    """Equal texts for equal values: 10 and 10.0 are one number."""
+    """Return equal texts for equal values: 10 and 10.0 are the same number."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return to_json(float(value) if number else value)
 
 
 def _effective(run: Result, key: str) -> Any:
-    """The value of a key; None where it says nothing of the run."""
+    """Return the value of a key, or None where it has no effect on the run."""
     return value_of(run, key) if has_setting(run.digest.settings, key, run.digest.link) else None
 
 
 def _with_values(runs: Sequence[Result], axes: Sequence[str], pooled: bool) -> list[Result]:
-    """The runs with a value of every axis: as it was swept, or as the trace says, None where there is none."""
-    same: dict[tuple[str, str], Any] = {}  # a number that one sweep writes as 10 and another as 10.0 is one
-    found, emptied = [], []
+    """Return the runs with a value on every axis, as swept or from the trace, and None for a setting without effect."""
+    same: dict[tuple[str, str], Any] = {}  # so that 10 of one sweep and 10.0 of another are one value
+    requested, effective = [], []
     for run in runs:
         asked = {}
         for key in axes:
-            given = run.asked.get(key, value_of(run, key)) if not (pooled and key == LINK) else value_of(run, key)
-            asked[key] = same.setdefault((key, _exactly(given)), given)
+            value = run.asked.get(key, value_of(run, key)) if not (pooled and key == LINK) else value_of(run, key)
+            asked[key] = same.setdefault((key, _exactly(value)), value)
         settings, link = run.digest.settings, run.digest.link
         values = {key: value if has_setting(settings, key, link) else None for key, value in asked.items()}
-        found.append(replace(run, asked=asked, values=asked))
-        emptied.append(replace(run, asked=asked, values=values))
-    # Two runs of a seed that are the same but for what they do not have are the same run, or it is no such setting.
-    alike: dict[tuple[Any, ...], list[int]] = {}
-    for place, run in enumerate(emptied):
-        alike.setdefault((run.source, run.label, to_json(dict(run.values)), run.seed), []).append(place)
-    for places in alike.values():
-        if len({_course(emptied[place]) for place in places}) > 1:
-            for place in places:
-                emptied[place] = found[place]
-    return emptied
+        requested.append(replace(run, asked=asked, values=asked))
+        effective.append(replace(run, asked=asked, values=values))
+    # Runs that differ only in settings without effect must have equal courses; else the settings do have an effect.
+    equal: dict[tuple[Any, ...], list[int]] = {}
+    for index, run in enumerate(effective):
+        equal.setdefault((run.source, run.label, to_json(dict(run.values)), run.seed), []).append(index)
+    for indices in equal.values():
+        if len({_course(effective[index]) for index in indices}) > 1:
+            for index in indices:
+                effective[index] = requested[index]
+    return effective
 
 
 def _course(run: Result) -> bytes:
@@ -146,17 +149,17 @@ def _course(run: Result) -> bytes:
     return b"".join(course[name].tobytes() for name in ("rounds", "test_accuracy", "train_loss", "energy"))
 
 
-def _told_apart(runs: Sequence[Result]) -> list[Result]:
-    """The runs, labelled by their folders too where they would else be averaged as if they were two seeds; then all of
-    that label in these folders, so that no series falls apart."""
-    places: dict[str, set[Path | None]] = {}
+def _with_unique_labels(runs: Sequence[Result]) -> list[Result]:
+    """Return the runs with their folders added to labels where two runs would otherwise be averaged as if they were
+    two seeds; then to all runs of that label in these folders, so that a series stays together."""
+    sources: dict[str, set[Path | None]] = {}
     for run in runs:
-        places.setdefault(to_json([run.label, dict(run.values), run.seed]), set()).add(run.source)
+        sources.setdefault(to_json([run.label, dict(run.values), run.seed]), set()).add(run.source)
     twice = {
         (source, run.label)
         for run in runs
-        for source in places[to_json([run.label, dict(run.values), run.seed])]
-        if len(places[to_json([run.label, dict(run.values), run.seed])]) > 1
+        for source in sources[to_json([run.label, dict(run.values), run.seed])]
+        if len(sources[to_json([run.label, dict(run.values), run.seed])]) > 1
     }
     named = []
     for run in runs:
@@ -169,7 +172,7 @@ def _told_apart(runs: Sequence[Result]) -> list[Result]:
 
 @cache
 def _default(key: str) -> Any:
-    """Of a setting; None for one that has none, or that is none."""
+    """Return the default of a setting; None for one without a default, or an unknown key."""
     section, _, name = key.partition(".")
     if section == "scheme" and name != "name":
         having = SCHEMES.having(name)

@@ -1,4 +1,4 @@
-"""The tidy table: one line a run, one column a figure; as Parquet and CSV."""
+"""The tidy table of results, with one row per run and one column per figure, as Parquet and CSV."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ MARKS = {
     FILES[0]: (b"PAR1", b"resource_elements", b"epsilon_paper"),
     FILES[1]: (b"group,folder,label,", b"resource_elements"),
 }
-"""The columns by which a table is known as airfl's, which may replace it."""
+"""Contents that identify a table written by airfl, which airfl may replace."""
 
 
 def frame(results: Results) -> pd.DataFrame:
-    """One line a run: group, label, link, every swept key, then the figures of `airfl.report.summary.Summary` and the
-    metrics of an own task.
+    """Return the table with one row per run: group, label, link, every swept key, then the figures of
+    `airfl.report.summary.Summary` and the metrics of a user-defined task.
 
-    A swept value that is no number or text (a list, say) stands as JSON, one that the run's scheme does not have is
-    empty. No timings: equal runs give equal tables.
+    A swept value that is neither a number nor text, such as a list, is written as JSON. One that the run's scheme does
+    not have is empty. There are no timings, so that equal runs give equal tables.
     """
     import pandas as pd
 
@@ -57,7 +57,7 @@ def frame(results: Results) -> pd.DataFrame:
         known = [value for value in (line[key] for line in lines) if value is not None]
         if {type(value) for value in known} - {int, float} and table[key].dtype == object:
             table[key] = pd.Series([None if line[key] is None else str(line[key]) for line in lines], dtype=object)
-    # Sums of bits may pass 64 bits; a table of numbers is read by everything.
+    # Sums of bits may exceed 64-bit integers; as floats the columns stay numeric.
     for name in ("uplink_bits", "resource_elements", "gradients"):
         if table[name].dtype == object:
             table[name] = table[name].astype("float64")
@@ -65,8 +65,10 @@ def frame(results: Results) -> pd.DataFrame:
 
 
 def write(results: Results, out: Path, replace: bool = False) -> list[Path]:
-    """results.parquet and results.csv in this folder; UserError if one is there, unless it may be replaced: then if it
-    is another table than airfl's."""
+    """Write results.parquet and results.csv to this folder, and return their paths.
+
+    Raises UserError if one exists, or with `replace` if one exists that airfl did not write.
+    """
     check_files(out, replace)
     files = [out / name for name in FILES]
     table = frame(results)
@@ -78,16 +80,16 @@ def write(results: Results, out: Path, replace: bool = False) -> list[Path]:
 
 
 def for_spreadsheets(table: pd.DataFrame) -> pd.DataFrame:
-    """The table as CSV has it: no label, and no other text, is a formula in a spreadsheet."""
+    """Return the table for CSV, with all text made inert so that a spreadsheet does not read it as a formula."""
     return table.map(lambda value: inert(value) if isinstance(value, str) else value)
 
 
 def check_files(out: Path, replace: bool = False) -> None:
-    """UserError where `write` would raise it."""
+    """Raise the UserError that `write` would raise."""
     check_can_be_folder(out)
     for name in FILES:
         if os.path.lexists(out / name) and not replace:
-            raise UserError(f"{out / name}: is there already; choose another --out")
+            raise UserError(f"{out / name}: already exists; choose another --out")
     check_own_files(out, MARKS)
 
 

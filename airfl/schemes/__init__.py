@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from airfl.errors import UserError
 from airfl.memory import machine_bytes
 from airfl.schemes.names import SCHEMES
-from channels.part import class_named
+from channels.part import lazily
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,11 +129,8 @@ def nominal_samples(task: TaskSettings, devices: int) -> int:
     return equal_share(task, devices, training_samples(task))
 
 
+_class_named, __dir__ = lazily(__name__, ("SCHEMES", "Scheme"), SCHEMES)
+
+
 def __getattr__(name: str) -> type[Scheme]:
-    if name == "Scheme":
-        return SCHEMES.base
-    return class_named(name, __name__, SCHEMES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*SCHEMES.classes, "Scheme", "SCHEMES"})
+    return SCHEMES.base if name == "Scheme" else _class_named(name)

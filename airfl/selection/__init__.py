@@ -7,7 +7,7 @@ Its classes are here by name, and imported when they are asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airfl.selection.draws import (
     first_memory,
@@ -20,7 +20,7 @@ from airfl.selection.draws import (
 )
 from airfl.selection.registry import SELECTIONS
 from airfl.selection.rule import BlindRule, Candidates, ChannelRule, Ids, Memory, Sampling, SelectionRule
-from channels.part import class_named
+from channels.part import lazily
 
 if TYPE_CHECKING:
     from airfl.selection.best_k import BestK as BestK
@@ -48,10 +48,4 @@ __all__ = [
     "select_among",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    return class_named(name, __name__, SELECTIONS)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *SELECTIONS.classes})
+__getattr__, __dir__ = lazily(__name__, __all__, SELECTIONS)

@@ -1,4 +1,4 @@
-"""Division of a data set: what is held out, what is public, which device has which samples, what is tested on."""
+"""Division of a data set into held-out, public and test samples and the samples of each device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airfl.tasks import NO_PARTITION
 from airfl.tasks.datasets import DATASETS
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
-from airfl.tasks.partitions.own import Shares, checked_partition, own
+from airfl.tasks.partitions.own import Shares, checked_partition, user_partition
 from airfl.tasks.partitions.rule import Indices, Partition, PartitionRule, Pool
 
 
@@ -25,10 +25,10 @@ class Division:
     """How the samples of a data set are divided.
 
     Attributes:
-        validation: Rows of the training data that are held out.
+        validation: Rows of the training data held out for validation.
         public: Rows of the training data that are public.
         partition: Rows of the training data of each device.
-        test: Rows of the test data; None for all of them.
+        test: Rows of the test data; None for all.
     """
 
     validation: Indices
@@ -38,16 +38,16 @@ class Division:
 
 
 def divide(task: TaskSettings, devices: int, raw: RawData, streams: Streams, shares: Shares | None = None) -> Division:
-    """The division that `settings.task` asks for.
+    """Divide a data set as `settings.task` says.
 
     Args:
-        task: What is held out, and how the rest is divided.
-        devices: Among how many.
+        task: How much is held out, and how the rest is partitioned.
+        devices: Number of devices.
         raw: The data.
-        streams: Of the run.
-        shares: Those of a task's own, in the place of the partition.
+        streams: Random streams of the run.
+        shares: Partition of a user-defined task, used instead of that of the settings.
 
-    Raises UserError where the data does not allow it.
+    Raises UserError if the data does not allow it.
     """
     generator = streams.generator(Purpose.PARTITION)
     order = generator.permutation(len(raw.train_targets))
@@ -55,9 +55,8 @@ def divide(task: TaskSettings, devices: int, raw: RawData, streams: Streams, sha
     samples = order[held + task.public_samples :]
     if len(samples) < devices:
         raise UserError(
-            f"run.devices: {devices:,} devices for {max(len(samples), 0):,} training samples "
-            f"({len(order):,} less {held:,} for validation and {task.public_samples:,} public); at least one each is "
-            "needed"
+            f"run.devices: {devices:,} devices, but only {max(len(samples), 0):,} training samples "
+            f"({len(order):,} less {held:,} for validation and {task.public_samples:,} public); every device needs one"
         )
     pool = Pool(
         samples=samples,
@@ -67,7 +66,7 @@ def divide(task: TaskSettings, devices: int, raw: RawData, streams: Streams, sha
         all_writers=_writers(raw),
     )
     if shares is not None:
-        partition = own(shares, pool, len(order), generator)
+        partition = user_partition(shares, pool, len(order), generator)
     elif task.partition == OWN:
         raise UserError(NO_PARTITION)
     else:
@@ -83,38 +82,41 @@ def divide(task: TaskSettings, devices: int, raw: RawData, streams: Streams, sha
 def _by_rule(
     rule: PartitionRule, pool: Pool, raw: RawData, dataset: str | Dataset, generator: np.random.Generator
 ) -> Partition:
-    """As a part says; what one of the user's own gives is held to its promises."""
+    """Partition by a rule; the result of a user-defined rule is checked."""
     if rule.by_writer and pool.writers is None:
         known = DATASETS[dataset] if isinstance(dataset, str) and dataset in DATASETS else dataset
-        wanted = "" if isinstance(known, str) else known.writers
-        how = f"; get {wanted} with `airfl data get {name_of(dataset)}`" if wanted else ""
+        source = "" if isinstance(known, str) else known.writers
+        remedy = f", or get {source} with `airfl data get {name_of(dataset)}`" if source else ""
         raise UserError(
-            f"task.partition: {name_of(dataset)} as it is here does not say who wrote what: other partitions are "
-            f"possible{how}"
+            f"task.partition: {name_of(dataset)} does not name the writers of its samples; choose a partition other "
+            f"than 'writer'{remedy}"
         )
     if rule.by_class and (raw.train_targets.ndim != 1 or raw.train_targets.dtype.kind not in "iu"):
         raise UserError(
-            f"task.partition: {rule.name!r} divides by class, and the targets are {raw.train_targets.dtype} of "
-            f"shape {raw.train_targets.shape[1:]} each; take 'iid', or a partition of your own"
+            f"task.partition: {rule.name!r} divides by class, but the targets are {raw.train_targets.dtype} of "
+            f"shape {raw.train_targets.shape[1:]} each; use 'iid' or a user-defined partition"
         )
     partition = rule.divide(pool, generator)
     return checked_partition(rule, partition, pool) if is_own(rule) else partition
 
 
 def _writers(raw: RawData) -> NDArray[np.int64] | None:
-    """Of all samples, for training and for testing, where they are known."""
+    """Return the writers of all training and test samples, or None if they are unknown."""
     known = [writers for writers in (raw.train_writers, raw.test_writers) if writers is not None]
     return np.concatenate(known) if known else None
 
 
 def _test_rows(partition: Partition, raw: RawData) -> Indices | None:
-    """Test samples of the devices' own writers, where they are known; else all. UserError if they have none."""
+    """Return the test samples of the devices' writers, or None (all) if writers are unknown.
+
+    Raises UserError if these writers have no test samples.
+    """
     if partition.writers is None or raw.test_writers is None:
         return None
     rows = np.flatnonzero(np.isin(raw.test_writers, partition.writers))
     if not len(rows):
         raise UserError(
-            f"task.partition: the {len(partition.writers):,} chosen writers have no test samples; ask for more of them "
-            "(run.devices), or for writers of more samples (task.min_samples)"
+            f"task.partition: the {len(partition.writers):,} writers drawn have no test samples; increase run.devices "
+            "or task.min_samples"
         )
     return rows

@@ -1,5 +1,8 @@
-"""What a user's own parts are, in a few letters: code by its source or by import path and version, numbers by their
-bytes. Equal parts have equal fingerprints in every process; what code uses of the user's own in turn is in them."""
+"""Fingerprints of user-defined models, functions and data.
+
+Code enters by its source, or by import path and version; numbers by their bytes. User code that this code uses is
+included. Equal parts have equal fingerprints in every process.
+"""
 
 from __future__ import annotations
 
@@ -18,38 +21,39 @@ from torch import Tensor, nn
 from airfl.fingerprint import beside
 from airfl.plugins import PREFIX
 
-LETTERS = 16
+LENGTH = 16
+"""Characters of a fingerprint."""
 DEPTH = 6
-"""Of containers and objects within one another that are looked into."""
+"""Levels of nested containers and objects that are followed."""
 OF_ANY_MODULE = frozenset(vars(nn.Module()))
 
 
 def fingerprint(*parts: str) -> str:
-    """Of some texts."""
-    return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:LETTERS]
+    """Return the fingerprint of a sequence of texts."""
+    return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:LENGTH]
 
 
 def of_tensors(tensors: Sequence[Tensor]) -> str:
-    """Of numbers with their types and shapes."""
-    found = hashlib.sha256()
+    """Return the fingerprint of tensors: types, shapes and values."""
+    digest = hashlib.sha256()
     for one in tensors:
-        found.update(f"{one.dtype} {tuple(one.shape)} ".encode())
-        found.update(one.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return found.hexdigest()[:LETTERS]
+        digest.update(f"{one.dtype} {tuple(one.shape)} ".encode())
+        digest.update(one.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:LENGTH]
 
 
 def of_code(thing: Any) -> str:
-    """Of a function, a class, a module, or anything else that can be called."""
+    """Return the fingerprint of a function, class, torch module or other callable."""
     return fingerprint(*_texts(thing, DEPTH))
 
 
 def path_of(thing: Any) -> str:
-    """Where something was defined: my_models.Net."""
+    """Return the import path of a definition, for instance my_models.Net."""
     if isinstance(thing, functools.partial):
         return path_of(thing.func)
     named = thing if hasattr(thing, "__qualname__") else type(thing)
     module = str(getattr(named, "__module__", None) or "builtins")
-    # The module of a plugin file is called by its place and contents, of which a comment is part.
+    # The module name of a plugin file contains a hash of its path and contents, comments included.
     return f"{'plugin' if module.startswith(PREFIX) else module}.{named.__qualname__}"
 
 
@@ -76,7 +80,7 @@ def _texts(thing: Any, depth: int) -> Iterator[str]:
 
 
 def _of_module(module: nn.Module, depth: int) -> Iterator[str]:
-    """Structure, settings and source; not its parameters' values."""
+    """Yield structure, settings and source of a module, without the values of its parameters."""
     for name, part in module.named_modules():
         yield f"{name}: {path_of(type(part))} {part.training}"
         own = {key: value for key, value in vars(part).items() if key not in OF_ANY_MODULE}
@@ -107,14 +111,14 @@ def _of_function(function: types.FunctionType, depth: int) -> Iterator[str]:
         return
     source = _source(function)
     yield f"{path} {source}"
-    if source is None or function.__name__ == "<lambda>":  # of which a line may hold several
+    if source is None or function.__name__ == "<lambda>":  # a line may hold several lambdas
         yield from _of_bytes(function.__code__)
     yield from _of_value((function.__defaults__, function.__kwdefaults__), depth - 1)
     yield from beside([function])
     for cell in function.__closure__ or ():
         try:
             yield from _of_value(cell.cell_contents, depth - 1)
-        except ValueError:  # not filled yet
+        except ValueError:  # the cell is empty
             yield "empty"
 
 
@@ -128,7 +132,7 @@ def _of_bytes(code: types.CodeType) -> Iterator[str]:
 
 
 def _of_value(value: Any, depth: int) -> Iterator[str]:
-    """What can be told of a value without asking it: plain values, arrays, code; of anything else what it is."""
+    """Yield the contents of plain values, arrays and code, and only the type of other values (no method is called)."""
     if value is None or isinstance(value, bool | int | float | complex | str | bytes | torch.dtype):
         yield repr(value)
     elif isinstance(value, Tensor):
@@ -153,7 +157,7 @@ def _of_value(value: Any, depth: int) -> Iterator[str]:
 
 
 def _source(thing: Any) -> str | None:
-    """As it stands in its file; None where there is none, as of what was typed in."""
+    """Return the source from its file, or None if there is none, as for interactive input."""
     try:
         return inspect.getsource(thing)
     except (OSError, TypeError):

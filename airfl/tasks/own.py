@@ -1,4 +1,4 @@
-"""A user's own task: model, data, division, loss and metrics, for `airfl.run(settings, task=...)`."""
+"""User-defined tasks: model, data, partition, loss and metrics, for `airfl.run(settings, task=...)`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from airfl.fingerprint import functions_of, is_own
 from airfl.local.flat import FlatModel, Loss
 from airfl.local.sgd import normalise
 from airfl.streams import Streams
-from airfl.tasks import check_shapes, named
+from airfl.tasks import check_shapes, display_name
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.fingerprint import fingerprint, of_code, of_tensors, path_of
@@ -39,7 +39,7 @@ from airfl.trace.schema import METRIC_NAME, MOST_METRICS
 from channels.part import Part, PartError
 
 LONGEST_NAME, LONGEST_MODEL = 80, 10_000
-"""Letters of a task's name, and of what torch writes of its model."""
+"""Most characters of a task's name, and of the printed model."""
 Partitioning = (
     str | PartitionRule | np.ndarray | Tensor | Sequence[Any] | Callable[[np.ndarray, int, np.random.Generator], Any]
 )
@@ -48,32 +48,32 @@ Partitioning = (
 @final
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is learned, where a model or data of your own are in it.
+    """A learning task with your own model or data.
 
     Attributes:
-        model: A `torch.nn.Module`, whose present parameters are the initial ones, or a function that makes one
-            under the run's seed. float32 parameters, all trained; no buffers, nothing random in `forward`, and
-            what it gives for a sample does not depend on the rest of the batch. Or a name of `airfl models`, or an
-            `airfl.models.Model`.
-        train: (inputs, targets), arrays or tensors with a row for each sample, or a `torch.utils.data.Dataset` of such
-            pairs, which is read once. Inputs reach the model as they are, of any shape; floats become float32. Targets
-            are class numbers, or what the loss takes: whole numbers become int64, floats float32.
-        test: The same, of the test samples.
+        model: A `torch.nn.Module`, whose current parameters are the initial ones, or a function that returns one
+            and is called under the run's seed. All parameters must be float32 and trainable. The module must have no
+            buffers and no randomness in `forward`, and its output for a sample must not depend on the rest of the
+            batch. A name of `airfl models` or an `airfl.models.Model` is possible too.
+        train: (inputs, targets), arrays or tensors with one row per sample, or a `torch.utils.data.Dataset` of such
+            pairs, which is read once. Inputs of any shape are passed to the model unchanged; floats become float32.
+            Targets are class indices, or whatever the loss expects; integers become int64, floats float32.
+        test: The test samples, in the same form.
         partition: How the training samples are divided among the devices; None, the default, leaves it to
-            `task.partition`. A name of that setting ("iid", "class", "dirichlet"), or an object of `airfl.partitions`;
-            the device of each sample, [n], -1 for nobody's; a list of the samples of each device; or a function
-            (targets, devices, generator) that gives such a list, whose numbers are places among those targets.
-        loss: (outputs, targets) -> a number for each sample, [batch]; None, the default, is cross-entropy.
-        metrics: Name -> (outputs, targets) -> a number for each sample, [batch]. Its mean over the test samples is the
-            trace's variable metric_NAME. Accuracy is recorded by itself where the loss is cross-entropy.
-        name: For traces and messages; the model's name or class where none is given.
-        data: In the place of train and test: a name of `airfl datasets`, or an `airfl.datasets.Dataset`. It is found
-            and loaded when a run starts, by that run's `data_dir` and AIRFL_DATA, and normalised as for any model.
-        dimension: d, the number of parameters; found out.
-        by_pixel: Whether the model also takes pictures pixel by pixel in memory (channels last); found out, of `data`
+            `task.partition`. A name of that setting ("iid", "class", "dirichlet") or an object of `airfl.partitions`;
+            the device of each sample, [n], -1 for none; a list with the sample indices of each device; or a function
+            (targets, devices, generator) that returns such a list, of indices into those targets.
+        loss: (outputs, targets) -> per-sample losses, [batch]; None, the default, is cross-entropy.
+        metrics: Name -> (outputs, targets) -> per-sample values, [batch]. Their mean over the test samples is the
+            variable metric_NAME of the trace. With cross-entropy, accuracy is always recorded.
+        name: Name for traces and messages; by default the model's name or class.
+        data: Instead of train and test: a name of `airfl datasets` or an `airfl.datasets.Dataset`. It is located and
+            loaded when a run starts, with that run's `data_dir` and AIRFL_DATA, and normalised as for other models.
+        dimension: d, the number of parameters; determined from the model.
+        by_pixel: Whether the model accepts images in channels-last memory format; determined from the model, for `data`
             when a run starts.
 
-    Raises UserError, in one line, for a part that is not what it has to be.
+    Raises UserError for an argument that does not meet these conditions.
     """
 
     model: nn.Module | Callable[[], nn.Module] | Model | str
@@ -88,16 +88,16 @@ class Task:
     by_pixel: bool | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Reads the data that is given, tries the parts out."""
+        """Read the data, and check the model, loss and metrics on a few samples."""
         self._set("model", _part(self.model, MODEL, "model"))
-        if not callable(self.model) and not isinstance(self.model, Model):  # a module can be called
+        if not callable(self.model) and not isinstance(self.model, Model):  # modules are callable
             raise UserError(
-                f"model: a torch.nn.Module, a function that makes one, a Model or its name is wanted, got "
+                f"model: must be a torch.nn.Module, a function that returns one, a Model or its name, got "
                 f"{_short(self.model)}"
             )
         self._set("metrics", _metrics(self.metrics))
         if self.loss is not None and not callable(self.loss):
-            raise UserError(f"loss: a function (outputs, targets) is wanted, got {_short(self.loss)}")
+            raise UserError(f"loss: must be a function (outputs, targets), got {_short(self.loss)}")
         if isinstance(self.model, nn.Module):
             check_model(self.model)
             self._set("model", copy.deepcopy(self.model).cpu())
@@ -113,18 +113,18 @@ class Task:
             self._check_named(self.data, module)
             return
         if self.data is not None:
-            raise UserError(f"data: a name of `airfl datasets`, or a Dataset is wanted, got {_short(self.data)}")
+            raise UserError(f"data: must be a name of `airfl datasets` or a Dataset, got {_short(self.data)}")
         if self.train is None or self.test is None:
-            raise UserError("train: give train= and test=, of your own, or data=, the name of a data set")
+            raise UserError("train: missing; set train= and test=, or data= to use a data set by name")
         self._set("train", read(self.train, "train"))
         self._set("test", read(self.test, "test"))
         self._check_alike()
         self._set("partition", _partition(self.partition, len(self.samples)))
-        self._set("by_pixel", self.try_on(module, self._given()))
+        self._set("by_pixel", self.try_on(module, self._raw()))
 
     @property
     def code(self) -> list[Any]:
-        """The classes and functions that it is made of, which may be the user's own."""
+        """The classes and functions of the task, which may be user-defined."""
         model = {type(one) for one in self.model.modules()} if isinstance(self.model, nn.Module) else {self.model}
         functions = [self.loss, *self.metrics.values(), self.partition]
         parts = [one for one in (self.model, self.data, self.partition) if isinstance(one, Part)]
@@ -133,60 +133,60 @@ class Task:
 
     @property
     def samples(self) -> Samples:
-        """For training, those that are given."""
+        """The training samples."""
         return Samples(*self.train)
 
     @property
     def raw(self) -> RawData | None:
-        """The data as a data set's loader gives it, in the same memory; None where a data set is named."""
-        return None if self.data is not None else self._given()
+        """The data in the form of a loader's result, without a copy; None if a data set is named."""
+        return None if self.data is not None else self._raw()
 
     @property
     def own_keys(self) -> tuple[str, ...]:
-        """Dotted keys of settings in whose place its parts are."""
+        """Dotted keys of the settings that the task replaces."""
         return ("task.dataset", "task.model", *(() if self.partition is None else ("task.partition",)))
 
     @property
     def shares(self) -> Shares | None:
-        """The own partition; None for one that is named, or a part."""
+        """The user-defined partition; None for a name or a `PartitionRule`."""
         parts = (str, PartitionRule)
         return None if self.partition is None or isinstance(self.partition, parts) else self.partition  # type: ignore[return-value]
 
-    def settings(self, given: Settings) -> Settings:
-        """The settings with the task's parts, `own` for what no part stands for."""
+    def settings(self, base: Settings) -> Settings:
+        """Return the settings with the task's model, data and partition; "own" for those without a name."""
         model = self.model if isinstance(self.model, Model) else OWN
-        chosen: dict[str, Any] = {"dataset": self.data or OWN, "model": model}
+        parts: dict[str, Any] = {"dataset": self.data or OWN, "model": model}
         if self.shares is not None:
-            chosen["partition"] = OWN
+            parts["partition"] = OWN
         elif self.partition is not None:
-            chosen |= PARTITION.flattened({"partition": self.partition}, TaskSettings.model_fields)
-        return given.resolved(task=chosen)
+            parts |= PARTITION.flattened({"partition": self.partition}, TaskSettings.model_fields)
+        return base.resolved(task=parts)
 
     def module(self, streams: Streams) -> nn.Module:
-        """A model with the initial parameters of a run."""
+        """Return a model with the initial parameters of a run."""
         if isinstance(self.model, nn.Module):
             return copy.deepcopy(self.model)
-        module = self._made(streams)
-        if (found := FlatModel(module).dimension) != self.dimension:
+        module = self._build(streams)
+        if (dimension := FlatModel(module).dimension) != self.dimension:
             raise UserError(
-                f"model: the function has made one of {self.dimension:,} parameters before, and now of {found:,}"
+                f"model: the function returned {dimension:,} parameters, but {self.dimension:,} at the first call"
             )
         return module
 
     def try_on(self, module: nn.Module, raw: RawData) -> bool:
-        """Whether the model also takes pictures pixel by pixel; UserError where the parts do not go with this data."""
+        """Check the parts on this data (raises UserError); return whether the model accepts channels-last images."""
         inputs, targets = (torch.from_numpy(np.array(one[:SAMPLES])) for one in (raw.train_inputs, raw.train_targets))
         inputs = normalise(inputs, raw.mean, raw.std)
         by_pixel = try_out(module, inputs, targets, self.loss, self.metrics)
         if self.loss is None:
             with torch.inference_mode():
                 classes = module(inputs[:1]).shape[1]
-            for where, given in (("train", raw.train_targets), ("test", raw.test_targets)):
-                check_targets(torch.from_numpy(np.asarray(given)), classes, where)
+            for where, targets_there in (("train", raw.train_targets), ("test", raw.test_targets)):
+                check_targets(torch.from_numpy(np.asarray(targets_there)), classes, where)
         return by_pixel
 
     def identity(self, module: nn.Module) -> Identity:
-        """What this task is, with this model at its initial parameters."""
+        """Return the identity of the task, for this model at its initial parameters."""
         initial = of_tensors(list(module.parameters()))
         parts = {
             "model": self._model(module, initial),
@@ -198,25 +198,27 @@ class Task:
         text = re.sub(r"0x[0-9a-f]+", "0x", repr(module))[:LONGEST_MODEL]
         return Identity(self.name, _plain(text), {name: _plain(value) for name, value in parts.items()}, initial)
 
-    def _given(self) -> RawData:
+    def _raw(self) -> RawData:
         train_inputs, train_targets, test_inputs, test_targets = (part.numpy() for part in (*self.train, *self.test))
         return RawData(train_inputs, train_targets, test_inputs, test_targets, classes=0, mean=(), std=())
 
     def _first_module(self) -> nn.Module:
-        """One to look at; UserError where a function makes another one each time."""
+        """Return a model for the checks; raises UserError if a function does not return the same one every time."""
         if isinstance(self.model, nn.Module):
             return self.model
-        module = self._made(Streams(0))
+        module = self._build(Streams(0))
         if isinstance(self.model, Model) and not is_own(self.model):
             return module
         check_model(module)
-        if of_tensors(list(module.parameters())) != of_tensors(list(self._made(Streams(0)).parameters())):
+        if of_tensors(list(module.parameters())) != of_tensors(list(self._build(Streams(0)).parameters())):
             raise UserError(
-                "model: the function gives other parameters under the same seed; draw them from torch's generator alone"
+                "model: the function returns different parameters under the same seed; draw them from torch's global "
+                "generator only"
             )
         return module
 
-    def _made(self, streams: Streams) -> nn.Module:
+    def _build(self, streams: Streams) -> nn.Module:
+        """Call the function that returns the model, under the run's seed."""
         try:
             module = seeded(self.model.build if isinstance(self.model, Model) else self.model, streams)  # type: ignore[arg-type]
         except UserError:
@@ -224,55 +226,54 @@ class Task:
         except Exception as error:
             lines = str(error).strip().splitlines()
             raise UserError(
-                f"model: the function could not make one ({type(error).__name__}: {lines[0][:200] if lines else ''})"
+                f"model: the function failed ({type(error).__name__}: {lines[0][:200] if lines else ''})"
             ) from error
         if not isinstance(module, nn.Module):
-            raise UserError(f"model: the function gives {_short(module)}, and a torch.nn.Module is wanted")
+            raise UserError(f"model: the function must return a torch.nn.Module, got {_short(module)}")
         return module.cpu()
 
     def _check_declared(self) -> None:
         declared = self.model.parameters if isinstance(self.model, Model) else None
         if declared is not None and declared != self.dimension:
-            raise UserError(
-                f"model: {self.model!r} says that it has {declared:,} parameters, and it has {self.dimension:,}"
-            )
+            raise UserError(f"model: {self.model!r} declares {declared:,} parameters but has {self.dimension:,}")
 
     def _check_named(self, data: Dataset, module: nn.Module) -> None:
-        """Of a data set that is named: what can be said before it is found."""
+        """Check the model against a named data set, as far as possible without the data."""
         if self.train is not None or self.test is not None:
-            raise UserError("data: give it, or train= and test=, not both")
+            raise UserError("data: set either data=, or train= and test=, not both")
         if isinstance(self.model, Model) and self.loss is None:
             check_shapes(self.model, data)
         if isinstance(self.model, Model) and tuple(self.model.input_shape) != tuple(data.input_shape):
-            raise UserError(_other_shape(self.model, f"data set {named(data)} has {tuple(data.input_shape)}"))
-        if not is_own(data):  # of which the type of inputs is known
+            raise UserError(_wrong_shape(self.model, f"data set {display_name(data)} has {tuple(data.input_shape)}"))
+        if not is_own(data):  # the type of its inputs is known
             kind = torch.float32 if data.kind == "pixels" else torch.uint8
             takes(module, torch.zeros((2, *data.input_shape), dtype=kind))
 
     def _check_alike(self) -> None:
+        """Check that training and test samples have the same types and shapes, which the model accepts."""
         for at, what in ((0, "inputs"), (1, "targets")):
             here, there = self.train[at], self.test[at]
             if here.shape[1:] != there.shape[1:] or here.dtype != there.dtype:
                 raise UserError(
-                    f"test: its {what} are {there.dtype} of shape {tuple(there.shape[1:])} each, those of train "
-                    f"{here.dtype} of {tuple(here.shape[1:])}"
+                    f"test: {what} must be {here.dtype} of shape {tuple(here.shape[1:])} each, as in train, got "
+                    f"{there.dtype} of {tuple(there.shape[1:])}"
                 )
         shape = tuple(self.train[0].shape[1:])
         if isinstance(self.model, Model) and shape != tuple(self.model.input_shape):
-            raise UserError(_other_shape(self.model, f"those of train are of {shape}"))
+            raise UserError(_wrong_shape(self.model, f"those of train have {shape}"))
 
     def _model(self, module: nn.Module, initial: str) -> str:
-        """As text: where it is from, and a fingerprint."""
+        """Return the model as text: its origin and a fingerprint."""
         if isinstance(self.model, Model):
             if not is_own(self.model):
                 return self.model.name
             return f"{path_of(type(self.model))} {fingerprint(of_code(module), of_part(self.model))}"
-        given = isinstance(self.model, nn.Module)
-        return f"{path_of(type(module))} {fingerprint(of_code(module), initial if given else '')}"
+        fixed = isinstance(self.model, nn.Module)
+        return f"{path_of(type(module))} {fingerprint(of_code(module), initial if fixed else '')}"
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of all that it is made of, the same for every seed."""
+        """Fingerprint of all parts of the task, the same for every seed."""
         return self.identity(self.module(Streams(0))).fingerprint
 
     @cached_property
@@ -283,7 +284,7 @@ class Task:
 
     @cached_property
     def _partition(self) -> str:
-        """As text: a name, a part, a function's code, or the numbers."""
+        """The partition as text: a name, a rule, or a fingerprint of the function's code or of the indices."""
         if self.partition is None or isinstance(self.partition, str):
             return self.partition or "as the settings say"
         if isinstance(self.partition, PartitionRule):
@@ -296,143 +297,147 @@ class Task:
         object.__setattr__(self, name, value)
 
 
-def _part(given: Any, slot: NamedPart[Any], what: str) -> Any:
-    """The part that a name, a table or a class of parts stands for; anything else as it is. UserError."""
+def _part(value: Any, slot: NamedPart[Any], what: str) -> Any:
+    """Return the part that a name, table or class of parts stands for (or raise UserError); other values unchanged."""
     registry = slot.registry
-    if isinstance(given, type) and issubclass(given, registry.base):
-        given = {"name": given}
-    if not isinstance(given, str | Mapping):
-        return given
+    if isinstance(value, type) and issubclass(value, registry.base):
+        value = {"name": value}
+    if not isinstance(value, str | Mapping):
+        return value
     try:
-        return registry.build(given)
+        return registry.build(value)
     except PartError as error:
-        raise UserError(f"{what}: {error}" if isinstance(given, str) else told(error, what)) from None
+        raise UserError(f"{what}: {error}" if isinstance(value, str) else told(error, what)) from None
 
 
-def _other_shape(model: Model, there: str) -> str:
-    return f"model: {named(model)} takes inputs of shape {tuple(model.input_shape)}, {there}"
+def _wrong_shape(model: Model, data: str) -> str:
+    return f"model: {display_name(model)} takes inputs of shape {tuple(model.input_shape)}, but {data}"
 
 
-def read(given: Any, what: str) -> tuple[Tensor, Tensor]:
-    """Inputs and targets of (inputs, targets), or of a data set of pairs; UserError for anything else."""
-    if isinstance(given, torch_data.TensorDataset) and len(given.tensors) == 2:
-        given = given.tensors
-    if isinstance(given, torch_data.Dataset):
-        pair = _of_dataset(given, what)
-    elif isinstance(given, Sequence) and not isinstance(given, str | bytes) and len(given) == 2:
-        pair = _tensor(given[0], f"{what}: its inputs"), _tensor(given[1], f"{what}: its targets")
+def read(samples: Any, what: str) -> tuple[Tensor, Tensor]:
+    """Return inputs and targets of a pair of arrays or of a data set of pairs; raises UserError for anything else."""
+    if isinstance(samples, torch_data.TensorDataset) and len(samples.tensors) == 2:
+        samples = samples.tensors
+    if isinstance(samples, torch_data.Dataset):
+        pair = _of_dataset(samples, what)
+    elif isinstance(samples, Sequence) and not isinstance(samples, str | bytes) and len(samples) == 2:
+        pair = _tensor(samples[0], f"{what}: inputs"), _tensor(samples[1], f"{what}: targets")
     else:
-        raise UserError(f"{what}: (inputs, targets) or a torch.utils.data.Dataset is wanted, got {_short(given)}")
-    inputs, targets = _in_use(pair[0], f"{what}: its inputs"), _in_use(pair[1], f"{what}: its targets")
+        raise UserError(f"{what}: must be (inputs, targets) or a torch.utils.data.Dataset, got {_short(samples)}")
+    inputs, targets = _checked(pair[0], f"{what}: inputs"), _checked(pair[1], f"{what}: targets")
     if not targets.is_floating_point() and not targets.is_complex():
         targets = targets.long()
     if len(inputs) != len(targets) or not len(inputs):
-        raise UserError(f"{what}: {len(inputs):,} inputs and {len(targets):,} targets; one of each a sample is wanted")
+        raise UserError(
+            f"{what}: must have one input and one target per sample, got {len(inputs):,} inputs and {len(targets):,} "
+            "targets"
+        )
     return inputs, targets
 
 
-def _of_dataset(given: torch_data.Dataset[Any], what: str) -> tuple[Tensor, Tensor]:
+def _of_dataset(dataset: torch_data.Dataset[Any], what: str) -> tuple[Tensor, Tensor]:
     try:
-        count = len(given)  # type: ignore[arg-type]
+        count = len(dataset)  # type: ignore[arg-type]
     except TypeError:
-        raise UserError(
-            f"{what}: {type(given).__name__} does not say how many samples it has; give it a length"
-        ) from None
-    samples = iter(given) if isinstance(given, torch_data.IterableDataset) else (given[at] for at in range(count))
-    kept: list[Tensor] = []
+        raise UserError(f"{what}: {type(dataset).__name__} has no length; define __len__") from None
+    items = iter(dataset) if isinstance(dataset, torch_data.IterableDataset) else (dataset[at] for at in range(count))
+    arrays: list[Tensor] = []
     done = 0
-    for row, sample in zip(range(count), samples, strict=False):
+    for row, sample in zip(range(count), items, strict=False):
         if not isinstance(sample, Sequence) or isinstance(sample, str | bytes) or len(sample) != 2:
-            raise UserError(f"{what}: sample {row} is {_short(sample)}, and a pair (input, target) is wanted")
+            raise UserError(f"{what}: sample {row} must be a pair (input, target), got {_short(sample)}")
         pair = [_tensor(part, f"{what}: sample {row}") for part in sample]
-        if not kept:
-            kept = [part.new_empty((count, *part.shape)) for part in pair]
-        for into, part in zip(kept, pair, strict=True):
-            if part.shape != into.shape[1:] or part.dtype != into.dtype:
+        if not arrays:
+            arrays = [part.new_empty((count, *part.shape)) for part in pair]
+        for array, part in zip(arrays, pair, strict=True):
+            if part.shape != array.shape[1:] or part.dtype != array.dtype:
                 raise UserError(
-                    f"{what}: sample {row} is {part.dtype} of shape {tuple(part.shape)}, those before it "
-                    f"{into.dtype} of {tuple(into.shape[1:])}; bring them to one shape"
+                    f"{what}: sample {row} is {part.dtype} of shape {tuple(part.shape)}, but those before it are "
+                    f"{array.dtype} of {tuple(array.shape[1:])}; all must be alike"
                 )
-            into[row] = part
+            array[row] = part
         done = row + 1
-    if not kept or done != count:
-        raise UserError(f"{what}: {type(given).__name__} says it has {count:,} samples; {done:,} came")
-    return kept[0], kept[1]
+    if not arrays or done != count:
+        raise UserError(f"{what}: {type(dataset).__name__} has a length of {count:,} but yields {done:,} samples")
+    return arrays[0], arrays[1]
 
 
 def _tensor(values: Any, what: str) -> Tensor:
     if isinstance(values, Tensor):
         if values.layout != torch.strided:
-            raise UserError(f"{what} are a sparse tensor; call to_dense()")
+            raise UserError(f"{what} must be dense, got a sparse tensor; call to_dense()")
         return values.detach().cpu().contiguous()
     try:
         array = np.ascontiguousarray(values) if np.ndim(values) else np.asarray(values)
         return torch.from_numpy(array if array.flags.writeable else array.copy())
     except (TypeError, ValueError) as error:
-        raise UserError(f"{what} are {_short(values)}, and numbers are wanted ({str(error)[:100]})") from None
+        raise UserError(f"{what} must be numbers, got {_short(values)} ({str(error)[:100]})") from None
 
 
-def _in_use(values: Tensor, what: str) -> Tensor:
-    """As they are computed with: floats in float32; UserError for what is not finite."""
+def _checked(values: Tensor, what: str) -> Tensor:
+    """Return the values with floats as float32; raises UserError if some are not finite."""
     if values.dim() == 0:
-        raise UserError(f"{what} are a single number, and one row for each sample is wanted")
+        raise UserError(f"{what} must have one row per sample, got a single number")
     if not values.is_floating_point():
         return values
     values = values.float()
     if not bool(values.isfinite().all()):
         row = int(torch.nonzero(~values.isfinite().reshape(len(values), -1).all(dim=1))[0])
-        raise UserError(f"{what} are not finite in sample {row}; leave such samples out, or mend them")
+        raise UserError(f"{what} are not finite in sample {row}; remove or correct such samples")
     return values
 
 
-def _metrics(given: Any) -> dict[str, Loss]:
-    if not isinstance(given, Mapping):
-        raise UserError(f"metrics: names and functions are wanted, got {_short(given)}")
-    for name, metric in given.items():
+def _metrics(value: Any) -> dict[str, Loss]:
+    if not isinstance(value, Mapping):
+        raise UserError(f"metrics: must map names to functions, got {_short(value)}")
+    for name, metric in value.items():
         if not isinstance(name, str) or not METRIC_NAME.fullmatch(name):
             raise UserError(
-                f"metrics: {_short(name)} is no name; 1 to 32 small letters, digits and _ are allowed, a letter first"
+                f"metrics: names must be 1 to 32 lower-case letters, digits and _, starting with a letter, got "
+                f"{_short(name)}"
             )
         if not callable(metric):
-            raise UserError(f"metrics: {name!r} is {_short(metric)}, and a function (outputs, targets) is wanted")
-    if len(given) > MOST_METRICS:
-        raise UserError(f"metrics: {len(given)} are given; at most {MOST_METRICS} are recorded")
-    return dict(given)
+            raise UserError(f"metrics: {name!r} must be a function (outputs, targets), got {_short(metric)}")
+    if len(value) > MOST_METRICS:
+        raise UserError(f"metrics: at most {MOST_METRICS} are possible, got {len(value)}")
+    return dict(value)
 
 
-def _partition(given: Any, rows: int | None) -> Any:
-    """None, a name, a part, a function, or the rows of each device. rows: of the training data; None where a data set
-    is named, and not read yet."""
-    given = _part(given, PARTITION, "partition") if not isinstance(given, str) else given
-    if given is None or callable(given) or isinstance(given, PartitionRule):
-        return given
-    if isinstance(given, str):
+def _partition(value: Any, rows: int | None) -> Any:
+    """Return the checked partition: None, a name, a rule, a function, or the rows of each device.
+
+    rows: number of training samples; None if a data set is named, which is not read yet.
+    """
+    value = _part(value, PARTITION, "partition") if not isinstance(value, str) else value
+    if value is None or callable(value) or isinstance(value, PartitionRule):
+        return value
+    if isinstance(value, str):
         allowed = [name for name in PARTITIONS if rows is None or not PARTITIONS[name].by_writer]
-        if given not in allowed:
-            raise UserError(unknown_name("partition", given, allowed))
-        return given
+        if value not in allowed:
+            raise UserError(unknown_name("partition", value, allowed))
+        return value
     if rows is None:
-        raise UserError("partition: shares of samples need train= and test=; with data= give a function, or a part")
-    if isinstance(given, Tensor):
-        given = given.detach().cpu().numpy()
-    if isinstance(given, Sequence) and given and all(np.ndim(one) == 0 for one in given):
-        given = np.asarray(given)
-    if not isinstance(given, np.ndarray) or given.dtype == object:
-        return checked_shares([one.cpu() if isinstance(one, Tensor) else one for one in given], rows, "it")
-    if given.ndim == 2:
-        return checked_shares(given, rows, "it")
-    if given.shape != (rows,) or given.dtype.kind not in "iu" or int(given.min()) < -1:
+        raise UserError("partition: lists of samples need train= and test=; with data= use a function or a rule")
+    if isinstance(value, Tensor):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, Sequence) and value and all(np.ndim(one) == 0 for one in value):
+        value = np.asarray(value)
+    if not isinstance(value, np.ndarray) or value.dtype == object:
+        return checked_shares([one.cpu() if isinstance(one, Tensor) else one for one in value], rows, "it")
+    if value.ndim == 2:
+        return checked_shares(value, rows, "it")
+    if value.shape != (rows,) or value.dtype.kind not in "iu" or int(value.min()) < -1:
         raise UserError(
-            f"partition: {given.dtype} of shape {given.shape}; the device of each of the {rows:,} training samples is "
-            "wanted, counted from 0, -1 for nobody's"
+            f"partition: must be the device of each of the {rows:,} training samples, from 0, -1 for none, got "
+            f"{value.dtype} of shape {value.shape}"
         )
-    return shares_of(given)
+    return shares_of(value)
 
 
-def _name(given: Any) -> str:
-    if not isinstance(given, str) or not given.isprintable() or not 0 < len(given) <= LONGEST_NAME:
-        raise UserError(f"name: {_short(given)}; a text of one line and at most {LONGEST_NAME} letters is wanted")
-    return given
+def _name(value: Any) -> str:
+    if not isinstance(value, str) or not value.isprintable() or not 0 < len(value) <= LONGEST_NAME:
+        raise UserError(f"name: must be one line of 1 to {LONGEST_NAME} characters, got {_short(value)}")
+    return value
 
 
 def _code(thing: Any, default: str) -> str:
@@ -440,7 +445,7 @@ def _code(thing: Any, default: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """As any file can hold it."""
+    """Return the text with characters replaced that cannot be encoded as UTF-8."""
     return text.encode(errors="replace").decode()
 
 

@@ -1,4 +1,4 @@
-"""What tasks are made of: samples, who a user's own task is, and models under the run's seed."""
+"""Building blocks of tasks: samples, the identity of a user-defined task, and seeded construction of models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airfl.tasks.fingerprint import fingerprint
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of a data set. A user's own are of any kind and shape.
+    """Samples of a data set. Those of user-defined data may have any type and shape.
 
     Attributes:
         inputs: uint8 as in the files, possibly memory-mapped, [n, *shape].
@@ -29,19 +29,19 @@ class Samples:
         return len(self.targets)
 
     def to(self, device: torch.device) -> Samples:
-        """The same on another device."""
+        """Return the samples on another torch device."""
         return Samples(self.inputs.to(device), self.targets.to(device))
 
 
 @dataclass(frozen=True)
 class Identity:
-    """What a user's own task is.
+    """The identity of a user-defined task.
 
     Attributes:
-        name: For labels.
-        model: The model as torch writes it.
-        parts: A fingerprint of each part.
-        initial: Fingerprint of the initial parameters, which follow from the seed where a function makes the model.
+        name: Name for labels.
+        model: The model as printed by torch.
+        parts: Fingerprint of each part.
+        initial: Fingerprint of the initial parameters; they depend on the seed if a function makes the model.
     """
 
     name: str
@@ -51,12 +51,12 @@ class Identity:
 
     @property
     def fingerprint(self) -> str:
-        """Of everything that is the same for all seeds."""
+        """Fingerprint of everything that does not depend on the seed."""
         return fingerprint(*(f"{name}: {value}" for name, value in self.parts.items()))
 
 
 def seeded(build: Callable[[], Any], streams: Streams) -> Any:
-    """What this builds with initial parameters drawn from the run's seed; torch's own generator is left as it was."""
+    """Return build() with torch's generator seeded by the run; its state is restored afterwards."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(streams.torch_seed(Purpose.INIT))
         return build()

@@ -1,4 +1,4 @@
-"""A task ready to run: data split into training, validation, public and test, divided among devices; and its model."""
+"""A task that is ready to run: divided data and the model."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ __all__ = ["DividedTask", "Identity", "Samples", "build_task", "seeded"]
 
 @dataclass(frozen=True)
 class DividedTask:
-    """What is learned, and from whose samples.
+    """Data, partition, model and loss of a run.
 
     Attributes:
-        train: Every training sample; those held out are nobody's.
-        validation: Samples that are held out; none of them is a device's.
-        public: Samples that are public; none of them is a device's.
-        test: Samples of the test set; none of them is a device's.
-        partition: Whose each training sample is.
+        train: All training samples, including held-out ones, which belong to no device.
+        validation: Held-out samples.
+        public: Public samples, which belong to no device.
+        test: Samples of the test set.
+        partition: The rows of `train` that belong to each device.
         mean: Mean of each channel of an input scaled to [0, 1], for normalisation; empty for none.
         std: Standard deviation of each channel likewise.
         model: The model before training.
-        loss: What is minimised, None for cross-entropy.
-        metrics: Further means over the test set, by name.
-        by_pixel: Whether the model takes pictures pixel by pixel in memory.
-        own: What the user's own task is; None for a task of the tables.
+        loss: The loss function, None for cross-entropy.
+        metrics: Further per-sample metrics to average over the test set, by name.
+        by_pixel: Whether the model accepts images in channels-last memory format.
+        own: Identity of a user-defined task; None for named models and data sets.
     """
 
     train: Samples
@@ -58,7 +58,7 @@ class DividedTask:
     own: Identity | None = None
 
     def to(self, device: torch.device) -> DividedTask:
-        """The same with its tensors on another device."""
+        """Return the task with its tensors on another torch device."""
         return replace(
             self,
             train=self.train.to(device),
@@ -70,7 +70,10 @@ class DividedTask:
 
 
 def build_task(settings: Settings, raw: RawData, streams: Streams, own: Task | None = None) -> DividedTask:
-    """Split, divide and model of `settings.task`, or of a user's own task; UserError where they do not go together."""
+    """Divide the data and build the model of `settings.task` or of a user-defined task.
+
+    Raises UserError if data, partition, model and engine do not fit together.
+    """
     own = own or own_task(settings.task)
     if own is None:
         check_fit(settings)
@@ -90,13 +93,13 @@ def build_task(settings: Settings, raw: RawData, streams: Streams, own: Task | N
 
 
 def own_task(task: TaskSettings) -> Task | None:
-    """The task of settings that hold a model or a data set of the user's own, which is held to the same promises."""
+    """Return the task of settings with a user-defined model or data set, which gets the same checks; else None."""
     model, data = task.model_part, task.dataset_part
     return Task(model=model, data=data) if is_own(model) or is_own(data) else None
 
 
 def _of_own(own: Task, module: nn.Module, raw: RawData) -> dict[str, Any]:
-    """What a user's own task has beside data and model."""
+    """Return the fields that a user-defined task has beside data and model."""
     by_pixel = own.try_on(module, raw) if own.by_pixel is None else own.by_pixel
     return {"loss": own.loss, "metrics": own.metrics, "by_pixel": by_pixel, "own": own.identity(module)}
 
@@ -108,6 +111,6 @@ def _test_samples(raw: RawData, division: Division) -> Samples:
 
 
 def _samples(inputs: NDArray[Any], targets: NDArray[Any]) -> Samples:
-    """Tensors on the arrays' own memory, which may be mapped from a file; arrays that are read-only are copied."""
+    """Return tensors that share the arrays' memory, which may be memory-mapped; read-only arrays are copied."""
     arrays = [array if array.flags.writeable else array.copy() for array in (inputs, targets)]
     return Samples(*(torch.from_numpy(array) for array in arrays))

@@ -3,7 +3,7 @@
 from airfl.uplinks.analog import AnalogUplink
 from airfl.uplinks.digital import DigitalUplink
 from airfl.uplinks.ideal import IdealUplink
-from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Signals, Terms, Uplink
+from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Terms, Uplink
 
 __all__ = [
     "AnalogUplink",
@@ -13,7 +13,6 @@ __all__ = [
     "Link",
     "LinkReport",
     "Reception",
-    "Signals",
     "Terms",
     "Uplink",
 ]

@@ -1,14 +1,14 @@
-"""Many receive antennas: where they are, what they have in common, and how they are combined into one.
+"""Multiple receive antennas: array geometries, spatial correlation and receive combining.
 
     MaxMin()
 
-The classes of combiners are here by name. A new one is one file beside these and one line in registry.py; a user's own
-derives from `Combiner`, and needs no line.
+All combiners are available here by name. A new built-in combiner is one module in this package and one line in
+registry.py. User-defined combiners derive from `Combiner` and are added with `register`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from channels.antennas.array import ARRAYS, AntennaArray, Directions, steering_turns
 from channels.antennas.bound import upper_bound
@@ -21,16 +21,16 @@ from channels.antennas.correlation import (
 )
 from channels.antennas.own import check_weights
 from channels.antennas.registry import COMBINERS
-from channels.part import class_named
+from channels.part import lazily
 
-if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
+if TYPE_CHECKING:  # for editors and type checkers, which cannot resolve `__getattr__`
     from channels.antennas.coherent_sum import CoherentSum as CoherentSum
     from channels.antennas.first import First as First
     from channels.antennas.max_min import MaxMin as MaxMin
     from channels.antennas.principal import Principal as Principal
 
 register = COMBINERS.register
-"""A class decorator that adds a combiner of the user's own, so that settings can name it."""
+"""A class decorator that registers a user-defined combiner, so that settings can name it."""
 
 __all__ = [
     "ARRAYS",
@@ -50,10 +50,4 @@ __all__ = [
     "upper_bound",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    return class_named(name, __name__, COMBINERS)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *COMBINERS.classes})
+__getattr__, __dir__ = lazily(__name__, __all__, COMBINERS)

@@ -1,4 +1,4 @@
-"""Where the receiver's antennas are, and with which phases a plane wave meets them. A geometry is a line in a table."""
+"""Receive antenna arrays: positions of the antennas and steering phases. Geometries are entries of a table."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ from numpy.typing import NDArray
 from channels.draws import Array
 from channels.part import Part, parameter
 
-MOST_ANTENNAS = 64
+MAX_ANTENNAS = 64
 
 
 class AntennaArray(Part):
-    """Where the receiver's antennas are."""
+    """The geometry of a receive antenna array."""
 
     kind: str = parameter(default="linear", description="geometry, see `ARRAYS`")
-    count: int = parameter(default=1, ge=1, le=MOST_ANTENNAS, key="count", description="A")
-    rows: int = parameter(default=1, ge=1, key="rows", description="of array = rectangular; they divide the count")
+    count: int = parameter(default=1, ge=1, le=MAX_ANTENNAS, key="count", description="A, number of antennas")
+    rows: int = parameter(
+        default=1, ge=1, key="rows", description="rows of array = rectangular; must divide the number of antennas"
+    )
     spacing_wavelengths: float = parameter(
-        default=0.5, gt=0, le=10, key="spacing_wavelengths", description="between neighbours"
+        default=0.5, gt=0, le=10, key="spacing_wavelengths", description="distance between neighbouring antennas"
     )
 
     def check(self) -> None:
-        """There is such a geometry, and its rows are full."""
+        """Raise ValueError for an unknown geometry, or if the rows of a rectangular array are not full."""
         if self.kind not in ARRAYS:
-            raise ValueError(f'an array "{self.kind}": known are {", ".join(ARRAYS)}')
+            raise ValueError(f'array must be one of {", ".join(ARRAYS)}, got "{self.kind}"')
         if self.kind == "rectangular" and self.count % self.rows:
-            raise ValueError(f"{self.rows} rows of {self.count} antennas: the number of rows must divide the count")
+            raise ValueError(f"rows must divide the number of antennas, {self.count}, got {self.rows}")
 
     @cached_property
     def positions(self) -> Array:
-        """In wavelengths, [antennas, 3]: along the broadside, to its left, up; read-only."""
+        """Positions in wavelengths, [antennas, 3]: along the broadside, to its left, and up; read-only."""
         points = ARRAYS[self.kind](self)
         points.flags.writeable = False
         return points
@@ -43,10 +45,10 @@ class AntennaArray(Part):
 
 @dataclass(frozen=True)
 class Directions:
-    """Directions of the devices as the array sees them.
+    """Directions of the devices relative to the array.
 
     Attributes:
-        azimuth_rad: Angle from the broadside to the left in rad, [devices].
+        azimuth_rad: Angle from the broadside, positive to the left, in rad, [devices].
         elevation_rad: Angle above the horizon in rad, [devices].
     """
 
@@ -54,23 +56,23 @@ class Directions:
     elevation_rad: Array
 
     def take(self, rows: NDArray[np.int64]) -> Directions:
-        """Of these devices alone."""
+        """Return the directions of a subset of devices."""
         return Directions(self.azimuth_rad[rows], self.elevation_rad[rows])
 
 
 def steering_turns(array: AntennaArray, directions: Directions) -> Array:
-    """Phase over 2 pi that a plane wave from each direction has at each antenna, [devices, antennas].
+    """Return the phase of a plane wave from each direction at each antenna in units of 2 pi, [devices, antennas].
 
-    With p the position of an antenna and u the unit vector towards the device, p u: of a linear array m d sin(azimuth)
-    cos(elevation) at antenna m (Bjornson, Hoydis, Sanguinetti 2017, sections 1.3.2 and 7.3.1). The origin is the first
-    antenna of a linear or rectangular array, the centre of a circular one.
+    It is p u, with the position p of an antenna and the unit vector u towards the device. For a linear array, this is
+    m d sin(azimuth) cos(elevation) at antenna m (Bjornson, Hoydis, Sanguinetti 2017, sections 1.3.2 and 7.3.1). The
+    origin is the first antenna of a linear or rectangular array, and the centre of a circular one.
     """
-    level = np.cos(directions.elevation_rad)
+    horizontal = np.cos(directions.elevation_rad)
     azimuth = directions.azimuth_rad
-    towards = (level * np.cos(azimuth), level * np.sin(azimuth), np.sin(directions.elevation_rad))
-    # Coordinate by coordinate: then no bit of a device's row depends on how many rows there are.
-    along = (array.positions[:, axis] * towards[axis][:, None] for axis in range(3))
-    return np.asarray(sum(along))
+    towards = (horizontal * np.cos(azimuth), horizontal * np.sin(azimuth), np.sin(directions.elevation_rad))
+    # One coordinate at a time, so that a device's row does not depend on the number of rows, bit for bit.
+    products = (array.positions[:, axis] * towards[axis][:, None] for axis in range(3))
+    return np.asarray(sum(products))
 
 
 def _linear(array: AntennaArray) -> Array:
@@ -83,10 +85,11 @@ def _rectangular(array: AntennaArray) -> Array:
 
 
 def _circular(array: AntennaArray) -> Array:
-    """Level; neighbours are a chord d apart, so the radius is d/(2 sin(pi/A)); the first is on the broadside."""
+    """A horizontal circle of radius d/(2 sin(pi/A)), so that neighbours are d apart; the first antenna is on the
+    broadside."""
     radius = array.spacing_wavelengths / (2 * math.sin(math.pi / array.count)) if array.count > 1 else 0.0
-    around = 2 * np.pi * np.arange(array.count) / array.count
-    return radius * np.stack([np.cos(around), np.sin(around), np.zeros(array.count)], axis=1)
+    angles = 2 * np.pi * np.arange(array.count) / array.count
+    return radius * np.stack([np.cos(angles), np.sin(angles), np.zeros(array.count)], axis=1)
 
 
 def _points(left: NDArray[np.int64], up: NDArray[np.int64] | Array) -> Array:
@@ -98,4 +101,4 @@ ARRAYS: dict[str, Callable[[AntennaArray], Array]] = {
     "rectangular": _rectangular,
     "circular": _circular,
 }
-"""linear: level, across the broadside; rectangular: rows of it one above the other; circular: level."""
+"""linear: horizontal, perpendicular to the broadside; rectangular: stacked linear rows; circular: horizontal."""

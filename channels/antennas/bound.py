@@ -1,4 +1,4 @@
-"""How good a receive beamformer can be at all: the dual bound of semidefinite relaxation."""
+"""An upper bound on the performance of any receive beamformer: the dual bound of semidefinite relaxation."""
 
 import numpy as np
 
@@ -10,16 +10,18 @@ _HOTTEST, _COLDEST = 0.3, 0.01
 
 
 def upper_bound(response: Response, factors: Array, iterations: int = 150) -> Array:
-    """No a of unit norm has min_i w_i^2 |a^H h_i|^2 above this, [blocks, subcarriers] (Sidiropoulos et al. 2006).
+    """Return an upper bound on min_i w_i^2 |a^H h_i|^2 over unit-norm a, [blocks, subcarriers].
 
-    For any shares l >= 0 of sum 1 the minimum is at most the largest eigenvalue of sum_i l_i w_i^2 h_i h_i^H; the least
-    one met is returned, a valid bound after any number of iterations. The shares follow optimistic exponentiated
-    gradients, the eigenvector's place taken by a mixture that cools. response: [devices, antennas, blocks,
-    subcarriers]; factors: w_i > 0, [devices].
+    response: [devices, antennas, blocks, subcarriers]; factors: w_i > 0, [devices].
+
+    For any shares l >= 0 with sum 1, the minimum is at most the largest eigenvalue of sum_i l_i w_i^2 h_i h_i^H
+    (Sidiropoulos et al. 2006). The smallest eigenvalue found is returned, which is a valid bound after any number of
+    iterations. The shares follow optimistic exponentiated gradients, with the eigenvector replaced by a mixture of
+    decreasing temperature.
     """
     channels = channel_vectors(response, factors)
     scale = np.maximum((np.abs(channels) ** 2).sum(axis=2).max(axis=1), np.finfo(np.float64).tiny)
-    # The nonzero eigenvalues of V diag(l) V^H are those of sqrt(l) V^H V sqrt(l): as many rows as devices.
+    # The nonzero eigenvalues of V diag(l) V^H equal those of sqrt(l) V^H V sqrt(l), which has one row per device.
     gram = channels @ channels.conj().swapaxes(1, 2) / scale[:, None, None]
     logarithms = np.zeros(gram.shape[:2])
     total, gradient, bound = np.zeros_like(logarithms), None, np.full(len(gram), np.inf)
@@ -39,12 +41,14 @@ def upper_bound(response: Response, factors: Array, iterations: int = 150) -> Ar
 
 
 def _normalised(logarithms: Array) -> Array:
+    """Softmax over devices."""
     weights = np.exp(logarithms - logarithms.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def _spectrum(gram: Array, shares: Array) -> tuple[Array, Array]:
-    """Eigenvalues e_k of sum_i l_i v_i v_i^H, [coefficients, devices], and |v_i^H u_k|^2, [..., devices, devices]."""
+    """Return eigenvalues of sum_i l_i v_i v_i^H, [coefficients, devices], and |v_i^H u_k|^2 of its eigenvectors u_k,
+    [..., devices, devices]."""
     roots = np.sqrt(shares)
     values, vectors = np.linalg.eigh(roots[:, :, None] * gram * roots[:, None, :])
     above = values > 1e-12 * values[:, -1:]

@@ -1,4 +1,4 @@
-"""Combining with the sum of the channels, which lines up devices that do not precode when antennas are many."""
+"""Combining with the sum of the channels, which aligns devices without precoding if there are many antennas."""
 
 import numpy as np
 
@@ -7,11 +7,11 @@ from channels.csi.state import Response
 
 
 class CoherentSum(Combiner):
-    """The sum of the channels."""
+    """Combining weights proportional to the sum of the channels."""
 
     name = "sum"
     source = "Amiri, Duman, Gunduz, Kulkarni, Poor, Blind federated edge learning, IEEE Trans. Wireless Commun. 2021"
 
     def weights(self, response: Response, factors: Array) -> Complex:
-        """a = sum_i h_i / ||sum_i h_i|| over the devices that take part, phases as they are; powers play no role."""
+        """Return a = sum_i h_i / ||sum_i h_i|| over the participating devices, regardless of their powers."""
         return as_weights(unit(channel_vectors(response, np.sign(factors)).sum(axis=1)), response)

@@ -1,4 +1,4 @@
-"""How the diffuse part of a channel is correlated between antennas. A model is a line in a table."""
+"""Spatial correlation of the diffuse part of a channel between antennas. Models are entries of a table."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from channels.antennas.array import AntennaArray, Directions, steering_turns
 from channels.draws import Array, Complex
 from channels.part import Part, parameter
 
-# Standard deviations beyond which a normal law has less than 1e-18 of its weight, and its transform less than 1e-17 of
-# its value.
+# Number of standard deviations beyond which a normal law has a probability below 1e-18, and its transform falls below
+# 1e-17 of its maximum.
 _REACH = 9.0
-# Of Gauss and Legendre's rule over a piece on which a phase turns by at most 16 rad: exact to rounding.
+# Number of points of a Gauss-Legendre rule that is exact to rounding on a piece over which a phase varies by 16 rad.
 _POINTS, _PIECE_RAD = 24, 16.0
 
 
 class SpatialCorrelation(Part):
-    """How the diffuse part is correlated between antennas."""
+    """Model of the spatial correlation of the diffuse part between antennas."""
 
     kind: str = parameter(default="independent", description="model, see `CORRELATIONS`")
     coefficient: float = parameter(
@@ -29,46 +29,47 @@ class SpatialCorrelation(Part):
         ge=0,
         le=1,
         key="correlation_coefficient",
-        description="rho between neighbours, for correlation = exponential",
+        description="correlation rho of neighbouring antennas, for correlation = exponential",
     )
     angular_std_deg: float = parameter(
         default=10.0,
         ge=0,
         le=180,
         key="angular_std_deg",
-        description="of paths around the device's azimuth, for correlation = local-scattering",
+        description="angular standard deviation of paths around the device's azimuth, for correlation = "
+        "local-scattering",
     )
     distribution: Literal["gaussian", "uniform"] = parameter(
         default="gaussian",
         key="angular_distribution",
-        description="of paths around the device's azimuth, for correlation = local-scattering",
+        description="distribution of paths around the device's azimuth, for correlation = local-scattering",
     )
 
     def check(self) -> None:
-        """There is such a model."""
+        """Raise ValueError for an unknown model."""
         if self.kind not in CORRELATIONS:
-            raise ValueError(f'a spatial correlation "{self.kind}": known are {", ".join(CORRELATIONS)}')
+            raise ValueError(f'spatial correlation must be one of {", ".join(CORRELATIONS)}, got "{self.kind}"')
 
 
 def correlation_matrices(array: AntennaArray, correlation: SpatialCorrelation, directions: Directions) -> Complex:
-    """R = E[h h^H] of diffuse parts of unit power, [devices, antennas, antennas]."""
+    """Return R = E[h h^H] of diffuse parts of unit power, [devices, antennas, antennas]."""
     return _of_each(_matrix, array, correlation, directions)
 
 
 def correlation_roots(array: AntennaArray, correlation: SpatialCorrelation, directions: Directions) -> Complex:
-    """The Hermitian square roots of `correlation_matrices`: times independent CN(0, 1) numbers they have these."""
+    """Return the Hermitian square roots of `correlation_matrices`, which correlate independent CN(0, 1) numbers."""
     return _of_each(_root, array, correlation, directions)
 
 
 def _of_each(
-    found: Callable[[AntennaArray, SpatialCorrelation, float, float], Complex],
+    matrix_of: Callable[[AntennaArray, SpatialCorrelation, float, float], Complex],
     array: AntennaArray,
     correlation: SpatialCorrelation,
     directions: Directions,
 ) -> Complex:
     matrices = np.empty((len(directions.azimuth_rad), array.count, array.count), dtype=np.complex128)
     for device, (azimuth, elevation) in enumerate(zip(directions.azimuth_rad, directions.elevation_rad, strict=True)):
-        matrices[device] = found(array, correlation, float(azimuth), float(elevation))
+        matrices[device] = matrix_of(array, correlation, float(azimuth), float(elevation))
     return matrices
 
 
@@ -76,7 +77,7 @@ def _matrix(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float
     return CORRELATIONS[correlation.kind](array, correlation, azimuth, elevation)
 
 
-@functools.lru_cache(maxsize=1024)  # kept from round to round; 64 antennas take 64 KiB a device
+@functools.lru_cache(maxsize=1024)  # cached across rounds; 64 antennas take 64 KiB per device
 def _root(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, elevation: float) -> Complex:
     values, vectors = np.linalg.eigh(_matrix(array, correlation, azimuth, elevation))
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.conj().T
@@ -85,8 +86,8 @@ def _root(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, 
 
 
 def _steering(array: AntennaArray, azimuths: Array, elevation: float) -> Complex:
-    turns = steering_turns(array, Directions(azimuths, np.full(len(azimuths), elevation)))
-    return np.asarray(np.exp(2j * np.pi * turns))
+    phases = steering_turns(array, Directions(azimuths, np.full(len(azimuths), elevation)))
+    return np.asarray(np.exp(2j * np.pi * phases))
 
 
 def _independent(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, elevation: float) -> Complex:
@@ -94,17 +95,20 @@ def _independent(array: AntennaArray, correlation: SpatialCorrelation, azimuth: 
 
 
 def _exponential(array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, elevation: float) -> Complex:
-    """R_mn = rho^(distance/spacing) a_m a_n^*, a the steering vector: on a line r^|m - n| below the diagonal, r = rho
-    e^(j 2 pi d sin(azimuth)) (Loyka 2001). Decay with distance is positive definite in the plane and in space too."""
+    """R_mn = rho^(distance/spacing) a_m a_n^* with the steering vector a.
+
+    For a linear array this is r^|m - n| below the diagonal, r = rho e^(j 2 pi d sin(azimuth)) (Loyka 2001). The decay
+    with distance is positive definite for planar and spatial arrays too.
+    """
     steering = _steering(array, np.array([azimuth]), elevation)[0]
     return np.asarray(_decay(array, correlation.coefficient) * np.outer(steering, steering.conj()))
 
 
-@functools.lru_cache(maxsize=16)  # the same for every device
+@functools.lru_cache(maxsize=16)  # shared by all devices
 def _decay(array: AntennaArray, coefficient: float) -> Array:
     """rho^(distance/spacing), [antennas, antennas]; read-only."""
     apart = np.linalg.norm(array.positions[:, None] - array.positions[None], axis=2) / array.spacing_wavelengths
-    # Rounded, so that 0^0 is there for one antenna with itself alone, and whole distances are powers of whole numbers.
+    # Rounded, so that 0^0 occurs only on the diagonal, and integer distances give integer powers.
     decay = np.asarray(coefficient ** np.round(apart, 12))
     decay.flags.writeable = False
     return decay
@@ -113,8 +117,11 @@ def _decay(array: AntennaArray, coefficient: float) -> Array:
 def _local_scattering(
     array: AntennaArray, correlation: SpatialCorrelation, azimuth: float, elevation: float
 ) -> Complex:
-    """R_mn = E[a_m a_n^*] over the azimuth, which deviates from the device's (Bjornson, Hoydis, Sanguinetti 2017, eq.
-    2.23, on a line): the integral, by a sum that is exact to rounding, at any angular standard deviation."""
+    """R_mn = E[a_m a_n^*] over azimuths around that of the device.
+
+    For a linear array, see Bjornson, Hoydis, Sanguinetti 2017, eq. 2.23. The integral is computed by a sum that is
+    exact to rounding for any angular standard deviation.
+    """
     positions = array.positions
     aperture = float(np.linalg.norm(positions[:, None] - positions[None], axis=2).max())
     deviations, weights = _quadrature(correlation, 2 * np.pi * aperture)
@@ -123,12 +130,14 @@ def _local_scattering(
 
 
 def _quadrature(correlation: SpatialCorrelation, depth_rad: float) -> tuple[Array, Array]:
-    """Deviations and weights of sum 1 for functions like e^(j z sin), z up to the depth: their Fourier coefficients, of
-    Bessel functions J_k(z), vanish a little above k = z."""
+    """Return azimuth deviations and weights of sum 1, to integrate functions like e^(j z sin) with z up to the depth.
+
+    Their Fourier coefficients are Bessel functions J_k(z), which vanish slightly above k = z.
+    """
     std, band = math.radians(correlation.angular_std_deg), depth_rad + 10 * depth_rad ** (1 / 3) + 10
     if std == 0:
         return np.zeros(1), np.ones(1)
-    if correlation.distribution == "gaussian":  # by equal steps, whose error is the spectrum beyond 2 pi/step
+    if correlation.distribution == "gaussian":  # equal steps, with an error given by the spectrum beyond 2 pi/step
         steps = math.ceil(_REACH * std * (band + _REACH / std) / (2 * np.pi))
         deviations = _REACH * std * np.arange(-steps, steps + 1) / steps
         weights = np.exp(-((deviations / std) ** 2) / 2)

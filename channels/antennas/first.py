@@ -1,4 +1,4 @@
-"""No combining: the first antenna alone."""
+"""No combining: only the first antenna is used."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from channels.csi.state import Response
 
 
 class First(Combiner):
-    """The first antenna alone."""
+    """The first antenna only."""
 
     name = "first"
     source = "a receiver of one antenna"
     one_antenna = True
 
     def weights(self, response: Response, factors: Array) -> Complex:
-        """1 at the first antenna, 0 at the others."""
+        """Return 1 at the first antenna and 0 at the others."""
         weights = np.zeros(response.shape[1:], dtype=np.complex128)
         weights[0] = 1.0
         return weights

@@ -9,11 +9,17 @@ from channels.antennas.combiner import Array
 def nearest_points(
     corners: Array, shares: Array, exchanges: int, tolerance: float
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Minimum of ||sum_i share_i corner_i|| over shares >= 0 of sum 1 (Mitchell, Demyanov, Malozemov 1974).
+    """Minimise ||sum_i share_i corner_i|| over shares >= 0 with sum 1 (Mitchell, Demyanov, Malozemov 1974).
 
-    The point found, scaled to unit norm, is the direction of the largest worst inner product with the corners, which is
-    the dual problem. corners: [hulls, corners, dimensions]; shares: where to start, [hulls, corners]; exchanges: steps
-    at most, each moves share between two corners; tolerance: relative gap at which a hull is done.
+    The resulting point, scaled to unit norm, solves the dual problem: it is the direction with the largest minimum
+    inner product with the corners.
+
+    Args:
+        corners: [hulls, corners, dimensions].
+        shares: Starting point, [hulls, corners].
+        exchanges: Largest number of steps, each of which moves share between two corners.
+        tolerance: Relative gap at which a hull is done.
+
     Returns shares [hulls, corners], points [hulls, dimensions], and which hulls are done [hulls].
     """
     rows, shares = np.arange(len(corners)), shares.copy()
@@ -29,7 +35,7 @@ def nearest_points(
         apart = corners[rows, low] - corners[rows, high]
         length = np.maximum((apart**2).sum(axis=1), np.finfo(np.float64).tiny)
         moved = np.minimum((heights[rows, high] - heights[rows, low]) / length, shares[rows, high])
-        moved[done] = 0.0  # so that no hull's answer depends on its neighbours
+        moved[done] = 0.0  # so that the result of a hull does not depend on the others
         shares[rows, low] += moved
         shares[rows, high] -= moved
         points += moved[:, None] * apart

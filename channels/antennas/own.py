@@ -1,4 +1,4 @@
-"""Whether weights are what a combiner promises: asked of all weights of a user's own combiner."""
+"""Checks of combining weights, applied to all weights of a user-defined combiner."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from channels.antennas.combiner import Combiner
 from channels.csi.state import Response
 
 ROUNDING = 1e-6
-"""By how much a norm may be off: that of weights in single precision."""
+"""Tolerance of the norm, which allows for weights in single precision."""
 
 
 def check_weights(combiner: Combiner, response: Response, weights: Any) -> None:
-    """Whether they are weights of a response.
+    """Check the weights that a combiner returned for a response.
 
     Args:
-        combiner: Whose they are.
-        response: What it was given, [devices, antennas, blocks, subcarriers].
-        weights: What it gave.
+        combiner: The combiner.
+        response: Its input, [devices, antennas, blocks, subcarriers].
+        weights: Its result.
 
-    Raises ValueError, one line, for an array of another shape, numbers that are not finite, another norm than 1, and
-    weights of other antennas than the first where the class says that there are none.
+    Raises ValueError for a wrong type or shape, values that are not finite, a norm other than 1, and non-zero weights
+    of other antennas than the first if the class declares `one_antenna`.
     """
-    found, wanted = np.asarray(weights), response.shape[1:]
-    if found.dtype.kind not in "fc":
-        raise ValueError(f"{combiner!r} gave weights of type {found.dtype}, real or complex numbers are wanted")
-    if found.shape != wanted:
+    values, shape = np.asarray(weights), response.shape[1:]
+    if values.dtype.kind not in "fc":
+        raise ValueError(f"{combiner!r} must return real or complex weights, got type {values.dtype}")
+    if values.shape != shape:
         raise ValueError(
-            f"{combiner!r} gave weights of shape {found.shape}, [antennas, blocks, subcarriers] = {wanted} is wanted"
+            f"{combiner!r} must return weights of shape [antennas, blocks, subcarriers] = {shape}, got {values.shape}"
         )
-    if not np.isfinite(found).all():
-        raise ValueError(f"{combiner!r} gave weights that are not finite")
-    norms = np.linalg.norm(found, axis=0)
+    if not np.isfinite(values).all():
+        raise ValueError(f"{combiner!r} returned weights that are not finite")
+    norms = np.linalg.norm(values, axis=0)
     off = np.abs(norms - 1) > ROUNDING
     if off.any():
-        raise ValueError(f"{combiner!r} gave weights of norm {norms[off][0]:.6g} over the antennas, 1 is wanted")
-    if combiner.one_antenna and found[1:].any():
-        raise ValueError(f"{combiner!r} is said to hear one antenna, and gave weights other than 0 to others")
+        raise ValueError(f"{combiner!r} must return weights of norm 1 over the antennas, got {norms[off][0]:.6g}")
+    if combiner.one_antenna and values[1:].any():
+        raise ValueError(f"{combiner!r} declares `one_antenna`, but returned non-zero weights for other antennas")

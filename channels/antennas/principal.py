@@ -1,4 +1,4 @@
-"""Combining for the largest sum of received powers, whoever they come from."""
+"""Combining for the largest total received power of all devices."""
 
 import numpy as np
 
@@ -7,9 +7,10 @@ from channels.csi.state import Response
 
 
 def principal_vectors(channels: Complex) -> Complex:
-    """Principal eigenvector of sum_i v_i v_i^H, [coefficients, antennas], from v_i, [coefficients, devices, antennas].
+    """Return the principal eigenvector of sum_i v_i v_i^H, [coefficients, antennas].
 
-    Its first entry is real and not negative: an eigenvector has no phase of its own.
+    channels: v_i, [coefficients, devices, antennas]. Because the phase of an eigenvector is arbitrary, its first entry
+    is made real and non-negative.
     """
     _, vectors = np.linalg.eigh(channels.swapaxes(1, 2) @ channels.conj())
     principal = vectors[..., -1]
@@ -17,11 +18,11 @@ def principal_vectors(channels: Complex) -> Complex:
 
 
 class Principal(Combiner):
-    """The principal eigenvector of the sum of received powers."""
+    """Combining with the principal eigenvector, which maximises the total received power."""
 
     name = "principal"
     source = "Lopez, Multiplexing, scheduling, and multicasting strategies for antenna arrays, thesis, MIT 2002"
 
     def weights(self, response: Response, factors: Array) -> Complex:
-        """Of sum_i w_i^2 h_i h_i^H."""
+        """Return the principal eigenvector of sum_i w_i^2 h_i h_i^H."""
         return as_weights(principal_vectors(channel_vectors(response, factors)), response)

@@ -1,4 +1,7 @@
-"""Channel state and what is known of it. A new impairment is one file beside these and one field of `Imperfections`."""
+"""Channel state information (CSI): the true channel, its estimate, and impairments.
+
+To add an impairment, add a module here and a field of `Imperfections`.
+"""
 
 from channels.csi.ageing import Ageing
 from channels.csi.estimation import Estimation

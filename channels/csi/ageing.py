@@ -1,5 +1,4 @@
-"""Channel ageing: what the channel has become between its estimation and the transmission. Diffuse paths fade anew, the
-line of sight turns."""
+"""Channel ageing between estimation and transmission: the diffuse part fades, and the line of sight rotates."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
 
 class Ageing(Impairment):
-    """The channel goes on fading between its estimation and the transmission."""
+    """Channel ageing: the channel changes between its estimation and the transmission."""
 
     name = "ageing"
     source = (
@@ -32,49 +31,52 @@ class Ageing(Impairment):
         le=MOST_SCALE,
         also=(0.0,),
         key="delay_s",
-        description="from estimation to transmission: ageing by channel.speed_m_s",
+        description="delay from estimation to transmission; the channel ages by channel.speed_m_s",
     )
     los_doppler: Literal["unknown", "known"] = parameter(
         default="unknown",
         key="los_doppler",
-        description="whether the phase by which a line of sight turns over delay_s is known, and compensated",
+        description="whether the phase rotation of the line of sight over delay_s is known, and compensated",
     )
 
     def present(self, around: Surroundings) -> bool:
-        """Where devices move, and time passes."""
+        """Whether devices move and the delay is positive."""
         return self.delay_s > 0 and around.doppler_hz > 0
 
     def apply(self, knowledge: Knowledge, around: Surroundings, frame: Frame, draw: Draw) -> Knowledge:
-        """h' = e^(j psi) s + rho (h - s) + sqrt(1 - rho^2) sqrt(P_d) w, rho = J0(2 pi f_D delay), w ~ CN(0, 1).
+        """Replace h by e^(j psi) s + rho (h - s) + sqrt(1 - rho^2) sqrt(P_d) w, rho = J0(2 pi f_D delay), w ~ CN(0, 1).
 
-        s: what comes by the line of sight, turned by psi = 2 pi f_s delay, f_s its Doppler shift; the rest, of mean
-        power P_d, takes a Gauss-Markov step with the correlation of Jakes' spectrum, w independent of h. rho may be
-        negative. w is correlated between antennas as the diffuse part is. Where the shift is known, the estimate's own
-        part by the line of sight is turned too.
+        The line-of-sight component s is rotated by psi = 2 pi f_s delay, with its Doppler shift f_s. The diffuse part,
+        of mean power P_d, takes a Gauss-Markov step with the correlation of the Jakes spectrum; w is independent of h,
+        and correlated between antennas as the diffuse part is. rho may be negative. If the Doppler shift is known, the
+        line-of-sight component of the estimate is rotated as well.
         """
         sight, rho = knowledge.line_of_sight, ageing_correlation(around.doppler_hz, self.delay_s)
         if sight is None:
             return _age_diffuse(knowledge, np.zeros_like(knowledge.state.response), knowledge.mean_power, rho, draw)
         diffuse_power = knowledge.mean_power * (1 - sight.share)
         aged = _age_diffuse(knowledge, sight.part, diffuse_power, rho, draw)
-        turns = np.exp(2j * np.pi * sight.doppler_hz * self.delay_s)[:, None, None, None]
+        phases = np.exp(2j * np.pi * sight.doppler_hz * self.delay_s)[:, None, None, None]
         estimate = knowledge.estimate.response
         if self.los_doppler == "known":
-            estimate = estimate + ((turns - 1) * sight.heard).astype(estimate.dtype)
-        # Without diffuse paths an exact estimate is turned, at most; otherwise h given it depends on the line of sight.
-        turned = not diffuse_power.any()
+            estimate = estimate + ((phases - 1) * sight.estimated).astype(estimate.dtype)
+        # Without a diffuse part, h is a rotated version of an exact estimate. Otherwise, the law of h given the
+        # estimate depends on the line of sight.
+        rotated_only = not diffuse_power.any()
         return replace(
             aged,
-            state=replace(aged.state, response=aged.state.response + (turns * sight.part).astype(estimate.dtype)),
+            state=replace(aged.state, response=aged.state.response + (phases * sight.part).astype(estimate.dtype)),
             estimate=ChannelEstimate(estimate),
-            slope=knowledge.slope if turned else aged.slope,
-            error_variance=if_exact(knowledge.error_variance) if turned else None,
+            slope=knowledge.slope if rotated_only else aged.slope,
+            error_variance=if_exact(knowledge.error_variance) if rotated_only else None,
         )
 
 
 def _age_diffuse(knowledge: Knowledge, sight: Response, diffuse_power: Array, rho: float, draw: Draw) -> Knowledge:
-    """The step of what does not come by the line of sight, and the moments of that alone. sight: axes of the response;
-    diffuse_power: E|h - s|^2, [devices]."""
+    """Apply the Gauss-Markov step to the diffuse part, and return that part only, with its moments.
+
+    sight: line-of-sight component, in the shape of the response; diffuse_power: E|h - s|^2, [devices].
+    """
     diffuse = knowledge.state.response - sight
     spread = (1 - rho**2) * diffuse_power
     innovation = _innovation(diffuse, draw)
@@ -91,16 +93,17 @@ def _age_diffuse(knowledge: Knowledge, sight: Response, diffuse_power: Array, rh
 
 
 def ageing_correlation(doppler_hz: float, delay_s: float) -> float:
-    """rho = J0(2 pi f_D delay), correlation of a channel with itself a delay later (Clarke 1968, Jakes 1974)."""
+    """Return rho = J0(2 pi f_D delay), the autocorrelation of a channel at a delay (Clarke 1968, Jakes 1974)."""
     return float(j0(2 * np.pi * doppler_hz * delay_s))
 
 
 def _innovation(h: Response, draw: Draw) -> Response:
-    """w, axes and dtype of h; every coefficient is CN(0, 1) whatever h is.
+    """Draw w in the shape and dtype of h; every coefficient is CN(0, 1) for any h.
 
-    Over blocks and subcarriers w has the device's own delays and Doppler shifts: the square root of h's periodogram
-    (mean of the antennas, total 1) times white Gaussian numbers, transformed back. So w is flat where h is, and no
-    longer in delay than h; its correlation over frequency is close to the channel's, and periodic over the band.
+    Over blocks and subcarriers, w has the delays and Doppler shifts of the device: white Gaussian numbers are shaped by
+    the square root of the periodogram of h (averaged over antennas, with total 1) and transformed back. w is therefore
+    flat if h is, and its delay spread is not longer than that of h. Its correlation over frequency is close to that of
+    the channel, and periodic over the band.
     """
     white = circular_gaussian(draw(2 * int(np.prod(h.shape[1:])))).reshape(h.shape).astype(h.dtype)
     power = (np.abs(np.fft.ifft2(h)) ** 2).mean(axis=1, keepdims=True)

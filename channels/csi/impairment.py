@@ -1,4 +1,4 @@
-"""What an impairment of channel knowledge is, and what it needs from around it."""
+"""The interface of CSI impairments, and the properties of channel and grid that they depend on."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from channels.part import Part
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What impairments need to know of channel and grid.
+    """Properties of channel and grid that impairments depend on.
 
     Attributes:
-        doppler_hz: f_D = v f_c/c, 0 where nobody moves.
-        spacing_hz: Of the subcarriers.
-        prefix_s: The cyclic prefix of an OFDM symbol.
+        doppler_hz: Maximum Doppler shift f_D = v f_c/c in Hz, 0 for static devices.
+        spacing_hz: Subcarrier spacing in Hz.
+        prefix_s: Duration of the cyclic prefix in s.
 
-    Raises ValueError for numbers that no channel or grid has.
+    Raises ValueError for negative or infinite values, and for a spacing of 0.
     """
 
     doppler_hz: float = 0.0
@@ -39,11 +39,11 @@ class Surroundings:
 
 
 class Impairment(Part):
-    """One effect that makes channel knowledge imperfect; its defaults leave knowledge as it is.
+    """Base class of effects that make CSI imperfect. With default parameters, an impairment has no effect.
 
     Attributes:
-        source: Where the model is from.
-        in_waveform: Whether a waveform that is made in time has the effect in it already.
+        source: Source of the model.
+        in_waveform: Whether the time-domain waveform already includes the effect.
     """
 
     source: ClassVar[str] = ""
@@ -51,18 +51,18 @@ class Impairment(Part):
 
     @abstractmethod
     def present(self, around: Surroundings) -> bool:
-        """Whether it does anything there."""
+        """Whether the impairment has an effect in these surroundings."""
 
     @abstractmethod
     def apply(self, knowledge: Knowledge, around: Surroundings, frame: Frame, draw: Draw) -> Knowledge:
-        """The knowledge with the effect put upon it.
+        """Return the CSI after the impairment.
 
         Args:
-            knowledge: Of the channel, after the impairments before this one.
-            around: Doppler shift, spacing and prefix.
+            knowledge: CSI after the preceding impairments.
+            around: Doppler shift, subcarrier spacing and cyclic prefix.
             frame: The resource elements of the message.
-            draw: Numbers of the devices' own, uniform in [0, 1), which no other impairment has.
+            draw: Uniform numbers in [0, 1) of each device, not shared with other impairments.
         """
 
     def check_within(self, around: Surroundings) -> None:
-        """Raise PartError, one line, for a parameter that does not go with these surroundings; nothing by default."""
+        """Raise PartError for a parameter that is invalid in these surroundings. Does nothing by default."""

@@ -1,4 +1,4 @@
-"""Everything that makes channel knowledge imperfect, in the order in which it happens."""
+"""All CSI impairments, in the order in which they occur."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from channels.frame import Frame
 
 @dataclass(frozen=True)
 class Imperfections:
-    """What makes channel knowledge imperfect; the defaults leave it perfect.
+    """The impairments of CSI. By default, CSI is perfect.
 
-    The fields are in the order in which they are applied: the channel is estimated and fed back, then goes on changing.
-    Estimation and feedback change what is known, the others what is true.
+    The fields are in the order of application: the channel is estimated and fed back, and then continues to change.
+    Estimation and feedback change the estimate, the others change the true channel.
 
     Attributes:
-        estimation: From pilots.
-        feedback: In a few bits.
-        ageing: Between estimation and transmission.
-        phase: Of oscillators.
-        timing: Of arrival.
-        frequency: Of carriers.
+        estimation: Estimation from pilots.
+        feedback: Quantised feedback.
+        ageing: Ageing between estimation and transmission.
+        phase: Residual phase of oscillators.
+        timing: Symbol timing offset.
+        frequency: Carrier frequency offset.
     """
 
     estimation: Estimation = field(default_factory=Estimation)
@@ -44,43 +44,43 @@ class Imperfections:
         return (getattr(self, one.name) for one in fields(self))
 
     def present(self, around: Surroundings) -> bool:
-        """Whether any of them does anything there."""
+        """Whether any impairment has an effect in these surroundings."""
         return any(one.present(around) for one in self)
 
     def check_within(self, around: Surroundings) -> None:
-        """Raise ValueError, one line, where one does not go with these surroundings."""
+        """Raise ValueError if a parameter is invalid in these surroundings."""
         for one in self:
             one.check_within(around)
 
     @property
     def beside_a_waveform(self) -> Imperfections:
-        """Those that a waveform made in time does not have in it already."""
+        """The impairments that the time-domain waveform does not already include; the others are at their defaults."""
         return replace(self, **{one.name: type(one)() for one in self if one.in_waveform})  # type: ignore[arg-type]
 
 
 IMPAIRMENTS: dict[str, type[Impairment]] = {one.name: type(one) for one in Imperfections()}
-"""The class of each, by its name."""
+"""The classes of the impairments by name."""
 
 
 def impair(
     knowledge: Knowledge, imperfections: Imperfections, around: Surroundings, frame: Frame, draws: Mapping[str, Draw]
 ) -> Knowledge:
-    """Put all impairments that are present upon a channel, in their order.
+    """Apply all impairments that have an effect, in their order.
 
     Args:
-        knowledge: Of the channel as it is.
+        knowledge: CSI before the impairments.
         imperfections: The impairments.
-        around: What they need to know of channel and grid.
+        around: Properties of channel and grid.
         frame: The resource elements of the message.
-        draws: Numbers of its own for each impairment, by name, so that adding one moves no other's numbers.
+        draws: Separate random numbers for each impairment, by name, so that adding one does not change the others.
 
-    Raises ValueError if the response fits neither the frame's blocks and subcarriers nor length 1.
+    Raises ValueError if the response has neither the frame's blocks and subcarriers nor length 1.
     """
     match(knowledge.state, knowledge.estimate)
     blocks, subcarriers = knowledge.state.response.shape[2:]
-    for what, found, wanted in (("blocks", blocks, frame.blocks), ("subcarriers", subcarriers, frame.subcarriers)):
-        if found not in (1, wanted):
-            raise ValueError(f"the channel has {found} {what}, the frame {wanted}: give 1 or {wanted}")
+    for what, length, expected in (("blocks", blocks, frame.blocks), ("subcarriers", subcarriers, frame.subcarriers)):
+        if length not in (1, expected):
+            raise ValueError(f"the number of {what} must be 1 or that of the frame, {expected}, got {length}")
     for one in imperfections:
         if one.present(around):
             knowledge = one.apply(knowledge, around, frame, draws[one.name])

@@ -1,4 +1,4 @@
-"""A round's channel as it is and as it is known, while one impairment after the other is put upon it."""
+"""The true channel of a round and the CSI about it, as the impairments are applied one after the other."""
 
 from __future__ import annotations
 
@@ -14,31 +14,29 @@ from channels.draws import Array, Complex
 
 @dataclass(frozen=True)
 class Knowledge:
-    """The channel of a round and what is known of it, [devices] on the first axis of everything.
+    """The channel of a round and the CSI about it. The first axis of all arrays is [devices].
 
     Attributes:
-        state: The true channel, with what is left on a device's own elements: beside a useful |h|^2 of it leaks |h|^2
-            leakage/(1 - leakage).
-        estimate: The channel as server and devices believe it to be.
+        state: The true channel on a device's own elements. For a useful power |h|^2, an additional power
+            |h|^2 leakage/(1 - leakage) leaks to other elements.
+        estimate: The channel estimate used by server and devices.
         mean_power: E|h_i|^2 over fading, [devices].
-        pilot_noise_variance: Variance of the complex noise on an estimate from one pilot, N_0 over the energy of a
+        pilot_noise_variance: Variance of the complex noise on an estimate from one pilot: N_0 over the energy of a
             pilot, [devices].
-        slope: Regression of the true channel on the estimate, [devices], for Gaussian laws only: given hhat every
-            coefficient of the true channel is slope u hhat + e, with e ~ CN(0, error_variance) independent of hhat and
-            of u. u is 1, or, where an exact estimate was turned, an unknown factor of modulus at most 1.
-        error_variance: Variance of that e, [devices]; 0 says that |h/hhat| <= |slope|. None where h given hhat has no
-            such law.
-        leakage: Share of a device's received power that falls on other elements and symbols, [devices].
-        in_phase: The part of `leakage` that arrives with the phase of what is useful, and so on the real part of an
-            element as far as that does, [devices]; the rest falls on both parts alike.
-        offsets: Where the leaked power comes from, and so on which subcarriers it falls.
+        slope: Regression coefficient of the true channel on the estimate, [devices], for Gaussian laws only. Given
+            hhat, every coefficient of the true channel is slope u hhat + e, with e ~ CN(0, error_variance) independent
+            of hhat and u. u is 1, or an unknown factor of modulus at most 1 if an exact estimate was rotated.
+        error_variance: Variance of e, [devices]; 0 implies |h/hhat| <= |slope|. None if h given hhat has no such law.
+        leakage: Share of a device's received power that leaks to other elements and symbols, [devices].
+        in_phase: Part of `leakage` that arrives with the phase of the useful signal, and thus falls on the real part of
+            an element as the useful signal does, [devices]; the rest falls on both parts equally.
+        offsets: Timing and frequency offsets that cause leakage, and determine the subcarriers on which it falls.
         late: Share of the power before offsets that paths beyond the cyclic prefix leak if a device loads all
-            subcarriers alike, [devices]. It is in `leakage`: 1 - leakage = (1 - late)(1 - what offsets leak). Where a
-            device loads them unlike, `state.spilled` says what leaks.
-        line_of_sight: What of the channel comes by the line of sight at the time of the estimate; None where nothing is
-            known to.
-        spatial_roots: Square roots of the diffuse part's correlation between antennas, complex [devices, antennas,
-            antennas]; None where the antennas are independent.
+            subcarriers equally, [devices]. It is included in `leakage`: 1 - leakage = (1 - late)(1 - leakage by
+            offsets). For unequal loads, use `state.spilled`.
+        line_of_sight: Line-of-sight component of the channel at the time of the estimate; None if there is none.
+        spatial_roots: Square roots of the spatial correlation matrices of the diffuse part, complex [devices, antennas,
+            antennas]; None if the antennas are independent.
     """
 
     state: ChannelState
@@ -56,12 +54,12 @@ class Knowledge:
 
     @property
     def finite(self) -> NDArray[np.bool_]:
-        """Whose channel is finite, as it is and as it is known, [devices]."""
-        true, known = (np.isfinite(one.response) for one in (self.state, self.estimate))
-        return np.asarray(true.all(axis=(1, 2, 3)) & known.all(axis=(1, 2, 3)))
+        """Whether both the true channel and the estimate of a device are finite, [devices]."""
+        true, estimated = (np.isfinite(one.response) for one in (self.state, self.estimate))
+        return np.asarray(true.all(axis=(1, 2, 3)) & estimated.all(axis=(1, 2, 3)))
 
     def take(self, rows: NDArray[np.int64]) -> Knowledge:
-        """Of these devices alone."""
+        """Return the CSI of a subset of devices."""
         spilled = self.state.spilled
         return Knowledge(
             state=ChannelState(self.state.response[rows], None if spilled is None else spilled[rows]),
@@ -86,20 +84,19 @@ def perfect_knowledge(
     line_of_sight: LineOfSight | None = None,
     spatial_roots: Complex | None = None,
 ) -> Knowledge:
-    """Perfect channel knowledge at both ends (PFELS, section 4.1)."""
-    exact, nothing = np.ones(len(state.response)), np.zeros(len(state.response))
+    """Return perfect CSI at both ends (PFELS, section 4.1)."""
+    ones, zeros = np.ones(len(state.response)), np.zeros(len(state.response))
     estimate, late = ChannelEstimate(state.response), _late_share(state)
-    none = Offsets(late=nothing, carrier=nothing)
     return Knowledge(
         state=state,
         estimate=estimate,
         mean_power=mean_power,
         pilot_noise_variance=pilot_noise_variance,
-        slope=exact,
-        error_variance=nothing,
+        slope=ones,
+        error_variance=zeros,
         leakage=late,
-        in_phase=nothing,
-        offsets=none,
+        in_phase=zeros,
+        offsets=Offsets(late=zeros, carrier=zeros),
         late=late,
         line_of_sight=line_of_sight,
         spatial_roots=spatial_roots,
@@ -107,7 +104,7 @@ def perfect_knowledge(
 
 
 def _late_share(state: ChannelState) -> Array:
-    """Of a device's received power, what its late paths leak under equal power on all elements, [devices]."""
+    """Share of a device's received power that late paths leak with equal power on all elements, [devices]."""
     if state.spilled is None:
         return np.zeros(len(state.response))
     spilled = state.spilled.mean(axis=(1, 2), dtype=np.float64)
@@ -115,12 +112,14 @@ def _late_share(state: ChannelState) -> Array:
     return np.asarray(spilled / np.where(total > 0, total, 1.0))
 
 
-def turn(knowledge: Knowledge, factor: Complex, leaked: Array | float = 0.0, *, in_phase: bool = False) -> Knowledge:
-    """The true channel times factors of modulus at most 1 that nobody knows.
+def apply_factor(
+    knowledge: Knowledge, factor: Complex, leaked: Array | float = 0.0, *, in_phase: bool = False
+) -> Knowledge:
+    """Multiply the true channel by unknown factors of modulus at most 1.
 
-    factor: broadcast against the response; leaked: share of the power that leaves the device's elements, [devices];
-    shares compose as 1 - (1 - a)(1 - b); in_phase: whether it does so with the phase of what stays. Nothing is said of
-    h given hhat from here on, unless hhat was exact.
+    factor: broadcasts against the response; leaked: share of the power that leaks from the device's elements,
+    [devices], with shares combined as 1 - (1 - a)(1 - b); in_phase: whether it leaks with the phase of the useful
+    signal. Afterwards h given hhat has no known law, unless hhat was exact.
     """
     response, newly = knowledge.state.response, (1.0 - knowledge.leakage) * leaked
     return replace(
@@ -133,16 +132,18 @@ def turn(knowledge: Knowledge, factor: Complex, leaked: Array | float = 0.0, *, 
 
 
 def if_exact(error_variance: Array | None) -> Array | None:
-    """The error variance where it is zero for every device, None otherwise."""
+    """Return the error variance if it is zero for every device, otherwise None."""
     return error_variance if error_variance is not None and not error_variance.any() else None
 
 
 def match(state: ChannelState, estimate: ChannelEstimate) -> None:
-    """ValueError unless truth and estimate speak of the same devices, antennas, blocks and subcarriers; blocks and
-    subcarriers may have length 1 in either."""
-    true, known = state.response.shape, estimate.response.shape
-    if len(true) != 4 or len(known) != 4:
-        raise ValueError(f"channel {true}, estimate {known}: give both as [devices, antennas, blocks, subcarriers]")
-    for axis, a, b in zip(("devices", "antennas", "blocks", "subcarriers"), true, known, strict=True):
+    """Raise ValueError unless channel and estimate have matching shapes; blocks and subcarriers may be 1 in either."""
+    true, estimated = state.response.shape, estimate.response.shape
+    if len(true) != 4 or len(estimated) != 4:
+        raise ValueError(
+            "channel and estimate must both be [devices, antennas, blocks, subcarriers], got shapes "
+            f"{true} and {estimated}"
+        )
+    for axis, a, b in zip(("devices", "antennas", "blocks", "subcarriers"), true, estimated, strict=True):
         if a != b and (axis in ("devices", "antennas") or 1 not in (a, b)):
-            raise ValueError(f"the channel has {a} {axis}, its estimate {b}: give the estimate for the same {axis}")
+            raise ValueError(f"channel and estimate must have the same number of {axis}, got {a} and {b}")

@@ -1,4 +1,4 @@
-"""Where the power of an OFDM symbol falls that comes late or at another carrier frequency."""
+"""Leakage of OFDM symbols with timing and carrier frequency offsets."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from channels.draws import Array
 
 @dataclass(frozen=True)
 class Offsets:
-    """Offsets of the devices against the receiver.
+    """Timing and frequency offsets of the devices relative to the receiver.
 
     Attributes:
-        late: e, share of the receiver's window that the symbol before fills, [devices].
-        carrier: eps, carrier frequency offset over the subcarrier spacing, of either sign, [devices].
+        late: e, share of the receiver's window filled by the previous symbol, [devices].
+        carrier: eps, carrier frequency offset over the subcarrier spacing, positive or negative, [devices].
     """
 
     late: Array
@@ -24,7 +24,7 @@ class Offsets:
 
     @property
     def present(self) -> bool:
-        """Whether anything leaks at all."""
+        """Whether any device has an offset."""
         return bool(self.late.any() or self.carrier.any())
 
     @property
@@ -33,16 +33,17 @@ class Offsets:
         return np.asarray((1 - self.late) ** 2 * np.sinc(self.carrier) ** 2)
 
     def leaked(self, device: int, distances: NDArray[np.int64]) -> Array:
-        """Share of the power of a device's subcarrier m that comes as interference to the subcarriers m + distances.
+        """Share of the power on a device's subcarrier m that interferes with the subcarriers m + distances.
 
-        Of the window the first e holds the symbol before and 1 - e the present one, each a tone cut off: with n the
-        distance, e^2 sinc^2(e (n - eps)) + (1 - e)^2 sinc^2((1 - e)(n - eps)), the latter where n is not 0. Over all
-        distances it is what is not `kept` (Parseval), where only one of the offsets is there.
+        The first e of the window holds the previous symbol and the remaining 1 - e the current one, each a truncated
+        tone. At distance n, the share is e^2 sinc^2(e (n - eps)) + (1 - e)^2 sinc^2((1 - e)(n - eps)), the second term
+        only for n other than 0. If only one of the offsets is present, the sum over all distances is 1 - `kept`
+        (Parseval).
         """
         late, apart = self.late[device], distances - self.carrier[device]
         present = (1 - late) ** 2 * np.sinc((1 - late) * apart) ** 2
         return np.asarray(late**2 * np.sinc(late * apart) ** 2 + np.where(distances == 0, 0.0, present))
 
     def take(self, rows: NDArray[np.int64]) -> Offsets:
-        """Of these devices alone."""
+        """Return the offsets of a subset of devices."""
         return Offsets(self.late[rows], self.carrier[rows])

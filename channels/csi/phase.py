@@ -1,18 +1,18 @@
-"""Residual phase: devices' oscillators are not aligned perfectly."""
+"""Residual phase: the oscillators of the devices are not perfectly synchronised."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from channels.csi.impairment import Impairment, Surroundings
-from channels.csi.knowledge import Knowledge, turn
+from channels.csi.knowledge import Knowledge, apply_factor
 from channels.draws import Draw, circular_gaussian
 from channels.frame import Frame
 from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
 
 class ResidualPhase(Impairment):
-    """Oscillators are off by a phase."""
+    """Residual phase errors of the devices' oscillators."""
 
     name = "phase"
     source = "Gaussian phase error of a locked oscillator, one for a round"
@@ -23,14 +23,14 @@ class ResidualPhase(Impairment):
         le=MOST_SCALE,
         also=(0.0,),
         key="phase_std_rad",
-        description="residual phase, Gaussian, one a device and round",
+        description="standard deviation of the Gaussian residual phase, one per device and round",
     )
 
     def present(self, around: Surroundings) -> bool:
-        """Where the phase varies."""
+        """Whether the phase has a positive standard deviation."""
         return self.phase_std_rad > 0
 
     def apply(self, knowledge: Knowledge, around: Surroundings, frame: Frame, draw: Draw) -> Knowledge:
-        """h' = h e^(j phi_i), phi_i ~ N(0, phase_std_rad^2), one per device and round."""
+        """Multiply h by e^(j phi_i), phi_i ~ N(0, phase_std_rad^2), one per device and round."""
         normal = np.sqrt(2) * circular_gaussian(draw(2)).real
-        return turn(knowledge, np.exp(1j * self.phase_std_rad * normal)[:, :, None, None])
+        return apply_factor(knowledge, np.exp(1j * self.phase_std_rad * normal)[:, :, None, None])

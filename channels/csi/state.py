@@ -1,4 +1,4 @@
-"""Channel state, and what is known of it: kept apart by type, so that no device precodes by what it cannot know."""
+"""The true channel and its estimate, as separate types, so that no device can precode with unavailable CSI."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 Response = NDArray[np.complex128] | NDArray[np.complex64]
-"""[devices, antennas, blocks, subcarriers]; an axis along which the channel does not change may have length 1."""
+"""[devices, antennas, blocks, subcarriers]; axes along which the channel is constant may have length 1."""
 
 
 def received_power(response: Response) -> NDArray[np.float64]:
-    """|h|^2 added up over antennas, [devices, blocks, subcarriers]."""
+    """Return |h|^2 summed over antennas, [devices, blocks, subcarriers]."""
     return np.asarray((response.real.astype(np.float64) ** 2 + response.imag.astype(np.float64) ** 2).sum(axis=1))
 
 
@@ -22,10 +22,10 @@ class ChannelState:
 
     Attributes:
         response: h_i at every receive antenna, time block and subcarrier, complex [devices, antennas, blocks,
-            subcarriers]; flat fading with one antenna is [devices, 1, 1, 1]. Of paths beyond the cyclic prefix it has
-            what stays on the element.
-        spilled: Power that such paths put on other elements and symbols in all for one unit of power on an element, the
-            mean over antennas, [devices, blocks, subcarriers], lengths as of the response; None where no path is late.
+            subcarriers]; flat fading with one antenna is [devices, 1, 1, 1]. Paths beyond the cyclic prefix contribute
+            only the amplitude that stays on the element.
+        spilled: Total power that such paths leak to other elements and symbols for unit power on an element, averaged
+            over antennas, [devices, blocks, subcarriers] with the lengths of the response; None if no path is late.
     """
 
     response: Response
@@ -33,13 +33,13 @@ class ChannelState:
 
     @property
     def gains(self) -> NDArray[np.complex128]:
-        """The first antenna's channel, its mean over resource elements, [devices]: what a record keeps."""
+        """Channel of the first antenna, averaged over resource elements, [devices], as stored in records."""
         return np.asarray(self.response[:, 0].mean(axis=(1, 2)), dtype=np.complex128)
 
 
 @dataclass(frozen=True)
 class ChannelEstimate:
-    """What server and devices believe the channel to be.
+    """The channel estimate of server and devices.
 
     Attributes:
         response: hhat_i, complex [devices, antennas, blocks, subcarriers], as in `ChannelState`.
@@ -49,26 +49,26 @@ class ChannelEstimate:
 
     @property
     def gains(self) -> NDArray[np.complex128]:
-        """As in `ChannelState`."""
+        """Estimate of the first antenna, averaged over resource elements, [devices], as in `ChannelState`."""
         return np.asarray(self.response[:, 0].mean(axis=(1, 2)), dtype=np.complex128)
 
 
 @dataclass(frozen=True)
 class LineOfSight:
-    """What of a channel comes by the line of sight, which does not fade but turns with its own Doppler shift.
+    """The line-of-sight component of a channel, which does not fade but rotates with its Doppler shift.
 
     Attributes:
-        part: Line-of-sight part of the true channel, complex [devices, antennas, blocks, subcarriers].
-        heard: The same part as the estimate holds it, same axes.
-        share: K/(K+1) of the mean power, [devices].
-        doppler_hz: Doppler shift of the line of sight in Hz, of either sign, [devices].
+        part: Line-of-sight component of the true channel, complex [devices, antennas, blocks, subcarriers].
+        estimated: The same component in the estimate, in the same shape.
+        share: Share K/(K+1) of the mean power, [devices].
+        doppler_hz: Doppler shift of the line of sight in Hz, positive or negative, [devices].
     """
 
     part: Response
-    heard: Response
+    estimated: Response
     share: NDArray[np.float64]
     doppler_hz: NDArray[np.float64]
 
     def take(self, rows: NDArray[np.int64]) -> LineOfSight:
-        """Of these devices alone."""
-        return LineOfSight(self.part[rows], self.heard[rows], self.share[rows], self.doppler_hz[rows])
+        """Return the components of a subset of devices."""
+        return LineOfSight(self.part[rows], self.estimated[rows], self.share[rows], self.doppler_hz[rows])

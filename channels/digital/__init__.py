@@ -1,14 +1,15 @@
-"""Digital links over orthogonal resource elements: OFDMA with its rates, errors, retransmissions and costs.
+"""Digital links over orthogonal resource elements: OFDMA with rates, errors, retransmissions and costs.
 
     Nr(target_error=0.05, mcs_table=2)
 
-The allocations and error models are here by name. A new one is one file beside these and one line in registry.py; a
-user's own derives from `Allocation` or `ErrorModel`, and needs no line.
+All allocations and error models are available here by name. A new built-in one is one module in this package and one
+line in registry.py. User-defined ones derive from `Allocation` or `ErrorModel` and are registered with
+`ALLOCATIONS.register` or `ERROR_MODELS.register`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from channels.digital.kinds import Allocation, ErrorModel
 from channels.digital.mcs import mcs_rate
@@ -16,9 +17,9 @@ from channels.digital.nr_tables import nr_block_error_rate
 from channels.digital.registry import ALLOCATIONS, ERROR_MODELS
 from channels.digital.send import send
 from channels.digital.task import Demand, DigitalOutcome, DigitalTask
-from channels.part import class_named
+from channels.part import lazily
 
-if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
+if TYPE_CHECKING:  # for editors and type checkers, which cannot resolve `__getattr__`
     from channels.digital.allocation import Equal as Equal
     from channels.digital.allocation import Gain as Gain
     from channels.digital.allocation import RateFair as RateFair
@@ -39,10 +40,4 @@ __all__ = [
     "send",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    return class_named(name, __name__, ALLOCATIONS if name in ALLOCATIONS.classes else ERROR_MODELS)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *ALLOCATIONS.classes, *ERROR_MODELS.classes})
+__getattr__, __dir__ = lazily(__name__, __all__, ALLOCATIONS, ERROR_MODELS)

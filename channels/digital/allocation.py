@@ -1,4 +1,4 @@
-"""Who gets how many of the K subcarriers: the allocations that come with the package."""
+"""Built-in allocations of the K subcarriers to devices."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from channels.units import db_to_linear
 
 
 class Equal(Allocation):
-    """K/r each; what is left over goes to the first devices, one each."""
+    """Equal allocation: K/r subcarriers for each of r devices; the first ones get one more if K is not divisible."""
 
     name = "equal"
 
     def shares(self, task: DigitalTask, sharing: slice) -> Counts:
-        """Alike, up to one."""
+        """Return equal shares, up to one subcarrier."""
         devices = len(task.bits[sharing])
         share, left = divmod(task.subcarriers, devices)
         return share + (np.arange(devices) < left).astype(np.int64)
 
 
 class Gain(Allocation):
-    """In proportion to the mean of |hhat|^2, by largest remainders, with at least 1 each."""
+    """Allocation in proportion to the mean of |hhat|^2, by largest remainders, with at least 1 subcarrier each."""
 
     name = "gain"
 
     def shares(self, task: DigitalTask, sharing: slice) -> Counts:
-        """By gain; equal where all channels are dead."""
+        """Return shares in proportion to the gains; equal shares if all gains are 0."""
         gains = task.known[sharing].mean(axis=(1, 2))
         if not gains.sum() > 0:
             return Equal().shares(task, sharing)
-        least = np.zeros(len(gains), dtype=bool)  # those whose proportion is less than one subcarrier have one
+        least = np.zeros(len(gains), dtype=bool)  # devices whose proportion is below one subcarrier get one
         while True:
             quota = (task.subcarriers - least.sum()) * gains / gains[~least].sum()
             below = ~least & (quota < 1 - 1e-9)
@@ -51,12 +51,12 @@ class Gain(Allocation):
 
 
 class RateFair(Allocation):
-    """The slowest device is through as early as whole subcarriers allow, at Shannon rates (with the gap) of the known
-    channel, whatever the error model.
+    """Allocation that minimises the time until the slowest device is done, in whole subcarriers.
 
-    Every device starts with one, and the slowest gets the next: that is optimal, since more subcarriers never slow a
-    device down. A device that has nothing to send, or whose channel is dead, keeps one. Which subcarriers are whose is
-    settled afterwards, so a selective channel counts by its rate over the whole band.
+    Times are at Shannon rates (with the gap) of the estimated channel, for any error model. Every device starts with
+    one subcarrier, and the slowest gets the next one. This is optimal, because more subcarriers never slow a device
+    down. A device without a message or with a gain of 0 keeps one subcarrier. Because positions of subcarriers are
+    assigned later, the rate of a selective channel is that over the whole band.
     """
 
     name = "rate-fair"
@@ -64,7 +64,7 @@ class RateFair(Allocation):
     gap_db: float = snr_gap()
 
     def shares(self, task: DigitalTask, sharing: slice) -> Counts:
-        """One after the other to the slowest."""
+        """Return shares that assign each further subcarrier to the slowest device."""
         bits = task.bits[sharing].astype(float)
         strength = _strength(task, sharing, self.gap_db)
         shares = [1] * len(bits)
@@ -79,7 +79,10 @@ class RateFair(Allocation):
 
 
 def allocate(task: DigitalTask) -> tuple[Counts, Counts]:
-    """Subcarriers and turn of every device, [devices]. More than K devices take turns, K at a time, in their order."""
+    """Return the number of subcarriers and the turn of every device, [devices].
+
+    More than K devices take turns, K at a time, in their order.
+    """
     devices = len(task.bits)
     groups = [slice(first, first + task.subcarriers) for first in range(0, devices, task.subcarriers)]
     shares = [_shares(task, group) for group in groups]
@@ -94,8 +97,10 @@ def _shares(task: DigitalTask, sharing: slice) -> Counts:
 
 
 def _strength(task: DigitalTask, sharing: slice, gap_db: float) -> Array:
-    """SNR (over the gap) if the symbol's energy were all on one subcarrier, of the flat channel with the rate of this
-    one: the same rate at any share where energy is not concentrated, and at the equal share where it is."""
+    """SNR (over the gap) with the whole symbol energy on one subcarrier, of the flat channel with an equal rate.
+
+    The rates are equal for any share if energy is not concentrated, and for equal shares if it is.
+    """
     gains, energy = task.known[sharing], task.symbol_energy[sharing]
     per_gain = energy / (task.noise_energy * db_to_linear(gap_db))
     share = task.subcarriers / len(gains) if task.concentrate else float(task.subcarriers)
@@ -104,7 +109,7 @@ def _strength(task: DigitalTask, sharing: slice, gap_db: float) -> Array:
 
 
 def _symbols(bits: float, strength: float, share: int, task: DigitalTask) -> float:
-    """Air time in OFDM symbols, not rounded; 0 for a device that will not send."""
+    """Air time in OFDM symbols, not rounded; 0 for a device that does not send."""
     spread = share if task.concentrate else task.subcarriers
     rate = share * math.log1p(strength / spread) / math.log(2.0)
     return float(bits / rate) if rate > 0 else 0.0

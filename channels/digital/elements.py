@@ -1,4 +1,4 @@
-"""The SINR that every device has on its own subcarriers."""
+"""SINR of every device on its own subcarriers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from channels.digital.task import Array, Counts, DigitalTask
 class OwnElements:
     """The resource elements of every device, and the SINR on them.
 
-    A device's subcarriers are contiguous, in the devices' order within a turn. A codeword is spread over all of a
-    message, so that all of a device's elements count alike, in every block.
+    A device's subcarriers are contiguous, in the order of devices within a turn. A codeword is spread over the whole
+    message, so that all of a device's elements have equal weight, in every block.
 
     Attributes:
-        subcarriers: K_i, subcarriers of each device, [devices].
-        energy: Transmitted on a resource element, [devices], in the unit of the task's `symbol_energy`.
-        known: SINR as believed, linear, device after device, [blocks, n].
-        true: SINR as it is, linear, device after device, [blocks, n].
-        counts: How many of the n elements are a device's, [devices]: its subcarriers, or 1 of a flat channel.
+        subcarriers: K_i, number of subcarriers of each device, [devices].
+        energy: Transmit energy per resource element, [devices], in the unit of the task's `symbol_energy`.
+        known: Estimated SINR, linear, device after device, [blocks, n].
+        true: True SINR, linear, device after device, [blocks, n].
+        counts: Number of the n elements of each device, [devices]: its subcarriers, or 1 for a flat channel.
     """
 
     subcarriers: Counts
@@ -32,26 +32,28 @@ class OwnElements:
     counts: Counts
 
     def mean(self, values: Array) -> Array:
-        """Over each device's own elements and all blocks, [blocks, n] -> [devices]."""
+        """Return the mean over each device's own elements and all blocks, [blocks, n] -> [devices]."""
         if len(self.counts) < values.shape[1]:
             values = np.add.reduceat(values, self.starts, axis=1) / self.counts
         return np.asarray(values.mean(axis=0))
 
     def least(self, values: Array) -> Array:
-        """As `mean`, the smallest."""
+        """Return the minimum over each device's own elements and all blocks, [blocks, n] -> [devices]."""
         if len(self.counts):
             values = np.minimum.reduceat(values, self.starts, axis=1)
         return np.asarray(values.min(axis=0))
 
     @property
     def starts(self) -> Counts:
-        """Where each device's elements begin, [devices]."""
+        """Index of each device's first element, [devices]."""
         return np.cumsum(self.counts) - self.counts
 
 
 def own_elements(task: DigitalTask, subcarriers: Counts) -> OwnElements:
-    """Elements of every device from its share. What leaks is against them as noise is, and is known: what a receiver
-    measures is the SINR."""
+    """Return the elements of every device from its number of subcarriers.
+
+    Leakage adds to the noise, also in the estimated SINR, because a receiver measures the SINR.
+    """
     energy = task.symbol_energy / (subcarriers if task.concentrate else task.subcarriers)
     per_gain = energy / task.noise_energy
     offsets = task.offsets if task.offsets is not None and task.offsets.present else None
@@ -61,14 +63,14 @@ def own_elements(task: DigitalTask, subcarriers: Counts) -> OwnElements:
         known, true = ((gains[:, :, 0] * per_gain[:, None]).T for gains in (task.known, task.true))
         return OwnElements(subcarriers, energy, known, true, counts)
     owner = np.repeat(np.arange(len(subcarriers)), subcarriers)
-    # Every turn uses the K subcarriers once, so its first lies at a multiple of K.
+    # Every turn uses each of the K subcarriers once, so that it starts at a multiple of K.
     column = np.arange(len(owner)) % task.subcarriers if selective else np.zeros_like(owner)
 
     def over_noise(gains: Array) -> Array:
         return np.asarray((gains[owner, :, column] * per_gain[owner, None]).T)
 
     known, true = over_noise(task.known), over_noise(task.true)
-    # What paths beyond the prefix spill stays near by: on the device's own subcarriers.
+    # Leakage of paths beyond the cyclic prefix is assumed to fall on the device's own subcarriers.
     spilled = 0.0 if task.spilled is None else over_noise(task.spilled)
     if offsets is not None:
         known, true = (
@@ -81,23 +83,23 @@ def own_elements(task: DigitalTask, subcarriers: Counts) -> OwnElements:
 
 
 def leaked(snr: Array, counts: Counts, subcarriers: int, offsets: Offsets, coupling: Array | None = None) -> Array:
-    """What all devices of a turn leak on each other's and on their own subcarriers, over the noise, [blocks, n].
+    """Return the leakage of all devices of a turn to their own and each other's subcarriers, over the noise.
 
-    snr: of what stays on an element, device after device, [blocks, n]; coupling: as in `DigitalTask`. All devices are
-    taken to send, as long as any does.
+    snr: SNR of the power that stays on an element, device after device, [blocks, n], as the result; coupling: as in
+    `DigitalTask`. All devices are assumed to send for the whole turn.
     """
-    found = np.zeros_like(snr)
+    interference = np.zeros_like(snr)
     owner = np.repeat(np.arange(len(counts)), counts)
     first = np.cumsum(counts) - counts
     for device, (start, width) in enumerate(zip(first.tolist(), counts.tolist(), strict=True)):
         own = slice(start, start + width)
         in_band = start % subcarriers
-        # From each of its subcarriers to each of the band, as a convolution.
+        # Leakage from each of its subcarriers to the whole band, as a convolution.
         distances = np.arange(-(in_band + width - 1), subcarriers - in_band)
         size = 1 << (len(distances) - 1).bit_length()
         share = np.fft.rfft(offsets.leaked(device, distances), size)
         everywhere = np.fft.irfft(share * np.fft.rfft(snr[:, own] / offsets.kept[device], size), size)
         arriving = np.maximum(everywhere[:, width - 1 : len(distances)], 0.0)
         turn = slice(start - in_band, start - in_band + subcarriers)
-        found[:, turn] += arriving if coupling is None else arriving * coupling[owner[turn], device]
-    return found
+        interference[:, turn] += arriving if coupling is None else arriving * coupling[owner[turn], device]
+    return interference

@@ -1,4 +1,4 @@
-"""What an allocation is, and what an error model is."""
+"""The interfaces of allocations and error models."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
 
 class Allocation(Part):
-    """Who gets how many of the K subcarriers."""
+    """Base class of allocations, which divide the K subcarriers among devices."""
 
     @abstractmethod
     def shares(self, task: DigitalTask, sharing: slice) -> Counts:
-        """Subcarriers of each device that shares: whole numbers of at least 1 that add up to K.
+        """Return the number of subcarriers of each sharing device: integers of at least 1 with sum K.
 
         Args:
             task: The messages and channels of all devices.
-            sharing: The devices that share, at most K.
+            sharing: The devices that share the band, at most K.
         """
 
 
 class ErrorModel(Part):
-    """Rates of the messages, and which of them arrive.
+    """Base class of error models, which determine the rates of messages, and which of them are decoded.
 
     Attributes:
-        source: Where it is from.
-        certain: Whether a message over a channel that is known as it is arrives for certain.
+        source: Source of the model.
+        certain: Whether messages are always decoded under perfect CSI.
     """
 
     source: ClassVar[str] = ""
@@ -38,9 +38,9 @@ class ErrorModel(Part):
 
     @abstractmethod
     def send(self, task: DigitalTask, own: OwnElements) -> Demand:
-        """What the messages take if nothing cuts them off, and whether they arrive.
+        """Return the resources that the messages need without a deadline, and whether they are decoded.
 
         Args:
-            task: The messages; `task.uniforms(count)` gives each device's random numbers, once.
-            own: SINR of every device on its own subcarriers, as believed and as it is.
+            task: The messages; `task.uniforms(count)` returns each device's random numbers, and may be called once.
+            own: Estimated and true SINR of every device on its own subcarriers.
         """

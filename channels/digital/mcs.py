@@ -1,4 +1,4 @@
-"""Modulation and coding schemes of an OFDM uplink, and the sizes of its transport and code blocks (TS 38.214)."""
+"""Modulation and coding schemes (MCS) of an OFDM uplink, and sizes of transport and code blocks (TS 38.214)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from channels.digital.task import Array, Counts
 
-# Clause 6.1.4.1: without transform precoding, PUSCH has the tables of PDSCH, 5.1.3.1-1 and -2.
-# (bits a symbol, code rate x 1024), by MCS index.
+# Clause 6.1.4.1: without transform precoding, PUSCH uses the tables of PDSCH, 5.1.3.1-1 and -2.
+# (bits per symbol, code rate x 1024) by MCS index.
 MCS_TABLES: dict[int, tuple[tuple[int, float], ...]] = {
     1: (
         *((2, rate) for rate in (120, 157, 193, 251, 308, 379, 449, 526, 602, 679)),
@@ -43,8 +43,8 @@ class TransportBlocks:
 
     Attributes:
         bits: Payload of a transport block in bits.
-        code_blocks: Code blocks in a transport block.
-        code_block_bits: Bits of each code block, checks included.
+        code_blocks: Number of code blocks in a transport block.
+        code_block_bits: Bits of each code block, including CRC.
     """
 
     bits: Counts
@@ -53,30 +53,32 @@ class TransportBlocks:
 
 
 def mcs_rate(mcs: Whole, table: int = 1) -> Array:
-    """Bits a resource element that carries data: bits a symbol times code rate, by MCS index (38.214, 5.1.3.1)."""
+    """Return bits per data resource element, bits per symbol times code rate, by MCS index (38.214, 5.1.3.1)."""
     return np.asarray(bits_per_symbol(mcs, table) * code_rate(mcs, table))
 
 
 def bits_per_symbol(mcs: Whole, table: int) -> Counts:
-    """Q_m, by MCS index."""
+    """Return Q_m, the bits per symbol, by MCS index."""
     return np.array([order for order, _ in MCS_TABLES[table]])[mcs]
 
 
 def code_rate(mcs: Whole, table: int) -> Array:
-    """R, by MCS index."""
+    """Return R, the code rate, by MCS index."""
     return np.array([rate / 1024 for _, rate in MCS_TABLES[table]])[mcs]
 
 
 def transport_blocks(elements: Whole, mcs: Whole, table: int) -> TransportBlocks:
-    """Sizes for `elements` resource elements that carry data, one layer (38.214, clause 5.1.3.2; segmentation and
-    checks of 38.212, clauses 5.2.2 and 6.2.1). Any shapes that broadcast."""
+    """Return block sizes for `elements` data resource elements and one layer; all shapes broadcast.
+
+    See 38.214, clause 5.1.3.2; segmentation and CRC are those of 38.212, clauses 5.2.2 and 6.2.1.
+    """
     rate = code_rate(mcs, table)
-    wanted = np.maximum(elements * mcs_rate(mcs, table), 1.0)
-    step = 2.0 ** np.maximum(np.floor(np.log2(wanted)) - 6, 3)
-    small = np.maximum(step * np.floor(wanted / step), 24)
-    step = 2.0 ** (np.floor(np.log2(np.maximum(wanted - 24, 1.0))) - 5)
-    large = np.maximum(step * np.floor((wanted - 24) / step + 0.5), 3840)
-    is_small = wanted <= 3824
+    payload = np.maximum(elements * mcs_rate(mcs, table), 1.0)
+    step = 2.0 ** np.maximum(np.floor(np.log2(payload)) - 6, 3)
+    small = np.maximum(step * np.floor(payload / step), 24)
+    step = 2.0 ** (np.floor(np.log2(np.maximum(payload - 24, 1.0))) - 5)
+    large = np.maximum(step * np.floor((payload - 24) / step + 0.5), 3840)
+    is_small = payload <= 3824
     most = np.where(rate <= 0.25, 3816, np.where(large > 8424, 8424, np.inf))
     code_blocks = np.where(is_small, 1, np.maximum(np.ceil((large + 24) / most), 1)).astype(np.int64)
     eighth = np.ceil((large + 24) / (8 * code_blocks)).astype(np.int64)

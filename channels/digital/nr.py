@@ -1,4 +1,4 @@
-"""5G NR: link adaptation, transport blocks, block errors from Sionna's tables, HARQ with chase combining."""
+"""5G NR: link adaptation, transport blocks, block error rates from Sionna's tables, and HARQ with chase combining."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ from channels.digital.task import Array, Counts, Demand, DigitalTask
 from channels.part import parameter
 
 SLOT_SYMBOLS, DATA_SYMBOLS = 14, 13
-"""One symbol of a slot is pilots (DMRS)."""
-LEAST_SUBCARRIERS = 12
-"""Of a transport block of one slot: a resource block. On fewer subcarriers a block takes several slots."""
+"""One symbol per slot carries pilots (DMRS)."""
+MIN_SUBCARRIERS = 12
+"""Smallest number of subcarriers (one resource block) for transport blocks of one slot; with fewer, a block takes
+several slots."""
 
 
 class Nr(ErrorModel):
-    """Whole transport blocks, each over all of a device's subcarriers for a slot (or as many as make one resource
-    block's elements); the last one is filled up.
+    """Transport blocks of 5G NR with HARQ.
 
-    The MCS has the largest transport block among those whose first transmission fails, by the known channel, with
-    probability `target_error` at most (the lowest in the table where none does). A block that fails is sent again whole
-    and combined with what was received: by transmission j the SINR of every subcarrier is j times what it was, of which
-    the effective SINR is taken, and a block that fails in j fails in all before. When to repeat costs no time: other
-    blocks are sent meanwhile.
+    Each transport block occupies all of a device's subcarriers for one slot (or several, if these are less than a
+    resource block). The last block is padded.
+
+    The MCS is the one with the largest transport block whose first transmission fails with probability at most
+    `target_error`, by the estimated channel (or the lowest MCS in the table if there is none). A failed block is
+    retransmitted completely and combined: in transmission j, the SINR of every subcarrier is j times that of the first
+    one, and the effective SINR is computed from it. A block that fails in transmission j also fails in all previous
+    ones. Feedback delays cost no time, because other blocks are sent in the meantime.
     """
 
     name = "nr"
@@ -42,22 +45,22 @@ class Nr(ErrorModel):
     )
 
     def send(self, task: DigitalTask, own: OwnElements) -> Demand:
-        """What the messages take, and whether they arrive."""
+        """Return the resources that the messages need, and whether they are decoded."""
         table = error_table(self.mcs_table)
-        slots = -(-LEAST_SUBCARRIERS // own.subcarriers)
+        slots = -(-MIN_SUBCARRIERS // own.subcarriers)
         data = DATA_SYMBOLS * slots * own.subcarriers
-        choice = _adapt(own, data, self.mcs_table, self.target_error)
-        sizes = transport_blocks(data, table.indices[choice], self.mcs_table)
-        betas = table.betas[choice]
+        row = _adapt(own, data, self.mcs_table, self.target_error)
+        sizes = transport_blocks(data, table.indices[row], self.mcs_table)
+        betas = table.betas[row]
         combined = [effective_sinr(own, times * own.true, betas) for times in range(1, self.transmissions + 1)]
         code_block = nr_block_error_rate(
-            table.indices[choice][:, None], np.stack(combined, axis=1), sizes.code_block_bits[:, None], self.mcs_table
+            table.indices[row][:, None], np.stack(combined, axis=1), sizes.code_block_bits[:, None], self.mcs_table
         )
         error = _any_of(code_block, sizes.code_blocks[:, None])
         bits = task.bits.astype(float)
         sends = (bits > 0) & (own.mean(own.known) > 0)
         error = np.where(sends[:, None], error, (bits > 0)[:, None])
-        # Given that it failed before: P_j/P_(j-1). Sampled curves may rise by a hair.
+        # Conditional on failing before, the probability is P_j/P_(j-1). Sampled curves may increase slightly.
         before = np.concatenate([np.ones((len(bits), 1)), error[:, :-1]], axis=1)
         failure = np.minimum(error / np.where(before > 0, before, 1.0), 1.0)
         blocks = np.where(sends, np.ceil(bits / sizes.bits), 0.0)
@@ -73,18 +76,18 @@ class Nr(ErrorModel):
 
 
 def effective_sinr(own: OwnElements, snr: Array, betas: Array) -> Array:
-    """Exponential effective SINR over each device's own subcarriers and all blocks: -beta log mean exp(-SNR/beta).
+    """Return the exponential effective SINR, -beta log mean exp(-SNR/beta) over a device's subcarriers and all blocks.
 
     snr: [blocks, n]; betas: [devices] -> [devices].
     """
     least = own.least(snr)
-    above = snr - np.repeat(least, own.counts)  # the smallest taken out, so that no exponential is 0 throughout
+    above = snr - np.repeat(least, own.counts)  # the minimum is factored out, so that not all exponentials underflow
     mean = own.mean(np.exp(-above / np.repeat(betas, own.counts)))
     return np.asarray(least - betas * np.log(mean))
 
 
 def _adapt(own: OwnElements, data: Counts, table: int, target: float) -> Counts:
-    """Row in the error table of every device's MCS, [devices]."""
+    """Select every device's MCS, as rows of the error table, [devices]."""
     entry = error_table(table)
     schemes = entry.indices[:, None]
     sizes = transport_blocks(data, schemes, table)
@@ -94,5 +97,5 @@ def _adapt(own: OwnElements, data: Counts, table: int, target: float) -> Counts:
 
 
 def _any_of(rate: Array, count: Counts) -> Array:
-    """That at least one of so many fails."""
+    """Return the probability that at least one of `count` blocks fails."""
     return np.asarray(-np.expm1(count * np.log1p(-np.minimum(rate, 1 - 1e-16))))

@@ -1,4 +1,4 @@
-"""Parameters that several allocations or error models share."""
+"""Parameters shared by several allocations or error models."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ from channels.part import parameter
 
 
 def snr_gap() -> Any:
-    """Of Shannon's formula."""
+    """Declare the SNR gap in Shannon's formula."""
     return parameter(
         0.0,
         ge=0,
         le=200,
         unit="dB",
         key="gap_db",
-        description="efficiency gap to capacity, for error_model = capacity and the rates of allocation = rate-fair",
+        description="SNR gap to capacity, for error_model = capacity and the rates of allocation = rate-fair",
     )
 
 
 def target_error() -> Any:
-    """Of link adaptation."""
+    """Declare the target error rate of link adaptation."""
     return parameter(
         0.1,
         gt=0,
         le=0.5,
         key="target_error",
-        description="block error rate that link adaptation aims at, of a first transmission",
+        description="target block error rate of link adaptation, for the first transmission",
     )
 
 
 def transmissions() -> Any:
-    """Of a block."""
+    """Declare the largest number of transmissions of a block."""
     return parameter(
-        4, ge=1, key="transmissions", description="most transmissions of a block (HARQ); 1 = no retransmission"
+        4,
+        ge=1,
+        key="transmissions",
+        description="largest number of transmissions of a block (HARQ); 1 = no retransmission",
     )

@@ -1,6 +1,6 @@
-"""The registries of allocations and error models. A new one is one file and one line here; a user's own needs no line.
+"""The registries of allocations and error models. A new built-in part needs one module and one line here.
 
-Where they are only, so that settings are read without importing what a model needs.
+Only import locations are stored, so that settings can be read without importing the dependencies of a model.
 """
 
 from __future__ import annotations

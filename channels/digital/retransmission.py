@@ -1,4 +1,4 @@
-"""Blocks in error are sent again: how often, drawn as binomial numbers, all blocks of a message at once."""
+"""Retransmission of failed blocks, drawn as binomial numbers for all blocks of a message at once."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ EXACT = 2.0**40
 
 
 def retransmit(blocks: Array, failure: Array, uniforms: Array) -> tuple[Array, Array]:
-    """Transmissions of all blocks together, and blocks still wrong after the last; both [devices].
+    """Return the total number of transmitted blocks, and of blocks that failed in all transmissions; both [devices].
 
-    blocks: of each message, [devices]; failure: probability that a block fails in transmission j if it failed in all
-    before, [devices, transmissions]; uniforms: as `failure`. Blocks fail independently of each other, so those that
-    fail are Binomial(those that were sent, failure), by inversion of one uniform number a transmission.
+    blocks: number of blocks of each message, [devices]; failure: probability that a block fails in transmission j,
+    given that it failed in all previous ones, [devices, transmissions]; uniforms: in the shape of `failure`. Blocks
+    fail independently, so the number of failures is Binomial(transmitted, failure), drawn by inversion of one uniform
+    number per transmission.
     """
-    # Not scipy.stats at import: it takes half a second.
+    # Imported here, because importing scipy.stats takes half a second.
     from scipy.stats import binom
 
     waiting, sent = blocks, np.zeros_like(blocks)
     for failing, uniform in zip(failure.T, uniforms.T, strict=True):
         sent = sent + waiting
-        # The quantile at 0 is -1 by convention. Of more than can be drawn exactly, the mean fails.
+        # The quantile at 0 is -1 by convention. Above EXACT blocks, the mean is used instead of a draw.
         drawn = binom.ppf(np.maximum(uniform, np.finfo(float).tiny), np.minimum(waiting, EXACT), failing)
         waiting = np.where(waiting > EXACT, np.rint(waiting * failing), drawn)
     return sent, waiting

@@ -1,4 +1,4 @@
-"""The uplink of one round: shares, rates and errors, turns, the deadline, energy."""
+"""The digital uplink of one round: allocation, rates and errors, turns, deadline and energy."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from channels.part import is_built_in
 
 
 def send(task: DigitalTask) -> DigitalOutcome:
-    """What becomes of every device's message.
+    """Return the outcome of every device's message.
 
-    A device that is not through by the deadline stops there and is not heard; what it used until then counts. Energy is
-    that of the resource elements used.
+    A device that is not done by the deadline stops there, and its message is lost; the resources used until then count.
+    The energy is that of the used resource elements.
 
-    Raises ValueError for gains of a shape that is no channel of this grid, and for a user's own allocation or error
-    model that breaks its promises; OverflowError where more resource elements are needed than a 64-bit integer counts.
+    Raises ValueError for gains whose shape does not fit the grid, and for invalid results of a user-defined allocation
+    or error model; OverflowError if the number of resource elements exceeds a 64-bit integer.
     """
     _check_gains(task)
     subcarriers, turns = allocate(task)
@@ -27,9 +27,9 @@ def send(task: DigitalTask) -> DigitalOutcome:
     demand = task.error_model.send(task, own)
     if not is_built_in(task.error_model):
         check_demand(task.error_model, demand, task)
-    wanted = np.ceil(demand.resource_elements / subcarriers)
-    start, symbols = _on_air(wanted, turns, max(task.deadline_symbols, 0.0))
-    in_time = symbols == wanted
+    needed = np.ceil(demand.resource_elements / subcarriers)
+    start, symbols = _on_air(needed, turns, max(task.deadline_symbols, 0.0))
+    in_time = symbols == needed
     elements = np.where(in_time, demand.resource_elements, symbols * subcarriers)
     check_count(max(elements.sum(), (start + symbols).max(initial=0.0)))
     share = elements / np.maximum(demand.resource_elements, 1.0)
@@ -46,15 +46,18 @@ def send(task: DigitalTask) -> DigitalOutcome:
     )
 
 
-def _on_air(wanted: Array, turns: Counts, deadline: float) -> tuple[Array, Array]:
-    """Start and duration in symbols, [devices]: a turn begins after the slowest of the one before; nobody sends in a
-    symbol that is not over by the deadline."""
+def _on_air(needed: Array, turns: Counts, deadline: float) -> tuple[Array, Array]:
+    """Return start and duration in symbols, [devices].
+
+    A turn starts after the slowest device of the previous one. No device sends in a symbol that ends after the
+    deadline.
+    """
     last = float(np.floor(deadline))
-    start, symbols, now = np.zeros_like(wanted), np.zeros_like(wanted), 0.0
+    start, symbols, now = np.zeros_like(needed), np.zeros_like(needed), 0.0
     for turn in range(int(turns.max(initial=-1)) + 1):
         members = turns == turn
         start[members] = now
-        symbols[members] = np.minimum(wanted[members], last - now)
+        symbols[members] = np.minimum(needed[members], last - now)
         now += symbols[members].max()
     return start, symbols
 
@@ -63,10 +66,8 @@ def _check_gains(task: DigitalTask) -> None:
     for gains in (task.known, task.true):
         if gains.ndim != 3 or len(gains) != len(task.bits) or gains.shape[2] not in (1, task.subcarriers):
             raise ValueError(
-                f"power gains of shape {gains.shape} for {len(task.bits)} devices on {task.subcarriers} subcarriers: "
-                "give [devices, blocks, 1 or subcarriers]"
+                f"power gains for {len(task.bits)} devices on {task.subcarriers} subcarriers must be [devices, blocks, "
+                f"1 or subcarriers], got shape {gains.shape}"
             )
     if task.known.shape != task.true.shape:
-        raise ValueError(
-            f"known gains of shape {task.known.shape}, true ones of {task.true.shape}: give them one shape"
-        )
+        raise ValueError(f"known and true gains must have the same shape, got {task.known.shape} and {task.true.shape}")

@@ -1,4 +1,4 @@
-"""What a digital uplink is asked, and what it answers."""
+"""Inputs and results of a digital uplink."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class DigitalTask:
-    """One message of every device, over one round's channel.
+    """One message of every device, over the channel of one round.
 
     Attributes:
         bits: Payload in bits, [devices].
-        known: |hhat|^2 added up over antennas and without what leaks, [devices, blocks, elements]; elements is 1 for a
-            flat channel, else the K subcarriers.
-        true: |h|^2 of the true channel, shape and meaning as `known`.
-        symbol_energy: What a device transmits in an OFDM symbol, [devices], in the unit of `noise_energy`.
-        noise_energy: Noise on a resource element, with interference.
-        subcarriers: K, subcarriers in use.
-        concentrate: Whether a device's energy is spread over its own subcarriers; else every subcarrier has
-            symbol_energy/K whoever uses it.
+        known: |hhat|^2 summed over antennas, without leakage, [devices, blocks, elements]; elements is 1 for a flat
+            channel, else the K subcarriers.
+        true: |h|^2 of the true channel, in the shape of `known`.
+        symbol_energy: Transmit energy of a device per OFDM symbol, [devices], in the unit of `noise_energy`.
+        noise_energy: Energy of noise and interference on a resource element.
+        subcarriers: K, number of used subcarriers.
+        concentrate: Whether a device's energy is concentrated on its own subcarriers; otherwise every subcarrier has
+            symbol_energy/K.
         deadline_symbols: OFDM symbols from the start of the round until the deadline, inf for none.
-        allocation: Who gets how many subcarriers.
-        error_model: At which rates devices send, and what arrives.
-        uniforms: Function of a count that gives numbers in [0, 1), [devices, count]; asked once at most.
+        allocation: Allocation of subcarriers to devices.
+        error_model: Rates and decoding errors.
+        uniforms: count -> uniform numbers in [0, 1), [devices, count]; called at most once.
         offsets: Timing and frequency offsets of the devices, None for none.
-        coupling: Share of device j's power, all antennas together, that the maximum-ratio weights of device i let
-            through, [i, j]; 1 of its own. None of one antenna, which lets all through.
-        spilled: Power that a device's late paths put beside an element for one unit on each, the mean over antennas,
-            [devices, blocks, K]; None where no path is late.
+        coupling: Share of device j's power over all antennas that passes the maximum-ratio combiner of device i,
+            [i, j], with a diagonal of 1. None for one antenna, which passes everything.
+        spilled: Power that a device's late paths leak to other elements for unit power on each, averaged over antennas,
+            [devices, blocks, K]; None if no path is late.
     """
 
     bits: Counts
@@ -61,19 +61,19 @@ class DigitalTask:
 
 @dataclass(frozen=True)
 class DigitalOutcome:
-    """What became of the messages.
+    """The outcome of the messages.
 
     Attributes:
-        subcarriers: K_i, [devices].
+        subcarriers: K_i, number of subcarriers, [devices].
         rate: Payload bits per resource element of the first transmission, [devices].
-        resource_elements: Used by all transmissions together, [devices].
-        symbols: Air time in OFDM symbols, the last one counted whole, [devices].
-        start_symbol: OFDM symbol of the round in which a device begins, [devices].
-        energy: Of the resource elements used, [devices], in the unit of the task's `symbol_energy`.
-        bits_on_air: Payload bits times transmissions made, [devices].
-        block_error_rate: Of a first transmission, [devices]: 1 where the channel is known to be dead, 0 where there is
-            nothing to send.
-        heard: Whether the whole message arrived in time, [devices].
+        resource_elements: Resource elements used by all transmissions, [devices].
+        symbols: Air time in OFDM symbols, with a partial last one counted in full, [devices].
+        start_symbol: OFDM symbol of the round in which a device starts, [devices].
+        energy: Energy of the used resource elements, [devices], in the unit of the task's `symbol_energy`.
+        bits_on_air: Payload bits times number of transmissions, [devices].
+        block_error_rate: Block error rate of a first transmission, [devices]: 1 if the estimated channel is 0, 0 if
+            there is no message.
+        heard: Whether the whole message was received in time, [devices].
     """
 
     subcarriers: Counts
@@ -88,25 +88,20 @@ class DigitalOutcome:
 
     @property
     def air_time_symbols(self) -> int:
-        """Until the last device is through, or has stopped."""
+        """Number of OFDM symbols until the last device is done or has stopped."""
         return int((self.start_symbol + self.symbols).max(initial=0))
-
-    @property
-    def total_resource_elements(self) -> int:
-        """Of all devices."""
-        return int(self.resource_elements.sum())
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What the messages take if nothing cuts them off, as an error model says. Counts are whole floats.
+    """Resources that the messages need without a deadline, as returned by an error model. Counts are whole floats.
 
     Attributes:
         rate: Payload bits per resource element of the first transmission, [devices].
-        resource_elements: Wanted by all transmissions together, [devices].
-        bits_on_air: Payload bits times transmissions, [devices].
-        block_error_rate: Of a first transmission, [devices].
-        decoded: Whether the message is free of errors after the last transmission, [devices].
+        resource_elements: Resource elements needed by all transmissions, [devices].
+        bits_on_air: Payload bits times number of transmissions, [devices].
+        block_error_rate: Block error rate of a first transmission, [devices].
+        decoded: Whether the message is error-free after the last transmission, [devices].
     """
 
     rate: Array

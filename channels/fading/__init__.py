@@ -1,14 +1,15 @@
-"""Fading: flat laws of the gain, selective models, recorded gains and a user's own, and how gains vary over rounds.
+"""Fading: flat laws, frequency-selective models, recorded gains and user-defined channels, and their time variation.
 
     Rician(k=5.0)
 
-The classes are here by name, and imported when they are asked for. A new law is one file beside this one and one line
-in registry.py; a user's own derives from `FlatFading`, `SelectiveFading` or `OwnChannel`, and needs no line.
+All classes are available here by name, and imported on first use. A new built-in law is one module in this package and
+one line in registry.py. User-defined fading derives from `FlatFading`, `SelectiveFading` or `OwnChannel` and is added
+with `register`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from channels.fading.bounded import bounded
 from channels.fading.gains import FlatParts, flat_parts, keep_within, rician_parts
@@ -26,9 +27,9 @@ from channels.fading.registry import FADING_LAWS, FADINGS
 from channels.fading.replay import Recorded, Replay, VariableError, read_replay
 from channels.fading.rician import rician_mean_square
 from channels.fading.variation import VARIATIONS, Variation, doppler_hz, line_of_sight_cosines, line_of_sight_turns
-from channels.part import class_named
+from channels.part import lazily
 
-if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
+if TYPE_CHECKING:  # for editors and type checkers, which cannot resolve `__getattr__`
     from channels.fading.exponential import Exponential as Exponential
     from channels.fading.fixed import Fixed as Fixed
     from channels.fading.nakagami import Nakagami as Nakagami
@@ -51,7 +52,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__get
     from channels.selective.tdl import TdlE as TdlE
 
 register = FADINGS.register
-"""A class decorator that adds a fading of the user's own, so that settings can name it."""
+"""A class decorator that registers user-defined fading, so that settings can name it."""
 
 __all__ = [
     "FADINGS",
@@ -89,10 +90,4 @@ __all__ = [
     "threshold_for",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    return class_named(name, __name__, FADINGS)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *FADINGS.classes})
+__getattr__, __dir__ = lazily(__name__, __all__, FADINGS)

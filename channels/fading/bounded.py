@@ -1,4 +1,4 @@
-"""A fading law as the bounds on the gain leave it: clipped to an interval, or conditioned on it."""
+"""Fading laws under bounds on the gain: clipped to an interval, or conditioned on it."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from itertools import pairwise
 import numpy as np
 
 from channels.draws import Array
-from channels.fading.gains import LEAST_SHARE, Bounds
+from channels.fading.gains import MIN_SHARE, Bounds
 from channels.fading.law import ALMOST_ONE, FadingLaw, inverse_power
 
 
 def bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingLaw:
-    """The law of |h| within [low, high], in units of its mean before bounds; what `flat_parts` draws of it.
+    """Return the law of |h| bounded to [low, high], in units of its mean before bounds, as drawn by `flat_parts`.
 
-    "clip": the shares below and above lie on the limits; "redraw": the law given that |h| is within. With F the law
-    before bounds, its E[1/|h|^2; |h| >= g] follows from that of F between the limits, and from the shares on them.
-    Raises ValueError for "redraw" if the interval holds none of the law.
+    "clip" moves the probability outside the interval to its limits, "redraw" conditions the law on the interval. The
+    truncated inverse power E[1/|h|^2; |h| >= g] follows from that of the original law between the limits, and from the
+    probabilities at the limits.
+    Raises ValueError for "redraw" if the interval has (almost) no probability.
     """
-    # The next smaller gain, so that what lies exactly on the lower limit counts as within.
+    # The next smaller gain, so that gains exactly on the lower limit are inside.
     below, within = float(law.cdf(np.array(np.nextafter(low, 0.0)))), float(law.cdf(np.array(high)))
     clipped, share = bounds == "clip", within - below
-    if not clipped and share < LEAST_SHARE:
+    if not clipped and share < MIN_SHARE:
         raise ValueError(
-            f"gains from {low:g} to {high:g} of the mean hold less than {LEAST_SHARE:g} of the law, so none can be "
-            "redrawn there: widen the limits, or clip to them"
+            f"gains from {low:g} to {high:g} of the mean have a probability below {MIN_SHARE:g}, so none can be "
+            "redrawn; widen the limits, or clip to them"
         )
 
     def cdf(gain: Array) -> Array:
@@ -36,19 +37,19 @@ def bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingLa
         inside = probability if clipped else np.minimum(below + share * probability, ALMOST_ONE)
         return np.asarray(np.clip(law.quantile(np.asarray(inside)), low, high))
 
-    hardly = below < LEAST_SHARE and 1 - within < LEAST_SHARE
-    found = replace(
+    negligible = below < MIN_SHARE and 1 - within < MIN_SHARE
+    restricted = replace(
         law,
         cdf=cdf,
         quantile=quantile,
         least=low,
         atoms=tuple(limit for limit, mass in ((low, below), (high, 1 - within)) if clipped and mass > 0),
     )
-    mean_square = law.mean_square if hardly else _moment(found, low, high, 2)
+    mean_square = law.mean_square if negligible else _moment(restricted, low, high, 2)
     before = inverse_power(law)
 
     def inverse_above(gain: float) -> float:
-        """E[1/|h|^2; |h| >= gain] before bounds."""
+        """Return E[1/|h|^2; |h| >= gain] before bounds."""
         return before(gain**2 / law.mean_square) / law.mean_square
 
     def closed(threshold: float) -> float:
@@ -62,18 +63,18 @@ def bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingLa
         return mean_square * (inner + on_limits)
 
     return replace(
-        found,
+        restricted,
         mean_square=mean_square,
-        mean=law.mean if hardly else _moment(found, low, high, 1),
+        mean=law.mean if negligible else _moment(restricted, low, high, 1),
         closed_inverse_power=closed,
     )
 
 
 def _moment(law: FadingLaw, low: float, high: float, order: int) -> float:
-    """E|h|^order = low^order + integral from low to high of order g^(order - 1) P(|h| > g)."""
+    """Return E|h|^order = low^order + integral from low to high of order g^(order - 1) P(|h| > g)."""
     from scipy.integrate import quad
 
-    # In pieces that follow the law, so that a narrow one is not stepped over.
+    # In pieces placed at quantiles, so that the quadrature does not miss a narrow law.
     shares = np.array([1e-6, 0.01, 0.2, 0.5, 0.8, 0.99, 1 - 1e-6, ALMOST_ONE])
     edges = np.unique(np.clip(np.append(law.quantile(shares), low), low, high))
     pieces = (

@@ -1,4 +1,4 @@
-"""|h| exponential: the law of the PFELS experiments (section 8.1). It is |h|, not |h|^2, that is exponential."""
+"""Exponential gains, as in the PFELS experiments (section 8.1). Note that |h| is exponential, not |h|^2."""
 
 import numpy as np
 from scipy.special import expn
@@ -9,13 +9,13 @@ from channels.fading.law import FadingLaw
 
 
 class Exponential(FlatFading):
-    """|h| ~ Exp(1), E|h|^2 = 2."""
+    """Exponential gains, |h| ~ Exp(1), with E|h|^2 = 2."""
 
     name = "exponential"
     source = "PFELS, section 8.1"
 
     def law(self) -> FadingLaw:
-        """Of |h|."""
+        """Return the distribution of |h|."""
         return FadingLaw(
             cdf=_cdf,
             quantile=_quantile,
@@ -34,6 +34,6 @@ def _quantile(probability: Array) -> Array:
 
 
 def _inverse_power(threshold: float) -> float:
-    """2 E2(a)/a with a = sqrt(2 t), the integral of 2 exp(-g)/g^2 above a (Abramowitz and Stegun, 5.1.4)."""
+    """Return 2 E2(a)/a with a = sqrt(2 t), the integral of 2 exp(-g)/g^2 above a (Abramowitz and Stegun, 5.1.4)."""
     least_gain = float(np.sqrt(2 * max(threshold, 0.0)))
     return 2 * float(expn(2, least_gain)) / least_gain if least_gain > 0 else float("inf")

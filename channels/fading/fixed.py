@@ -1,4 +1,4 @@
-"""No fading: h is the mean gain, with phase 0."""
+"""No fading: h is the mean gain with phase 0."""
 
 import numpy as np
 
@@ -8,14 +8,14 @@ from channels.fading.law import FadingLaw
 
 
 class Fixed(FlatFading):
-    """h = 1."""
+    """A channel without fading, h = 1."""
 
     name = "fixed"
     source = "additive noise alone"
     line_of_sight = True
 
     def law(self) -> FadingLaw:
-        """Of |h|."""
+        """Return the distribution of |h|."""
         return FadingLaw(
             cdf=_cdf,
             quantile=_quantile,

@@ -1,4 +1,4 @@
-"""Complex gains of a fading law, from the random numbers of its diffuse part."""
+"""Complex gains of flat fading, computed from the random numbers of the diffuse part."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from channels.fading.law import ALMOST_ONE, FadingLaw
 
 Bounds = Literal["clip", "redraw"]
 
-# A law is not conditioned on less of itself than this: double precision would leave it few different gains.
-LEAST_SHARE = 1e-12
+# Smallest probability of an interval to which a law is conditioned; below it, double precision has few distinct gains.
+MIN_SHARE = 1e-12
 
 
 class FlatParts(NamedTuple):
-    """Flat fading, and what of it comes by the line of sight.
+    """Gains of flat fading and their line-of-sight component.
 
     Attributes:
         gains: h, complex [devices, antennas].
-        line_of_sight: The part of h that comes by the line of sight, [devices, antennas]; all of h where it does not
-            fade, None where there is no line of sight.
+        line_of_sight: Line-of-sight component of h, [devices, antennas]; all of h if it does not fade, None without
+            line of sight.
     """
 
     gains: Complex
@@ -32,7 +32,7 @@ class FlatParts(NamedTuple):
 def flat_parts(
     law: FadingLaw,
     diffuse: Complex,
-    turns: Array,
+    phases: Array,
     *,
     scale: float | Array,
     min_gain: float,
@@ -40,24 +40,32 @@ def flat_parts(
     bounds: Bounds,
     steering: Array | None = None,
 ) -> FlatParts:
-    """Gains h of flat fading with E|h| = scale before bounds, and what of them comes by the line of sight.
+    """Return gains h of flat fading with E|h| = scale before bounds, and their line-of-sight component.
 
-    diffuse: CN(0, 1) numbers g, [devices, antennas]; turns: phase of the line of sight over 2 pi, [devices], the same
-    at all antennas of a device, or [devices, antennas]; scale: mean gain, a number or [devices]; steering: what the
-    direction of a device adds to the phase of its line of sight at each antenna, over 2 pi, [devices, antennas].
-    Without line of sight |h| is the law's quantile at 1 - exp(-|g|^2) and the phase that of g; with it h is the sum of
-    both parts, which is the law. A constant law has phase 0, and that of `steering`. Correlated g have the law at each
-    antenna all the same, and the correlation is that of g.
-    bounds: "clip" moves a gain outside [min_gain, max_gain] to the nearer limit and keeps its phase; "redraw" is the
-    law conditioned on the interval (what drawing again until inside would give), by inversion, phase kept. The part by
-    the line of sight is that before bounds: what these change counts as diffuse.
-    Raises ValueError for "redraw" if the interval holds none of the law.
+    Without line of sight, |h| is the law's quantile at 1 - exp(-|g|^2), and the phase is that of g. With line of sight,
+    h is the sum of both components, which follows the law. A constant law has phase 0, plus that of `steering`. With
+    correlated g, the marginal distribution at each antenna is still the law, and the correlation is that of g. The
+    line-of-sight component is that before bounds, so changes due to bounds count as diffuse.
+
+    Args:
+        law: Distribution of |h|, scaled to mean 1.
+        diffuse: CN(0, 1) numbers g, [devices, antennas].
+        phases: Phase of the line of sight in units of 2 pi, [devices] (equal at all antennas) or [devices, antennas].
+        scale: Mean gain, a number or [devices].
+        min_gain: Lower bound of |h|.
+        max_gain: Upper bound of |h|.
+        bounds: "clip" moves a gain outside the bounds to the nearer one; "redraw" conditions the law on the interval
+            by inversion, which is equivalent to drawing until the gain is inside. Both keep the phase.
+        steering: Phase in units of 2 pi that the direction of a device adds to its line of sight at each antenna,
+            [devices, antennas].
+
+    Raises ValueError for "redraw" if the interval has (almost) no probability.
     """
     means = np.reshape(np.asarray(scale, dtype=np.float64), (-1, 1))
     sight: Complex | None = None
     if law.line_of_sight > 0:
-        turned = turns if turns.ndim == 2 else turns[:, None]
-        phases = turned if steering is None else turned + steering
+        phases = phases if phases.ndim == 2 else phases[:, None]
+        phases = phases if steering is None else phases + steering
         sight = np.sqrt(law.line_of_sight) * np.exp(2j * np.pi * phases)
         sums = sight + np.sqrt(1 - law.line_of_sight) * diffuse
         gains, angles = np.sqrt(law.mean_square) * np.abs(sums), np.angle(sums)
@@ -76,19 +84,19 @@ def flat_parts(
     return FlatParts(np.asarray(gains * np.exp(1j * angles)), sight)
 
 
-def rician_parts(k_factors: Array, diffuse: Complex, turns: Array, rms: Array) -> FlatParts:
-    """Gains of Rician fading without bounds, where every device has a K of its own; a K of 0 is Rayleigh's.
+def rician_parts(k_factors: Array, diffuse: Complex, phases: Array, rms: Array) -> FlatParts:
+    """Return gains of Rician fading without bounds, with a K factor for each device; K = 0 is Rayleigh fading.
 
-    k_factors: [devices]; diffuse: CN(0, 1) numbers, [devices, antennas]; turns: phase of the line of sight over 2 pi,
-    [devices, 1 or antennas]; rms: square root of E|h|^2, [devices].
+    k_factors: [devices]; diffuse: CN(0, 1) numbers, [devices, antennas]; phases: phase of the line of sight in units of
+    2 pi, [devices, 1 or antennas]; rms: square root of E|h|^2, [devices].
     """
     share = (k_factors / (k_factors + 1))[:, None]
-    sight = np.asarray(rms[:, None] * np.sqrt(share) * np.exp(2j * np.pi * turns))
+    sight = np.asarray(rms[:, None] * np.sqrt(share) * np.exp(2j * np.pi * phases))
     return FlatParts(np.asarray(sight + rms[:, None] * np.sqrt(1 - share) * diffuse), sight)
 
 
 def keep_within(response: NDArray[np.complexfloating], low: float, high: float) -> None:
-    """Clip the moduli of any response to [low, high] in place, keeping phases, as "clip" does with flat gains."""
+    """Clip the moduli of a response to [low, high] in place and keep the phases, as "clip" does for flat gains."""
     modulus = np.abs(response)
     outside = (modulus < low) | (modulus > high)
     if outside.any():
@@ -97,19 +105,19 @@ def keep_within(response: NDArray[np.complexfloating], low: float, high: float) 
 
 
 def _within(law: FadingLaw, gains: Array, shares: Array, means: Array, limits: tuple[float, float]) -> Array:
-    """Unit-mean gains at the same share of the law within the limits, [devices, antennas]."""
-    # The next smaller gain, so that a constant law at the lower limit lies within.
+    """Return unit-mean gains of the law conditioned on the limits, by inversion, [devices, antennas]."""
+    # The next smaller gain, so that a constant law at the lower limit is inside.
     low, high = law.cdf(np.nextafter(limits[0] / means, 0.0)), law.cdf(limits[1] / means)
-    empty = high - low < LEAST_SHARE
+    empty = high - low < MIN_SHARE
     if empty.any():
         raise ValueError(
-            f"gains from {limits[0]:g} to {limits[1]:g} hold less than {LEAST_SHARE:g} of the law with mean gain "
-            f"{means[empty][0]:g}, so none can be redrawn there: widen the limits, or clip to them"
+            f"gains from {limits[0]:g} to {limits[1]:g} have a probability below {MIN_SHARE:g} at mean gain "
+            f"{means[empty][0]:g}, so none can be redrawn; widen the limits, or clip to them"
         )
-    bites = (low > 0) | (high < 1)
-    if not bites.any():
+    restricted = (low > 0) | (high < 1)
+    if not restricted.any():
         return gains
-    return np.where(bites, law.quantile(_below_one(low + (high - low) * shares)), gains)
+    return np.where(restricted, law.quantile(_below_one(low + (high - low) * shares)), gains)
 
 
 def _below_one(shares: Array) -> Array:

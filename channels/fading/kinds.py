@@ -1,4 +1,4 @@
-"""The kinds of fading: a flat law, a frequency-selective model, recorded gains, and a channel of the user's own."""
+"""The kinds of fading: flat laws, frequency-selective models, recorded gains and user-defined channels."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Fading(Part):
-    """How a channel fades. A part is of one of the kinds below.
+    """Base class of all fading. Parts derive from one of the kinds below.
 
     Attributes:
-        name: What settings call it, lower case with hyphens.
-        source: Where it is from: author, title, year, or the clause of a standard.
-        drawn: Whether gains are drawn from the run's seed and scaled by it; recorded ones are taken as they are.
-        gaussian: Whether H is circularly symmetric Gaussian on every element, so that errors of an estimate are known.
-        line_of_sight: Whether a part of H is, or may be, a constant line of sight.
+        name: Name in settings, lower case with hyphens.
+        source: Source: author, title and year, or the clause of a standard.
+        drawn: Whether gains are drawn from the run's seed and scaled; recorded ones are used without scaling.
+        gaussian: Whether H is circularly symmetric Gaussian on every element, so that estimation errors are known.
+        line_of_sight: Whether H has, or may have, a constant line-of-sight component.
     """
 
     source: ClassVar[str] = ""
@@ -36,61 +36,60 @@ class Fading(Part):
 
     @property
     def selective(self) -> bool:
-        """Whether the channel differs between subcarriers."""
+        """Whether the channel is frequency-selective."""
         return False
 
 
 class FlatFading(Fading):
-    """One gain for all subcarriers, given by the law of |h|. Needs `law`."""
+    """Base class of flat fading: one gain for all subcarriers, with the distribution of |h| given by `law`."""
 
     @abstractmethod
     def law(self) -> FadingLaw:
-        """The distribution of |h|, scaled to mean 1; ValueError for parameters that have none."""
+        """Return the distribution of |h|, scaled to mean 1; raise ValueError if the parameters do not define one."""
 
 
 class SelectiveFading(Fading):
-    """A channel that differs between subcarriers, with E|H|^2 = 1 where all paths are within the cyclic prefix. Needs
-    `respond`.
+    """Base class of frequency-selective models, with E|H|^2 = 1 if all paths are within the cyclic prefix.
+
+    Subclasses implement `respond`.
 
     Attributes:
-        needs_sionna: Whether it imports Sionna.
-        needs_positions: Whether it asks where the devices are.
-        own_angles: Whether its paths have angles of their own, which say how antennas are correlated.
-        variations: Which of "independent", "constant" and "jakes" it offers.
+        needs_positions: Whether it needs the positions of the devices.
+        own_angles: Whether its paths have angles, which determine the correlation between antennas.
+        variations: Which of "independent", "constant" and "jakes" it supports.
     """
 
-    needs_sionna: ClassVar[bool] = False
     needs_positions: ClassVar[bool] = False
     own_angles: ClassVar[bool] = False
     variations: ClassVar[tuple[str, ...]] = ("independent", "constant")
 
     @property
     def selective(self) -> bool:
-        """Always."""
+        """Always True."""
         return True
 
     @property
     def spread_s(self) -> float | None:
-        """Its rms delay spread in s, None where it is drawn."""
+        """The rms delay spread in s, None if it is drawn."""
         return None
 
     @abstractmethod
     def respond(self, request: SelectiveRequest) -> SelectiveResponse:
-        """H on every element of the request, and what late paths spill."""
+        """Return H on every element of the request, and the power that late paths leak."""
 
 
 @dataclass(frozen=True)
 class ChannelRequest:
-    """Which gains of a channel of one's own are wanted.
+    """A request for the gains of a user-defined channel.
 
     Attributes:
-        round_index: Counted from 0.
-        devices: Ids of the devices, int64 [devices]; a device has the same gains whoever else is asked for.
-        antennas: Of the receiver.
+        round_index: Index of the round, counted from 0.
+        devices: Ids of the devices, int64 [devices]; a device's gains must not depend on the other devices requested.
+        antennas: Number of receive antennas.
         frame: The resource elements of the round's message: subcarriers, their frequencies, blocks and times.
-        start_s: When the round starts, in s from the start of the run.
-        fresh: Uniform numbers of every device's own stream of this round: fresh(count) is [devices, count].
-        lasting: The same of the run, equal in every round.
+        start_s: Start of the round in s from the start of the run.
+        fresh: Uniform numbers from each device's stream for this round: fresh(count) is [devices, count].
+        lasting: Uniform numbers from each device's stream for the whole run, equal in every round.
     """
 
     round_index: int
@@ -103,29 +102,31 @@ class ChannelRequest:
 
 
 class OwnChannel(Fading):
-    """A channel of the user's own: H of every round, taken as it is, without `channel.mean_gain`, bounds or a topology.
-    Needs `response`. `selective` and `moves` may be set in the class."""
+    """Base class of user-defined channels: H of every round, used without `channel.mean_gain`, bounds or a topology.
+
+    Subclasses implement `response`, and may set `selective` and `moves`.
+    """
 
     drawn = False
-    source = "the user's own"
+    source = "user-defined"
 
     @property
     def selective(self) -> bool:
-        """Whether it differs between subcarriers; True unless the class says `selective = False`."""
+        """Whether H differs between subcarriers; True unless the class sets `selective = False`."""
         return True
 
     @property
     def moves(self) -> bool:
-        """Whether it differs between the blocks of a round; False unless the class says `moves = True`."""
+        """Whether H differs between the blocks of a round; False unless the class sets `moves = True`."""
         return False
 
     @abstractmethod
     def response(self, request: ChannelRequest) -> NDArray[Any]:
-        """H, complex [devices, antennas, blocks, subcarriers], with axes of length 1 where nothing changes.
+        """Return H, complex [devices, antennas, blocks, subcarriers], with length 1 along constant axes.
 
-        It has to be the same whenever it is asked for the same round and devices.
+        Requests for the same round and devices must return the same values.
         """
 
     def mean_power(self, devices: int) -> Array | None:
-        """E|H|^2 of every device over the fading, [devices]; None to have it averaged over rounds of the run."""
+        """Return E|H|^2 of each device over the fading, [devices]; None to average it over rounds of the run."""
         return None

@@ -1,7 +1,7 @@
-"""What a flat fading law is: the distribution of the gain |h|, given by its two functions, and what follows from it.
+"""Flat fading laws: the distribution of the gain |h| as a pair of cdf and quantile function, and derived statistics.
 
-A law is evaluated at random numbers that the caller draws, so that the caller decides which random stream a device's
-fade comes from, and truncation needs no rejection loop.
+A law is evaluated at random numbers drawn by the caller. The caller thereby controls which random stream a device's
+fading comes from, and truncation needs no rejection loop.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ import numpy as np
 
 from channels.draws import Array
 
-# The largest number below 1: where a law is asked for its upper end, which may be infinite.
+# The largest double below 1, used for the upper end of a law, which may be infinite.
 ALMOST_ONE = 1 - 2.0**-53
-# A threshold that is to keep the fades of one gain lies so far below it, as single precision rounds gains.
-BESIDE_AN_ATOM = 1 - 1e-6
+# Factor by which a threshold is placed below an atom of the law to include it despite rounding to single precision.
+BELOW_ATOM = 1 - 1e-6
 
 
 @dataclass(frozen=True)
 class FadingLaw:
-    """Distribution of |h| with unit mean, before any bounds on the gain (`bounded` puts them on).
+    """Distribution of |h| with unit mean, before bounds on the gain (applied by `bounded`).
 
     Attributes:
         cdf: P(|h| <= g) at gains g >= 0, of any shape.
         quantile: Inverse of `cdf` at probabilities u in [0, 1), of any shape.
         mean_square: E|h|^2.
-        source: Where the law is from.
-        line_of_sight: K/(K+1), share of the power that is a constant component.
+        source: Source of the law.
+        line_of_sight: K/(K+1), share of the power in the line-of-sight component.
         constant: Whether h is always 1, with phase 0.
-        closed_inverse_power: What `FadeStatistics.inverse_power` gives at t >= 0, None where that has no closed form.
-        mean: E|h|; other than 1 only under bounds.
+        closed_inverse_power: Closed form of `FadeStatistics.inverse_power` at t >= 0, None if there is none.
+        mean: E|h|; differs from 1 only under bounds.
         least: The smallest |h|.
-        atoms: Gains that bounds give a probability of their own.
+        atoms: Gains with positive probability due to bounds.
     """
 
     cdf: Callable[[Array], Array]
@@ -51,12 +51,12 @@ class FadingLaw:
 
 @dataclass(frozen=True)
 class FadeStatistics:
-    """What is known of a law as a whole, for thresholds and for limits on the mean over fades. P is E|h|^2.
+    """Statistics of a law, for thresholds and for limits on the average over fading. P is E|h|^2.
 
     Attributes:
         inverse_power: Function of t: E[P/|h|^2; |h|^2 >= t P].
         exceedance: Function of t: P(|h|^2 >= t P).
-        threshold_for: Function of a share: the t that this share of fades reaches.
+        threshold_for: Function of a share: the t that this share of realisations reaches.
         least_power: The smallest |h|^2/P.
     """
 
@@ -67,7 +67,7 @@ class FadeStatistics:
 
 
 def fade_statistics(law: FadingLaw) -> FadeStatistics:
-    """The three functions of a law that follow."""
+    """Return the statistics of a law."""
     return FadeStatistics(
         inverse_power=inverse_power(law),
         exceedance=lambda threshold: exceedance(law, threshold),
@@ -77,38 +77,38 @@ def fade_statistics(law: FadingLaw) -> FadeStatistics:
 
 
 def exceedance(law: FadingLaw, threshold: float) -> float:
-    """P(|h|^2 >= t E|h|^2): the share of devices, or rounds, that a threshold t keeps."""
+    """Return P(|h|^2 >= t E|h|^2), the share of devices (or rounds) above a threshold t."""
     gain = np.sqrt(max(threshold, 0.0) * law.mean_square)
-    # The next smaller gain, so that what lies exactly on the threshold counts ("fixed" at t = 1).
+    # The next smaller gain, so that gains exactly on the threshold count ("fixed" at t = 1).
     return float(1 - law.cdf(np.nextafter(gain, 0.0)))
 
 
 def threshold_for(law: FadingLaw, share: float) -> float:
-    """t with P(|h|^2 >= t E|h|^2) = share, the inverse of `exceedance`.
+    """Return t with P(|h|^2 >= t E|h|^2) = share, the inverse of `exceedance`.
 
-    Where that t is a gain of many fades, the smallest share above it: all of these are kept. Raises ValueError unless
-    0 < share <= 1.
+    If that t falls on an atom of the law, the whole atom is included, so the resulting share is larger. Raises
+    ValueError unless 0 < share <= 1.
     """
     if not 0 < share <= 1:
-        raise ValueError(f"a share of {share:g} cannot be kept by a threshold: give a number above 0, at most 1")
+        raise ValueError(f"the share above a threshold must be greater than 0 and at most 1, got {share:g}")
     gain = float(law.quantile(np.array(1 - share)))
     if gain in law.atoms:
-        gain *= BESIDE_AN_ATOM
+        gain *= BELOW_ATOM
     return float(gain**2 / law.mean_square)
 
 
 def inverse_power(law: FadingLaw) -> Callable[[float], float]:
-    """The function t -> E[E|h|^2 / |h|^2 ; |h|^2 >= t E|h|^2]: mean power that channel inversion takes above t.
+    """Return the function t -> E[E|h|^2 / |h|^2 ; |h|^2 >= t E|h|^2], the mean power of channel inversion above t.
 
-    E1(t) for Rayleigh fading. It is inf at t = 0 where the law has too much weight at small gains (exponential,
-    Rayleigh, Rician, Nakagami m <= 1). Relative error below 1e-8 while `exceedance` is above 1e-7.
+    It is E1(t) for Rayleigh fading, and inf at t = 0 if the law has too much weight at small gains (exponential,
+    Rayleigh, Rician, Nakagami m <= 1). The relative error is below 1e-8 while `exceedance` is above 1e-7.
     """
     closed = law.closed_inverse_power
     return closed if closed is not None else lambda threshold: _integrated_inverse_power(law, threshold)
 
 
 def _integrated_inverse_power(law: FadingLaw, threshold: float) -> float:
-    """By parts, with F the distribution of y = |h|^2 / E|h|^2: integral from t to inf of (F(y) - F(t)) / y^2 dy."""
+    """Integrate by parts, with F the distribution of y = |h|^2 / E|h|^2: int_t^inf (F(y) - F(t)) / y^2 dy."""
     from scipy.integrate import quad
 
     if threshold <= 0:
@@ -120,7 +120,7 @@ def _integrated_inverse_power(law: FadingLaw, threshold: float) -> float:
     below = distribution(threshold)
     if below >= ALMOST_ONE:
         return 0.0
-    # Over log y, in pieces that follow the law, so that a narrow one is not stepped over.
+    # Over log y, in pieces placed at quantiles, so that the quadrature does not miss a narrow law.
     shares = below + (1 - below) * np.array([1e-12, 1e-6, 0.01, 0.2, 0.5, 0.8, 0.99, 1 - 1e-6, ALMOST_ONE])
     powers = law.quantile(np.minimum(shares, ALMOST_ONE)) ** 2 / law.mean_square
     edges = np.log(np.unique(np.maximum(np.append(powers, threshold), threshold)))
@@ -132,14 +132,15 @@ def _integrated_inverse_power(law: FadingLaw, threshold: float) -> float:
 
 
 def _integrated_from_0(law: FadingLaw) -> float:
-    """Small powers have F(y) ~ y^a: the integral is finite if a > 1, and what lies below y is F(y) / (y (a - 1))."""
+    """Integrate from 0: with F(y) ~ y^a for small y, the integral is finite if a > 1, and the part below y is
+    F(y) / (y (a - 1))."""
     low, high = law.quantile(np.array([1e-15, 1e-12])) ** 2 / law.mean_square
     if low <= 0:
         return float("inf")
-    if high == low:  # nothing is smaller
+    if high == low:  # an atom at the lower end
         return _integrated_inverse_power(law, np.nextafter(high, 0.0))
     exponent = np.log(1e3) / np.log(high / low)
     if exponent <= 1 + 1e-3:
         return float("inf")
-    # What is above `high`: (F(y) - F(high)) / y^2 is integrated there, so that F(high) / high is still missing.
+    # Above `high`, (F(y) - F(high)) / y^2 is integrated, so F(high) / high has to be added.
     return float(_integrated_inverse_power(law, high) + 1e-12 / high * (1 + 1 / (exponent - 1)))

@@ -1,4 +1,4 @@
-"""|h| Nakagami-m: |h|^2 is a gamma variable of shape m; m = 1 is Rayleigh, large m is no fading."""
+"""Nakagami-m fading: |h|^2 is gamma distributed with shape m. m = 1 is Rayleigh, large m approaches no fading."""
 
 from collections.abc import Callable
 
@@ -12,15 +12,18 @@ from channels.part import parameter
 
 
 class Nakagami(FlatFading):
-    """Shape m, scaled to mean gain 1: E|h|^2 = m (Gamma(m) / Gamma(m + 1/2))^2. A channel without fading is `Fixed`."""
+    """Nakagami fading with shape m, scaled to mean gain 1: E|h|^2 = m (Gamma(m) / Gamma(m + 1/2))^2.
+
+    For a channel without fading, use `Fixed`.
+    """
 
     name = "nakagami"
     source = "Nakagami, The m-distribution (1960)"
 
-    m: float = parameter(default=1.0, ge=0.5, key="nakagami_m", description="m, for fading = nakagami")
+    m: float = parameter(default=1.0, ge=0.5, key="nakagami_m", description="shape m, for fading = nakagami")
 
     def law(self) -> FadingLaw:
-        """Of |h|."""
+        """Return the distribution of |h|."""
         m, mean_square = self.m, float(self.m / poch(self.m, 0.5) ** 2)
 
         def cdf(gain: Array) -> Array:
@@ -39,8 +42,8 @@ class Nakagami(FlatFading):
 
 
 def _inverse_power(m: float) -> Callable[[float], float] | None:
-    """m Gamma(m - 1, m t) / Gamma(m), the integral of the gamma density over y; m/(m - 1) at t = 0."""
-    if m < 1:  # the incomplete gamma function is had for positive orders only
+    """Return t -> m Gamma(m - 1, m t) / Gamma(m), the integral of the gamma density over y; m/(m - 1) at t = 0."""
+    if m < 1:  # scipy's incomplete gamma function supports positive orders only
         return None
     if m == 1:
         return lambda threshold: float(exp1(max(threshold, 0.0)))

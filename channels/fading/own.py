@@ -1,4 +1,4 @@
-"""Channels of the user's own: a function of a round, and whether what a part of theirs gives is what it promises."""
+"""User-defined channels: channels given by a function, and checks of what user-defined fading returns."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from channels.fading.registry import FADINGS
 from channels.part import parameter
 
 SHARES = np.array([1e-6, 1e-3, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1 - 1e-6])
-"""At which a law's two functions are held against each other."""
+"""Probabilities at which the cdf and quantile of a law are compared."""
 ACCURACY = 1e-6
 MOMENT_ACCURACY = 1e-3
 
 
 class FunctionChannel(OwnChannel):
-    """A channel given by a function of the request: request -> H [devices, antennas, blocks, subcarriers].
+    """A channel given by a function: request -> H [devices, antennas, blocks, subcarriers].
 
-    A function that is given as `channel.fading` becomes this by itself, and is taken to differ between subcarriers.
+    A function passed as `channel.fading` is wrapped automatically, with `selective = True`.
     """
 
     name = "function"
 
-    function: Callable[[ChannelRequest], NDArray[Any]] = parameter(description="request -> H")
+    function: Callable[[ChannelRequest], NDArray[Any]] = parameter(description="function request -> H")
     selective: bool = parameter(default=True, description="whether H differs between subcarriers")
     moves: bool = parameter(default=False, description="whether H differs between the blocks of a round")
     power: float | None = parameter(
-        default=None, gt=0, description="E|H|^2 of every device; default its mean over rounds of the run"
+        default=None, gt=0, description="E|H|^2 of every device; default the mean over rounds of the run"
     )
 
     def __repr__(self) -> str:
@@ -40,18 +40,18 @@ class FunctionChannel(OwnChannel):
         return f"the function {where.__qualname__}"
 
     def response(self, request: ChannelRequest) -> NDArray[Any]:
-        """What the function gives."""
+        """Return the result of the function."""
         return self.function(request)
 
     def mean_power(self, devices: int) -> Array | None:
-        """As given."""
+        """Return `power` for every device, None if it is not set."""
         return None if self.power is None else np.full(devices, self.power)
 
 
 def fading_of(given: object) -> Fading:
-    """The fading that is meant: a part, a name, a table of a name and its parameters, or a function of a request.
+    """Build fading from a part, a name, a table of a name and parameters, or a function of a request.
 
-    Raises PartError for what is none of these.
+    Raises PartError for anything else.
     """
     if callable(given) and not isinstance(given, (type, Fading)):
         return FunctionChannel(function=given)
@@ -59,7 +59,10 @@ def fading_of(given: object) -> Fading:
 
 
 def check_response(response: object, request: ChannelRequest, channel: OwnChannel) -> NDArray[np.complex128]:
-    """H of a channel of one's own in full shape; ValueError, one line, for another shape and for what is not finite."""
+    """Return H of a user-defined channel, broadcast to its full shape.
+
+    Raises ValueError for a wrong type or shape, and for values that are not finite.
+    """
     frame, devices = request.frame, len(request.devices)
     full = (
         devices,
@@ -67,58 +70,65 @@ def check_response(response: object, request: ChannelRequest, channel: OwnChanne
         frame.blocks if channel.moves else 1,
         frame.subcarriers if channel.selective else 1,
     )
-    found = np.asarray(response)
-    if found.dtype.kind not in "iufc":
-        raise ValueError(f"{channel!r} gave {found.dtype}, complex numbers are wanted")
-    fits = found.ndim == 4 and all(
-        there in (1, wanted) for there, wanted in zip(found.shape[2:], full[2:], strict=True)
+    values = np.asarray(response)
+    if values.dtype.kind not in "iufc":
+        raise ValueError(f"{channel!r} must return complex numbers, got {values.dtype}")
+    fits = values.ndim == 4 and all(
+        length in (1, expected) for length, expected in zip(values.shape[2:], full[2:], strict=True)
     )
-    if not fits or found.shape[:2] != full[:2]:
+    if not fits or values.shape[:2] != full[:2]:
         raise ValueError(
-            f"{channel!r} gave H of shape {found.shape} in round {request.round_index}; [devices, antennas, blocks, "
-            f"subcarriers] = {full} is wanted, the last two 1 where nothing changes"
+            f"{channel!r} must return H of shape [devices, antennas, blocks, subcarriers] = {full}, the last two 1 if "
+            f"constant, got {values.shape} in round {request.round_index}"
         )
-    wrong = ~np.isfinite(found)
+    wrong = ~np.isfinite(values)
     if wrong.any():
         place = np.argwhere(wrong)[0]
         raise ValueError(
-            f"{channel!r} gave H that is not finite in round {request.round_index}, at device "
+            f"{channel!r} returned H that is not finite in round {request.round_index}, at device "
             f"{request.devices[place[0]]}, antenna {place[1]}, block {place[2]}, subcarrier {place[3]}"
         )
-    return np.array(np.broadcast_to(found, full), dtype=np.complex128)
+    return np.array(np.broadcast_to(values, full), dtype=np.complex128)
 
 
-def check_law(law: FadingLaw, whose: str) -> None:
-    """ValueError, one line, for a law whose functions are no distribution of a gain, do not fit each other, or are not
-    of mean 1 and of the mean square that it says."""
+def check_law(law: FadingLaw, name: str) -> None:
+    """Check that a law is a distribution of gains with mean 1 and the declared mean square.
+
+    Raises ValueError if its cdf or quantile is invalid, if they are not inverse to each other, or if a moment is wrong.
+    """
     gains = np.asarray(law.quantile(SHARES.copy()))
     if gains.shape != SHARES.shape or not (np.isfinite(gains).all() and (gains >= 0).all()):
         raise ValueError(
-            f"the quantile of {whose} gives {_first(gains)} for shares of shape {SHARES.shape}; finite gains of 0 or "
-            "more, one for each, are wanted"
+            f"the quantile of {name} must return finite gains of at least 0 in the shape of the probabilities, "
+            f"{SHARES.shape}, got {_first(gains)}"
         )
     if (np.diff(gains) < 0).any():
-        raise ValueError(f"the quantile of {whose} falls between shares {_at(SHARES[1:], np.diff(gains) < 0)}")
-    found = np.asarray(law.cdf(gains.copy()))
-    if found.shape != SHARES.shape or not ((found >= 0) & (found <= 1)).all():
-        raise ValueError(f"the cdf of {whose} gives {_first(found)}; shares from 0 to 1, one for each gain, are wanted")
-    # Where a gain has a probability of its own its share is the largest of its fades.
-    off = found < SHARES - ACCURACY if law.constant or law.atoms else np.abs(found - SHARES) > ACCURACY
+        raise ValueError(
+            f"the quantile of {name} must not decrease, but it does before probability "
+            f"{SHARES[1:][np.diff(gains) < 0][0]:g}"
+        )
+    shares = np.asarray(law.cdf(gains.copy()))
+    if shares.shape != SHARES.shape or not ((shares >= 0) & (shares <= 1)).all():
+        raise ValueError(
+            f"the cdf of {name} must return probabilities from 0 to 1 in the shape of the gains, got {_first(shares)}"
+        )
+    # At an atom, the cdf is the largest of the probabilities that map to it.
+    off = shares < SHARES - ACCURACY if law.constant or law.atoms else np.abs(shares - SHARES) > ACCURACY
     if off.any():
         raise ValueError(
-            f"cdf and quantile of {whose} do not fit each other: cdf(quantile({SHARES[off][0]:g})) is "
-            f"{found[off][0]:.6g}"
+            f"cdf and quantile of {name} are not inverse to each other: cdf(quantile({SHARES[off][0]:g})) is "
+            f"{shares[off][0]:.6g}"
         )
-    for order, said, what in ((1, law.mean, "mean"), (2, law.mean_square, "mean_square")):
+    for order, declared, what in ((1, law.mean, "mean"), (2, law.mean_square, "mean_square")):
         moment = _moment(law, order)
-        if abs(moment - said) > MOMENT_ACCURACY * abs(said):
+        if abs(moment - declared) > MOMENT_ACCURACY * abs(declared):
             raise ValueError(
-                f"the {what} of |h| under {whose} is {moment:.6g} by its quantile, and {said:.6g} is wanted"
+                f"the {what} of |h| under {name} must be {declared:.6g}, but its quantile gives {moment:.6g}"
             )
 
 
 def _moment(law: FadingLaw, order: int) -> float:
-    """E|h|^order, the quantile integrated over shares 1 - e^(-s), which leaves neither end too few."""
+    """E|h|^order: the quantile integrated over probabilities 1 - e^(-s), which resolves both ends."""
     nodes, weights = np.polynomial.legendre.leggauss(64)
     edges = np.array([0.0, 1e-4, 1e-2, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 36.0])
     middle, half = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / 2
@@ -129,10 +139,7 @@ def _moment(law: FadingLaw, order: int) -> float:
 
 
 def _first(values: NDArray[Any]) -> str:
+    """Describe values by their shape if it is wrong, else by the first and last ones."""
     return (
         f"shape {values.shape}" if values.shape != SHARES.shape else np.array2string(values, threshold=4, precision=4)
     )
-
-
-def _at(shares: Array, where: NDArray[np.bool_]) -> str:
-    return f"{shares[where][0]:g}"

@@ -1,4 +1,4 @@
-"""|h| Rayleigh: h circular complex Gaussian, here scaled to mean gain 1 (E|h|^2 = 4/pi)."""
+"""Rayleigh fading: h is circularly symmetric complex Gaussian, scaled to mean gain 1 (E|h|^2 = 4/pi)."""
 
 import numpy as np
 from scipy.special import exp1
@@ -9,14 +9,14 @@ from channels.fading.law import FadingLaw
 
 
 class Rayleigh(FlatFading):
-    """h ~ CN(0, 4/pi)."""
+    """Rayleigh fading, h ~ CN(0, 4/pi)."""
 
     name = "rayleigh"
     source = "rich scattering without line of sight"
     gaussian = True
 
     def law(self) -> FadingLaw:
-        """Of |h|."""
+        """Return the distribution of |h|."""
         return FadingLaw(
             cdf=_cdf,
             quantile=_quantile,
@@ -35,5 +35,5 @@ def _quantile(probability: Array) -> Array:
 
 
 def _inverse_power(threshold: float) -> float:
-    """E1(t): |h|^2 / E|h|^2 is exponential."""
+    """Return E1(t), because |h|^2 / E|h|^2 is exponential."""
     return float(exp1(max(threshold, 0.0)))

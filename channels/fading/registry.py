@@ -1,6 +1,6 @@
-"""The registry of fading. A new one is one file and one line here; a user's own needs no line.
+"""The registry of fading parts. A new built-in part needs one module and one line here.
 
-Where they are only, so that settings are read without importing what a model needs.
+Only import locations are stored, so that settings can be read without importing the dependencies of a model.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ FADINGS: Registry[Fading] = Registry(
 
 
 class OfKind(Mapping[str, type[F]], Generic[F]):
-    """The fadings of one kind by name, those of users included. A part is in it, too, if it is of that kind."""
+    """Mapping from names to the fading parts of one kind, including user-defined ones. Instances can be tested with
+    `in` too."""
 
     def __init__(self, kind: type[F]) -> None:
         self._kind = kind

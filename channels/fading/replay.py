@@ -1,4 +1,4 @@
-"""Gains that were measured or exported, replayed: from HDF5, MATLAB's .mat (v4 to v7.3), NumPy's .npy and .npz."""
+"""Replay of measured or exported gains from HDF5, MATLAB .mat (v4 to v7.3) and NumPy .npy and .npz files."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from channels.part import parameter
 
 AXES = "[rounds, devices] or [rounds, devices, antennas]"
 MEAN_POWER = "mean_power"
-"""An array [devices] of this name beside the gains, in HDF5 and .npz, says what E|h|^2 is."""
-LONGEST_NAME = 60
+"""Name of an optional array [devices] next to the gains in HDF5 and .npz files, which holds E|h|^2."""
+MAX_NAME = 60
 BYTES_A_GAIN = np.dtype(np.complex128).itemsize
-LEAST_GAIN, MOST_GAIN = 1e-20, 1e20
-"""Of |h|: traces hold it in single precision, and received signals are of its order."""
-LARGEST_RATIO, ROOM_BYTES = 100, 1 << 26
-"""Memory that is taken of an array at most: so many times the file's size, and so many bytes."""
+MIN_GAIN, MAX_GAIN = 1e-20, 1e20
+"""Range of |h|, because traces store it in single precision and received signals are of its order."""
+MAX_RATIO, ROOM_BYTES = 100, 1 << 26
+"""An array may take at most MAX_RATIO times the size of the file plus ROOM_BYTES of memory."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,19 @@ class Replay:
 
     Attributes:
         gains: h of every round, device and receive antenna, complex128 [rounds, devices, antennas].
-        mean_power: E|h|^2 over the fading, [devices], as the file says, or else the mean over the gains.
+        mean_power: E|h|^2 over the fading, [devices], from the file, or else the mean over the gains.
     """
 
     gains: Complex
     mean_power: Array
 
     def at(self, round_index: int, device_ids: Sequence[int] | NDArray[np.int64]) -> Complex:
-        """The gains of these devices in this round, both counted from 0, [len(device_ids), antennas]."""
+        """Return the gains of the given devices in a round, both counted from 0, [len(device_ids), antennas]."""
         return np.asarray(self.gains[round_index, np.asarray(device_ids, dtype=np.int64)])
 
 
 class Recorded(Fading):
-    """Gains that were measured or exported, one a round, device and antenna, taken as they are."""
+    """Measured or exported gains, one for each round, device and antenna, used without scaling."""
 
     name = "replay"
     source = "a file of gains"
@@ -60,51 +60,51 @@ class Recorded(Fading):
     )
 
     def read(self, *, rounds: int, devices: int, antennas: int = 1) -> Replay:
-        """The gains of the first rounds, devices and antennas; ValueError as `read_replay` has it."""
+        """Read the gains of the first rounds, devices and antennas; raises ValueError as `read_replay` does."""
         return read_replay(self.file, self.variable, rounds=rounds, devices=devices, antennas=antennas)
 
 
 def read_replay(
     path: str | Path, variable: str | None = None, *, rounds: int, devices: int, antennas: int = 1
 ) -> Replay:
-    """The first rounds, devices and antennas of the array `variable` in a file.
+    """Read the first rounds, devices and antennas of the array `variable` in a file.
 
     The array is [rounds, devices] (one antenna) or [rounds, devices, antennas], real (gains of phase 0) or complex. In
-    HDF5 a complex number is h5py's or a pair of fields r and i, or real and imag, as MATLAB writes; arrays that MATLAB
-    wrote (attribute MATLAB_class) are turned to the axes they have in MATLAB. Without `variable` the file must hold one
-    array that could be meant; the one of a .npy file has no name. An array `mean_power` [devices] beside it in HDF5 or
-    .npz is what estimators are told of E|h|^2; without one it is the mean of the gains. Nothing more than what is
-    wanted is read, links to other files are not followed, nothing is unpickled.
-    Raises ValueError, saying what to mend, if the file cannot be read, there is no such array, it is too small, or a
-    gain is NaN, infinite, 0, or outside 1e-20 to 1e20; also for an array that is said to be over 100 times
-    as large as its file. It is a `VariableError` where another `variable` is what mends it.
+    HDF5, complex numbers are h5py's, or pairs of fields r and i, or real and imag as MATLAB writes them. Arrays written
+    by MATLAB (with the attribute MATLAB_class) are transposed to their axes in MATLAB. Without `variable`, the file
+    must hold exactly one candidate array; the array of a .npy file has no name. An optional array `mean_power`
+    [devices] in HDF5 or .npz files gives estimators E|h|^2; without it, the mean of the gains is used. Only the
+    required part is read, links to other files are not followed, and nothing is unpickled.
+    Raises ValueError, with a remedy, if the file cannot be read, there is no such array, it is too small, or a gain is
+    NaN, infinite, 0, or outside 1e-20 to 1e20; also for an array whose declared size is over 100 times that of the
+    file. The exception is a `VariableError` if another `variable` is the remedy.
     """
     import h5py
 
     path = Path(path)
     try:
         there, regular = path.exists(), path.is_file()
-    except OSError as error:  # a name too long, a folder that may not be looked into
+    except OSError as error:  # the name is too long, or the folder is not accessible
         raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
-    if not regular:  # a pipe is waited for without end
-        what = "is no regular file" if there and not path.is_dir() else "no such file"
+    if not regular:  # reading a pipe could block forever
+        what = "not a regular file" if there and not path.is_dir() else "no such file"
         raise ValueError(f"{path}: {what}; give the path of an HDF5, .mat, .npy or .npz file")
-    wanted = (rounds, devices, antennas)
+    required = (rounds, devices, antennas)
     try:
         if h5py.is_hdf5(path):
             probe(path)
-            gains, mean_power = _from_hdf5(path, variable, wanted)
+            gains, mean_power = _from_hdf5(path, variable, required)
         elif is_numpy(path):
-            gains, mean_power = _from_numpy(path, variable, wanted)
+            gains, mean_power = _from_numpy(path, variable, required)
         else:
-            gains, mean_power = _from_mat(path, variable, wanted)
-    except ReplayError as error:
-        kind = VariableError if isinstance(error, NotNamedError) else ValueError
+            gains, mean_power = _from_mat(path, variable, required)
+    except _ReplayError as error:
+        kind = VariableError if isinstance(error, _ChoiceError) else ValueError
         raise kind(f"{path}: {' '.join(str(error).split())}") from None
     except Exception as error:  # a damaged file can raise anything
         text = str(error) if isinstance(error, IsolatedError) else f"{type(error).__name__}: {error}"
         reason = text.splitlines()[0][:120]
-        raise ValueError(f"{path}: no readable HDF5, .mat, .npy or .npz file ({reason}); export it again") from None
+        raise ValueError(f"{path}: not a readable HDF5, .mat, .npy or .npz file ({reason}); export it again") from None
     fault = _fault(gains)
     if fault:
         raise ValueError(f"{path}: {fault}")
@@ -112,32 +112,32 @@ def read_replay(
 
 
 class VariableError(ValueError):
-    """Which array of the file is meant is not said, or one that is not there."""
+    """`variable` does not select an array of gains, or is needed because the file holds several arrays."""
 
 
-class ReplayError(Exception):
-    """What is wrong with an array that was found, or not found."""
+class _ReplayError(Exception):
+    """The array is missing or unusable; the message does not name the file."""
 
 
-class NotNamedError(ReplayError):
-    """That another variable is to be named, or one at all."""
+class _ChoiceError(_ReplayError):
+    """The choice of `variable` is the problem."""
 
 
-def _from_hdf5(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tuple[Complex, Array | None]:
+def _from_hdf5(path: Path, variable: str | None, required: tuple[int, ...]) -> tuple[Complex, Array | None]:
     import h5py
 
     shapes: dict[str, tuple[int, ...]] = {}
     others: dict[str, str] = {}
 
     def note(name: str, item: Any) -> None:
-        # MATLAB keeps what cells and objects refer to in groups whose names begin with #.
+        # MATLAB stores the contents of cells and objects in groups whose names start with #.
         if not isinstance(item, h5py.Dataset) or name.startswith("#"):
             return
         kind = _text(item.attrs.get("MATLAB_class", ""))
         if item.shape is None:
             others[name] = "empty"
         elif item.external or item.is_virtual:
-            others[name] = "kept in another file"
+            others[name] = "stored in another file"
         elif not _is_number(item.dtype) or kind in ("char", "logical", "cell"):
             others[name] = f"{kind or item.dtype}, not numbers"
         else:
@@ -146,16 +146,16 @@ def _from_hdf5(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tup
     with h5py.File(path, "r") as file:
         file.visititems(note)
         name = _chosen(variable, shapes, others)
-        cut = _cut(name, shapes[name], wanted)
+        cut = _cut(name, shapes[name], required)
         _check_room(path, name, _bytes_to_read(file[name], cut))
         if "MATLAB_class" in file[name].attrs:
             return _complex(file[name][cut[::-1]].T), None
-        beside = f"{name.rpartition('/')[0]}/{MEAN_POWER}".lstrip("/")
-        known = len(shapes.get(beside, ())) == 1
-        return _complex(file[name][cut]), _mean_power(file[beside], wanted[1]) if known else None
+        sibling = f"{name.rpartition('/')[0]}/{MEAN_POWER}".lstrip("/")
+        present = len(shapes.get(sibling, ())) == 1
+        return _complex(file[name][cut]), _mean_power(file[sibling], required[1]) if present else None
 
 
-def _from_mat(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tuple[Complex, Array | None]:
+def _from_mat(path: Path, variable: str | None, required: tuple[int, ...]) -> tuple[Complex, Array | None]:
     shapes: dict[str, tuple[int, ...]] = {}
     others: dict[str, str] = {}
     for name, shape, kind in mat_variables(path):
@@ -164,97 +164,97 @@ def _from_mat(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tupl
         else:
             others[name] = f"{kind}, not numbers"
     name = _chosen(variable, shapes, others)
-    cut = _cut(name, shapes[name], wanted)
+    cut = _cut(name, shapes[name], required)
     _check_room(path, name, BYTES_A_GAIN * math.prod(shapes[name]))
     return _complex(mat_array(path, name)[cut]), None
 
 
-def _from_numpy(path: Path, variable: str | None, wanted: tuple[int, ...]) -> tuple[Complex, Array | None]:
-    found = {name: (shape, dtype) for name, shape, dtype in arrays(path)}
-    if variable is not None and list(found) == [""]:
-        raise NotNamedError(f"the one array of a .npy file has no name; leave {variable!r} out")
-    shapes = {name: shape for name, (shape, dtype) in found.items() if dtype is not None and _is_number(dtype)}
+def _from_numpy(path: Path, variable: str | None, required: tuple[int, ...]) -> tuple[Complex, Array | None]:
+    headers = {name: (shape, dtype) for name, shape, dtype in arrays(path)}
+    if variable is not None and list(headers) == [""]:
+        raise _ChoiceError(f"the array of a .npy file has no name; leave {variable!r} out")
+    shapes = {name: shape for name, (shape, dtype) in headers.items() if dtype is not None and _is_number(dtype)}
     others = {
         name: f"{_shown(str(dtype or 'objects'))}, not numbers"
-        for name, (_, dtype) in found.items()
+        for name, (_, dtype) in headers.items()
         if name not in shapes
     }
     name = _chosen(variable, shapes, others)
-    cut = _cut(name, shapes[name], wanted)
+    cut = _cut(name, shapes[name], required)
     _check_room(path, name, BYTES_A_GAIN * math.prod(shapes[name] if name else [one.stop for one in cut]))
     gains = _complex(array(path, name, cut))
     if name == MEAN_POWER or len(shapes.get(MEAN_POWER, ())) != 1:
         return gains, None
     _check_room(path, MEAN_POWER, BYTES_A_GAIN * shapes[MEAN_POWER][0])
-    return gains, _mean_power(array(path, MEAN_POWER, (slice(shapes[MEAN_POWER][0]),)), wanted[1])
+    return gains, _mean_power(array(path, MEAN_POWER, (slice(shapes[MEAN_POWER][0]),)), required[1])
 
 
 def _chosen(variable: str | None, shapes: dict[str, tuple[int, ...]], others: dict[str, str]) -> str:
-    """The variable that is asked for, or the only one that could be meant."""
+    """Return the requested variable, or the only candidate."""
     if variable is not None:
         name = variable.strip("/")
         if name in others:
-            raise NotNamedError(f"{_shown(name)!r} is {others[name]}; give an array of numbers, {AXES}")
+            raise _ChoiceError(f"{_shown(name)!r} is {others[name]}; give an array of numbers, {AXES}")
         if name not in shapes:
-            raise NotNamedError(f"there is no array {variable!r}; there are {_listed(sorted(shapes | others))}")
+            raise _ChoiceError(f"there is no array {variable!r}; the file has {_listed(sorted(shapes | others))}")
         return name
     candidates = [name for name, shape in shapes.items() if len(shape) in (2, 3)]
     if not candidates:
-        raise ReplayError(f"no array of numbers is {AXES}; there are {_listed(sorted(shapes | others))}")
+        raise _ReplayError(f"no array of numbers has axes {AXES}; the file has {_listed(sorted(shapes | others))}")
     if len(candidates) > 1:
-        raise NotNamedError(f"{len(candidates)} arrays could be the gains: {_listed(sorted(candidates))}; name one")
+        raise _ChoiceError(f"{len(candidates)} arrays could be the gains: {_listed(sorted(candidates))}; name one")
     return candidates[0]
 
 
 def _bytes_to_read(array: Any, cut: tuple[slice, ...]) -> int:
-    """Of an HDF5 array: the part that is wanted, or a chunk, which is read as a whole."""
+    """Bytes to read of an HDF5 array: the required part, or at least one chunk, which is read as a whole."""
     chunk = int(array.dtype.itemsize) * math.prod(map(int, array.chunks or ()))
     part = BYTES_A_GAIN * math.prod(int(one.stop) for one in cut)
     return max(part, chunk)
 
 
 def _check_room(path: Path, name: str, needed: int) -> None:
-    """Refuses an array that is said to be far larger than the file: memory for it is never taken."""
+    """Reject an array whose declared size is far beyond that of the file, before memory is allocated for it."""
     size = path.stat().st_size
-    if needed > LARGEST_RATIO * size + ROOM_BYTES:
-        raise ReplayError(
-            f"{_shown(name)!r} is said to be {needed / 1e6:,.0f} MB in a file of {size / 1e6:,.3f} MB; export it "
-            "again, without compression"
+    if needed > MAX_RATIO * size + ROOM_BYTES:
+        raise _ReplayError(
+            f"{_shown(name)!r} declares {needed / 1e6:,.0f} MB in a file of {size / 1e6:,.3f} MB; export it again, "
+            "without compression"
         )
 
 
-def _cut(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[slice, ...]:
-    """The part that is wanted; refuses an array that lacks some of it."""
+def _cut(name: str, shape: tuple[int, ...], required: tuple[int, ...]) -> tuple[slice, ...]:
+    """Return the slices of the required part; reject an array that is too small."""
     if len(shape) not in (2, 3):
-        raise ReplayError(f"{_shown(name)!r} has {len(shape)} axes; {AXES} is wanted")
-    for what, there, needed in zip(("rounds", "devices", "antennas"), (*shape, 1)[:3], wanted, strict=True):
-        if there < needed:
-            raise ReplayError(
-                f"{_shown(name)!r} holds {there:,} of the {needed:,} {what} the run needs; its shape {shape} is read "
-                f"as {AXES}"
+        raise _ReplayError(f"{_shown(name)!r} must have the axes {AXES}, got {len(shape)} axes")
+    for what, available, needed in zip(("rounds", "devices", "antennas"), (*shape, 1)[:3], required, strict=True):
+        if available < needed:
+            raise _ReplayError(
+                f"{_shown(name)!r} holds {available:,} of the {needed:,} {what} that the run needs; its shape {shape} "
+                f"is read as {AXES}"
             )
-    return tuple(slice(needed) for needed in wanted[: len(shape)])
+    return tuple(slice(needed) for needed in required[: len(shape)])
 
 
 def _mean_power(stored: Any, devices: int) -> Array:
-    """Of the first devices; refuses what is no power."""
+    """Return the mean powers of the first devices; reject values that are not powers."""
     if stored.dtype.kind not in "iuf" or len(stored) < devices:
-        raise ReplayError(
-            f"{MEAN_POWER!r} is {len(stored):,} numbers of type {stored.dtype}; real ones of {devices:,} devices are "
-            "wanted, or none"
+        raise _ReplayError(
+            f"{MEAN_POWER!r} must hold real numbers of {devices:,} devices, got {len(stored):,} of type "
+            f"{stored.dtype}; correct or remove it"
         )
     power = np.asarray(stored[:devices], dtype=np.float64)
-    wrong = ~((power >= LEAST_GAIN**2) & (power <= MOST_GAIN**2))
+    wrong = ~((power >= MIN_GAIN**2) & (power <= MAX_GAIN**2))
     if wrong.any():
-        raise ReplayError(
-            f"{MEAN_POWER!r} of device {np.argmax(wrong)} is {power[wrong][0]:g}; give a power above 0, from "
-            f"{LEAST_GAIN**2:g} to {MOST_GAIN**2:g}"
+        raise _ReplayError(
+            f"{MEAN_POWER!r} of device {np.argmax(wrong)} must be from {MIN_GAIN**2:g} to {MAX_GAIN**2:g}, got "
+            f"{power[wrong][0]:g}"
         )
     return power
 
 
 def _is_number(dtype: np.dtype[Any]) -> bool:
-    """Real or complex numbers, or a pair of fields that is a complex number."""
+    """Whether a dtype is real, complex, or a pair of fields that stands for a complex number."""
     if dtype.names is not None:
         return dtype.names in (("r", "i"), ("real", "imag")) and all(dtype[part].kind == "f" for part in dtype.names)
     return dtype.kind in "iufc"
@@ -265,26 +265,26 @@ def _text(attribute: Any) -> str:
 
 
 def _complex(values: NDArray[Any]) -> Complex:
-    """[rounds, devices] or [rounds, devices, antennas] of any kind of number -> complex128, with antennas."""
+    """Convert any number type to complex128 [rounds, devices, antennas]; the axis of antennas is added if missing."""
     if values.dtype.names is not None:
         pair = np.empty(values.shape, dtype=np.complex128)
         pair.real, pair.imag = (values[part] for part in values.dtype.names)
         values = pair
-    with np.errstate(all="ignore"):  # what is no number after that is refused by its place
+    with np.errstate(all="ignore"):  # invalid numbers are reported with their position in `_fault`
         gains = np.ascontiguousarray(values, dtype=np.complex128)
     return gains if gains.ndim == 3 else gains[:, :, None]
 
 
 def _fault(gains: Complex) -> str | None:
-    """The first gain that no channel has."""
+    """Describe the first invalid gain, or return None."""
     with np.errstate(all="ignore"):
         modulus: Array = np.abs(gains)
-    for wrong, what, cure in (
-        (~np.isfinite(gains), "NaN or infinite", "fill it"),
-        (gains == 0, "0, a channel that cannot be inverted", "put a small gain there"),
+    for wrong, what, remedy in (
+        (~np.isfinite(gains), "NaN or infinite", "replace it"),
+        (gains == 0, "0, so the channel cannot be inverted", "replace it by a small gain"),
         (
-            ~((modulus >= LEAST_GAIN) & (modulus <= MOST_GAIN)),
-            f"so large or small that single precision does not carry it on ({LEAST_GAIN:g} to {MOST_GAIN:g} it does)",
+            ~((modulus >= MIN_GAIN) & (modulus <= MAX_GAIN)),
+            f"outside the range for single precision ({MIN_GAIN:g} to {MAX_GAIN:g})",
             "scale it",
         ),
     ):
@@ -292,7 +292,7 @@ def _fault(gains: Complex) -> str | None:
             place = tuple(np.argwhere(wrong)[0])
             at = f"round {place[0]}, device {place[1]}, antenna {place[2]} (counted from 0)"
             value = f"{modulus[place]:g}, " if 0 < modulus[place] < math.inf else ""
-            return f"the gain of {at} is {value}{what}; {cure} or leave it out ({np.count_nonzero(wrong):,} such gains)"
+            return f"the gain of {at} is {value}{what}; {remedy} or omit it ({np.count_nonzero(wrong):,} such gains)"
     return None
 
 
@@ -302,6 +302,6 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _shown(name: str) -> str:
-    """The array of a .npy file has no name."""
+    """Shorten a name for a message; the array of a .npy file has none."""
     name = name or "array"
-    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+    return name if len(name) <= MAX_NAME else f"{name[:MAX_NAME]}..."

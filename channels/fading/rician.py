@@ -1,4 +1,4 @@
-"""|h| Rician: a line of sight of constant gain and uniform phase, and K times weaker diffuse paths."""
+"""Rician fading: a line of sight of constant gain and uniform phase, and a diffuse part with 1/K of its power."""
 
 from typing import Literal
 
@@ -10,16 +10,17 @@ from channels.fading.kinds import FlatFading
 from channels.fading.law import FadingLaw
 from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
-# From here on a normal distribution of |h| with the same mean and variance is within 2e-11 of the law (its skewness
-# falls as K^-1.5), and the non-central chi-square functions of scipy become slow.
+# From this K on, a normal distribution of |h| with the same mean and variance is within 2e-11 of the law (the skewness
+# falls as K^-1.5), and scipy's non-central chi-square functions become slow.
 NORMAL_FROM_K = 1e6
 
 
 class Rician(FlatFading):
-    """K-factor K, scaled to mean gain 1. A channel without fading is `Fixed`.
+    """Rician fading with K factor `k`, scaled to mean gain 1. For a channel without fading, use `Fixed`.
 
-    At unit power the mean gain is sqrt(pi / (4 (K + 1))) L_1/2(-K), L_1/2 the Laguerre polynomial, and 2 (K + 1) |h|^2
-    is non-central chi-square with 2 degrees of freedom and 2 K as non-centrality (1 - cdf is Marcum's Q_1).
+    At unit power, the mean gain is sqrt(pi / (4 (K + 1))) L_1/2(-K) with the Laguerre function L_1/2, and
+    2 (K + 1) |h|^2 is non-central chi-square with 2 degrees of freedom and non-centrality 2 K (1 - cdf is the Marcum Q
+    function Q_1).
     """
 
     name = "rician"
@@ -32,14 +33,16 @@ class Rician(FlatFading):
         le=MOST_SCALE,
         also=(0.0,),
         key="rician_k",
-        description="K, power of the line of sight over the rest, for fading = rician: a number, or drawn for each "
-        "device of a topology by TR 38.901; without line of sight a device of a topology has K = 0",
+        description="K factor, power of the line of sight over that of the diffuse part, for fading = rician: a "
+        "number, or drawn for each device of a topology by TR 38.901 (K = 0 without line of sight)",
     )
 
     def law(self) -> FadingLaw:
-        """Of |h|. ValueError where every device of a cell has a K of its own."""
+        """Return the distribution of |h|; raise ValueError if K is drawn for each device."""
         if self.k == "tr38901":
-            raise ValueError("k = 'tr38901' is drawn for each device of a cell: there is no law of all of them")
+            raise ValueError(
+                "k = 'tr38901' is drawn for each device of a cell, so there is no common law; give a number"
+            )
         k = float(self.k)
         mean_square = float(rician_mean_square(k))
 
@@ -63,12 +66,12 @@ class Rician(FlatFading):
 
 
 def rician_mean_square(k: float | Array) -> Array:
-    """E|h|^2 over the square of E|h|, at any K."""
+    """Return E|h|^2 / (E|h|)^2 at K factor k."""
     # L_1/2(-K) = exp(-K/2) ((1 + K) I_0(K/2) + K I_1(K/2)); the scaled Bessel functions do not overflow.
     laguerre = (1 + k) * i0e(k / 2) + k * i1e(k / 2)
     return np.asarray(4 * (k + 1) / np.pi / laguerre**2)
 
 
 def _spread(k: float) -> float:
-    """Standard deviation of |h| over its mean, for large K, to order K^-2 of its square."""
+    """Standard deviation of |h| over its mean for large K; its square is accurate to order K^-2."""
     return float(np.sqrt((1 - 0.75 / k) / (2 * k)))

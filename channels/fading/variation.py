@@ -1,5 +1,7 @@
-"""How flat fading changes over time: new each round, constant over the run, or correlated. The diffuse part, and what
-the line of sight goes by."""
+"""Variation of flat fading over time: independent per round, constant over the run, or correlated.
+
+Covers the diffuse part, and the phase and Doppler shift of the line of sight.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +13,21 @@ import numpy as np
 from channels.draws import Array, Complex, Draw, circular_gaussian
 from channels.units import SPEED_OF_LIGHT_M_S
 
-# Paths of the correlated process. Any number gives the right marginal law and mean correlation; more bring the
-# correlation of every single device closer to its mean.
+# Number of paths in the correlated process. The marginal law and the mean correlation are exact for any number; more
+# paths bring the correlation of each device closer to the mean.
 PATHS = 64
 
 
 @dataclass(frozen=True)
 class Variation:
-    """One way in which fading varies with time.
+    """A model of how fading varies with time.
 
     Attributes:
         diffuse: (uniforms [devices, antennas, columns], doppler_hz, times_s [times]) -> CN(0, 1) numbers [devices,
             antennas, times].
-        columns: Uniform numbers that it takes for every antenna.
-        lasting: Whether these are the run's, the same in every round, or else the round's own.
-        source: Where it is from.
+        columns: Number of uniform numbers per antenna.
+        lasting: Whether the uniform numbers are drawn once per run, or else once per round.
+        source: Source of the model.
     """
 
     diffuse: Callable[[Array, float, Array], Complex]
@@ -34,10 +36,10 @@ class Variation:
     source: str
 
     def __call__(self, fresh: Draw, lasting: Draw, antennas: int, doppler_hz: float, times_s: Array) -> Complex:
-        """CN(0, 1) numbers g, [devices, antennas, times].
+        """Return CN(0, 1) numbers g, [devices, antennas, times].
 
-        fresh: streams of this round; lasting: streams of the run; times_s: since the start of the run, [times]. The
-        value at a time does not depend on which other times are asked for.
+        fresh: streams of this round; lasting: streams of the run; times_s: times since the start of the run, [times].
+        The value at a time does not depend on the other requested times.
         """
         uniforms = (lasting if self.lasting else fresh)(self.columns * antennas)
         return self.diffuse(uniforms.reshape(-1, antennas, self.columns), doppler_hz, times_s)
@@ -49,15 +51,15 @@ def _block(uniforms: Array, doppler_hz: float, times_s: Array) -> Complex:
 
 
 def _jakes(uniforms: Array, doppler_hz: float, times_s: Array) -> Complex:
-    """g(t) = sum_m a_m exp(j 2 pi f_D t cos alpha_m), a_m ~ CN(0, 1/M), alpha_m uniform on the m-th M-th of a circle.
+    """g(t) = sum_m a_m exp(j 2 pi f_D t cos alpha_m), a_m ~ CN(0, 1/M), alpha_m uniform in the m-th of M sectors.
 
-    Given the angles it is a Gaussian process; over the angles E[g(s) g*(s + t)] = J0(2 pi f_D t) for any M.
+    Conditional on the angles, it is a Gaussian process. Over the angles, E[g(s) g*(s + t)] = J0(2 pi f_D t) for any M.
     """
     angles = 2 * np.pi * (np.arange(PATHS) + uniforms[..., :PATHS]) / PATHS
     rates = 2 * np.pi * doppler_hz * np.cos(angles)
     weights = _gaussian(uniforms[..., PATHS:]) / np.sqrt(PATHS)
     total = np.zeros((*uniforms.shape[:2], len(times_s)), dtype=np.complex128)
-    for path in range(PATHS):  # one path at a time, so that memory does not grow with their number
+    for path in range(PATHS):  # one path at a time, so that memory does not grow with the number of paths
         total += weights[..., path, None] * np.exp(1j * rates[..., path, None] * times_s)
     return total
 
@@ -78,37 +80,36 @@ VARIATIONS: dict[str, Variation] = {
 
 
 def line_of_sight_turns(name: str, fresh: Draw, lasting: Draw, antennas: int) -> Array:
-    """Phase of the line of sight over 2 pi at the start of the run, in [0, 1), [devices], under the variation of that
-    name.
+    """Return the phase of the line of sight in units of 2 pi at the start of the run, in [0, 1), [devices].
 
-    It is new each round where the diffuse part is, otherwise the run's; it takes the column after those that
-    `VARIATIONS[name]` uses for as many antennas, so that no draw is shared.
+    It is drawn per round or per run, as the diffuse part is under the variation of that name, from the column after
+    those that `VARIATIONS[name]` uses for all antennas, so that no random number is shared.
     """
     return _beyond_the_diffuse_part(name, fresh, lasting, antennas, 1)
 
 
 def line_of_sight_cosines(name: str, fresh: Draw, lasting: Draw, antennas: int) -> Array:
-    """Cosine of the angle between a device's motion and its line of sight, whose Doppler shift over f_D it is,
-    [devices].
+    """Return the cosine of the angle between a device's motion and its line of sight, [devices].
 
-    The angle is uniform, and new when the phase is; it takes the column after that of `line_of_sight_turns`.
+    It equals the Doppler shift of the line of sight over f_D. The angle is uniform, is drawn as often as the phase, and
+    uses the column after that of `line_of_sight_turns`.
     """
     return np.asarray(np.cos(2 * np.pi * _beyond_the_diffuse_part(name, fresh, lasting, antennas, 2)))
 
 
 def _beyond_the_diffuse_part(name: str, fresh: Draw, lasting: Draw, antennas: int, column: int) -> Array:
-    """The column-th number of a device after those of its diffuse part, counted from 1, [devices]."""
+    """Return the column-th random number after those of the diffuse part, counted from 1, [devices]."""
     variation = VARIATIONS[name]
     return (lasting if variation.lasting else fresh)(variation.columns * antennas + column)[:, -1]
 
 
 def doppler_hz(speed_m_s: float, carrier_hz: float) -> float:
-    """Largest Doppler shift f_D = v f_c / c.
+    """Return the maximum Doppler shift f_D = v f_c / c.
 
-    Raises ValueError for a speed that is negative or a carrier that is not positive.
+    Raises ValueError for a negative speed or a carrier frequency that is not positive.
     """
     if not (np.isfinite(speed_m_s) and speed_m_s >= 0):
-        raise ValueError(f"a speed of {speed_m_s:g} m/s is impossible: give a finite number of at least 0")
+        raise ValueError(f"speed_m_s must be finite and at least 0, got {speed_m_s:g}")
     if not (np.isfinite(carrier_hz) and carrier_hz > 0):
-        raise ValueError(f"a carrier of {carrier_hz:g} Hz is impossible: give a finite number above 0")
+        raise ValueError(f"carrier_hz must be finite and positive, got {carrier_hz:g}")
     return speed_m_s * carrier_hz / SPEED_OF_LIGHT_M_S

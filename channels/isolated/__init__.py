@@ -1,5 +1,5 @@
-"""Files from outside, looked at in a process of their own.
+"""Reading untrusted files in separate processes.
 
-HDF5 and scipy parse in C what a damaged file says of itself: of a thousand flipped bytes a few end the process that
-reads it, or lead it in circles.
+HDF5 and scipy parse file metadata in C. In a damaged file, a few out of a thousand flipped bytes crash the process that
+reads it, or make it loop forever.
 """

@@ -1,7 +1,7 @@
-"""Files of NumPy, .npy and .npz: read in a process of their own, of which only the numbers that are wanted come back.
+"""NumPy files (.npy and .npz), read in a separate process that returns only the requested numbers.
 
-Nothing is unpickled. A header is bounded (`MOST_HEADER`), and what it says is held against the bytes that are there
-before any memory is taken by it.
+Nothing is unpickled. The length of a header is limited (`MAX_HEADER`), and the declared size is compared with the
+bytes in the file before memory is allocated for it.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from channels.isolated.child import answer, call
 
 MAGIC, ZIP_MAGIC = b"\x93NUMPY", b"PK"
 SUFFIX = ".npy"
-MOST_HEADER = 10_000
-"""Letters of a header: numpy evaluates it as a literal."""
-MOST_ARRAYS = 1000
+MAX_HEADER = 10_000
+"""Largest number of characters in a header, because numpy evaluates it as a literal."""
+MAX_ARRAYS = 1000
 READ_BYTES = 1 << 20
 
 Described = tuple[str, tuple[int, ...], np.dtype[Any] | None]
-"""Name, shape, kind of number; None for what is no array that is read."""
+"""Name, shape and dtype; the dtype is None for anything but a readable array."""
 
 
 def is_numpy(path: Path) -> bool:
-    """Whether the file begins as .npy or .npz does."""
+    """Whether the file starts like a .npy or .npz file."""
     with open(path, "rb") as file:
         return file.read(len(MAGIC)).startswith((MAGIC, ZIP_MAGIC))
 
 
 def arrays(path: str | Path) -> list[Described]:
-    """What the file holds; a .npy file one array, whose name is "". IsolatedError where it cannot be read."""
-    found = json.loads(call(__name__, str(Path(path).resolve())))
-    return [(name, tuple(shape), _dtype(described)) for name, shape, described in found]
+    """List the arrays of the file; a .npy file has one, named "". Raises IsolatedError if it cannot be read."""
+    listed = json.loads(call(__name__, str(Path(path).resolve())))
+    return [(name, tuple(shape), _dtype(described)) for name, shape, described in listed]
 
 
 def array(path: str | Path, name: str, cut: tuple[slice, ...]) -> NDArray[Any]:
-    """The part of this array from 0 to the ends of `cut`. IsolatedError where it cannot be read."""
+    """Read the part of an array from 0 to the ends of `cut`. Raises IsolatedError if it cannot be read."""
     ends = ",".join(str(one.stop) for one in cut)
     return np.asarray(np.load(io.BytesIO(call(__name__, str(Path(path).resolve()), name, ends)), allow_pickle=False))
 
 
 def main(path: str, name: str | None = None, ends: str = "") -> bytes:
-    """JSON of the arrays, or .npy of the part of one that is wanted."""
+    """Return a JSON list of the arrays, or the requested part of one in .npy format."""
     if name is None:
         return json.dumps(_list(path)).encode()
     values = _packed(path, name) if name else _plain(path)
@@ -65,23 +65,23 @@ def _list(path: str) -> list[tuple[str, tuple[int, ...], Any]]:
             file.seek(0)
             shape, _, dtype = _header(file)
             return [("", shape, _described(dtype))]
-    found: list[tuple[str, tuple[int, ...], Any]] = []
+    listed: list[tuple[str, tuple[int, ...], Any]] = []
     with zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-        if len(members) > MOST_ARRAYS:
-            raise ValueError(f"{len(members):,} arrays, at most {MOST_ARRAYS:,} are read")
+        if len(members) > MAX_ARRAYS:
+            raise ValueError(f"an archive must hold at most {MAX_ARRAYS:,} arrays, got {len(members):,}")
         for member in members:
             if not member.filename.endswith(SUFFIX):
-                found.append((member.filename, (), None))
+                listed.append((member.filename, (), None))
                 continue
             with archive.open(member) as stream:
                 shape, _, dtype = _header(stream)
-            found.append((member.filename.removesuffix(SUFFIX), shape, _described(dtype)))
-    return found
+            listed.append((member.filename.removesuffix(SUFFIX), shape, _described(dtype)))
+    return listed
 
 
 def _plain(path: str) -> NDArray[Any]:
-    """The array of a .npy file, as it lies on the disk."""
+    """Map the array of a .npy file into memory."""
     with open(path, "rb") as file:
         shape, fortran, dtype = _header(file)
         begin, size = file.tell(), file.seek(0, io.SEEK_END)
@@ -90,44 +90,42 @@ def _plain(path: str) -> NDArray[Any]:
 
 
 def _packed(path: str, name: str) -> NDArray[Any]:
-    """The array of this name in a .npz file, unpacked."""
+    """Decompress an array of a .npz file."""
     with zipfile.ZipFile(path) as archive, archive.open(name + SUFFIX) as stream:
         shape, fortran, dtype = _header(stream)
-        wanted = math.prod(shape) * dtype.itemsize
+        declared = math.prod(shape) * dtype.itemsize
         data = bytearray()
-        while len(data) <= wanted and (read := stream.read(READ_BYTES)):
+        while len(data) <= declared and (read := stream.read(READ_BYTES)):
             data += read
     _check_size(shape, dtype, len(data))
     return np.frombuffer(data, dtype, math.prod(shape)).reshape(shape, order="F" if fortran else "C")
 
 
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether the first axis runs fastest, kind of number."""
+    """Read a header: shape, whether the array is in Fortran order, and dtype."""
     version = npy.read_magic(stream)
     if version == (1, 0):
-        shape, fortran, dtype = npy.read_array_header_1_0(stream, MOST_HEADER)
+        shape, fortran, dtype = npy.read_array_header_1_0(stream, MAX_HEADER)
     elif version == (2, 0):
-        shape, fortran, dtype = npy.read_array_header_2_0(stream, MOST_HEADER)
+        shape, fortran, dtype = npy.read_array_header_2_0(stream, MAX_HEADER)
     else:
-        raise ValueError(f"version {version[0]}.{version[1]} of .npy, 1.0 and 2.0 are read")
+        raise ValueError(f"the version of .npy must be 1.0 or 2.0, got {version[0]}.{version[1]}")
     if not all(type(length) is int and length >= 0 for length in shape):
-        raise ValueError(f"a shape {shape}")
+        raise ValueError(f"invalid shape {shape}")
     return shape, fortran, dtype
 
 
-def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], there: int) -> None:
-    """Pickles, and an array that its file does not hold, are no numbers."""
+def _check_size(shape: tuple[int, ...], dtype: np.dtype[Any], available: int) -> None:
+    """Raise ValueError for pickled objects, and for an array whose declared size is not that of its data."""
     if dtype.hasobject:
         raise ValueError("objects, which are not unpickled")
-    wanted = math.prod(shape) * dtype.itemsize
-    if wanted != there:
-        raise ValueError(
-            f"{wanted:,} bytes of numbers are announced, {'fewer' if there < wanted else 'more'} are there"
-        )
+    declared = math.prod(shape) * dtype.itemsize
+    if declared != available:
+        raise ValueError(f"{declared:,} bytes declared, the file has {'fewer' if available < declared else 'more'}")
 
 
 def _described(dtype: np.dtype[Any]) -> Any:
-    """For JSON: a number's type, the fields of a record; None for anything else."""
+    """Describe a dtype in JSON: the type of a number, the fields of a record, or None for anything else."""
     if dtype.names is None:
         return dtype.str if dtype.subdtype is None and not dtype.hasobject else None
     fields = [(name, dtype[name].str) for name in dtype.names]

@@ -1,4 +1,4 @@
-"""A process of its own, from both sides."""
+"""Calls of a separate process: the caller's side, and that of the process."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from pathlib import Path
 
 ROOT = str(Path(__file__).resolve().parents[2])
 SECONDS = 600.0
-"""By the clock: a busy machine is not the file's fault. Processor time is limited in the child."""
+"""Wall-clock timeout, generous because the machine may be busy. CPU time is limited in the child process."""
 REFUSED = 3
-MOST_BYTES = 1 << 28
-"""Of address space, beyond what the libraries and the file take."""
+MAX_BYTES = 1 << 28
+"""Limit of the address space, in addition to that of the libraries and the file."""
 CPU_SECONDS, BYTES_A_SECOND = 5, 20_000_000
+ENDLESS, DEADLY = "reading it does not terminate", "the process that reads it crashed"
 
 
 class IsolatedError(Exception):
-    """What the file does to a process that reads it, or why that process could not read it."""
+    """The separate process crashed, ran out of time, or could not read the file."""
 
 
 def call(module: str, *arguments: str) -> bytes:
-    """What `python -m module arguments` writes to its standard output. IsolatedError where it does not end well."""
+    """Return the standard output of `python -m module arguments`. Raises IsolatedError if the process fails."""
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", module, *arguments],
@@ -37,11 +38,11 @@ def call(module: str, *arguments: str) -> bytes:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise IsolatedError("reading it has no end") from None
+        raise IsolatedError(ENDLESS) from None
     if done.returncode == -signal.SIGXCPU:
-        raise IsolatedError("reading it has no end")
+        raise IsolatedError(ENDLESS)
     if done.returncode < 0:
-        raise IsolatedError("reading it ends the process that does")
+        raise IsolatedError(DEADLY)
     if done.returncode:
         lines = done.stderr.decode(errors="replace").splitlines() or ["it cannot be read"]
         raise IsolatedError(lines[-1])
@@ -49,15 +50,17 @@ def call(module: str, *arguments: str) -> bytes:
 
 
 def environment() -> dict[str, str]:
-    """Of such a process: it finds this package, and takes one thread."""
+    """Return the environment of a separate process: it can import this package, and uses one thread."""
     paths = [ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     return {**os.environ, **threads, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def answer(main: Callable[..., bytes], library: str) -> None:
-    """The child's side: limits itself, writes what `main(*arguments)` returns, or what it raised as one line. library:
-    what it reads with, whose own memory is not limited."""
+    """Run `main(*arguments)` in the child process under resource limits, and write the result or one line of error.
+
+    library: module to import before the limits are set, so that its own memory does not count.
+    """
     import_module(library)
     limit(resource.RLIMIT_CORE, 0)
     size = 0
@@ -65,8 +68,8 @@ def answer(main: Callable[..., bytes], library: str) -> None:
         size = Path(sys.argv[1]).stat().st_size
     limit(resource.RLIMIT_CPU, CPU_SECONDS + size // BYTES_A_SECOND)
     with suppress(OSError), open("/proc/self/statm") as statm:
-        taken = int(statm.read().split()[0]) * resource.getpagesize()
-        limit(resource.RLIMIT_AS, taken + MOST_BYTES + 128 * size)
+        used = int(statm.read().split()[0]) * resource.getpagesize()
+        limit(resource.RLIMIT_AS, used + MAX_BYTES + 128 * size)
     try:
         written = main(*sys.argv[1:])
     except Exception as error:  # a damaged file can raise anything
@@ -77,7 +80,7 @@ def answer(main: Callable[..., bytes], library: str) -> None:
 
 
 def limit(what: int, most: int) -> None:
-    """For good; nothing that is limited already is let loose."""
+    """Set a resource limit permanently; an existing lower limit is kept."""
     _, hard = resource.getrlimit(what)
     with suppress(ValueError):
         resource.setrlimit(what, (most, hard))

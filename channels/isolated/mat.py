@@ -1,4 +1,4 @@
-"""Files of MATLAB, version 4 and 5: scipy reads them in a process of its own, and what it has read is handed over."""
+"""MATLAB files of versions 4 and 5, read by scipy in a separate process that returns the numbers."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from channels.isolated.child import answer, call
 
 
 def mat_variables(path: str | Path) -> list[tuple[str, tuple[int, ...], str]]:
-    """(name, shape, MATLAB's class) of every variable. IsolatedError where they cannot be read."""
+    """Return (name, shape, MATLAB class) of every variable. Raises IsolatedError if they cannot be read."""
     return [(name, tuple(shape), kind) for name, shape, kind in json.loads(call(__name__, str(Path(path).resolve())))]
 
 
 def mat_array(path: str | Path, name: str) -> NDArray[Any]:
-    """The numbers of this variable. IsolatedError where they cannot be read."""
+    """Return the numbers of a variable. Raises IsolatedError if they cannot be read."""
     return np.asarray(np.load(io.BytesIO(call(__name__, str(Path(path).resolve()), name)), allow_pickle=False))
 
 
 def main(path: str, name: str | None = None) -> bytes:
-    """JSON of the variables, or .npy of the one that is named."""
+    """Return a JSON list of the variables, or the named one in .npy format."""
     from scipy.io import loadmat, whosmat
 
     warnings.simplefilter("ignore")

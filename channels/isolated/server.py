@@ -1,7 +1,7 @@
-"""A process of its own that stays, from both sides: it reads many files, one request at a time.
+"""A persistent separate process that reads many files, one request at a time: the client, and the process itself.
 
-A request is JSON, its answer JSON and bytes. Before each the process limits itself anew, by the size of the file that
-the request names. Whoever has met something that a library could not read is not asked again: another process is.
+A request is JSON, its answer JSON and bytes. Before each request, the process adjusts its resource limits to the size
+of the requested file. A process in which a library failed is not used again, but replaced.
 """
 
 from __future__ import annotations
@@ -24,54 +24,64 @@ from importlib import import_module
 from typing import Any
 from weakref import WeakSet
 
-from channels.isolated.child import BYTES_A_SECOND, CPU_SECONDS, MOST_BYTES, SECONDS, IsolatedError, environment, limit
+from channels.isolated.child import (
+    BYTES_A_SECOND,
+    CPU_SECONDS,
+    DEADLY,
+    ENDLESS,
+    MAX_BYTES,
+    SECONDS,
+    IsolatedError,
+    environment,
+    limit,
+)
 
 LENGTHS = struct.Struct("<QQ")
-"""Before each message: bytes of its JSON, bytes behind it."""
-MOST_SAID = 1 << 26
-"""Bytes of JSON that an answer may have."""
+"""Header of each message: number of bytes of its JSON, and of the data after it."""
+MAX_JSON = 1 << 26
+"""Largest number of bytes of JSON in an answer."""
 TIMES_THE_FILE = 8
-"""Memory that a file may take, beyond MOST_BYTES."""
+"""Memory limit relative to the size of the file, in addition to MAX_BYTES."""
 SECONDS_TO_END = 5.0
-ENDLESS, DEADLY = "reading it has no end", "reading it ends the process that does"
 
 Answer = tuple[Mapping[str, Any], bytes | memoryview]
 
 
 class _EndedError(Exception):
-    """The process has ended, or was ended; why."""
+    """The process has ended or has to be ended; the message is the reason."""
 
 
 class Server:
-    """The process that `python -m module` is: there from the first request on, and again where it has ended."""
+    """A client of the process `python -m module`, which is started on the first request and restarted if it ended."""
 
     def __init__(self, module: str) -> None:
         self._module = module
         self._process: subprocess.Popen[bytes] | None = None
-        self._asked = 0
-        self._later: deque[Mapping[str, Any]] = deque()
+        self._requests = 0
+        self._pending: deque[Mapping[str, Any]] = deque()
         self._lock = threading.Lock()
         _servers.add(self)
 
     def ask(self, request: Mapping[str, Any], most: int = 0) -> tuple[dict[str, Any], bytearray]:
-        """The answer, with at most so many bytes behind its JSON. IsolatedError where the process ends over it.
+        """Send a request, and return the answer with at most `most` bytes of data after its JSON.
 
-        What an earlier request has left behind may be what it ends by: then a new one is asked once more.
+        Raises IsolatedError if the process crashes. Because earlier requests may be the cause, the request is then
+        repeated once in a new process.
         """
         with self._lock:
             while True:
-                process, others = self._running(), self._asked
-                self._asked += 1
+                process, others = self._running(), self._requests
+                self._requests += 1
                 try:
-                    while self._later:
-                        _exchange(process, self._later.popleft(), 0)
+                    while self._pending:
+                        _exchange(process, self._pending.popleft(), 0)
                     answer, data = _exchange(process, request, most)
                 except _EndedError as error:
                     self._stop()
                     if not others or str(error) == ENDLESS:
                         raise IsolatedError(str(error)) from None
                     continue
-                except BaseException:  # an interrupt: half an answer may be on its way
+                except BaseException:  # on an interrupt, the answer may be incomplete
                     self._stop()
                     raise
                 if answer.get("spent"):
@@ -79,16 +89,18 @@ class Server:
                 return answer, data
 
     def tell(self, request: Mapping[str, Any]) -> None:
-        """A request without an answer of use, for a process that is there: now, or with the next one. Never waits for
-        another thread, or for the request in whose middle it is called."""
-        self._later.append(request)
+        """Send a request whose answer is not needed to the current process, now or with the next request.
+
+        Never waits for another thread, or for a request during which it is called.
+        """
+        self._pending.append(request)
         if not self._lock.acquire(blocking=False):
             return
         try:
             if self._process is None:
-                self._later.clear()
-            while self._process is not None and self._later:
-                _exchange(self._process, self._later.popleft(), 0)
+                self._pending.clear()
+            while self._process is not None and self._pending:
+                _exchange(self._process, self._pending.popleft(), 0)
         except _EndedError:
             self._stop()
         except BaseException:
@@ -99,9 +111,9 @@ class Server:
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
-            if not sys.executable:  # Python inside another program
-                raise IsolatedError("there is no Python to read it with: sys.executable is empty")
-            self._asked = 0
+            if not sys.executable:  # embedded Python
+                raise IsolatedError("no Python interpreter to read it with: sys.executable is empty")
+            self._requests = 0
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", self._module],
                 stdin=subprocess.PIPE,
@@ -109,20 +121,20 @@ class Server:
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
                 env=environment(),
-                process_group=0,  # Ctrl-C is for whoever asks
+                process_group=0,  # Ctrl-C is handled by the client
             )
         return self._process
 
     def _stop(self) -> None:
         process, self._process = self._process, None
-        self._later.clear()
+        self._pending.clear()
         if process is not None:
             process.kill()
             with process:
                 process.wait()
 
     def close(self) -> None:
-        """End it, gently."""
+        """End the process, giving it time to exit by itself."""
         process, self._process = self._process, None
         if process is not None:
             assert process.stdin is not None
@@ -134,12 +146,12 @@ class Server:
                 process.wait()
 
     def _forget(self) -> None:
-        """In a process that was forked: the other is its parent's."""
+        """Detach from the process after a fork, because it belongs to the parent."""
         process, self._process = self._process, None
         self._lock = threading.Lock()
-        self._later.clear()
+        self._pending.clear()
         if process is not None:
-            process.returncode = 0  # nobody's to wait for here
+            process.returncode = 0  # not a child of this process, so it is not waited for
             with process:
                 pass
 
@@ -166,8 +178,8 @@ def _exchange(
 ) -> tuple[dict[str, Any], bytearray]:
     assert process.stdin is not None
     assert process.stdout is not None
-    said = json.dumps(request).encode()
-    rest = memoryview(LENGTHS.pack(len(said), 0) + said)
+    text = json.dumps(request).encode()
+    rest = memoryview(LENGTHS.pack(len(text), 0) + text)
     try:
         while rest:
             rest = rest[os.write(process.stdin.fileno(), rest) :]
@@ -175,7 +187,7 @@ def _exchange(
         raise _EndedError(_ending(process)) from None
     end = time.monotonic() + SECONDS
     length, size = LENGTHS.unpack(_received(process, LENGTHS.size, end))
-    if length > MOST_SAID or size > most:
+    if length > MAX_JSON or size > most:
         raise _EndedError(DEADLY)
     answer = json.loads(_received(process, length, end))
     return answer, _received(process, size, end)
@@ -197,7 +209,7 @@ def _received(process: subprocess.Popen[bytes], count: int, end: float) -> bytea
 
 
 def _ending(process: subprocess.Popen[bytes]) -> str:
-    """Why it has closed its end."""
+    """Return the reason for which the process closed its end of the pipe."""
     try:
         code = process.wait(SECONDS_TO_END)
     except subprocess.TimeoutExpired:
@@ -206,12 +218,14 @@ def _ending(process: subprocess.Popen[bytes]) -> str:
 
 
 def serve(answer: Callable[[Mapping[str, Any]], Answer], library: str) -> None:
-    """The process's side, until nobody can ask any more. library: what it reads with, whose own memory is not limited.
+    """Answer requests in the separate process until the client closes the pipe.
 
-    Each request names the file by `path`. What `answer` raises is told as `fault`, and nothing is read after it."""
+    library: module to import before the limits are set, so that its own memory does not count. Each request names the
+    file by `path`. An exception of `answer` is returned as `fault`, and the process is not used after it.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     source, target = os.dup(0), os.dup(1)
-    for number in (0, 1):  # whatever a library prints
+    for number in (0, 1):  # a library may print
         os.dup2(os.open(os.devnull, os.O_RDWR), number)
     import_module(library)
     limit(resource.RLIMIT_CORE, 0)
@@ -220,13 +234,13 @@ def serve(answer: Callable[[Mapping[str, Any]], Answer], library: str) -> None:
             request = json.loads(requests.read(LENGTHS.unpack(start)[0]))
             _limit_by(str(request["path"]))
             try:
-                said, data = answer(request)
+                reply, data = answer(request)
             except Exception as error:  # a damaged file can raise anything
                 lines = str(error).splitlines() or [""]
-                short = isinstance(error, MemoryError) or "alloc" in str(error).lower()
-                fault = "reading it would take memory out of all proportion" if short else f"{lines[0][:300]}"
-                said, data = {"fault": fault or type(error).__name__, "spent": True}, b""
-            written = json.dumps(said).encode()
+                out_of_memory = isinstance(error, MemoryError) or "alloc" in str(error).lower()
+                fault = "reading it needs far too much memory" if out_of_memory else f"{lines[0][:300]}"
+                reply, data = {"fault": fault or type(error).__name__, "spent": True}, b""
+            written = json.dumps(reply).encode()
             answers.write(LENGTHS.pack(len(written), len(data)))
             answers.write(written)
             answers.write(data)
@@ -234,20 +248,20 @@ def serve(answer: Callable[[Mapping[str, Any]], Answer], library: str) -> None:
 
 
 def _limit_by(path: str) -> None:
-    """The next request, by what the file takes on disk: a hole in it is no reason for anything."""
+    """Set the limits of the next request by the size of the file on disk; holes in a sparse file do not count."""
     size = 0
     with suppress(OSError):
-        about = os.stat(path)
-        size = min(about.st_size, 512 * about.st_blocks)
+        status = os.stat(path)
+        size = min(status.st_size, 512 * status.st_blocks)
     used = resource.getrusage(resource.RUSAGE_SELF)
     _soft_limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + CPU_SECONDS + size // BYTES_A_SECOND)
     with suppress(OSError), open("/proc/self/statm") as statm:
-        taken = int(statm.read().split()[0]) * resource.getpagesize()
-        _soft_limit(resource.RLIMIT_AS, taken + MOST_BYTES + TIMES_THE_FILE * size)
+        used_bytes = int(statm.read().split()[0]) * resource.getpagesize()
+        _soft_limit(resource.RLIMIT_AS, used_bytes + MAX_BYTES + TIMES_THE_FILE * size)
 
 
 def _soft_limit(what: int, most: int) -> None:
-    """That the next request can move."""
+    """Set a soft limit, which the next request can change."""
     _, hard = resource.getrlimit(what)
     with suppress(ValueError):
         resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))

@@ -1,16 +1,16 @@
-"""Transmit power: limits and policies.
+"""Transmit power: limits and power control policies.
 
     TruncatedInversion(threshold=0.3)
 
-The classes are here by name. A new policy is one file beside these and one line in registry.py; a user's own derives
-from `Policy`, and needs no line.
+All policies are available here by name. A new built-in policy is one module in this package and one line in
+registry.py. User-defined policies derive from `Policy` and are added with `register`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from channels.part import class_named
+from channels.part import lazily
 from channels.power.limits import (
     Alignment,
     LimitReading,
@@ -26,7 +26,7 @@ from channels.power.peak import back_off
 from channels.power.plan import Policy, PowerPlan, PowerTask, mse
 from channels.power.registry import POLICIES
 
-if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
+if TYPE_CHECKING:  # for editors and type checkers, which cannot resolve `__getattr__`
     from channels.power.aligned import Pfels as Pfels
     from channels.power.cao import Cao as Cao
     from channels.power.cotaf import Cotaf as Cotaf
@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__get
     from channels.power.truncated import TruncatedInversion as TruncatedInversion
 
 register = POLICIES.register
-"""A class decorator that adds a policy of the user's own, so that settings can name it."""
+"""A class decorator that registers a user-defined policy, so that settings can name it."""
 
 __all__ = [
     "POLICIES",
@@ -57,10 +57,4 @@ __all__ = [
     "round_energy_limits",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    return class_named(name, __name__, POLICIES)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *POLICIES.classes})
+__getattr__, __dir__ = lazily(__name__, __all__, POLICIES)

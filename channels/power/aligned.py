@@ -1,6 +1,6 @@
-"""Aligned superposition: every payload arrives with one amplitude beta, as large as limits and privacy allow (PFELS).
+"""Aligned superposition: all payloads arrive with one amplitude beta, as large as limits and privacy allow (PFELS).
 
-The parts of it that the other policies share are here too: effective gains, the reach of a device, inversion.
+The functions shared with other policies are also here: effective gains, the reach of a device, and channel inversion.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ Mask = NDArray[np.bool_]
 
 
 class Pfels(Policy):
-    """The largest beta that every device reaches within its limit and the privacy bound (PFELS theorem 5, eq. 36).
+    """The largest beta within every device's energy limit and the privacy bound (PFELS theorem 5, eq. 36).
 
-    Over a selective channel all coefficients share beta, and a device's limit is on beta^2 rms_i^2 sum_w w/|g_i|^2, the
-    mean over where its entries fall. A device that reaches no beta at all (no energy, or a gain of 0 where its entries
-    may fall) is silent and sets nothing. With no device at all beta is the privacy bound, inf where there is none.
-    Where beta is announced, a device that cannot reach it is silent.
+    Over a selective channel, all coefficients share beta, and a device's limit applies to beta^2 rms_i^2
+    sum_w w/|g_i|^2, the mean over the positions of its entries. A device that cannot transmit at all (no energy, or a
+    gain of 0 where its entries may fall) is silent and does not affect beta. Without any device, beta is the privacy
+    bound, or inf if there is none. If beta is announced, a device that cannot reach it is silent.
     """
 
     name = "pfels"
@@ -28,43 +28,43 @@ class Pfels(Policy):
     aligned = one_by_one = announces = True
 
     def plan(self, task: PowerTask) -> PowerPlan:
-        """Inversion to that beta."""
+        """Return channel inversion to that beta."""
         reaches = self.reaches(task)
         return inversion_plan(task, settle(reaches, task.privacy_bound, task.announced), reaches)
 
     def reaches(self, task: PowerTask) -> Array:
-        """Of inversion."""
+        """Return the largest beta of each device by channel inversion, [devices]."""
         return inversion_reaches(task)
 
 
 def inversion_reaches(task: PowerTask) -> Array:
-    """The largest beta at which each device can invert its channel on all coefficients, [devices]."""
+    """Return the largest beta at which each device can invert its channel on all coefficients, [devices]."""
     return reach(effective_gains(task.gains, task.weights), task.energy_limits, task.rms_norms)
 
 
 def effective_gains(gains: Array, weights: Array, used: Mask | None = None) -> Array:
-    """1/sqrt(sum_w w/|g_i|^2) over the coefficients in use: the gain of the flat channel that takes as much energy.
+    """Return 1/sqrt(sum_w w/|g_i|^2) over the used coefficients: the flat gain whose inversion takes the same energy.
 
-    gains: [devices, blocks, subcarriers]; weights: [blocks, subcarriers]; used: axes of gains, all by default.
-    Returns [devices]: inf for a device that uses nothing, 0 for one that would have to invert a gain of 0.
+    gains: [devices, blocks, subcarriers]; weights: [blocks, subcarriers]; used: in the shape of gains, default all.
+    Returns [devices]: inf for a device that uses no coefficient, 0 for one that would have to invert a gain of 0.
     """
     used = carried(gains, weights) if used is None else used & carried(gains, weights)
     least = gains.min(axis=(1, 2), where=used, initial=np.inf)
-    # Relative to the least gain no square under- or overflows, and a flat channel keeps its gain to the last bit.
+    # Relative to the smallest gain, squares do not under- or overflow, and a flat channel keeps its gain exactly.
     ratios = np.divide(least[:, None, None], gains, out=np.zeros(gains.shape), where=used & (gains > 0))
     spread = np.sqrt((weights * ratios**2).sum(axis=(1, 2)))
     return np.asarray(np.divide(least, spread, out=least, where=spread > 0))
 
 
 def carried(gains: Array, weights: Array) -> Mask:
-    """Which coefficients entries may fall on, [devices, blocks, subcarriers]."""
+    """Return the mask of the coefficients that can carry entries, [devices, blocks, subcarriers]."""
     return np.broadcast_to(weights > 0, gains.shape)
 
 
 def reach(gains: Array, energy_limits: Array, rms_norms: Array) -> Array:
-    """The largest beta that a device can arrive with: gain sqrt(limit)/rms, shapes broadcast.
+    """Return the largest beta with which a device can arrive: gain sqrt(limit)/rms, shapes broadcast.
 
-    inf for a device with nothing to say or nothing to use (gain inf), 0 where gain or limit is 0.
+    It is inf for a device without a message or a used coefficient (gain inf), and 0 if the gain or limit is 0.
     """
     gains, limits, norms = np.broadcast_arrays(gains, energy_limits, rms_norms)
     free = (norms == 0) | np.isinf(gains)
@@ -74,23 +74,24 @@ def reach(gains: Array, energy_limits: Array, rms_norms: Array) -> Array:
 
 
 def settle(reaches: Array, privacy_bound: float, target: float | None = None) -> Alignment:
-    """beta for devices that reach so far, [devices]: the least positive reach, or a target, within the privacy bound.
+    """Return beta for devices with the given reaches, [devices]: the smallest positive one, or a target.
 
-    Where nobody bounds it (everybody is silent) and there is no privacy bound, beta is 1: what is received is noise, at
-    any scale. Without devices it is the privacy bound whatever that is. A target is no power bound.
+    beta never exceeds the privacy bound. If no device bounds it (all are silent) and there is no privacy bound, beta is
+    1, because only noise is received, at any scale. Without devices, it is the privacy bound. A target does not count
+    as a power bound.
     """
     power_bound = float(np.min(reaches, where=reaches > 0, initial=np.inf)) if target is None else np.inf
-    wanted = power_bound if target is None else target
-    coefficient = min(wanted, privacy_bound)
+    aim = power_bound if target is None else target
+    coefficient = min(aim, privacy_bound)
     return Alignment(
         coefficient=1.0 if np.isinf(coefficient) and len(reaches) else coefficient,
         power_bound_binding=bool(power_bound <= privacy_bound and np.isfinite(power_bound)),
-        privacy_bound_binding=bool(privacy_bound <= wanted and np.isfinite(privacy_bound)),
+        privacy_bound_binding=bool(privacy_bound <= aim and np.isfinite(privacy_bound)),
     )
 
 
 def inversion_plan(task: PowerTask, alignment: Alignment, reaches: Array, used: Mask | None = None) -> PowerPlan:
-    """Channel inversion to beta by every device that reaches it, on the coefficients in use; the others are silent."""
+    """Return channel inversion to beta on the used coefficients, for all devices that reach it; others are silent."""
     senders = carried(task.gains, task.weights) & (reaches >= alignment.coefficient)[:, None, None]
     return PowerPlan(
         amplitudes=invert(task.gains, alignment.coefficient, senders if used is None else senders & used),
@@ -101,5 +102,5 @@ def inversion_plan(task: PowerTask, alignment: Alignment, reaches: Array, used: 
 
 
 def invert(gains: Array, arriving: Array | float, senders: Mask) -> Array:
-    """|b| = arriving/|g| where a device sends, 0 elsewhere, [devices, blocks, subcarriers]."""
+    """Return |b| = arriving/|g| where a device sends, 0 elsewhere, [devices, blocks, subcarriers]."""
     return np.divide(arriving, gains, out=np.zeros(gains.shape), where=senders & (gains > 0))

@@ -1,4 +1,4 @@
-"""COTAF: everybody scales by the largest update of the round; a floor under the gains bounds what inversion costs."""
+"""COTAF: all devices scale by the largest update norm of the round; a minimum gain bounds the energy of inversion."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from channels.power.plan import Policy, PowerPlan, PowerTask
 
 
 class Cotaf(Policy):
-    """beta = min_i h_min,i sqrt(limit_i)/max_i rms_i; a device whose gain is below its floor h_min,i is silent.
+    """beta = min_i h_min,i sqrt(limit_i)/max_i rms_i; a device whose gain is below its threshold h_min,i is silent.
 
     Source: T. Sery, N. Shlezinger, K. Cohen, Y. C. Eldar, "Over-the-Air Federated Learning From Heterogeneous Data",
     IEEE Transactions on Signal Processing 69, 2021: precoding by p_t = P/max_k E||Delta_k||^2, and its extension to
-    fading channels, where a device sends sqrt(p_t) h_min/|h_k| times its update if |h_k| >= h_min. The bounds rms_i
-    stand for the expectations, h_min,i = sqrt(threshold mean_power_i), and limits may differ between devices. beta does
-    not depend on this round's fades. With threshold 0 there is no floor: beta = min_i |g_i| sqrt(limit_i)/max_i rms_i,
-    full inversion with the largest norm. Over a selective channel a device's gain is the effective one.
+    fading channels, where a device sends sqrt(p_t) h_min/|h_k| times its update if |h_k| >= h_min. Here, the bounds
+    rms_i replace the expectations, h_min,i = sqrt(threshold mean_power_i), and limits may differ between devices. beta
+    does not depend on the channels of the round. With threshold 0, beta = min_i |g_i| sqrt(limit_i)/max_i rms_i, which
+    is full inversion with the largest norm. Over a selective channel, the effective gain of a device is used.
     """
 
     name = "cotaf"
@@ -27,7 +27,7 @@ class Cotaf(Policy):
     threshold: float = least_power()
 
     def plan(self, task: PowerTask) -> PowerPlan:
-        """Inversion to that beta by who is above the floor."""
+        """Return channel inversion to that beta for devices above the threshold."""
         gains = effective_gains(task.gains, task.weights)
         floors = np.sqrt(self.threshold * task.mean_power) if self.threshold > 0 else gains
         largest = np.full(len(gains), task.rms_norms.max(initial=0.0))

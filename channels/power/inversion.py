@@ -1,4 +1,4 @@
-"""Full channel inversion: every device that takes part arrives with beta on every coefficient."""
+"""Full channel inversion: every participating device arrives with beta on every coefficient."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from channels.power.plan import Array, Policy, PowerPlan, PowerTask
 
 
 class FullInversion(Policy):
-    """b_i = beta/|g_i|, beta the largest that every device reaches, or `coefficient`.
+    """b_i = beta/|g_i|, with the largest beta that every device reaches, or `coefficient`.
 
-    Where a coefficient is asked for, a device that cannot reach it within its limit is silent. beta never exceeds the
-    privacy bound. Without a coefficient this is PFELS' policy (the common baseline of Cao, Zhu, Xu, Huang 2020).
+    If `coefficient` is set, a device that cannot reach it within its limit is silent. beta never exceeds the privacy
+    bound. Without `coefficient`, this is the policy of PFELS (a baseline of Cao, Zhu, Xu, Huang 2020).
     """
 
     name = "full-inversion"
@@ -21,11 +21,11 @@ class FullInversion(Policy):
     coefficient: float | None = target_beta()
 
     def plan(self, task: PowerTask) -> PowerPlan:
-        """Inversion to that beta."""
+        """Return channel inversion to that beta."""
         reaches = self.reaches(task)
         target = self.coefficient if task.announced is None else task.announced
         return inversion_plan(task, settle(reaches, task.privacy_bound, target), reaches)
 
     def reaches(self, task: PowerTask) -> Array:
-        """Of inversion."""
+        """Return the largest beta of each device by channel inversion, [devices]."""
         return inversion_reaches(task)

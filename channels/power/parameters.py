@@ -1,4 +1,4 @@
-"""Parameters that several policies have."""
+"""Parameters shared by several policies."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from channels.part import LEAST_SCALE, MOST_SCALE, parameter
 
 
 def least_power() -> Any:
-    """`threshold`, of |g|^2 over its mean."""
+    """Declare `threshold`, a bound on |g|^2 relative to its mean."""
     return parameter(
         default=0.0,
         ge=LEAST_SCALE,
         le=MOST_SCALE,
         also=(0.0,),
         key="threshold",
-        description="|h|^2 over its mean below which a truncating policy (and cotaf) does not send",
+        description="|h|^2 relative to its mean below which a truncating policy (or cotaf) does not send",
     )
 
 
 def target_beta() -> Any:
-    """`coefficient`, the beta aimed at."""
+    """Declare `coefficient`, the target beta."""
     return parameter(
         default=None,
         ge=LEAST_SCALE,
         le=MOST_SCALE,
         key="coefficient",
-        description="beta that inversion aims at; who cannot reach it is silent. Default: what all can reach",
+        description="target beta of inversion; a device that cannot reach it is silent; default what all can reach",
     )

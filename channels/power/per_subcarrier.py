@@ -1,4 +1,4 @@
-"""Inversion with an amplitude of its own on every coefficient: a fade on one subcarrier costs that subcarrier only."""
+"""Channel inversion with a separate beta for every coefficient, so that a fade affects only its own subcarrier."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from channels.power.truncated import above_threshold
 class PerSubcarrier(Policy):
     """beta_j = min_i |g_ij| sqrt(limit_i)/rms_i on coefficient j, within the privacy bound (PFELS eq. 36, for each).
 
-    |b_ij|^2 rms_i^2 <= limit_i holds on every coefficient, so the limit is kept wherever the entries fall. A device is
-    silent where its gain is 0. On a coefficient that nobody sends on, beta_j is the largest of the others (received is
-    noise, at any scale), or, where nobody sends at all, the privacy bound, or 1 where there is none. A bound is binding
-    where it sets some beta_j in use.
+    |b_ij|^2 rms_i^2 <= limit_i holds on every coefficient, so the limit is met for any positions of the entries. A
+    device is silent where its gain is 0. On a coefficient without a sender, only noise is received, and beta_j is the
+    largest of the others. Without any sender, it is the privacy bound, or 1 if there is none. A bound is binding if it
+    determines some beta_j in use.
     """
 
     name = "per-subcarrier"
@@ -24,13 +24,15 @@ class PerSubcarrier(Policy):
     per_coefficient = aligned = True
 
     def plan(self, task: PowerTask) -> PowerPlan:
-        """Inversion to those beta."""
+        """Return channel inversion to these beta_j."""
         return _plan(task, carried(task.gains, task.weights))
 
 
 class PerSubcarrierTruncated(Policy):
-    """As `PerSubcarrier`; a device does not send where |g_ij|^2 is under `threshold` of its mean (Zhu, Wang, Huang
-    2020, who truncate each subcarrier by itself)."""
+    """`PerSubcarrier` with truncation: a device does not send where |g_ij|^2 is below `threshold` times its mean.
+
+    Source: Zhu, Wang, Huang 2020, who truncate each subcarrier separately.
+    """
 
     name = "per-subcarrier-truncated"
     source = "Zhu, Wang, Huang 2020, truncated channel inversion"
@@ -39,7 +41,7 @@ class PerSubcarrierTruncated(Policy):
     threshold: float = least_power()
 
     def plan(self, task: PowerTask) -> PowerPlan:
-        """Inversion to those beta where the channel is above the threshold."""
+        """Return channel inversion to these beta_j where the channel is above the threshold."""
         return _plan(task, carried(task.gains, task.weights) & above_threshold(task, self.threshold))
 
 
@@ -60,7 +62,7 @@ def _plan(task: PowerTask, used: Mask) -> PowerPlan:
 
 
 def _fill(coefficient: Array, in_use: Mask, privacy_bound: float, devices: int) -> Array:
-    """A finite beta for coefficients that nobody sends on, and for those that nothing bounds."""
+    """Replace beta by a finite value on coefficients without a sender or without a bound."""
     bounded = in_use & np.isfinite(coefficient)
     if bounded.any():
         return np.where(bounded, coefficient, coefficient[bounded].max())

@@ -1,4 +1,4 @@
-"""What a power policy is asked, what it answers, and what such a policy is."""
+"""The interface of power policies: their inputs, their results, and the base class."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PowerTask:
-    """What is known before any update is: the channel as estimated, limits, bounds on the messages.
+    """Inputs of a power policy, known before any update: the estimated channel, limits, and bounds on the messages.
 
     Attributes:
-        gains: |g_i|, modulus of the estimated effective channel, [devices, blocks, subcarriers]; an axis along which it
-            does not change has length 1.
-        weights: Share of the message's entries that each coefficient carries, [blocks, subcarriers] as in `gains`;
-            their sum is 1, and 0 stands for a coefficient that nothing falls on.
-        energy_limits: Energy limit of the round, in expectation over where entries fall, [devices].
-        rms_norms: Bound sqrt(E||m_i||^2) of device i's message, weights included, [devices].
-        noise_energy: m sigma_0^2, of the noise on all m observed entries.
-        privacy_bound: Largest amplitude at which a unit of message may arrive, inf where there is none.
+        gains: |g_i|, modulus of the estimated effective channel, [devices, blocks, subcarriers], with length 1 along
+            constant axes.
+        weights: Share of the message's entries on each coefficient, [blocks, subcarriers] as in `gains`, with sum 1; 0
+            for a coefficient that carries no entry.
+        energy_limits: Energy limit of the round, in expectation over the positions of the entries, [devices].
+        rms_norms: Bound on sqrt(E||m_i||^2) of device i's message, including aggregation weights, [devices].
+        noise_energy: m sigma_0^2, energy of the noise on all m observed entries.
+        privacy_bound: Largest amplitude with which a message of unit scale may arrive, inf for none.
         mean_power: E|g_i|^2 over fading, [devices].
         inverse_power: E[mean_power/|g|^2; |g|^2 >= t mean_power] of the fading law as a function of t, for limits on
-            the mean over fades; None where it is not known.
-        announced: beta where it was settled before these devices were selected, so that whoever cannot reach it is
-            silent; None where it follows from these devices.
+            the average over fading; None if unknown.
+        announced: beta, if it was fixed before these devices were selected, so that devices that cannot reach it are
+            silent; None if it follows from these devices.
     """
 
     gains: Array
@@ -48,15 +48,15 @@ class PowerTask:
 
 @dataclass(frozen=True)
 class PowerPlan:
-    """How everybody sends in this round.
+    """Transmit amplitudes and beta of a round.
 
     Attributes:
-        amplitudes: |b_i|, what a unit of message is multiplied by, 0 where a device is silent, [devices, blocks,
-            subcarriers] with axes of length 1 as in `PowerTask.gains`; the phase is the conjugate's of the estimate.
-        coefficient: beta, what the received sum is divided by, [blocks, subcarriers] (or length 1); every aligned
-            contribution arrives with it.
-        power_bound_binding: Whether a power limit set beta; both flags are true where the bounds are equal.
-        privacy_bound_binding: Whether the privacy bound set beta.
+        amplitudes: |b_i|, factor of the message, 0 where a device is silent, [devices, blocks, subcarriers] with axes
+            of length 1 as in `PowerTask.gains`; the phase is that of the conjugate of the estimate.
+        coefficient: beta, by which the received sum is divided, [blocks, subcarriers] (or length 1); aligned
+            contributions arrive with this amplitude.
+        power_bound_binding: Whether a power limit determines beta; both flags are true if the bounds are equal.
+        privacy_bound_binding: Whether the privacy bound determines beta.
     """
 
     amplitudes: Array
@@ -66,31 +66,34 @@ class PowerPlan:
 
     @property
     def active(self) -> NDArray[np.bool_]:
-        """Who sends anything, [devices]."""
+        """Which devices transmit, [devices]."""
         return np.asarray((self.amplitudes > 0).any(axis=(1, 2)))
 
     def mean_square_amplitudes(self, weights: Array) -> Array:
-        """Energy of a message of unit norm whose entries fall anywhere with equal chance, [devices]."""
+        """Return the energy of a message of unit norm with uniformly distributed positions of entries, [devices]."""
         return np.asarray((self.amplitudes**2 * weights).sum(axis=(1, 2)))
 
 
 class Policy(Part):
-    """A power policy: how strongly each device sends in a round. Needs `plan`, and `reaches` where it is `one_by_one`.
+    """Base class of power policies, which determine the transmit amplitude of each device in a round.
+
+    Subclasses implement `plan`, and `reaches` if they are `one_by_one`.
 
     Attributes:
-        name: What settings call it, lower case with hyphens.
-        source: Where it is from.
-        truncates: Whether a threshold or a target may keep devices or coefficients silent.
+        name: Name in settings, lower case with hyphens.
+        source: Source of the policy.
+        truncates: Whether a threshold or a target can keep devices or coefficients silent.
         per_coefficient: Whether beta differs between coefficients.
-        aligned: Whether, without a threshold or a target, every selected device is heard in every round, each as
-            strongly as any other, so that a round looks alike whoever was selected.
-        one_by_one: Whether beta is the least positive of what the devices reach by themselves, within the privacy
-            bound, so that what it tells of who was selected can be worked out.
-        announces: Whether it heeds `PowerTask.announced`; only where it is `one_by_one`.
+        aligned: Whether, without a threshold or a target, every selected device is received in every round with the
+            same amplitude, so that the received signal does not depend on which devices were selected.
+        one_by_one: Whether beta is the smallest positive reach of the individual devices, within the privacy bound, so
+            that the information in beta about the selection can be computed.
+        announces: Whether it uses `PowerTask.announced`; only if it is `one_by_one`.
 
-    Three parameters have a meaning wherever a policy has them: `threshold`, of |g|^2 over its mean, below which a
-    coefficient is not used; `coefficient`, the beta aimed at whatever the channels are, None for the largest that every
-    device reaches; `average_over`, "fading" where the limit holds on the mean over fades, and not in every round.
+    Three parameters have a fixed meaning if a policy has them. `threshold` is the bound on |g|^2 relative to its mean
+    below which a coefficient is not used. `coefficient` is the target beta for any channel, None for the largest that
+    every device reaches. `average_over` is "fading" if the limit holds on average over fading instead of in every
+    round.
     """
 
     source: ClassVar[str] = ""
@@ -102,39 +105,39 @@ class Policy(Part):
 
     @abstractmethod
     def plan(self, task: PowerTask) -> PowerPlan:
-        """How everybody sends; ValueError for a task that it cannot answer."""
+        """Return the transmit amplitudes and beta; raise ValueError for an unsupported task."""
 
     def reaches(self, task: PowerTask) -> Array:
-        """The largest beta that each device allows by itself, [devices]; of policies that are `one_by_one`."""
-        raise NotImplementedError(f"beta of {self.name!r} follows from the devices together")
+        """Return the largest beta that each device allows by itself, [devices], if the policy is `one_by_one`."""
+        raise NotImplementedError(f"beta of {self.name!r} depends on all devices jointly")
 
     def check_fades(self, inverse_power: Callable[[float], float]) -> None:
-        """Raise ValueError for a fading law that the policy cannot be run under; inverse_power: as in `PowerTask`."""
+        """Raise ValueError for a fading law that the policy does not support; inverse_power: as in `PowerTask`."""
 
     @property
     def least_power(self) -> float:
-        """Its `threshold`, 0 where it has none."""
+        """The `threshold` of the policy, 0 if it has none."""
         return float(getattr(self, "threshold", 0.0))
 
     @property
     def target(self) -> float | None:
-        """Its `coefficient`, None where it has none."""
+        """The `coefficient` of the policy, None if it has none."""
         aim = getattr(self, "coefficient", None)
         return None if aim is None else float(aim)
 
     @property
     def over_fading(self) -> bool:
-        """Whether its limit holds on the mean over fades alone."""
+        """Whether the limit holds only on average over fading."""
         return getattr(self, "average_over", "round") == "fading"
 
 
 def mse(task: PowerTask, plan: PowerPlan) -> float:
-    """Expected squared error of the noisy sum, noise_energy included, for independent zero-mean messages at rms_norms.
+    """Return the expected squared error of the noisy sum, for independent zero-mean messages at rms_norms.
 
-    sum_i rms_i^2 sum_w w (|b_i| |g_i|/beta - 1)^2 + noise_energy sum_w w/beta^2, where entries fall anywhere by the
-    weights; an estimate that is perfect is assumed.
+    The error is sum_i rms_i^2 sum_w w (|b_i| |g_i|/beta - 1)^2 + noise_energy sum_w w/beta^2, with positions of entries
+    distributed by the weights. Perfect CSI is assumed.
     """
-    missing = plan.amplitudes * task.gains / plan.coefficient - 1
-    misalignment = (task.weights * missing**2).sum(axis=(1, 2)) @ task.rms_norms**2
+    deviation = plan.amplitudes * task.gains / plan.coefficient - 1
+    misalignment = (task.weights * deviation**2).sum(axis=(1, 2)) @ task.rms_norms**2
     noise = task.noise_energy * (task.weights / plan.coefficient**2).sum()
     return float(misalignment + noise)

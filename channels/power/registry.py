@@ -1,4 +1,4 @@
-"""The registry of power policies. A new one is one file and one line here; a user's own needs no line."""
+"""The registry of power policies. A new built-in policy needs one module and one line here."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Frequency-selective fading: what a model is asked, and those there are. A new one is a file beside these and a line
-in `channels.fading.registry`."""
+"""Frequency-selective fading models. To add one, add a module here and a line in `channels.fading.registry`."""
 
 from channels.fading.kinds import SelectiveFading
 from channels.fading.registry import SELECTIVE_MODELS

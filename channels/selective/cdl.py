@@ -1,4 +1,4 @@
-"""The clustered delay lines of TR 38.901, clause 7.7.1, through Sionna."""
+"""Clustered delay lines (CDL) of TR 38.901, clause 7.7.1, through Sionna."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from channels.selective.sionna_bridge import respond_cdl
 
 
 class Cdl(SelectiveFading):
-    """A clustered delay line; those below say which.
+    """Base class of the clustered delay lines.
 
     Attributes:
-        profile: A to E.
+        profile: Delay profile, "A" to "E".
     """
 
-    needs_sionna = True
     own_angles = True
     profile: ClassVar[str] = ""
 
@@ -26,11 +25,11 @@ class Cdl(SelectiveFading):
 
     @property
     def spread_s(self) -> float:
-        """As given."""
+        """The rms delay spread in s."""
         return self.delay_spread_s
 
     def respond(self, request: SelectiveRequest) -> SelectiveResponse:
-        """As Sionna has it."""
+        """Return Sionna's response of this delay profile."""
         return respond_cdl(self.profile, request, self.delay_spread_s, self.tr38901_version)
 
 

@@ -1,4 +1,4 @@
-"""What a frequency-selective channel model is asked for, what it answers, and what it cannot answer."""
+"""Requests to and responses of frequency-selective channel models."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Variation = Literal["independent", "constant", "jakes"]
 
 @dataclass(frozen=True)
 class SelectiveResponse:
-    """What a frequency-selective channel model answers.
+    """The response of a frequency-selective channel model.
 
     Attributes:
-        response: H on every element, complex64 [devices, antennas, blocks, subcarriers] as in `ChannelState`, with a
-            single block where the channel stands still (`SelectiveRequest.moves`).
-        spilled: What paths beyond the cyclic prefix put on other elements, float32 [devices, blocks, subcarriers] as in
-            `ChannelState`; None where there are none.
+        response: H on every resource element, complex64 [devices, antennas, blocks, subcarriers] as in `ChannelState`,
+            with a single block if the channel is static (see `SelectiveRequest.moves`).
+        spilled: Power that paths beyond the cyclic prefix leak to other elements, float32 [devices, blocks,
+            subcarriers] as in `ChannelState`; None if there are no such paths.
     """
 
     response: NDArray[np.complex64]
@@ -35,32 +35,31 @@ class SelectiveResponse:
 
 @dataclass(frozen=True)
 class SelectiveRequest:
-    """One round's resource elements, and the radio conditions on them.
+    """The resource elements of one round, and the radio conditions on them.
 
     Attributes:
-        frame: Resource elements at which the channel is wanted.
-        antennas: Receive antennas of the base station.
+        frame: Resource elements on which the channel is needed.
+        antennas: Number of receive antennas at the base station.
         carrier_hz: Carrier frequency in Hz.
         speed_m_s: Speed of every device in m/s.
-        variation: "independent" is a new fade each round, "constant" one fade for the run that stands still, "jakes"
-            one process for the run whose autocorrelation is J0.
-        start_s: When this round starts, in s from the start of the run.
-        fresh: Uniform numbers of each device's own stream of this round.
-        lasting: Uniform numbers of each device's own stream of the run.
-        bandwidth_hz: Bandwidth of the used subcarriers in Hz, which may be more than the frame's.
-        positions_m: Of the devices in m, [devices, 3], the base station stands at (0, 0, base_height_m); None where
-            they are not known. Only umi, uma and rma heed them.
+        variation: "independent" draws a new realisation each round, "constant" keeps one static realisation for the
+            run, "jakes" is one process over the run with autocorrelation J0.
+        start_s: Start of this round in s from the start of the run.
+        fresh: Uniform numbers from each device's stream for this round.
+        lasting: Uniform numbers from each device's stream for the whole run.
+        bandwidth_hz: Bandwidth of the used subcarriers in Hz, which may exceed that of the frame.
+        positions_m: Positions of the devices in m, [devices, 3], with the base station at (0, 0, base_height_m); None
+            if unknown. Used only by umi, uma and rma.
         base_height_m: Height of the base station's antenna in m.
-        line_of_sight: Which devices see the base station, bool [devices]; None to have TR 38.901's probability decide.
-            Only umi, uma and rma heed it.
-        prefix_s: Cyclic prefix of an OFDM symbol in s; a path that is later than it is lost in part. inf: no path is
-            late.
+        line_of_sight: Which devices have a line of sight, bool [devices]; None to draw it with TR 38.901's probability.
+            Used only by umi, uma and rma.
+        prefix_s: Cyclic prefix of an OFDM symbol in s; paths that arrive later are partly lost. inf if no path is late.
         spacing_hz: Subcarrier spacing in Hz.
-        array: Where the antennas are, None for a line at half a wavelength.
-        directions: Of the devices as that array sees them, None for straight ahead.
-        broadside_rad: Azimuth of the array's broadside in rad, where positions say the rest.
-        spatial_roots: Square roots of the diffuse part's correlation between antennas, complex [devices, antennas,
-            antennas]; None where the antennas are independent.
+        array: Receive antenna array, None for a linear array with half-wavelength spacing.
+        directions: Directions of the devices relative to that array, None for broadside.
+        broadside_rad: Azimuth of the array's broadside in rad, for models that use positions.
+        spatial_roots: Square roots of the spatial correlation matrices of the diffuse part, complex [devices, antennas,
+            antennas]; None if the antennas are independent.
     """
 
     frame: Frame
@@ -84,27 +83,27 @@ class SelectiveRequest:
 
     @property
     def doppler_hz(self) -> float:
-        """Largest Doppler shift, f_D = v f_c/c."""
+        """The maximum Doppler shift, f_D = v f_c/c."""
         return self.speed_m_s * self.carrier_hz / SPEED_OF_LIGHT_M_S
 
     @property
     def moves(self) -> bool:
-        """Whether the channel changes from block to block; if not, the response has one block."""
+        """Whether the channel changes from block to block. If not, the response has one block."""
         return self.speed_m_s > 0 and self.variation != "constant"
 
     @property
     def blocks(self) -> int:
-        """Blocks of the response."""
+        """The number of blocks of the response."""
         return self.frame.blocks if self.moves else 1
 
     @property
     def draw(self) -> Draw:
-        """Where a device's numbers come from: of the round if every round has a new fade, else of the run."""
+        """The streams to draw from: those of the round if the variation is "independent", else those of the run."""
         return self.fresh if self.variation == "independent" else self.lasting
 
     @property
     def first_block_s(self) -> float:
-        """Time of the first block since the fade's numbers were drawn."""
+        """Time of the first block in s, measured from the time for which the realisation was drawn."""
         return self.start_s if self.variation == "jakes" else 0.0
 
 
@@ -119,22 +118,23 @@ def check(
     positions: bool,
     base_height_m: float = 10.0,
 ) -> None:
-    """Refuse, before anything runs, what `model` cannot answer. positions: whether the devices' positions are known.
+    """Check, before anything runs, that `model` can handle such requests. positions: whether positions are known.
 
-    Raises ValueError: a count below 1; a speed that is negative or not finite; a carrier or base height that is not
-    positive and finite; a variation the model does not offer; no positions where the model needs them.
+    Raises ValueError for a count below 1, a speed that is negative or not finite, a carrier frequency or base station
+    height that is not positive and finite, a variation that the model does not support, and missing positions if the
+    model needs them.
     """
     for count, name in ((subcarriers, "subcarriers"), (antennas, "antennas")):
         if count < 1:
-            raise ValueError(f"{count} {name}: a frequency-selective channel needs 1 or more")
+            raise ValueError(f"the number of {name} must be at least 1, got {count}")
     if not 0 <= speed_m_s < math.inf:
-        raise ValueError(f"speed of {speed_m_s:g} m/s: it must be finite and 0 or more")
-    for amount, name in ((carrier_hz, "carrier of {:g} Hz"), (base_height_m, "base station height of {:g} m")):
+        raise ValueError(f"the speed must be finite and at least 0 m/s, got {speed_m_s:g}")
+    for amount, name in ((carrier_hz, "carrier frequency"), (base_height_m, "base station height")):
         if not 0 < amount < math.inf:
-            raise ValueError(f"{name.format(amount)}: it must be finite and above 0")
+            raise ValueError(f"the {name} must be positive and finite, got {amount:g}")
     if variation not in model.variations:
-        offered = " or ".join(f"'{one}'" for one in model.variations)
-        hint = "; the tapped line offers 'jakes'" if variation == "jakes" else ""
-        raise ValueError(f"variation '{variation}': this channel model offers {offered}{hint}")
+        supported = " or ".join(f"'{one}'" for one in model.variations)
+        hint = "; the tapped line supports 'jakes'" if variation == "jakes" else ""
+        raise ValueError(f"variation '{variation}' is not supported by this channel model, use {supported}{hint}")
     if model.needs_positions and not positions:
-        raise ValueError("no positions of devices: this channel model needs them, place the devices in a cell")
+        raise ValueError("this channel model needs positions of devices; add a topology")

@@ -1,4 +1,4 @@
-"""Cells of TR 38.901, clause 7.5, through Sionna: every device has the line of sight and spreads of its place."""
+"""Cell scenarios of TR 38.901, clause 7.5, through Sionna: line of sight and spreads depend on a device's position."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from channels.selective.sionna_bridge import respond_scenario
 
 
 class Scenario(SelectiveFading):
-    """A cell; those below say which. Needs a topology, whose path loss is the one of its name.
+    """Base class of the cell scenarios. They need a topology with the path loss model of the same name.
 
     Attributes:
-        scenario: As Sionna calls it.
+        scenario: Sionna's name of the scenario.
     """
 
-    needs_sionna = True
     needs_positions = True
     own_angles = True
     line_of_sight = True
@@ -27,7 +26,7 @@ class Scenario(SelectiveFading):
     tr38901_version: Tr38901Version = tables()
 
     def respond(self, request: SelectiveRequest) -> SelectiveResponse:
-        """As Sionna has it."""
+        """Return Sionna's response of this scenario."""
         return respond_scenario(self.scenario, request, self.tr38901_version)
 
 

@@ -1,8 +1,8 @@
-"""TR 38.901's link and system models through Sionna; the only file that imports it, when a response is asked for.
+"""TR 38.901 link-level and system-level models through Sionna. Sionna is imported only here, when a response is needed.
 
-Every device is a call of its own, with a seed from its own stream, so its fade does not depend on who else is there;
-what Sionna would correlate between devices of one call (large-scale parameters of neighbours) is independent here.
-No generator is left changed: not torch's, numpy's or Python's, and not Sionna's own.
+Every device is a separate call with a seed from its own stream, so its fading does not depend on the other devices.
+Large-scale parameters that Sionna would correlate between the devices of one call are therefore independent. The states
+of all generators (torch, numpy, Python and Sionna) are restored.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ from channels.selective.request import SelectiveRequest, SelectiveResponse
 if TYPE_CHECKING:
     from torch import Generator, Tensor
 
-# Of a Sionna that lets nobody choose, which is any before 2.1.
+# The only version that Sionna before 2.1 offers.
 ONLY_VERSION: Tr38901Version = "v16.1"
 
 LINES_IN_SIGHT = ("D", "E")
-"""Tapped delay lines whose first path is a line of sight and scattered paths."""
+"""Profiles of tapped delay lines whose first path has a line-of-sight component."""
 
 Scenario = Literal["UMi", "UMa", "RMa"]
-# (path coefficients, delays) as Sionna's channel models return them, for one device.
+# Path coefficients and delays of one device, as Sionna's channel models return them.
 Impulse = tuple["Tensor", "Tensor"]
 
-# Said to every object, so that neither a GPU nor a changed default of Sionna's changes a response.
+# Passed to every Sionna object, so that neither a GPU nor a changed Sionna default alters a response.
 PLACE: dict[str, Any] = {"precision": "single", "device": "cpu"}
 
 
 def respond_tdl(
     profile: str, request: SelectiveRequest, delay_spread_s: float, version: Tr38901Version
 ) -> SelectiveResponse:
-    """Tapped delay line A to E (TR 38.901, clause 7.7.2): complex64 [devices, antennas, blocks, subcarriers].
+    """Return the response of tapped delay line A to E (TR 38.901, clause 7.7.2).
 
-    Sionna draws the antennas' scattered parts independently, and gives the line of sight of D and E one phase at all of
-    them; correlation and the phases of a device's direction are put on here.
+    Sionna draws the scattered parts independently for each antenna, and gives the line of sight of D and E the same
+    phase at all antennas. Spatial correlation and the phases due to a device's direction are applied here. The response
+    is complex64 [devices, antennas, blocks, subcarriers].
     """
     _load()
     from sionna.phy.channel.tr38901 import TDL
@@ -87,12 +88,12 @@ def respond_tdl(
 def respond_cdl(
     profile: str, request: SelectiveRequest, delay_spread_s: float, version: Tr38901Version
 ) -> SelectiveResponse:
-    """Clustered delay line A to E (TR 38.901, clause 7.7.1), uplink, to a panel of vertically polarised
-    omnidirectional antennas: complex64 [devices, antennas, blocks, subcarriers].
+    """Return the uplink response of clustered delay line A to E (TR 38.901, clause 7.7.1).
 
-    The clusters' angles are the table's, turned about the vertical by the device's azimuth (clause 7.7.5.1 without its
-    scaling): the table has the line of sight of D and E in the panel's broadside. The phase of that is the same for
-    every device.
+    The receiver is a panel of vertically polarised omnidirectional antennas. The cluster angles are those of the table,
+    rotated about the vertical by the device's azimuth (clause 7.7.5.1 without its scaling), because the table has the
+    line of sight of D and E at the panel's broadside. Its phase is the same for every device. The response is complex64
+    [devices, antennas, blocks, subcarriers].
     """
     _load()
     import torch
@@ -123,12 +124,13 @@ def respond_cdl(
 
 
 def respond_scenario(name: Scenario, request: SelectiveRequest, version: Tr38901Version) -> SelectiveResponse:
-    """Urban micro, urban macro or rural macro cell (TR 38.901, clause 7.5), uplink, devices outdoors, array
-    as for the clustered lines: complex64 [devices, antennas, blocks, subcarriers].
+    """Return the uplink response in an urban micro, urban macro or rural macro cell (TR 38.901, clause 7.5).
 
-    Path loss and shadowing are off: they are charged where devices are placed. Delay and angle spreads, K factor and
-    (unless the request says it) line of sight are drawn with each fade.
-    Raises ValueError if positions or line of sight are not there for every device.
+    All devices are outdoors, and the array is as for the clustered delay lines. Path loss and shadowing are disabled
+    here, because they belong to the topology. Delay and angle spreads, the K factor and (unless the request sets it)
+    the line of sight are drawn with each realisation. The response is complex64 [devices, antennas, blocks,
+    subcarriers].
+    Raises ValueError if positions or line-of-sight states are missing for some devices.
     """
     positions_m, line_of_sight = _places(request)
     _load()
@@ -139,12 +141,12 @@ def respond_scenario(name: Scenario, request: SelectiveRequest, version: Tr38901
     tables = _tables(scenario, version)
     outdoors = torch.zeros((1, 1), dtype=torch.bool, device="cpu")
     level = torch.zeros((1, 1, 3), device="cpu")
-    bearing = request.broadside_rad if request.antennas > 1 else 0.0  # one antenna sees all directions alike
-    turned = torch.tensor([[[bearing, 0.0, 0.0]]], dtype=torch.float32, device="cpu")
+    bearing = request.broadside_rad if request.antennas > 1 else 0.0  # a single antenna is omnidirectional
+    orientation = torch.tensor([[[bearing, 0.0, 0.0]]], dtype=torch.float32, device="cpu")
     base = torch.tensor([[[0.0, 0.0, request.base_height_m]]], dtype=torch.float32, device="cpu")
 
     def impulse(device: int, velocity: Tensor) -> Impulse:
-        # A new object a device: one that is used again keeps random numbers of the device before.
+        # A new object for each device, because a reused one keeps random numbers of the previous device.
         model = scenario(
             request.carrier_hz,
             **({} if name == "RMa" else {"o2i_model": "low"}),
@@ -160,7 +162,7 @@ def respond_scenario(name: Scenario, request: SelectiveRequest, version: Tr38901
             ut_loc=torch.tensor(positions_m[device], dtype=torch.float32, device="cpu").reshape(1, 1, 3),
             bs_loc=base,
             ut_orientations=level,
-            bs_orientations=turned,
+            bs_orientations=orientation,
             ut_velocities=velocity.reshape(1, 1, 3),
             in_state=outdoors,
             los="random" if line_of_sight is None else bool(line_of_sight[device]),
@@ -171,42 +173,45 @@ def respond_scenario(name: Scenario, request: SelectiveRequest, version: Tr38901
     return _respond(request, impulse)
 
 
-def check_version(wanted: Tr38901Version) -> None:
-    """ValueError, one line, if the Sionna that is installed has no tables of that version. Imports Sionna."""
+def check_version(version: Tr38901Version) -> None:
+    """Raise ValueError if the installed Sionna has no tables of that version of TR 38.901. Imports Sionna."""
     _load()
     from sionna.phy.channel.tr38901 import TDL
 
-    _tables(TDL, wanted)
+    _tables(TDL, version)
 
 
-def _tables(model: type, wanted: Tr38901Version) -> dict[str, str]:
-    """What says to a model of Sionna's which version of TR 38.901 its parameters are of; never left to its default."""
+def _tables(model: type, version: Tr38901Version) -> dict[str, str]:
+    """Return the argument that selects the version of TR 38.901 in a Sionna model; it is never left to the default."""
     if "spec_version" in inspect.signature(model).parameters:
-        return {"spec_version": wanted.removeprefix("v")}
-    if wanted != ONLY_VERSION:
+        return {"spec_version": version.removeprefix("v")}
+    if version != ONLY_VERSION:
         import sionna
 
         raise ValueError(
-            f"TR 38.901 {wanted}: Sionna {sionna.__version__} has {ONLY_VERSION} alone; take {ONLY_VERSION}, or Sionna "
-            "2.1 or newer"
+            f"TR 38.901 {version}: Sionna {sionna.__version__} only has {ONLY_VERSION}; use {ONLY_VERSION}, or install "
+            "Sionna 2.1 or newer"
         )
     return {}
 
 
 def device_seeds(request: SelectiveRequest) -> list[int]:
-    """Sionna's seed for every device: the first number of its stream as 32 bits; torch's CPU generator uses no more."""
+    """Return a 32-bit Sionna seed for every device, from the first number of its stream.
+
+    torch's CPU generator uses no more than 32 bits.
+    """
     return [int(number * 2**32) for number in request.draw(1)[:, 0]]
 
 
 def device_velocities_m_s(request: SelectiveRequest) -> np.ndarray:
-    """Velocity of every device, [devices, 3]: level, in the direction that the second number of its stream says."""
+    """Return horizontal velocities, [devices, 3], with directions from the second number of each device's stream."""
     direction = 2 * np.pi * request.draw(2)[:, 1]
     level = np.stack([np.cos(direction), np.sin(direction), np.zeros_like(direction)], axis=1)
     return _speed_m_s(request) * level
 
 
 def _respond(request: SelectiveRequest, impulse: Callable[[int, Tensor], Impulse]) -> SelectiveResponse:
-    """Every device's impulse response under its own seed, taken to the subcarriers."""
+    """Generate each device's impulse response under its own seed, and transform it to the subcarriers."""
     import torch
     from sionna.phy.channel import cir_to_ofdm_channel
 
@@ -221,13 +226,13 @@ def _respond(request: SelectiveRequest, impulse: Callable[[int, Tensor], Impulse
             a, tau = impulse(device, velocities[device])
             # [1, receiver, its antennas, transmitter, its antenna, blocks, subcarriers]
             response[device] = cir_to_ofdm_channel(frequencies, a, tau)[0, 0, :, 0, 0].numpy()
-            paths = np.moveaxis(a[0, 0, :, 0, 0].numpy(), 1, 2)  # they come as [antennas, paths, blocks]
+            paths = np.moveaxis(a[0, 0, :, 0, 0].numpy(), 1, 2)  # from [antennas, paths, blocks]
             late.append(late_paths(paths, tau[0, 0, 0].numpy(), request))
     return SelectiveResponse(response, take_late(response, late))
 
 
 def _load() -> None:
-    """Import Sionna; the first time, that reseeds torch's global generators, on every device."""
+    """Import Sionna without side effects: the first import reseeds torch's global generators on every device."""
     import torch
 
     python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002
@@ -239,9 +244,9 @@ def _load() -> None:
 
 @contextmanager
 def _sionna_generator() -> Iterator[Generator]:
-    """The generator that Sionna's models on the CPU draw from, put back afterwards.
+    """Yield the generator that Sionna's CPU models draw from, and restore its state afterwards.
 
-    Seeding it gives what `sionna.phy.config.seed` would give, without reseeding torch's global generator as that does.
+    Seeding it has the effect of `sionna.phy.config.seed`, which would also reseed torch's global generator.
     """
     from sionna.phy import config
 
@@ -254,21 +259,23 @@ def _sionna_generator() -> Iterator[Generator]:
 
 
 def _array(request: SelectiveRequest, antennas: int) -> Any:
-    """A panel with the base station's rows and spacing; of one antenna, which has neither, for a device. Raises
-    ValueError for an array that is no panel, and for a correlation beside that of the paths' angles."""
+    """Return a panel array with the base station's rows and spacing, or a single antenna for a device.
+
+    Raises ValueError for an array that is not a panel, and for a spatial correlation that is not due to path angles.
+    """
     from sionna.phy.channel.tr38901 import PanelArray
 
     array = request.array or AntennaArray()
     if array.kind not in ("linear", "rectangular") or request.spatial_roots is not None:
         what = "correlated antennas" if request.spatial_roots is not None else f"a {array.kind} array"
-        raise ValueError(f"{what}: models whose paths have angles take linear and rectangular arrays, and nothing else")
+        raise ValueError(f"{what}: channel models with path angles support only linear and rectangular arrays")
     rows = array.rows if antennas > 1 and array.kind == "rectangular" else 1
     spacing = {f"element_{way}_spacing": array.spacing_wavelengths for way in ("vertical", "horizontal")}
     return PanelArray(rows, antennas // rows, "single", "V", "omni", request.carrier_hz, **spacing, **PLACE)
 
 
 def _steering(request: SelectiveRequest) -> Complex | None:
-    """Phase factors of every device's line of sight at the antennas, [devices, antennas]."""
+    """Return the phase factors of each device's line of sight at the antennas, [devices, antennas]."""
     if request.directions is None or request.antennas == 1:
         return None
     array = request.array or AntennaArray(count=request.antennas)
@@ -276,17 +283,22 @@ def _steering(request: SelectiveRequest) -> Complex | None:
 
 
 def _without_line_of_sight(line: Any) -> Any:
-    """The same tapped delay line without its line of sight, for the same random numbers: Sionna only returns the sum,
-    and has no parameter for that power, so the attribute is set, and its property asked whether that is so."""
+    """Remove the line of sight from a tapped delay line that draws the same random numbers.
+
+    Sionna only returns the sum of both parts and has no parameter for the power of the line of sight, so the private
+    attribute is set, and a public property is used to verify the effect.
+    """
     line._los_power = line._los_power * 0
     if float(line.mean_power_los):
-        raise RuntimeError("this Sionna keeps the line of sight of a tapped delay line elsewhere: take Sionna 2.2")
+        raise RuntimeError(
+            "the line of sight of this Sionna's tapped delay lines cannot be removed; install Sionna 2.2"
+        )
     return line
 
 
 def _over_antennas(product: str, factors: Complex, paths: Tensor) -> Tensor:
-    """Factors at the antennas times paths as Sionna has them: [1, receiver, its antennas, transmitter, its antenna,
-    paths, blocks]."""
+    """Multiply factors at the antennas with paths in Sionna's layout: [1, receiver, its antennas, transmitter, its
+    antenna, paths, blocks]."""
     import torch
 
     return torch.einsum(product, torch.from_numpy(factors.astype(np.complex64)), paths)
@@ -297,12 +309,12 @@ def _speed_m_s(request: SelectiveRequest) -> float:
 
 
 def _places(request: SelectiveRequest) -> tuple[np.ndarray, np.ndarray | None]:
-    """Positions and line of sight, or ValueError."""
+    """Return positions and line-of-sight states; raise ValueError if they do not cover every device."""
     devices = len(request.draw(1))
     positions, sight = request.positions_m, request.line_of_sight
     if positions is None or positions.shape != (devices, 3) or not np.isfinite(positions).all():
-        given = "none" if positions is None else f"shape {positions.shape}"
-        raise ValueError(f"positions of devices: {given} given, need finite coordinates of shape ({devices}, 3)")
+        found = "none" if positions is None else f"shape {positions.shape}"
+        raise ValueError(f"positions of devices must be finite coordinates of shape ({devices}, 3), got {found}")
     if sight is not None and sight.shape != (devices,):
-        raise ValueError(f"line of sight: shape {sight.shape} given, need one truth value a device, ({devices},)")
+        raise ValueError(f"line of sight must be booleans of shape ({devices},), got shape {sight.shape}")
     return positions, sight

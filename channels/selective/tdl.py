@@ -1,4 +1,4 @@
-"""The tapped delay lines of TR 38.901, clause 7.7.2, through Sionna."""
+"""Tapped delay lines (TDL) of TR 38.901, clause 7.7.2, through Sionna."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from channels.selective.sionna_bridge import respond_tdl
 
 
 class Tdl(SelectiveFading):
-    """A tapped delay line; those below say which.
+    """Base class of the tapped delay lines.
 
     Attributes:
-        profile: A to E.
+        profile: Delay profile, "A" to "E".
     """
 
-    needs_sionna = True
     profile: ClassVar[str] = ""
 
     delay_spread_s: float = delay_spread()
@@ -25,11 +24,11 @@ class Tdl(SelectiveFading):
 
     @property
     def spread_s(self) -> float:
-        """As given."""
+        """The rms delay spread in s."""
         return self.delay_spread_s
 
     def respond(self, request: SelectiveRequest) -> SelectiveResponse:
-        """As Sionna has it."""
+        """Return Sionna's response of this delay profile."""
         return respond_tdl(self.profile, request, self.delay_spread_s, self.tr38901_version)
 
 

@@ -1,4 +1,4 @@
-"""Devices in a cell: where they are, path loss and shadowing. A model is a line in a table of this folder."""
+"""Devices in a cell: positions, path loss and shadowing. Models are entries in the tables of this package."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-MOST_LOSS_DB = 400.0
-"""A gain of 1e-20; of 1e20, where it is negative."""
-# Columns of a device's uniform numbers; the numbers stay, so that a new one shifts no draw.
+MAX_LOSS_DB = 400.0
+"""Largest magnitude of a path loss: an amplitude gain of 1e-20, or 1e20 for a negative loss."""
+# Columns of a device's uniform numbers. They are fixed, so that a new column does not shift existing draws.
 _PLACE, _PATH, _SHADOW, _K_FACTOR, _UNIFORMS = slice(0, 2), slice(2, 4), 4, 5, 6
 
 
 class Topology(Part):
-    """A cell: where devices are, and what distance costs."""
+    """A cell: placement of devices, path loss and shadowing."""
 
     kind: str = parameter(
         default="disc",
-        description="of placement, see `PLACEMENTS`",
+        description="kind of placement, see `PLACEMENTS`",
     )
     radius_m: float = parameter(
         default=250.0,
         ge=LEAST_SCALE,
         le=MOST_SCALE,
         key="radius_m",
-        description="of the cell",
+        description="cell radius",
     )
     min_distance_m: float | None = parameter(
         default=None,
@@ -55,16 +55,16 @@ class Topology(Part):
         le=MOST_SCALE,
         also=(0.0,),
         key="min_distance_m",
-        description="nobody is nearer to the base station, on the ground; default the model's smallest",
+        description="smallest horizontal distance to the base station; default the smallest of the path loss model",
     )
     coordinates: tuple[tuple[float, float], ...] | None = parameter(
         default=None,
         key="coordinates",
-        description="[[x, y], ...] in metres, base station at the origin",
+        description="[[x, y], ...] in metres, with the base station at the origin",
     )
     path_loss: str = parameter(
         default="umi",
-        description="model of it, see `PATH_LOSS`",
+        description="path loss model, see `PATH_LOSS`",
     )
     carrier_hz: float = parameter(
         default=3.5e9,
@@ -75,26 +75,26 @@ class Topology(Part):
         ge=LEAST_SCALE,
         le=MOST_SCALE,
         key="exponent",
-        description="of log-distance",
+        description="path loss exponent of log-distance",
     )
     reference_loss_db: float | None = parameter(
         default=None,
         ge=-200,
         le=200,
         key="reference_loss_db",
-        description="of log-distance, at 1 m; default free space",
+        description="loss of log-distance at 1 m; default free space",
     )
     los: Literal["probability", "los", "nlos"] = parameter(
         default="probability",
         key="los",
-        description="line of sight: drawn for each device by the path loss model, or set for all",
+        description="line of sight: drawn for each device by the path loss model, or the same for all",
     )
     shadowing_std_db: float | None = parameter(
         default=None,
         ge=0,
         le=200,
         key="shadowing_std_db",
-        description="log-normal; default the model's own",
+        description="standard deviation of log-normal shadowing; default that of the path loss model",
     )
     shadowing_correlation_m: float | None = parameter(
         default=None,
@@ -102,37 +102,37 @@ class Topology(Part):
         le=MOST_SCALE,
         also=(0.0,),
         key="shadowing_correlation_m",
-        description="distance between devices over which shadowing falls to 1/e of its correlation; 0 = "
-        "independent; default the model's own",
+        description="distance between devices at which the correlation of shadowing falls to 1/e; 0 = independent; "
+        "default that of the path loss model",
     )
     base_height_m: float | None = parameter(
         default=None,
         ge=LEAST_SCALE,
         le=MOST_SCALE,
         key="base_height_m",
-        description="default the model's own",
+        description="height of the base station's antenna; default that of the path loss model",
     )
     device_height_m: float = parameter(
         default=1.5,
         ge=LEAST_SCALE,
         le=MOST_SCALE,
         key="device_height_m",
-        description="of all devices",
+        description="height of all devices' antennas",
     )
 
 
 @dataclass(frozen=True)
 class Drop:
-    """Devices as they were placed.
+    """The placed devices.
 
     Attributes:
-        positions_m: x, y and z in m, the base station above the origin, [devices, 3].
-        distance_m: From antenna to antenna in m, [devices].
-        path_loss_db: With shadowing in dB, [devices].
-        line_of_sight: Whether a device sees the base station, [devices].
+        positions_m: x, y and z in m, with the base station above the origin, [devices, 3].
+        distance_m: Distance between the antennas (3D) in m, [devices].
+        path_loss_db: Path loss with shadowing in dB, [devices].
+        line_of_sight: Whether a device has a line of sight to the base station, [devices].
         base_height_m: Height of the base station's antenna in m.
-        k_factor: K as TR 38.901's table 7.5-6 draws it, linear, 0 without line of sight, [devices]; None where the
-            model has no such law.
+        k_factor: K factor drawn by table 7.5-6 of TR 38.901, linear, 0 without line of sight, [devices]; None if the
+            path loss model does not define it.
     """
 
     positions_m: Array
@@ -144,23 +144,26 @@ class Drop:
 
     @property
     def azimuth_rad(self) -> Array:
-        """Of a device as the base station sees it, from the x axis towards the y axis, [devices]."""
+        """Azimuth of each device at the base station, from the x axis towards the y axis, [devices]."""
         return np.arctan2(self.positions_m[:, 1], self.positions_m[:, 0])
 
     @property
     def elevation_rad(self) -> Array:
-        """Of a device as the base station sees it, below the horizon where it is negative, [devices]."""
-        level_m = np.hypot(self.positions_m[:, 0], self.positions_m[:, 1])
-        return np.arctan2(self.positions_m[:, 2] - self.base_height_m, level_m)
+        """Elevation of each device at the base station, negative below the horizon, [devices]."""
+        distance_2d_m = np.hypot(self.positions_m[:, 0], self.positions_m[:, 1])
+        return np.arctan2(self.positions_m[:, 2] - self.base_height_m, distance_2d_m)
 
     @property
     def amplitude(self) -> Array:
-        """What the path multiplies a signal's amplitude by, [devices]; fading of unit power comes on top."""
+        """Amplitude gain of the path, [devices]; multiplied by fading of unit power."""
         return np.asarray(10.0 ** (-self.path_loss_db / 20))
 
 
 def drop(parameters: Topology, draw: Draw) -> Drop:
-    """Place devices and find their path losses; six uniform numbers each. Raises ValueError as `check_topology`."""
+    """Place devices and compute their path losses, from six uniform numbers each.
+
+    Raises ValueError as `check_topology` does, and for a path loss beyond `MAX_LOSS_DB`.
+    """
     uniforms = draw(_UNIFORMS)
     check_topology(parameters, len(uniforms))
     plane = PLACEMENTS[parameters.kind].place(uniforms[:, _PLACE], _area(parameters))
@@ -181,25 +184,26 @@ def drop(parameters: Topology, draw: Draw) -> Drop:
 
 
 def _check_losses(loss_db: Array, distance_m: Array) -> None:
-    """Raises ValueError for a path whose gain single precision does not carry."""
+    """Raise ValueError for a path whose gain exceeds the range of single precision."""
     with np.errstate(invalid="ignore"):
-        wrong = ~(np.abs(loss_db) <= MOST_LOSS_DB)
+        wrong = ~(np.abs(loss_db) <= MAX_LOSS_DB)
     if wrong.any():
         one = int(np.argmax(wrong))
         raise ValueError(
-            f"the path loss of device {one}, at {distance_m[one]:.4g} m, is {loss_db[one]:.4g} dB; at most "
-            f"{MOST_LOSS_DB:g} dB either way are carried by single precision; take a smaller cell, exponent, loss at "
-            f"1 m or shadowing ({np.count_nonzero(wrong):,} such devices)"
+            f"the path loss of device {one}, at {distance_m[one]:.4g} m, is {loss_db[one]:.4g} dB; its magnitude must "
+            f"be at most {MAX_LOSS_DB:g} dB; reduce the cell, the exponent, the loss at 1 m or the shadowing "
+            f"({np.count_nonzero(wrong):,} such devices)"
         )
 
 
 def check_topology(parameters: Topology, devices: int) -> None:
-    """Raises ValueError where the parameters contradict each other or leave a model's range, whatever is drawn."""
+    """Raise ValueError if the parameters are inconsistent or can leave the range of the path loss model."""
     if parameters.kind not in PLACEMENTS:
-        raise ValueError(f'a placement "{parameters.kind}": known are {", ".join(PLACEMENTS)}')
+        raise ValueError(f'placement must be one of {", ".join(PLACEMENTS)}, got "{parameters.kind}"')
     if devices < 1:
-        raise ValueError(f"a cell of {devices} devices: at least 1 is needed")
-    # The model is checked before the area, whose default comes from it; the distances last, when the area is one.
+        raise ValueError(f"the number of devices in a cell must be at least 1, got {devices}")
+    # The model is checked before the area, which takes a default from it; the distances come last, when the area is
+    # known to be valid.
     check_paths(parameters.path_loss, _paths(parameters, np.array([])), parameters.los)
     placement, area = PLACEMENTS[parameters.kind], _area(parameters)
     placement.check(area, devices)
@@ -234,23 +238,23 @@ def _shadowing_std_db(parameters: Topology, paths: Paths, line_of_sight: NDArray
 
 
 def _shadowing_scores(parameters: Topology, uniforms: Array, plane: Array, line_of_sight: NDArray[np.bool_]) -> Array:
-    """Losses by shadowing over their standard deviation, N(0, 1), [devices]. Devices with a line of sight and devices
-    without share none of it."""
-    scores, given_m = normal_scores(uniforms), parameters.shadowing_correlation_m
-    of_model_m = PATH_LOSS[parameters.path_loss].correlation_m
-    for state, own_m in zip((line_of_sight, ~line_of_sight), of_model_m, strict=True):
-        scores[state] = correlated(scores[state], plane[state], own_m if given_m is None else given_m)
+    """Shadowing losses divided by their standard deviation, N(0, 1), [devices]. Devices with and without a line of
+    sight are independent of each other."""
+    scores, set_m = normal_scores(uniforms), parameters.shadowing_correlation_m
+    defaults_m = PATH_LOSS[parameters.path_loss].correlation_m
+    for state, default_m in zip((line_of_sight, ~line_of_sight), defaults_m, strict=True):
+        scores[state] = correlated(scores[state], plane[state], default_m if set_m is None else set_m)
     return scores
 
 
 def _k_factor(
     parameters: Topology, uniforms: Array, shadowing: Array, line_of_sight: NDArray[np.bool_]
 ) -> Array | None:
-    """K of a log-normal law in line of sight, correlated with what shadowing leaves of the power, [devices]."""
+    """Log-normal K factors in line of sight, correlated with the power after shadowing, [devices]."""
     model = PATH_LOSS[parameters.path_loss]
     if model.k_factor_db is None:
         return None
     mean_db, std_db = model.k_factor_db
-    shared = model.k_factor_shadowing
-    scores = math.sqrt(1 - shared**2) * normal_scores(uniforms) - shared * shadowing
+    correlation = model.k_factor_shadowing
+    scores = math.sqrt(1 - correlation**2) * normal_scores(uniforms) - correlation * shadowing
     return np.where(line_of_sight, db_to_linear(mean_db + std_db * scores), 0.0)

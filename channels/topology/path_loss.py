@@ -1,5 +1,7 @@
-"""Path loss models: log-distance, and the street canyon, urban and rural macro cell of 3GPP TR 38.901 (tables 7.4.1-1,
-7.4.2-1), with what its table 7.5-6 says of shadowing and the K factor."""
+"""Path loss models: log-distance, and UMi street canyon, UMa and RMa of 3GPP TR 38.901 (tables 7.4.1-1 and 7.4.2-1).
+
+Shadowing correlation and the K factor follow its table 7.5-6.
+"""
 
 from __future__ import annotations
 
@@ -15,25 +17,25 @@ from channels.units import SPEED_OF_LIGHT_M_S
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# Table 7.4.1-1, note 1, states it so; the exact value moves a breakpoint by 0.07% and a loss by at most 0.006 dB.
+# The value in table 7.4.1-1, note 1. The exact one would move a breakpoint by 0.07% and a loss by at most 0.006 dB.
 _SPEED_OF_LIGHT_38901 = 3.0e8
 
 LINE_OF_SIGHT = ("probability", "los", "nlos")
-# Of the rural macro cell, as table 7.4.1-1 has them where nothing else is said.
+# Default values of table 7.4.1-1 for the rural macro cell.
 STREET_WIDTH_M, BUILDING_HEIGHT_M = 20.0, 5.0
 
 
 @dataclass(frozen=True)
 class Paths:
-    """The paths from devices to the base station, and what a model needs beside them.
+    """The paths from devices to the base station, and the other inputs of the models.
 
     Attributes:
-        distance_2d_m: Distance in the plane in m, [devices].
+        distance_2d_m: Horizontal distance in m, [devices].
         base_height_m: Height of the base station's antenna in m.
         device_height_m: Height of all devices' antennas in m.
         carrier_hz: Carrier frequency in Hz.
         exponent: Path loss exponent n of the log-distance model; 2 in free space.
-        reference_loss_db: Loss at 1 m of the log-distance model in dB; None for free space's.
+        reference_loss_db: Loss at 1 m of the log-distance model in dB; None for that of free space.
     """
 
     distance_2d_m: Array
@@ -45,33 +47,30 @@ class Paths:
 
     @property
     def distance_3d_m(self) -> Array:
-        """From antenna to antenna, [devices]."""
+        """Distance between the antennas in m, [devices]."""
         return np.hypot(self.distance_2d_m, self.base_height_m - self.device_height_m)
 
 
 @dataclass(frozen=True)
 class PathLoss:
-    """A path loss model. Ranges are (least, most), both included.
+    """A path loss model. Ranges are (minimum, maximum), both included.
 
     Attributes:
         loss_db: (paths, line of sight [devices], uniforms [devices]) -> path loss without shadowing in dB, [devices].
         los_probability: Paths -> probability of line of sight, [devices].
         shadowing_std_db: (paths, line of sight [devices]) -> standard deviation of shadowing in dB, [devices].
-        correlation_m: Distance in m over which shadowing falls to 1/e of its correlation, with and without line of
-            sight.
-        k_factor_db: Mean and standard deviation in dB of the K factor in line of sight; None where the model has none.
-        k_factor_shadowing: Correlation of the K factor with the power that shadowing leaves (table 7.5-6, SF against
-            K).
-        base_height_m: Usual height of the base station in m, None for the devices' own.
-        distances_m: Distances in the plane, in m, for which it holds.
-        carriers_hz: Carrier frequencies in Hz for which it holds.
-        device_heights_m: Heights of devices in m for which it holds.
-        base_heights_m: Heights of the base station in m that are let through: also others than UMi's and UMa's table
-            has, where the breakpoint has a meaning.
-        table_heights_m: Heights of the base station in m as its table has them.
-        source: Where the formulas are from.
-        longest_without_m: Distance in m at which it ends without line of sight, inf where that is not before
-            `distances_m` does.
+        correlation_m: Correlation distance of shadowing (to 1/e) in m, with and without line of sight.
+        k_factor_db: Mean and standard deviation in dB of the K factor in line of sight; None if not defined.
+        k_factor_shadowing: Correlation of the K factor with the power after shadowing (table 7.5-6, SF against K).
+        base_height_m: Default height of the base station in m, None for the height of the devices.
+        distances_m: Valid horizontal distances in m.
+        carriers_hz: Valid carrier frequencies in Hz.
+        device_heights_m: Valid heights of devices in m.
+        base_heights_m: Accepted heights of the base station in m. For UMi and UMa these go beyond the table, as long as
+            the breakpoint is meaningful.
+        table_heights_m: Heights of the base station in m according to the table.
+        source: Source of the formulas.
+        longest_without_m: Maximum distance in m without line of sight, inf if the limit is that of `distances_m`.
     """
 
     loss_db: Callable[[Paths, Flags, Array], Array]
@@ -91,18 +90,18 @@ class PathLoss:
 
 
 def free_space_loss_db(distance_m: float, carrier_hz: float) -> float:
-    """(4 pi d f/c)^2 in dB (Friis)."""
+    """Return the free-space path loss (4 pi d f/c)^2 in dB (Friis)."""
     return 20 * math.log10(4 * math.pi * distance_m * carrier_hz / SPEED_OF_LIGHT_M_S)
 
 
 def path_losses(model: str, paths: Paths, los: str, uniforms: Array) -> tuple[Array, Flags]:
-    """Path loss in dB without shadowing, and whether each device is in line of sight; both [devices].
+    """Return path losses in dB without shadowing, and whether each device is in line of sight; both [devices].
 
-    uniforms: [devices, 2], for the line of sight and for UMa's environment height. los: "probability" draws the line of
-    sight with the model's probability, "los" and "nlos" set it. Log-distance has one loss for both, and is in line of
-    sight unless `los` says otherwise.
-    A model is not extrapolated: raises ValueError outside its ranges (UMi, UMa, and RMa without line of sight: 10 m to
-    5 km in the plane; RMa with it: to 10 km).
+    uniforms: [devices, 2], for the line of sight and for the environment height of UMa. los: "probability" draws the
+    line of sight with the model's probability, "los" and "nlos" set it. The loss of log-distance does not depend on the
+    line of sight, which it has unless `los` is "nlos".
+    Models are not extrapolated: raises ValueError outside their ranges (UMi, UMa, and RMa without line of sight: 10 m
+    to 5 km horizontally; RMa with line of sight: up to 10 km).
     """
     check_los(los)
     check_paths(model, paths, los)
@@ -115,38 +114,37 @@ def path_losses(model: str, paths: Paths, los: str, uniforms: Array) -> tuple[Ar
 
 
 def check_los(los: str) -> None:
-    """Raises ValueError for an unknown way to set the line of sight."""
+    """Raise ValueError for an unknown line-of-sight setting."""
     if los not in LINE_OF_SIGHT:
-        raise ValueError(f'line of sight "{los}": known are {", ".join(LINE_OF_SIGHT)}')
+        raise ValueError(f'line of sight must be one of {", ".join(LINE_OF_SIGHT)}, got "{los}"')
 
 
 def check_paths(model: str, paths: Paths, los: str) -> None:
-    """Raises ValueError where the model is unknown or does not hold for the paths, of any line of sight that `los`
-    allows."""
+    """Raise ValueError if the model is unknown or not valid for the paths, for any line of sight that `los` allows."""
     if model not in PATH_LOSS:
-        raise ValueError(f'path loss "{model}": known are {", ".join(PATH_LOSS)}')
+        raise ValueError(f'path loss model must be one of {", ".join(PATH_LOSS)}, got "{model}"')
     entry = PATH_LOSS[model]
     if not 0 < paths.exponent < math.inf:
-        raise ValueError(f"a path loss exponent of {paths.exponent:g}: it must be positive and finite, 2 in free space")
+        raise ValueError(f"path loss exponent must be positive and finite (2 in free space), got {paths.exponent:g}")
     if paths.reference_loss_db is not None and not math.isfinite(paths.reference_loss_db):
-        raise ValueError(f"a reference loss of {paths.reference_loss_db:g} dB: it must be finite, or not given")
-    _check_range(paths.carrier_hz, entry.carriers_hz, 1e9, "a carrier of", "GHz", model)
-    _check_range(paths.device_height_m, entry.device_heights_m, 1, "a device height of", "m", model)
-    _check_range(paths.base_height_m, entry.base_heights_m, 1, "a base station height of", "m", model)
+        raise ValueError(f"reference loss must be finite or None, got {paths.reference_loss_db:g} dB")
+    _check_range(paths.carrier_hz, entry.carriers_hz, 1e9, "a carrier frequency", "GHz", model)
+    _check_range(paths.device_height_m, entry.device_heights_m, 1, "a device height", "m", model)
+    _check_range(paths.base_height_m, entry.base_heights_m, 1, "a base station height", "m", model)
     if len(paths.distance_2d_m):
         least, most = entry.distances_m
         if los != "los" and entry.longest_without_m < most:
             most, model = entry.longest_without_m, f"{model} without line of sight"
         for distance in (paths.distance_2d_m.min(), paths.distance_2d_m.max()):
-            _check_range(float(distance), (least, most), 1, "a device at a distance of", "m", model)
+            _check_range(float(distance), (least, most), 1, "a device distance", "m", model)
 
 
 def _check_range(value: float, limits: tuple[float, float], unit: float, what: str, name: str, model: str) -> None:
     low, high = limits
-    # Room for the rounding of a distance that was placed on a limit.
+    # The tolerance allows for the rounding of a distance on a limit.
     if not low * (1 - 1e-9) <= value <= high * (1 + 1e-9) or not math.isfinite(value):
-        given, least, most = (f"{number / unit:g}" for number in (value, low, high))
-        raise ValueError(f'{what} {given} {name}: "{model}" holds from {least} to {most} {name}; keep within that')
+        text, least, most = (f"{number / unit:g}" for number in (value, low, high))
+        raise ValueError(f'{what} of {text} {name} is outside the range of "{model}", {least} to {most} {name}')
 
 
 def _log_distance_loss(paths: Paths, line_of_sight: Flags, uniforms: Array) -> Array:
@@ -159,7 +157,7 @@ def _log_distance_loss(paths: Paths, line_of_sight: Flags, uniforms: Array) -> A
 def _two_slopes(
     paths: Paths, environment_height_m: float | Array, intercept_db: float, near_slope: float, breakpoint_db: float
 ) -> Array:
-    """PL1 up to the breakpoint distance d'_BP = 4 h'_BS h'_UT f_c/c, PL2 (40 dB a decade) beyond."""
+    """PL1 up to the breakpoint distance d'_BP = 4 h'_BS h'_UT f_c/c, PL2 (40 dB per decade) beyond."""
     distance = paths.distance_3d_m
     base = paths.base_height_m - environment_height_m
     device = paths.device_height_m - environment_height_m
@@ -186,7 +184,7 @@ def _uma_loss(paths: Paths, line_of_sight: Flags, uniforms: Array) -> Array:
 
 
 def _uma_environment_height_m(paths: Paths, uniforms: Array) -> Array:
-    """h_E of table 7.4.1-1, note 1: 1 m with probability 1/(1 + C), else one of 12, 15, ..., h_UT - 1.5 m."""
+    """h_E of table 7.4.1-1, note 1: 1 m with probability 1/(1 + C), else uniform over 12, 15, ..., h_UT - 1.5 m."""
     street = 1 / (1 + _uma_height_excess(paths))
     steps = max(math.floor((paths.device_height_m - 1.5 - 12) / 3) + 1, 1)
     rest = (uniforms - street) / np.maximum(1 - street, np.finfo(float).tiny)
@@ -202,7 +200,7 @@ def _uma_height_excess(paths: Paths) -> Array:
 
 
 def _rma_loss(paths: Paths, line_of_sight: Flags, uniforms: Array) -> Array:
-    """PL1 up to the breakpoint distance, PL2 (40 dB a decade) beyond; PL' without line of sight, never below them."""
+    """PL1 up to the breakpoint distance, PL2 (40 dB per decade) beyond; without line of sight at least PL'."""
     breakpoint_m, distance = _rma_breakpoint_m(paths), paths.distance_3d_m
     beyond = _rma_near(np.array(breakpoint_m), paths.carrier_hz) + 40 * np.log10(distance / breakpoint_m)
     los = np.where(paths.distance_2d_m <= breakpoint_m, _rma_near(distance, paths.carrier_hz), beyond)

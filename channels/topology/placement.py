@@ -1,4 +1,4 @@
-"""Where devices are in the cell, from uniform numbers; the base station is at the origin."""
+"""Placement of devices in the cell, from uniform numbers; the base station is at the origin."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Area:
-    """Where devices may be.
+    """The area in which devices are placed.
 
     Attributes:
-        radius_m: Outer radius of "disc" and "annulus" in the plane, in m.
-        min_distance_m: Inner radius of "disc" and "annulus" in the plane, in m.
+        radius_m: Outer horizontal radius of "disc" and "annulus" in m.
+        min_distance_m: Inner horizontal radius of "disc" and "annulus" in m.
         coordinates: (x, y) of every device in m, for "coordinates".
     """
 
@@ -29,12 +29,12 @@ class Area:
 
 @dataclass(frozen=True)
 class Placement:
-    """A way to place devices.
+    """A kind of placement.
 
     Attributes:
         place: (uniforms [devices, 2], area) -> x and y in m, [devices, 2].
         check: (area, devices) -> None; raises ValueError for an area in which devices cannot be placed.
-        distances_m: Area -> smallest and largest distance from the base station in m that it gives, in the plane.
+        distances_m: Area -> smallest and largest possible horizontal distance from the base station in m.
     """
 
     place: Callable[[Array, Area], Array]
@@ -43,7 +43,7 @@ class Placement:
 
 
 def _in_ring(uniforms: Array, area: Area) -> Array:
-    """Uniform in area: the square of the distance is uniform between the squares of its limits."""
+    """Points uniform over the area: the squared distance is uniform between the squared radii."""
     inner, outer = area.min_distance_m**2, area.radius_m**2
     distance = np.sqrt(inner + (outer - inner) * uniforms[:, 0])
     angle = 2 * np.pi * uniforms[:, 1]
@@ -57,23 +57,23 @@ def _as_given(uniforms: Array, area: Area) -> Array:
 def _check_disc(area: Area, devices: int) -> None:
     if not 0 <= area.min_distance_m < area.radius_m:
         raise ValueError(
-            f"a smallest distance of {area.min_distance_m:g} m in a cell of radius {area.radius_m:g} m: it is at least "
-            "0 and below the radius"
+            f"the minimum distance, {area.min_distance_m:g} m, must be at least 0 and below the cell radius, "
+            f"{area.radius_m:g} m"
         )
 
 
 def _check_annulus(area: Area, devices: int) -> None:
     _check_disc(area, devices)
     if area.min_distance_m == 0:
-        raise ValueError('an annulus with a smallest distance of 0 m: give a positive one, or take "disc"')
+        raise ValueError('the minimum distance of an annulus must not be 0 m; give a positive one, or use "disc"')
 
 
 def _check_coordinates(area: Area, devices: int) -> None:
     if len(area.coordinates) < devices:
-        raise ValueError(f"{len(area.coordinates)} coordinates for {devices} devices: give one [x, y] for each")
+        raise ValueError(f"{len(area.coordinates)} coordinates for {devices} devices; give one [x, y] for each")
     for index, point in enumerate(area.coordinates):
         if not all(math.isfinite(value) for value in point):
-            raise ValueError(f"coordinates {list(point)} of device {index}: they are two finite numbers, [x, y] in m")
+            raise ValueError(f"coordinates {list(point)} of device {index} must be two finite numbers, [x, y] in m")
 
 
 def _distances_of_points(area: Area) -> tuple[float, float]:
@@ -86,5 +86,5 @@ PLACEMENTS: dict[str, Placement] = {
     "annulus": Placement(_in_ring, _check_annulus, lambda area: (area.min_distance_m, area.radius_m)),
     "coordinates": Placement(_as_given, _check_coordinates, _distances_of_points),
 }
-"""disc: uniform in area, not nearer than min_distance_m; annulus: uniform between min_distance_m and the radius;
-coordinates: the first ones of those given."""
+"""disc and annulus: uniform over the area between min_distance_m (positive for annulus) and the radius; coordinates:
+the first of the configured coordinates."""

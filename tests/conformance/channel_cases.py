@@ -79,7 +79,7 @@ class Case:
 
     @property
     def is_sionna(self) -> bool:
-        return self.table == "selective" and SELECTIVE_MODELS[self.name.split("/")[0]].needs_sionna
+        return self.table == "selective" and not self.name.startswith("tapped-line")
 
 
 def fading_cases() -> list[Case]:

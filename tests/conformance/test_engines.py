@@ -175,7 +175,7 @@ def test_without_a_compiler_the_engine_is_another(monkeypatch: pytest.MonkeyPatc
 def test_a_measurement_is_made_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long run measures; the next takes what was found; what is forced is not chosen."""
     monkeypatch.setattr(choose, "WORK_WORTH_MEASURING", 0)
-    monkeypatch.setattr(choose, "SECONDS_A_CANDIDATE", 0.0)
+    monkeypatch.setattr(choose, "SECONDS_PER_CANDIDATE", 0.0)
     task = task_of("mlp", torch.float32)
     tried: list[tuple[str, int]] = []
     candidates = choose.candidates

@@ -22,7 +22,6 @@ from airfl.schemes.names import SCHEMES
 from airfl.schemes.recipe import Problem, Recipe
 from airfl.simulation import run
 from airfl.stages.stage import Batch, Coder, Round, Stage, open_encoder
-from airfl.tasks import build_model
 from airfl.tasks.models import MODELS
 from airfl.trace.schema import PER_ROUND, PER_SLOT
 from tests.conformance.scheme_runs import REMEMBERING, each_scheme, finished, sample, short, world_of_short
@@ -204,6 +203,6 @@ def test_accuracy_and_losses_are_figures(trace: xarray.Dataset) -> None:
 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_models_have_their_exact_size_and_shapes(name: str) -> None:
-    entry, module = MODELS[name], build_model(name)
+    entry, module = MODELS[name], MODELS[name]().build()
     assert sum(parameter.numel() for parameter in module.parameters()) == entry.parameters
     assert module(torch.zeros(3, *entry.input_shape)).shape == (3, entry.classes)

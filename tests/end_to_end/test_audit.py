@@ -193,16 +193,20 @@ def test_devices_that_the_channel_chooses_are_no_secret() -> None:
 @pytest.mark.parametrize(
     ("overrides", "options", "words"),
     [
-        (("scheme.name=soteriafl-gd",), {}, "scheme.name: 'soteriafl-gd' protects single records"),
-        (("selection.kind=poisson",), {"against": "opposite"}, "--against: 'opposite' replaces an update"),
-        ((), {"canaries": 37}, "--canaries: there is room for 36"),
-        (("run.devices=8", "run.selected=4"), {"canaries": 9}, "--canaries: there is room for 8"),
+        (
+            ("scheme.name=soteriafl-gd",),
+            {},
+            "scheme.name: the audit needs a scheme with client-level privacy, but 'soteriafl-gd'",
+        ),
+        (("selection.kind=poisson",), {"against": "opposite"}, "--against: 'opposite' needs"),
+        ((), {"canaries": 37}, "--canaries: must be at most 36"),
+        (("run.devices=8", "run.selected=4"), {"canaries": 9}, "--canaries: must be at most 8"),
         (
             ("server.weights=samples",),
             {"others": "opposed", "against": "opposite"},
-            "--others: 'opposed' is for equal weights",
+            "--others: 'opposed' needs server.weights",
         ),
-        (("selection.kind=best-k",), {"trials": 20}, "--trials: the canary's device was chosen in"),
+        (("selection.kind=best-k",), {"trials": 20}, "--trials: the canary's device was selected in"),
     ],
 )
 def test_what_cannot_be_audited(overrides: tuple[str, ...], options: dict[str, object], words: str) -> None:

@@ -66,16 +66,19 @@ REFUSED: dict[str, tuple[tuple[tuple[object, ...], tuple[str, ...]], ...]] = {
     "privacy": (
         ((), ("exactly one of --noise-multiplier and --epsilon",)),
         ((*BARE, "--epsilon", 1), ("exactly one of --noise-multiplier and --epsilon",)),
-        (("--noise-multiplier", -1, "--delta", 1e-3), ("--noise-multiplier: -1 is none",)),
-        (NOISE, ("--delta: a number between 0 and 1 is wanted",)),
-        ((*NOISE, "--delta", 2), ("--delta: a number between 0 and 1 is wanted",)),
-        ((*NOISE, "--delta", 1e-3, "--sampling-rate", 1.5), ("--sampling-rate: 1.5 is none",)),
-        ((*NOISE, "--delta", 1e-3, "--rounds", 0), ("--rounds: 0 are none",)),
+        (("--noise-multiplier", -1, "--delta", 1e-3), ("--noise-multiplier: must be at least 0, got -1",)),
+        (NOISE, ("--delta: is required",)),
+        ((*NOISE, "--delta", 2), ("--delta: must be between 0 and 1, got 2",)),
+        (
+            (*NOISE, "--delta", 1e-3, "--sampling-rate", 1.5),
+            ("--sampling-rate: must be above 0 and at most 1, got 1.5",),
+        ),
+        ((*NOISE, "--delta", 1e-3, "--rounds", 0), ("--rounds: must be at least 1, got 0",)),
         ((*BARE, "--sampling", "none"), ("--sampling none",)),
         ((*BARE, "--accountant", "pdl"), ("did you mean pld?",)),
-        ((*BARE, *FIXED, "--accountant", "pld"), ("take rdp or dominating-pair",)),
+        ((*BARE, *FIXED, "--accountant", "pld"), ("use rdp or dominating-pair",)),
         ((*BARE, "--adjacency", "replace_one"), ("no bound for a Poisson sample under replace-one",)),
-        (("--epsilon", 1e-12, "--delta", 1e-12, "--rounds", 10**6), ("out of reach",)),
+        (("--epsilon", 1e-12, "--delta", 1e-12, "--rounds", 10**6), ("--epsilon: no noise multiplier",)),
         ((*BARE, "--plot", "somewhere"), ("need a CONFIG",)),
         ((DEMO, "--rounds", 5), ("give run.rounds=... instead",)),
         ((DEMO, "--accountant", "rdp"), ("give privacy.accountant=... instead",)),
@@ -121,7 +124,7 @@ def test_a_model_that_does_not_fit_is_refused_before_any_data_is_read(
     monkeypatch.delenv("AIRFL_DATA", raising=False)
     line = refused(airfl(command, DEMO, "task.dataset=cifar10", "--out", tmp_path / "out", cwd=tmp_path))
     assert line.startswith("airfl: task.model: 'mlp' takes inputs of shape (1, 28, 28)")
-    assert "fitting: cnn-cifar10, vgg11" in line
+    assert "fit: cnn-cifar10, vgg11" in line
 
 
 def test_a_data_set_that_is_nowhere_tells_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,7 +128,7 @@ def test_a_plugin_runs_only_where_it_may(mine: Path) -> None:
     ("content", "said"),
     [
         ("1 / 0", r"the plugin cannot be loaded \(ZeroDivisionError: division by zero, line 1\)"),
-        (PLUGIN.replace('"halved"', '"pfels"'), "there is a scheme 'pfels' already; give Halved another name"),
+        (PLUGIN.replace('"halved"', '"pfels"'), "scheme 'pfels' already exists; give Halved another name"),
         (None, r"the plugin cannot be read \(No such file or directory\)"),
     ],
 )

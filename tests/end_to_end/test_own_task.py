@@ -244,49 +244,55 @@ def over_the_batch(outputs: Tensor, targets: Tensor) -> Tensor:
 
 REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "no model": (lambda: classes(model=3), ("model: ", "got 3 (int)")),
-    "no module made": (lambda: classes(model=lambda: "net"), ("model: the function gives", "str")),
-    "a function that fails": (lambda: classes(model=lambda: nn.Linear(-1, 2)), ("could not make one", "RuntimeError")),
+    "no module made": (lambda: classes(model=lambda: "net"), ("model: the function must return", "str")),
+    "a function that fails": (
+        lambda: classes(model=lambda: nn.Linear(-1, 2)),
+        ("model: the function failed", "RuntimeError"),
+    ),
     "made anew each time": (
         lambda: classes(model=lambda: nn.Linear(FEATURES, CLASSES).apply(scrambled)),
-        ("model: the function gives other parameters under the same seed",),
+        ("model: the function returns different parameters under the same seed",),
     ),
     "no parameters": (lambda: classes(model=nn.ReLU()), ("ReLU has no parameters",)),
     "frozen": (lambda: classes(model=frozen()), ("'0.weight' has requires_grad=False",)),
     "float64": (lambda: classes(model=classifier().double()), ("torch.float64", "model.float()")),
     "batch statistics": (
         lambda: classes(model=nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.BatchNorm1d(CLASSES))),
-        ("layer '1' (BatchNorm1d) keeps the buffer 'running_mean'", "torch.nn.GroupNorm"),
+        ("layer '1' (BatchNorm1d) has the buffer 'running_mean'", "torch.nn.GroupNorm"),
     ),
     "batch statistics without buffers": (
         lambda: classes(
             model=nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.BatchNorm1d(CLASSES, track_running_stats=False))
         ),
-        ("model: layer '1' (BatchNorm1d) takes the statistics of a batch", "torch.nn.GroupNorm"),
+        ("model: layer '1' (BatchNorm1d) uses batch statistics", "torch.nn.GroupNorm"),
     ),
     "dropout": (
         lambda: classes(model=nn.Sequential(nn.Linear(FEATURES, CLASSES), nn.Dropout())),
         ("model: its outputs are random (Dropout)", "model.eval()"),
     ),
     "random": (lambda: classes(model=Noisy()), ("model: its outputs are random",)),
-    "centred by the batch": (lambda: classes(model=Centred()), ("for a sample depends on the others of its batch",)),
+    "centred by the batch": (
+        lambda: classes(model=Centred()),
+        ("for a sample depends on the other samples of the batch",),
+    ),
     "one batch size": (
         lambda: classes(model=FourAtOnce()),
-        ("FourAtOnce does not take inputs float32 of shape (1, 3)",),
+        ("FourAtOnce does not accept inputs float32 of shape (1, 3)",),
     ),
     "memory": (lambda: classes(model=Remembering()), ("model: its outputs are random",)),
-    "other inputs": (lambda: classes(model=nn.Linear(7, CLASSES)), ("Linear does not take inputs float32 of shape",)),
+    "other inputs": (lambda: classes(model=nn.Linear(7, CLASSES)), ("Linear does not accept inputs float32 of shape",)),
     "no scores": (lambda: classes(model=nn.Linear(FEATURES, 2)), ("train: sample", "the classes 0 to 1")),
     "no row a sample": (lambda: classes(model=nn.Sequential(nn.Linear(FEATURES, 4), nn.Flatten(0))), ("one row",)),
-    "floats without a loss": (lambda: regression(loss=None), ("cross-entropy takes class numbers", "give loss=")),
-    "loss that is none": (lambda: regression(loss=2), ("loss: a function", "got 2 (int)")),
-    "loss of the batch": (lambda: regression(loss=nn.MSELoss()), ("loss gives shape ()", 'reduction="none"')),
+    "floats without a loss": (lambda: regression(loss=None), ("cross-entropy needs class indices", "set loss=")),
+    "loss that is none": (lambda: regression(loss=2), ("loss: must be a function", "got 2 (int)")),
+    "loss of the batch": (lambda: regression(loss=nn.MSELoss()), ("loss returned shape ()", 'reduction="none"')),
     "loss of each number": (
         lambda: regression(loss=nn.MSELoss(reduction="none")),
-        ("loss gives shape (4, 2) for 4 samples",),
+        ("loss returned shape (4, 2) for 4 samples",),
     ),
     "loss that mixes": (
         lambda: regression(loss=over_the_batch),
-        ("loss: its value of a sample depends on the others",),
+        ("loss: its value for a sample depends on the other samples",),
     ),
     "loss that is nothing": (lambda: regression(loss=lambda o, t: t[:, 0]), ("loss: its gradient cannot be computed",)),
     "loss that is not finite": (
@@ -295,28 +301,31 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "metric that fails": (
         lambda: regression(metrics={"worst": lambda o, t: o.nothing}),
-        ("metric 'worst': it does not take outputs", "AttributeError"),
+        ("metric 'worst': does not accept outputs", "AttributeError"),
     ),
     "metric of the batch": (
         lambda: regression(metrics={"worst": lambda o, t: worst(o, t).max()}),
-        ("metric 'worst' gives shape ()",),
+        ("metric 'worst' returned shape ()",),
     ),
-    "name of a metric": (lambda: regression(metrics={"R 2": worst}), ('metrics: "R 2"',)),
-    "metrics that are none": (lambda: regression(metrics=[worst]), ("metrics: names and functions",)),
-    "too many metrics": (lambda: regression(metrics={f"m{i}": worst for i in range(17)}), ("17 are given",)),
-    "inputs not finite": (lambda: classes(train=(spoiled(X), LABELS)), ("train: its inputs", "in sample 11")),
-    "targets not finite": (lambda: regression(test=(X, spoiled(VALUES))), ("test: its targets", "in sample 11")),
+    "name of a metric": (lambda: regression(metrics={"R 2": worst}), ("metrics: names must be", '"R 2"')),
+    "metrics that are none": (lambda: regression(metrics=[worst]), ("metrics: must map names to functions",)),
+    "too many metrics": (
+        lambda: regression(metrics={f"m{i}": worst for i in range(17)}),
+        ("metrics: at most 16", "got 17"),
+    ),
+    "inputs not finite": (lambda: classes(train=(spoiled(X), LABELS)), ("train: inputs", "in sample 11")),
+    "targets not finite": (lambda: regression(test=(X, spoiled(VALUES))), ("test: targets", "in sample 11")),
     "other lengths": (lambda: classes(train=(X, LABELS[1:])), ("60 inputs and 59 targets",)),
     "no samples": (lambda: classes(test=(X[:0], LABELS[:0])), ("0 inputs",)),
-    "no pair": (lambda: classes(train=X), ("train: (inputs, targets)", "ndarray")),
-    "words": (lambda: classes(train=(["a"] * 3, [0, 1, 2])), ("train: its inputs are list",)),
-    "other shape of the test": (lambda: classes(test=(X[:, :2], LABELS)), ("test: its inputs",)),
-    "no length": (lambda: classes(train=Endless()), ("Endless does not say how many samples",)),
+    "no pair": (lambda: classes(train=X), ("train: must be (inputs, targets)", "ndarray")),
+    "words": (lambda: classes(train=(["a"] * 3, [0, 1, 2])), ("train: inputs must be numbers, got list",)),
+    "other shape of the test": (lambda: classes(test=(X[:, :2], LABELS)), ("test: inputs must be",)),
+    "no length": (lambda: classes(train=Endless()), ("Endless has no length",)),
     "ragged": (lambda: classes(train=Ragged()), ("train: sample 7 is", "(4,)", "(3,)")),
     "unknown partition": (lambda: classes(partition="equal"), ("partition", "'equal'")),
     "by writer": (lambda: classes(partition="writer"), ("partition", "'writer'")),
-    "twice": (lambda: classes(partition=[[0, 1], [1]]), ("devices 0 and 1 are both given sample 1",)),
-    "outside": (lambda: classes(partition=[[0], [60]]), ("device 1 is given sample 60",)),
+    "twice": (lambda: classes(partition=[[0, 1], [1]]), ("devices 0 and 1 both have sample 1",)),
+    "outside": (lambda: classes(partition=[[0], [60]]), ("from 0 to 59, got 60 for device 1",)),
     "owner of others": (lambda: classes(partition=np.zeros(3, int)), ("of shape (3,)", "60 training samples")),
     "name": (lambda: classes(name="two\nlines"), ("name: ",)),
 }
@@ -337,11 +346,11 @@ def test_what_breaks_its_promise_is_named_in_one_line(case: str) -> None:
 @pytest.mark.parametrize(
     ("task", "overrides", "said"),
     [
-        (classes, ("task.partition=writer",), ("does not say who wrote what",)),
+        (classes, ("task.partition=writer",), ("does not name the writers",)),
         (regression, ("task.partition=dirichlet",), ("'dirichlet' divides by class", "float32")),
         (partial(classes, partition=np.arange(ROWS) % 4), (), ("among 4 devices", "run.devices=4")),
-        (partial(classes, partition=lambda t, n, g: [[0]] * n), (), ("devices 0 and 1 are both given sample 0",)),
-        (partial(classes, partition=lambda t, n, g: 3), (), ("what it gives is int",)),
+        (partial(classes, partition=lambda t, n, g: [[0]] * n), (), ("devices 0 and 1 both have sample 0",)),
+        (partial(classes, partition=lambda t, n, g: 3), (), ("its result must be a list of index arrays, got int",)),
         (partial(classes, partition=[[0], *([[]] * 9)]), (), ("device 1 has no sample",)),
         (regression, ("local.engine=layers",), ("local.engine", "the loss is not cross-entropy")),
         (partial(classes, model=Branching), ("local.engine=vmap",), ("local.engine", "Branching", "vmap")),
@@ -505,7 +514,7 @@ def test_an_engine_that_computes_something_else_is_not_taken(
     monkeypatch.setitem(ENGINES, "layers", lambda bench: Wrong(bench.model, bench.momentum))
     if measured:
         monkeypatch.setattr("airfl.local.engines.choose.WORK_WORTH_MEASURING", 0.0)
-        monkeypatch.setattr("airfl.local.engines.choose.SECONDS_A_CANDIDATE", 0.0)
+        monkeypatch.setattr("airfl.local.engines.choose.SECONDS_PER_CANDIDATE", 0.0)
     with caplog.at_level(logging.INFO, "airfl"):
         done = airfl.run(settings(), task=classes())
     assert done.settings.local.engine in (("vmap", "loop") if measured else ("vmap",))

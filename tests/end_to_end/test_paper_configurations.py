@@ -127,7 +127,7 @@ def test_pfels_sends_what_the_budget_says(
 
 @pytest.mark.parametrize("path", [pytest.param(FEMNIST, marks=needs("femnist"))])
 def test_fewer_writers_than_devices_are_refused_with_their_number(path: Path) -> None:
-    with pytest.raises(UserError, match=r"there are \d+ writers with at least 100 samples for run\.devices = 1,000"):
+    with pytest.raises(UserError, match=r"run\.devices = 1,000, but .* \d+ writers with at least 100 samples"):
         build_world(load_settings(path), torch.device("cpu"), FOLDERS)
 
 

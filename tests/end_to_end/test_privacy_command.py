@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from airfl.calculator import curves, privacy_of
-from airfl.privacy.calibration import WouldDo
+from airfl.privacy.calibration import Remedies
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
 from tests.conftest import DEMO, SMALL, small_settings
 from tests.processes import airfl, refused
@@ -29,9 +29,9 @@ def figures(*arguments: object) -> dict[str, Any]:
 
 
 @pytest.fixture
-def nothing_would_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_remedies(monkeypatch: pytest.MonkeyPatch) -> None:
     """What would do takes most of the time of `privacy_of`, and not every test looks at it."""
-    monkeypatch.setattr("airfl.calculator.what_would_do", lambda *_, **__: WouldDo(None, None, None, None, None))
+    monkeypatch.setattr("airfl.calculator.remedies", lambda *_, **__: Remedies(None, None, None, None, None))
 
 
 # Bare numbers
@@ -109,7 +109,7 @@ def test_bare_numbers_for_people() -> None:
 # Whole runs
 
 
-@pytest.mark.usefixtures("nothing_would_do")
+@pytest.mark.usefixtures("no_remedies")
 @pytest.mark.parametrize(
     "overrides",
     [
@@ -207,12 +207,12 @@ def test_a_run_that_cannot_keep_to_its_epsilon_says_what_would_do(tmp_path: Path
     for words in (("run", "scheme.name=wfl-p"), ("compare", "--schemes", "pfels,wfl-p")):
         done = airfl(words[0], DEMO, *asked, *words[1:], "--out", tmp_path / words[0])
         assert done.returncode == 0, done.stderr
-        assert done.stderr.count("wfl-p, seed 0: epsilon 2 was asked of the run, which ends at ") == 1
-        assert done.stderr.count("was asked of the run") == 1
-        assert "what would do: a received power " in done.stderr
+        assert done.stderr.count("wfl-p, seed 0: the run ends at epsilon ") == 1
+        assert done.stderr.count("above the target of 2") == 1
+        assert "changes that meet it: a received power " in done.stderr
 
 
-@pytest.mark.usefixtures("nothing_would_do")
+@pytest.mark.usefixtures("no_remedies")
 def test_a_lower_bound_is_one_whatever_the_accountant() -> None:
     """Under Poisson sampling loss distributions are exact; Renyi divergences lie above them."""
     settings = small_settings("selection.kind=poisson", "privacy.accountant=rdp")
@@ -224,7 +224,7 @@ def test_a_lower_bound_is_one_whatever_the_accountant() -> None:
         assert trace["epsilon_at_least"].values[-1] == pytest.approx(exact, rel=1e-3)
 
 
-@pytest.mark.usefixtures("nothing_would_do")
+@pytest.mark.usefixtures("no_remedies")
 @pytest.mark.parametrize("overrides", [("scheme.name=pfels",), ("selection.kind=best-k",), ("scheme.name=cpsgd",)])
 def test_curves_end_where_the_figures_are_and_never_fall(overrides: tuple[str, ...]) -> None:
     found = privacy_of(small_settings("run.rounds=5", *overrides))

@@ -91,7 +91,7 @@ BAD: tuple[tuple[str, str], ...] = (
     # Antennas
     (
         "antennas.count=4 antennas.array=rectangular antennas.rows=3",
-        "antennas.rows: ... 3 rows of 4 antennas ... must divide the count",
+        "antennas.rows: ... must divide the number of antennas, 4, got 3",
     ),
     (
         f"channel.fading=cdl-a {TWO} antennas.correlation=exponential",
@@ -125,14 +125,14 @@ BAD: tuple[tuple[str, str], ...] = (
     ("power.spread=message", "power.spread: ... 'normalised' ... \"band\""),
     # Grid
     ("grid.resource_blocks=10 grid.subcarriers=100", "grid.resource_blocks: ... 120 ... grid.subcarriers = 100"),
-    ("grid.used=[[0,3300]]", "grid: ... 0 to 3300 ... 0 to 3299"),
+    ("grid.used=[[0,3300]]", "grid: ... 0 to 3299 ... 0 to 3300"),
     ("grid.used=[[0,10],[5,20]]", "grid: ... subcarrier 5 ... once"),
-    ("grid.used=[[10,5]]", "grid: ... 10 to 5 ... goes up"),
+    ("grid.used=[[10,5]]", "grid: ... ascending ... 10 to 5"),
     ("grid.used=[]", "grid: ... no subcarrier ... at least one"),
     ("grid.used=[[5]]", "grid.used: ... 2 items ... [5]"),
-    ("grid.prefix=extended", "grid: ... 15 kHz ... extended ... 60 kHz"),
-    ("grid.prefix=normal grid.spacing_hz=17000.0", "grid: ... 17 kHz ... 15, 30, 60, 120 kHz"),
-    ("grid.prefix=normal grid.resource_blocks=276", "grid: ... 3312 ... 275"),
+    ("grid.prefix=extended", "grid: ... extended ... 60 kHz ... 15 kHz"),
+    ("grid.prefix=normal grid.spacing_hz=17000.0", "grid: ... 15, 30, 60, 120 kHz ... 17 kHz"),
+    ("grid.prefix=normal grid.resource_blocks=276", "grid: ... 275 ... 3312"),
     ("grid.prefix=normal grid.symbol_duration_s=7e-5", "grid.symbol_duration_s: ... normal ... one of the two"),
     ("grid.clip_db=3.0", "grid.clip_db: ... grid.waveform = true"),
     (f"{WAVEFORM} {TDL}", "grid.waveform: ... tapped-line ... tdl-a"),
@@ -142,7 +142,7 @@ BAD: tuple[tuple[str, str], ...] = (
     (f"{WAVEFORM} power.peak_db=3.0 power.peak=clip", "grid.waveform: ... power.peak ... grid.clip_db"),
     (f"{WAVEFORM} csi.phase_std_rad=0.1", "grid.waveform: ... csi.phase_std_rad ... 0.1"),
     (f"{WAVEFORM} csi.delay_s=0.01 channel.speed_m_s=3.0", "grid.waveform: ... csi.delay_s ... 0.01"),
-    (f"{WAVEFORM} grid.symbol_duration_s=1e-3", "grid.waveform: ... 57344 samples ... 4096"),
+    (f"{WAVEFORM} grid.symbol_duration_s=1e-3", "grid.waveform: ... 4096 ... 57344"),
     (f"{WAVEFORM} {TAPPED} channel.delay_spread_s=3e-5", "channel.delay_spread_s: ... 3e-05 s ... 6.66667e-05 s"),
     # Selection
     ("selection.kind=best-k selection.candidates=101", "selection.candidates ( ... 101 ... run.devices = 100"),
@@ -165,7 +165,7 @@ LATER: tuple[tuple[str, str], ...] = (
         f"{LARGE} csi.frequency_offset_hz=1.0 grid.subcarriers=1",
         "channel.coherence: ... 1,000 devices ... blocks ... fewer devices",
     ),
-    ("grid.downlink=true grid.downlink_snr_db=-200.0", "grid.downlink_snr_db: ... cannot hear ... raise it"),
+    ("grid.downlink=true grid.downlink_snr_db=-200.0", "grid.downlink_snr_db: ... cannot receive ... raise it"),
 )
 
 GAINS = np.full((2, 100), 0.02 + 0.01j)
@@ -178,7 +178,7 @@ def with_one(value: complex) -> np.ndarray:
 
 
 # The arrays in the file, other overrides, the line after the file's name.
-NOT_GAINS = "[rounds, devices] ... there are g"
+NOT_GAINS = "[rounds, devices] ... has g"
 FILES: tuple[tuple[dict[str, np.ndarray], str, str], ...] = (
     ({"g": np.ones((2, 100, 1, 1))}, "", NOT_GAINS),
     ({"g": np.ones(200)}, "", NOT_GAINS),
@@ -190,7 +190,7 @@ FILES: tuple[tuple[dict[str, np.ndarray], str, str], ...] = (
     ({"g": GAINS[:, :50]}, "", "holds 50 of the 100 devices ... (2, 50)"),
     ({"g": GAINS}, TWO, "holds 1 of the 2 antennas ... (2, 100)"),
     ({"g": GAINS, "h": GAINS}, "", "2 arrays ... g, h ... name one"),
-    ({"g": GAINS}, "channel.replay_variable=h", "'h' ... there are g"),
+    ({"g": GAINS}, "channel.replay_variable=h", "'h' ... has g"),
 )
 
 
@@ -232,13 +232,13 @@ def test_a_file_that_cannot_be_replayed(
     arrays: dict[str, np.ndarray], overrides: str, said: str, tmp_path: Path
 ) -> None:
     """Which array is meant is another key's to say."""
-    key = "variable" if said.endswith(("name one", "'h' ... there are g")) else "file"
+    key = "variable" if said.endswith(("name one", "'h' ... has g")) else "file"
     refuse(f"{replay(tmp_path, arrays)} {overrides}", f"channel.replay_{key}: ... {tmp_path / 'gains.h5'} ... {said}")
 
 
 @pytest.mark.parametrize(
     ("path", "said"),
-    [("none.h5", "no such file"), (".", "no such file"), ("text.h5", "no readable ... HDF5 ... export it again")],
+    [("none.h5", "no such file"), (".", "no such file"), ("text.h5", "not a readable ... HDF5 ... export it again")],
 )
 def test_a_path_that_is_no_file_of_gains(path: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "text.h5").write_text("gains: 0.02, 0.03")

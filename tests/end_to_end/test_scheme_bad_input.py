@@ -42,7 +42,8 @@ def test_a_table_that_does_not_fit_is_refused_with_its_size() -> None:
         "scheme.name=soteriafl-saga", "task.model=cnn-fashion", "run.devices=200", "run.selected=200"
     )
     with pytest.raises(
-        UserError, match=r"^scheme\.name: 'soteriafl-saga': 200 devices keep 31\d(\.\d)? MB each .* GB of"
+        UserError,
+        match=r"^scheme\.name: 'soteriafl-saga': .* 200 devices takes 31\d(\.\d)? MB each, .* GB of memory",
     ):
         run(settings)
 

@@ -22,8 +22,9 @@ from airfl.errors import UserError
 from airfl.streams import Streams
 from airfl.tasks.datasets import DATASETS, cifar10, femnist, find_dataset, load_dataset, shakespeare_plays
 from airfl.tasks.datasets.formats.characters import UNKNOWN, encode
-from airfl.tasks.datasets.mnist import files as mnist_files
+from airfl.tasks.datasets.mnist import Mnist
 from airfl.tasks.datasets.raw import RawData
+from airfl.tasks.datasets.shakespeare_plays import ShakespearePlays
 from airfl.tasks.division import Division, divide
 from tests.conftest import ROOT, small_settings
 
@@ -135,7 +136,7 @@ def test_mnist_writers() -> None:
     assert (len(sizes), sizes.min(), sizes.max(), np.median(sizes)) == (539, 19, 131, 116)
     assert (sizes >= 100).sum() == 440
     assert mnist.test_writers is None
-    [path] = [path for path in mnist_files(place_of("mnist")) if path.name.startswith("qmnist")]
+    [path] = [path for path in Mnist().files(place_of("mnist")) if path.name.startswith("qmnist")]
     labels = content_of(path.parent, "qmnist-train-labels-idx2-int")
     for row in (0, 1, 59_999):
         assert mnist.train_writers[row] == int.from_bytes(labels[20 + 32 * row : 24 + 32 * row], "big")
@@ -144,7 +145,7 @@ def test_mnist_writers() -> None:
     division = divided(small_settings(*rule, "run.devices=440"), mnist, Streams(0))
     assert division.test is None
     assert division.partition.sizes.min() >= 100
-    with pytest.raises(UserError, match=r"there are 440 writers with at least 100 samples for run\.devices = 441"):
+    with pytest.raises(UserError, match=r"run\.devices = 441, but .* 440 writers with at least 100 samples"):
         divided(small_settings(*rule, "run.devices=441"), mnist, Streams(0))
 
 
@@ -199,7 +200,7 @@ def test_cifar10_begins_as_its_batches_do(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(cifar10, "RECORDS", 100)
     for name in cifar10.BATCHES:
         (tmp_path / f"{name}.bin").write_bytes(content_of(binary_batches(), f"{name}.bin", 100 * 3073))
-    raw = cifar10.load(tmp_path)
+    raw = cifar10.Cifar10().load(tmp_path)
     assert (raw.train_inputs.shape, raw.test_inputs.shape) == ((500, 3, 32, 32), (100, 3, 32, 32))
     check_batches(raw, 100, dict.fromkeys(cifar10.BATCHES, 100))
 
@@ -263,10 +264,10 @@ def test_leaf_keeps_nine_tenths_of_each_writer_rounded_down_for_training(charact
 def test_leafs_json_gives_the_same_samples(arrays: dict[str, np.ndarray]) -> None:
     """20 writers in LEAF's own layout: each has the samples of the compact file, in its order, split alike."""
     folder = place_of("femnist") / "leaf-sample"
-    paths = femnist.files(folder)
+    paths = femnist.Femnist().files(folder)
     if not paths:
         pytest.skip("no sample of LEAF's")
-    raw = femnist.load(folder)
+    raw = femnist.Femnist().load(folder)
     names: dict[str, int] = {}
     for path in paths:  # its writers come first, then the pictures of each
         head = gzip.decompress(path.read_bytes()).partition(b"]")[0] + b"]}"
@@ -293,9 +294,7 @@ def pfels(devices: int, characters: RawData, *overrides: str, seed: int = 0) -> 
 
 def test_pfels_rule_on_the_writers_there_are(characters: RawData) -> None:
     """ "Remove the users with less than 100 samples": 360 are left; counting training samples alone it would be 351."""
-    message = (
-        r"^[^\n]*there are 360 writers with at least 100 samples for run\.devices = %s[^\n]*\(run\.devices=360\)[^\n]*$"
-    )
+    message = r"^[^\n]*run\.devices = %s, but [^\n]* 360 writers with at least 100 samples[^\n]*run\.devices=360[^\n]*$"
     for devices, shown in ((1000, "1,000"), (361, "361")):
         with pytest.raises(UserError, match=message % shown):
             pfels(devices, characters)
@@ -354,7 +353,7 @@ def test_a9a_is_what_its_files_hold() -> None:
 @pytest.fixture(scope="module")
 def plays() -> RawData:
     folder = place_of("shakespeare-plays")
-    if len(shakespeare_plays.files(folder)) != 42:
+    if len(shakespeare_plays.ShakespearePlays().files(folder)) != 42:
         pytest.skip("other texts than those these figures are of")
     return loaded("shakespeare-plays")
 
@@ -362,7 +361,7 @@ def plays() -> RawData:
 @pytest.fixture(scope="module")
 def texts(plays: RawData) -> list[str]:
     """What each speaker says."""
-    return list(shakespeare_plays.speakers_texts(place_of("shakespeare-plays")))
+    return list(shakespeare_plays.speakers_texts(ShakespearePlays().files(place_of("shakespeare-plays"))))
 
 
 def test_plays_counts(plays: RawData) -> None:

@@ -258,7 +258,7 @@ def test_the_error_rate_falls_with_snr_and_rises_with_mcs() -> None:
 
 def test_an_mcs_without_error_rates_is_refused() -> None:
     for mcs, table in ((2, 1), (29, 1), (1, 2), (28, 2)):
-        with pytest.raises(ValueError, match=f"table {table}: error rates are known of"):
+        with pytest.raises(ValueError, match=f"MCS of table {table} must be from"):
             nr_block_error_rate(mcs, 1.0, 500, table)
 
 

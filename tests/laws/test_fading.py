@@ -311,7 +311,7 @@ def test_thresholds_of_a_fixed_channel_and_impossible_shares() -> None:
     assert [exceedance(FIXED, t) for t in (0.0, 1.0, 1.0001)] == [1, 1, 0]
     assert threshold_for(FIXED, 0.5) == 1
     for share in (0.0, 1.1, np.nan):
-        with pytest.raises(ValueError, match="give a number above 0, at most 1"):
+        with pytest.raises(ValueError, match="greater than 0 and at most 1, got"):
             threshold_for(RAYLEIGH, share)
 
 

@@ -174,12 +174,12 @@ def test_doppler_shift() -> None:
 @pytest.mark.parametrize(
     ("speed", "carrier", "message"),
     [
-        (-1.0, 1e9, "a speed of -1 m/s is impossible"),
-        (np.nan, 1e9, "a speed of nan m/s"),
-        (np.inf, 1e9, "a speed of inf m/s"),
-        (1.0, 0.0, "a carrier of 0 Hz is impossible"),
-        (1.0, -1e9, r"a carrier of -1e\+09 Hz"),
-        (1.0, np.inf, "a carrier of inf Hz"),
+        (-1.0, 1e9, "speed_m_s must be .*at least 0, got -1"),
+        (np.nan, 1e9, "got nan"),
+        (np.inf, 1e9, "got inf"),
+        (1.0, 0.0, "carrier_hz must be .*positive, got 0"),
+        (1.0, -1e9, r"got -1e\+09"),
+        (1.0, np.inf, "got inf"),
     ],
 )
 def test_impossible_speeds_and_carriers_are_refused(speed: float, carrier: float, message: str) -> None:

@@ -25,7 +25,7 @@ def lay(folder: Path, content: Content, suffix: str) -> dict[str, Path]:
 
 def read(sample: Sample, folder: Path) -> RawData:
     """As load_dataset does; UserError where there is nothing."""
-    if not sample.loader.files(folder):
+    if not sample.dataset.files(folder):
         raise UserError(f"{folder}: nothing there")
     return sample.load(folder)
 

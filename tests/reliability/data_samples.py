@@ -15,12 +15,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from airfl.tasks.datasets import a9a, a9a_sample, cifar10, femnist, mnist, shakespeare, shakespeare_plays, svhn
+from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
 from tests.conftest import ROOT
 from tests.unit.datasets import test_cifar10, test_compact_femnist, test_leaf, test_mnist, test_shakespeare, test_svhn
@@ -36,15 +36,20 @@ Content = dict[str, bytes]
 class Sample:
     """A data set: its files by name below a folder, as they are before they are packed, and what reads it.
 
-    shape: of one input; classes: labels below that; kind: what inputs are.
+    shape: of one input; classes: labels below that; kind: what inputs are; load_as: what reads it, where it is not
+    `dataset.load`.
     """
 
     content: Callable[[], Content]
-    loader: Any
-    load: Callable[[Path], RawData]
+    dataset: Dataset
     shape: tuple[int, ...]
     classes: int
     kind: str = "pixels"
+    load_as: Callable[[Path], RawData] | None = None
+
+    def load(self, folder: Path) -> RawData:
+        """The data set of that folder, of the sizes of the samples."""
+        return (self.load_as or self.dataset.load)(folder)
 
 
 def smaller(patch: pytest.MonkeyPatch) -> None:
@@ -171,8 +176,8 @@ def _house_numbers(packed: bool) -> Content:
 
 def _digits_of(folder: Path) -> RawData:
     raw = mnist.load_images(folder, TRAIN, TEST)
-    if len(mnist.files(folder)) > 4:
-        writers = mnist.read_writers(mnist.files(folder)[4], raw.train_targets)
+    if len(mnist.Mnist().files(folder)) > 4:
+        writers = mnist.read_writers(mnist.Mnist().files(folder)[4], raw.train_targets)
         raw = RawData(**{**vars(raw), "train_writers": writers})
     return raw
 
@@ -180,27 +185,37 @@ def _digits_of(folder: Path) -> RawData:
 PICTURE, COLOUR = (1, 28, 28), (3, 32, 32)
 _LOAD_ROWS = functools.partial(a9a.load_rows, train=ROWS[0], test=ROWS[1])
 SAMPLES: dict[str, Sample] = {
-    "idx": Sample(_idx, mnist, _digits_of, PICTURE, 10),
-    "idx with writers": Sample(_with_writers, mnist, _digits_of, PICTURE, 10),
-    "CIFAR-10 binary": Sample(lambda: _cifar(test_cifar10.records, ".bin"), cifar10, cifar10.load, COLOUR, 10),
-    "CIFAR-10 pickle": Sample(lambda: _cifar(test_cifar10.python2_batch), cifar10, cifar10.load, COLOUR, 10),
+    "idx": Sample(_idx, mnist.Mnist(), PICTURE, 10, load_as=_digits_of),
+    "idx with writers": Sample(_with_writers, mnist.Mnist(), PICTURE, 10, load_as=_digits_of),
+    "CIFAR-10 binary": Sample(lambda: _cifar(test_cifar10.records, ".bin"), cifar10.Cifar10(), COLOUR, 10),
+    "CIFAR-10 pickle": Sample(lambda: _cifar(test_cifar10.python2_batch), cifar10.Cifar10(), COLOUR, 10),
     "CIFAR-10 pickle 2": Sample(
-        lambda: _cifar(functools.partial(test_cifar10.python3_batch, protocol=2)), cifar10, cifar10.load, COLOUR, 10
+        lambda: _cifar(functools.partial(test_cifar10.python3_batch, protocol=2)),
+        cifar10.Cifar10(),
+        COLOUR,
+        10,
     ),
     "CIFAR-10 pickle 5": Sample(
-        lambda: _cifar(functools.partial(test_cifar10.python3_batch, protocol=5)), cifar10, cifar10.load, COLOUR, 10
+        lambda: _cifar(functools.partial(test_cifar10.python3_batch, protocol=5)),
+        cifar10.Cifar10(),
+        COLOUR,
+        10,
     ),
-    "FEMNIST JSON": Sample(_characters, femnist, femnist.load, PICTURE, 62),
-    "FEMNIST npz": Sample(lambda: _compact(False), femnist, femnist.load, PICTURE, 62),
-    "FEMNIST packed npz": Sample(lambda: _compact(True), femnist, femnist.load, PICTURE, 62),
-    "a9a": Sample(_rows, a9a, _LOAD_ROWS, (123,), 2, "features"),
-    "a9a-sample": Sample(_listed_rows, a9a_sample, a9a_sample.load, (123,), 2, "features"),
-    "Shakespeare JSON": Sample(_windows, shakespeare, shakespeare.load, (80,), 90, "text"),
+    "FEMNIST JSON": Sample(_characters, femnist.Femnist(), PICTURE, 62),
+    "FEMNIST npz": Sample(lambda: _compact(False), femnist.Femnist(), PICTURE, 62),
+    "FEMNIST packed npz": Sample(lambda: _compact(True), femnist.Femnist(), PICTURE, 62),
+    "a9a": Sample(_rows, a9a.A9a(), (123,), 2, "features", _LOAD_ROWS),
+    "a9a-sample": Sample(_listed_rows, a9a_sample.A9aSample(), (123,), 2, "features"),
+    "Shakespeare JSON": Sample(_windows, shakespeare.Shakespeare(), (80,), 90, "text"),
     "plays": Sample(
-        lambda: {"hamlet_gut.txt": _play().encode()}, shakespeare_plays, shakespeare_plays.load, (80,), 90, "text"
+        lambda: {"hamlet_gut.txt": _play().encode()},
+        shakespeare_plays.ShakespearePlays(),
+        (80,),
+        90,
+        "text",
     ),
-    "SVHN": Sample(lambda: _house_numbers(True), svhn, svhn.load, COLOUR, 10),
-    "SVHN unpacked": Sample(lambda: _house_numbers(False), svhn, svhn.load, COLOUR, 10),
+    "SVHN": Sample(lambda: _house_numbers(True), svhn.Svhn(), COLOUR, 10),
+    "SVHN unpacked": Sample(lambda: _house_numbers(False), svhn.Svhn(), COLOUR, 10),
 }
 # All as they are, and once more packed; npz and the sums of a folder are not.
 FORMS = [*SAMPLES]

@@ -44,7 +44,7 @@ def test_a_mat_array_that_lies_in_its_tag_holds_four_bytes_at_most(tmp_path: Pat
     whole = struct.pack("<II", 2, 11)  # unsigned bytes, 11 of them: y
     assert content.count(whole) == 1
     path.write_bytes(content.replace(whole, struct.pack("<HHI", 2, 11, 0x01010101)))
-    assert "cut off" in refusal(lambda: svhn.load(tmp_path), path)
+    assert "cut off" in refusal(lambda: svhn.Svhn().load(tmp_path), path)
 
 
 @pytest.mark.parametrize("value", [1e308, -1e308, 1e400, float("nan"), 1.02, -0.02, 1 << 70])
@@ -54,7 +54,7 @@ def test_a_grey_level_far_outside_is_refused_without_a_warning(tmp_path: Path, v
     x[1][5] = value
     path = put(tmp_path / "train" / "a.json", leaf({"w": (x, y)}))
     put(tmp_path / "test" / "a.json", leaf({"w": table(2, 1)}))
-    assert "between 0 and 1" in refusal(lambda: femnist.load(tmp_path), path)
+    assert "between 0 and 1" in refusal(lambda: femnist.Femnist().load(tmp_path), path)
 
 
 def test_a_users_name_is_short(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_an_npz_header_is_of_the_first_version(tmp_path: Path) -> None:
     assert read_npz(path, femnist.ARRAYS)["labels"].tolist() == arrays["labels"].tolist()
     second = labels[:6] + b"\x02\x00" + labels[8:10] + b"\0\0" + labels[10:]
     put(path, rewritten(arrays, labels=second))
-    assert "npy version (2, 0)" in refusal(lambda: read_npz(path, femnist.ARRAYS), path)
+    assert "npy version must be (1, 0), got (2, 0)" in refusal(lambda: read_npz(path, femnist.ARRAYS), path)
 
 
 def test_an_npz_member_is_stored_or_deflated(tmp_path: Path) -> None:
@@ -96,12 +96,12 @@ def test_an_npz_member_is_stored_or_deflated(tmp_path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    assert "packed in another way" in refusal(lambda: read_npz(path, femnist.ARRAYS), path)
+    assert "must be stored or deflated" in refusal(lambda: read_npz(path, femnist.ARRAYS), path)
 
 
 def test_a_writer_of_mnist_is_a_number_from_0(tmp_path: Path) -> None:
     path = put(tmp_path / "labels", idx(np.array([[3, 0, -1, 0, 0, 0, 0, 0]]), 12))
-    assert "writer -1" in refusal(lambda: mnist.read_writers(path, np.array([3])), path)
+    assert "got -1" in refusal(lambda: mnist.read_writers(path, np.array([3])), path)
 
 
 def test_a_file_that_the_sums_do_not_name_is_not_read(tmp_path: Path) -> None:
@@ -109,14 +109,14 @@ def test_a_file_that_the_sums_do_not_name_is_not_read(tmp_path: Path) -> None:
     content = laid(tmp_path, "a9a-sample")
     sums = tmp_path / "SHA256SUMS"
     sums.write_bytes(content["SHA256SUMS"].splitlines(keepends=True)[0])
-    assert "does not name it" in refusal(lambda: a9a_sample.load(tmp_path), tmp_path / "a9a.t")
+    assert "not listed in" in refusal(lambda: a9a_sample.A9aSample().load(tmp_path), tmp_path / "a9a.t")
     sums.write_bytes(b"")
-    assert "does not name it" in refusal(lambda: a9a_sample.load(tmp_path), tmp_path / "a9a")
+    assert "not listed in" in refusal(lambda: a9a_sample.A9aSample().load(tmp_path), tmp_path / "a9a")
     packed = hashlib.sha256(put(tmp_path / "a9a.xz", content["a9a"]).read_bytes()).hexdigest()
     sums.write_text(f"{packed}  a9a.xz\n" + content["SHA256SUMS"].decode().splitlines()[1])
-    assert "does not name it" in refusal(lambda: a9a_sample.load(tmp_path), tmp_path / "a9a")
+    assert "not listed in" in refusal(lambda: a9a_sample.A9aSample().load(tmp_path), tmp_path / "a9a")
     (tmp_path / "a9a").unlink()
-    assert len(a9a_sample.load(tmp_path).train_targets) == 30
+    assert len(a9a_sample.A9aSample().load(tmp_path).train_targets) == 30
 
 
 @pytest.mark.parametrize("name", ["../x", "/dev/zero", "a\0b", "", ".", "..", "a/b", "pipe"])
@@ -125,10 +125,10 @@ def test_the_sums_are_of_files_of_their_folder(tmp_path: Path, name: str) -> Non
     content = laid(tmp_path, "a9a-sample")["SHA256SUMS"]
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "SHA256SUMS").write_bytes(content + f"{'0' * 64}  {name}\n".encode())
-    refusal(lambda: a9a_sample.load(tmp_path), tmp_path / ("pipe" if name == "pipe" else "SHA256SUMS"))
+    refusal(lambda: a9a_sample.A9aSample().load(tmp_path), tmp_path / ("pipe" if name == "pipe" else "SHA256SUMS"))
 
 
 def test_sums_of_other_files_alone(tmp_path: Path) -> None:
     licence = put(tmp_path / "LICENSE", b"free")
     (tmp_path / "SHA256SUMS").write_text(f"{hashlib.sha256(licence.read_bytes()).hexdigest()}  LICENSE\n")
-    assert "a9a is missing" in refusal(lambda: a9a_sample.load(tmp_path), tmp_path)
+    assert "a9a is missing" in refusal(lambda: a9a_sample.A9aSample().load(tmp_path), tmp_path)

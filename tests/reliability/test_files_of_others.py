@@ -453,7 +453,7 @@ def test_kept_figures_of_somebody_else(cached: Path, elsewhere: Path) -> None:
         with unchanged(cached):
             kept.write("place", ("layers", 8))
             assert kept.read("place") is None
-            figures = figures_on_disk.kept_figures("a", "add_remove", 1e-5, 0.1, Gaussian(1.0), lambda: (1.0, 2.0))
+            figures = figures_on_disk.cached_figures("a", "add_remove", 1e-5, 0.1, Gaussian(1.0), lambda: (1.0, 2.0))
             assert figures == (1.0, 2.0)
         for name in (kept.FILE_NAME, figures_on_disk.FILE_NAME):
             (cached / name).unlink()
@@ -466,7 +466,7 @@ def test_decoded_data_of_somebody_else(cached: Path, tmp_path: Path, caplog: pyt
     with unchanged(cached):
         for _ in range(2):
             assert cache.cached("name", [source], rows).classes == rows().classes
-    assert "cannot be kept" in caplog.text
+    assert "the cache cannot be written" in caplog.text
 
 
 def test_a_new_cache_folder_is_tagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

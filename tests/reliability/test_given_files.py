@@ -128,7 +128,7 @@ def test_replay_files_and_a_report_in_their_place(kind: str, tmp_path: Path) -> 
     file = tmp_path / "gains.h5"
     KINDS[kind][0](file)
     line = refusal(lambda: read_replay(file, rounds=1, devices=1), f"^{file}: ", ValueError)
-    assert ("no regular file" in line) == (kind in ("pipe", "device", "socket"))
+    assert ("not a regular file" in line) == (kind in ("pipe", "device", "socket"))
     refusal(lambda: read_replay(tmp_path / ("x" * 300), rounds=1, devices=1), "File name too long", ValueError)
     assert str(file) in refusal(lambda: check_target(file))
 

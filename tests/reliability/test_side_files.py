@@ -86,7 +86,7 @@ def test_a_list_that_mistakes_one_point_for_another_is_told(swept: Path, tmp_pat
     text = (root / "sweep.json").read_text()
     assert "0.25" in text
     (root / "sweep.json").write_text(text.replace("0.25", "0.75"))
-    refusal(lambda: read_results(root), r"says scheme.ratio = 0.75 of .*, whose trace says 0.25")
+    refusal(lambda: read_results(root), r"scheme.ratio of .* is 0.75, but 0.25 in its trace")
 
 
 def test_a_damaged_digest_is_made_anew(
@@ -156,7 +156,7 @@ def test_a_damaged_privacy_figure_is_computed_anew(
     event, right = repeated(Gaussian(1.0), 3), (1.25, 2.5)
 
     def ask() -> tuple[float, float]:
-        return figures_on_disk.kept_figures("pld", "add_remove", 1e-3, 0.02, event, lambda: right)
+        return figures_on_disk.cached_figures("pld", "add_remove", 1e-3, 0.02, event, lambda: right)
 
     assert ask() == right
     path = tmp_path / figures_on_disk.FILE_NAME

@@ -20,7 +20,7 @@ from airfl.errors import UserError
 from airfl.opening import disclosure_again
 from airfl.privacy.calibration import run_epsilon
 from airfl.privacy.events import Gaussian
-from airfl.privacy.ledger import PrivacyLedger, coarser
+from airfl.privacy.ledger import PrivacyLedger, with_rounded_pool
 from airfl.privacy.statement import Statement
 from airfl.report.table import TableRow, notes
 from airfl.uplinks.disclosure import Disclosure
@@ -209,9 +209,9 @@ def test_pools_are_rounded_to_the_proven_side() -> None:
     mask, nobody = np.zeros(16, dtype=np.bool_), np.zeros(0, dtype=np.int64)
     for pool in range(31, 1001):
         told = Disclosure(nobody, 31, pool, mask, exact=True)
-        down, up = coarser(told, 1000), coarser(told, 1000, upwards=True)
+        down, up = with_rounded_pool(told, 1000), with_rounded_pool(told, 1000, upwards=True)
         assert max(31, pool * 0.985 - 1) <= down.pool <= pool <= up.pool <= min(1000, pool * 1.011 + 1)
-    assert coarser(Disclosure(nobody, 32, 1000, mask, exact=True), 1000).pool == 1000
+    assert with_rounded_pool(Disclosure(nobody, 32, 1000, mask, exact=True), 1000).pool == 1000
 
 
 def test_the_trace_says_what_its_figures_rest_on(tmp_path: Path) -> None:

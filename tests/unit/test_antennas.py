@@ -101,7 +101,7 @@ def test_a_climb_finds_devices_at_right_angles_to_its_start() -> None:
     norms = np.array([1.0, 0.5, 2.0])
     channels, start = np.diag(norms).astype(np.complex128)[None], np.array([[1.0, 0, 0]], dtype=np.complex128)
     best = 1 / np.sqrt(np.sum(1 / norms**2))
-    assert max_min._least(channels, max_min._climbed(channels, start)).item() == pytest.approx(best, rel=SOLVED)
+    assert max_min._least(channels, max_min._improved(channels, start)).item() == pytest.approx(best, rel=SOLVED)
 
 
 @every_combiner
@@ -152,7 +152,7 @@ def test_combining_is_the_hermitian_product() -> None:
     np.testing.assert_allclose(combine(short, flat), combine(twice, np.repeat(flat, 4, axis=3)), rtol=1e-12)
     np.testing.assert_allclose(combine(short, response), combine(twice, response), rtol=1e-12)
     for count in (1, 2):
-        with pytest.raises(ValueError, match=f"weights for {count} antennas, response of 3: make them equal"):
+        with pytest.raises(ValueError, match=f"weights must be for 3 antennas, .* got {count}"):
             combine(np.ones((count, 1, 1), dtype=np.complex128), response)
 
 
@@ -160,7 +160,7 @@ def test_counts_from_1_to_64_are_fine() -> None:
     for count in (1, 2, 64):
         check_antennas(count)
     for count in (-1, 0, 65):
-        with pytest.raises(ValueError, match=f"^{count} receive antennas: give a whole number from 1 to 64$"):
+        with pytest.raises(ValueError, match=f"receive antennas must be from 1 to 64, got {count}$"):
             check_antennas(count)
 
 

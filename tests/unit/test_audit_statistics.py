@@ -18,7 +18,6 @@ from airfl.audit.canaries import Rules, log_likelihood_ratio, plant
 from airfl.audit.options import Options, check_options
 from airfl.audit.statistics import (
     choose_threshold,
-    choosing,
     clopper_pearson,
     epsilon_of_counts,
     gaussian_mu,
@@ -27,6 +26,7 @@ from airfl.audit.statistics import (
     one_round_epsilon,
     one_run_epsilon,
     pair_epsilon,
+    threshold_trials,
 )
 from airfl.errors import UserError
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
@@ -90,7 +90,7 @@ def test_one_round_does_not_choose_its_threshold_on_what_it_judges() -> None:
 
 def test_judged_trials_are_not_those_that_choose() -> None:
     """Scores that part only in the first quarter prove nothing."""
-    assert choosing(400) == 100
+    assert threshold_trials(400) == 100
     assert one_round_epsilon((np.arange(400) < 100) * 1.0, np.zeros(400), 1e-3, 0.95) == 0
 
 
@@ -217,11 +217,11 @@ def test_a_canary_takes_a_place_that_is_sent_and_leaves_others_alone() -> None:
         ({"attack": "rounds"}, "--attack: there is no 'rounds'; did you mean round?"),
         ({"against": "nothing"}, "--against"),
         ({"others": "loud"}, "--others"),
-        ({"confidence": 1.0}, "--confidence: 1 is not between 0 and 1"),
+        ({"confidence": 1.0}, "--confidence: must be between 0 and 1, got 1"),
         ({"confidence": 0.0}, "--confidence"),
         ({"confidence": math.nan}, "--confidence"),
-        ({"trials": 19}, "--trials: 19"),
-        ({"canaries": 0}, "--canaries: 0"),
+        ({"trials": 19}, "--trials: must be at least 20, got 19"),
+        ({"canaries": 0}, "--canaries: must be at least 1, got 0"),
         ({"others": "opposed"}, "--attack round --against opposite"),
     ],
 )

@@ -12,7 +12,7 @@ import torch
 from airfl.computation import Computation
 from airfl.config.settings import ComputeSettings
 from airfl.local.batches import NOBODY, BatchRule
-from airfl.local.estimators import Visit
+from airfl.local.estimators import Chunk
 from airfl.store import Store
 from airfl.tasks.models.modules.logistic import Logistic
 from airfl.tasks.partitions import Partition
@@ -48,6 +48,6 @@ def test_padding_of_a_mini_batch_is_no_gradient() -> None:
     task = DividedTask(samples, samples, samples, samples, partition, (), (), Logistic())
     gradients: Any = SimpleNamespace(task=task, means=lambda points, rows, bound: torch.zeros(2, 123))
     positions, evaluations = np.array([[0, 1, NOBODY], [0, 2, 3]]), np.zeros(2, dtype=np.int64)
-    visit = Visit(gradients, 1.0, torch.zeros(123), np.arange(2), 0, positions, False, Store(), evaluations)
-    visit.at_batch(visit.parameters)
+    chunk = Chunk(gradients, 1.0, torch.zeros(123), np.arange(2), 0, positions, False, Store(), evaluations)
+    chunk.at_batch(chunk.parameters)
     assert evaluations.tolist() == [2, 3]

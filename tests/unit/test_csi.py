@@ -324,18 +324,18 @@ def test_the_section_has_every_parameter_as_a_key(name: str) -> None:
 @pytest.mark.parametrize(
     ("true", "known", "said"),
     [
-        ((4, 1, 1, 1), (5, 1, 1, 1), "4 devices, its estimate 5"),
-        ((4, 1, 1, 1), (1, 1, 1, 1), "4 devices, its estimate 1"),
-        ((4, 2, 1, 1), (4, 1, 1, 1), "2 antennas, its estimate 1"),
-        ((4, 2, 3, 5), (4, 2, 2, 5), "3 blocks, its estimate 2"),
-        ((4, 2, 3, 5), (4, 2, 3, 4), "5 subcarriers, its estimate 4"),
-        ((4,), (4, 1, 1, 1), "give both as [devices, antennas, blocks, subcarriers]"),
-        ((4, 1, 1, 1), (4, 1), "give both as [devices, antennas, blocks, subcarriers]"),
+        ((4, 1, 1, 1), (5, 1, 1, 1), "same number of devices, got 4 and 5"),
+        ((4, 1, 1, 1), (1, 1, 1, 1), "same number of devices, got 4 and 1"),
+        ((4, 2, 1, 1), (4, 1, 1, 1), "same number of antennas, got 2 and 1"),
+        ((4, 2, 3, 5), (4, 2, 2, 5), "same number of blocks, got 3 and 2"),
+        ((4, 2, 3, 5), (4, 2, 3, 4), "same number of subcarriers, got 5 and 4"),
+        ((4,), (4, 1, 1, 1), "[devices, antennas, blocks, subcarriers], got shapes (4,)"),
+        ((4, 1, 1, 1), (4, 1), "[devices, antennas, blocks, subcarriers], got shapes (4, 1, 1, 1) and (4, 1)"),
     ],
 )
 def test_an_estimate_of_the_wrong_shape_is_refused(true: tuple[int, ...], known: tuple[int, ...], said: str) -> None:
     """Axes of length one match any."""
-    with pytest.raises(ValueError, match=one_line(said, "give")):
+    with pytest.raises(ValueError, match=one_line(said)):
         match(ChannelState(np.ones(true, complex)), ChannelEstimate(np.ones(known, complex)))
     for fits in ((4, 2, 1, 1), (4, 2, 3, 1)):
         match(ChannelState(np.ones((4, 2, 1, 5), complex)), ChannelEstimate(np.ones(fits, complex)))
@@ -343,9 +343,9 @@ def test_an_estimate_of_the_wrong_shape_is_refused(true: tuple[int, ...], known:
 
 def test_a_response_that_does_not_fit_estimate_or_frame_is_refused() -> None:
     for source, said in (
-        (replace(channel(2, 1, 1, 1), estimate=channel(3, 1, 1, 1).estimate), "2 devices, its estimate 3"),
-        (channel(2, 1, 1, 4), "4 subcarriers, the frame 5: give 1 or 5"),
-        (channel(2, 1, 2, 5), "2 blocks, the frame 3: give 1 or 3"),
+        (replace(channel(2, 1, 1, 1), estimate=channel(3, 1, 1, 1).estimate), "same number of devices, got 2 and 3"),
+        (channel(2, 1, 1, 4), "number of subcarriers must be 1 or that of the frame, 5, got 4"),
+        (channel(2, 1, 2, 5), "number of blocks must be 1 or that of the frame, 3, got 2"),
     ):
         with pytest.raises(ValueError, match=said):
             impaired(source, **EVERY)

@@ -22,7 +22,7 @@ from airfl.privacy.events import (
     composed,
     repeated,
 )
-from airfl.privacy.figures_on_disk import FILE_NAME, Figures, kept_figures
+from airfl.privacy.figures_on_disk import FILE_NAME, Figures, cached_figures
 
 DELTA = 1e-3
 EVENT = repeated(PoissonSampled(0.032, Gaussian(1.0)), 20)
@@ -48,7 +48,7 @@ class Computing:
 
 def kept(compute: Computing, event: Event = EVENT, **changes: Any) -> Figures:
     asked = {"accountant": "pld", "adjacency": "add_remove", "delta": DELTA, "tolerance": 0.02, **changes}
-    return kept_figures(*asked.values(), event, compute)
+    return cached_figures(*asked.values(), event, compute)
 
 
 @pytest.mark.parametrize("figures", [(1.0, 2.0), (math.inf,) * 2, (0.0, 0.0), (1 / 3, 2 / 3), (5e-324, 1.7e308)])

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from airfl.local.layers import LayeredModel, logit_slopes, own, parametric
+from airfl.local.layers import LayeredModel, logit_gradients, parameters_of, parametric
 from airfl.local.layers.recurrent import Lstm
 from airfl.local.layers.table import FUNCTIONS, METHODS, MODULES
 from airfl.tasks.models import MODELS
@@ -98,7 +98,7 @@ CALL_EXAMPLES: dict[Any, list[tuple[Callable[..., Any], tuple[int, ...]]]] = {
 
 
 def leading(shape: tuple[int, ...]) -> nn.Module:
-    """A layer with parameters that keeps a shape, whose gradients show the slopes that reach it."""
+    """A layer with parameters that keeps a shape, whose gradients show what arrives there."""
     return nn.Conv2d(shape[0], shape[0], 1) if len(shape) == 3 else nn.Linear(shape[-1], shape[-1])
 
 
@@ -121,7 +121,7 @@ def check(
 ) -> None:
     """Forward pass, gradients, single samples' gradients and their norms of devices with parameters of their own.
 
-    The slope by the output is normal, and 0 for the last of several samples, which is padding.
+    The gradient with respect to the output is normal, and 0 for the last of several samples, which is padding.
     """
     devices, batch = inputs.shape[:2]
     names = [name for name, _ in module.named_parameters()]
@@ -131,40 +131,40 @@ def check(
         layer.by_sample = by_sample
     with torch.no_grad():
         tape = layered.forward(parts, inputs)
-    slope = torch.randn_like(tape.logits)
+    grad_output = torch.randn_like(tape.logits)
     if batch > 1:
-        slope[:, -1] = 0
+        grad_output[:, -1] = 0
     sums, singles, squares = [{} for _ in names], [{} for _ in names], []  # type: ignore[var-annotated]
 
     def visit(number: int, node: Any, saved: Any, arriving: Tensor) -> None:
         layer = parametric(node)
         found = layer.gradient(saved, arriving, devices)
-        for place, part in zip(node.places, found, strict=True):
+        for place, part in zip(node.parameter_indices, found, strict=True):
             sums[place] = part
         if singly:
-            for place, part in zip(node.places, layer.each(saved, arriving, devices), strict=True):
+            for place, part in zip(node.parameter_indices, layer.each(saved, arriving, devices), strict=True):
                 singles[place] = part
             squares.append(layer.squares(saved, arriving, devices))
-        for part in own(changing, node):
+        for part in parameters_of(changing, node):
             part.fill_(torch.nan)  # as if a step had been made: no layer before may look at them again
 
     changing = parts
     kept = [part.clone() for part in parts]
     with torch.no_grad():
-        layered.backward(parts, tape, slope, visit)
+        layered.backward(parts, tape, grad_output, visit)
     for device in range(devices):
         mine = [part[device].requires_grad_() for part in kept]
         outputs = torch.func.functional_call(module, dict(zip(names, mine, strict=True)), (inputs[device],))
         assert differ(tape.logits[device], outputs) < TOLERANCE[dtype]
         if not names:
             continue
-        wanted = torch.autograd.grad((outputs * slope[device]).sum(), mine, retain_graph=True)
+        wanted = torch.autograd.grad((outputs * grad_output[device]).sum(), mine, retain_graph=True)
         for place, part in enumerate(wanted):
             assert differ(sums[place][device], part) < TOLERANCE[dtype], names[place]
         if not singly:
             continue
         for sample in range(batch):
-            loss = (outputs[sample] * slope[device, sample]).sum()
+            loss = (outputs[sample] * grad_output[device, sample]).sum()
             alone = torch.autograd.grad(loss, mine, retain_graph=True)
             for place, part in enumerate(alone):
                 largest = wanted[place].abs().max().clamp(min=1e-30)
@@ -249,7 +249,7 @@ def test_no_autograd_is_wanted_nor_left() -> None:
     assert not free.requires_grad
 
 
-def test_slope_of_logits_is_cross_entropys() -> None:
+def test_gradient_of_logits_is_cross_entropys() -> None:
     torch.manual_seed(5)
     logits = torch.randn(3, 4, 5, dtype=torch.float64, requires_grad=True)
     targets = torch.randint(0, 5, (3, 4))
@@ -257,13 +257,13 @@ def test_slope_of_logits_is_cross_entropys() -> None:
     weights[1, 2:] = 0
     loss = (F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none") * weights.flatten()).sum()
     (wanted,) = torch.autograd.grad(loss, logits)
-    found = logit_slopes(logits.detach(), targets, weights)
+    found = logit_gradients(logits.detach(), targets, weights)
     assert differ(found, wanted) < 1e-14
     assert not found[1, 2:].any()
 
 
 class Residual(nn.Module):
-    """A block whose input is used twice, and one value of which no slope is wanted by anything before."""
+    """A block whose input is used twice, and one value whose gradient nothing before it needs."""
 
     def __init__(self) -> None:
         super().__init__()

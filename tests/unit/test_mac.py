@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from channels.frame import Frame
 from channels.grid import Packing
-from channels.mac import FEW, MultipleAccessChannel, baseband, pack
+from channels.mac import SHORT, MultipleAccessChannel, baseband, pack
 from channels.placement import Placement
 from channels.power import invert_channel
 
@@ -190,8 +190,8 @@ def test_elements_above_the_peak_are_cut_to_it_and_counted(packing: Packing) -> 
 
 
 def test_long_messages_are_summed_alike() -> None:
-    """Above FEW entries the sum is made row by row: n = 131,079 entries of 3 devices against numpy."""
-    entries = FEW + 7
+    """Above SHORT entries the sum is made row by row: n = 131,079 entries of 3 devices against numpy."""
+    entries = SHORT + 7
     messages = torch.randn(3, entries, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     gains = np.array([1.0, -0.5, 2.0], dtype=complex)
     channel = MultipleAccessChannel(flat(gains), flat(np.ones(3, complex)), "real")

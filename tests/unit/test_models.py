@@ -13,7 +13,7 @@ from airfl.errors import UserError
 from airfl.local.engines.choose import _activations
 from airfl.local.flat import FlatModel
 from airfl.local.layers import LayeredModel
-from airfl.tasks import build_model, check_engine, check_fit
+from airfl.tasks import check_engine, check_fit
 from airfl.tasks.models import MODELS
 from airfl.tasks.models.modules.resnet18 import GroupNorm
 from tests.conftest import small_settings
@@ -30,7 +30,7 @@ def has_bias(model: nn.Module, kind: type[nn.Module]) -> set[bool]:
 
 
 def test_vgg11_is_configuration_a_with_a_small_head() -> None:
-    model = build_model("vgg11")
+    model = MODELS["vgg11"]().build()
     widths = [3, 64, 128, 256, 256, 512, 512, 512, 512]
     assert shapes(model, nn.Conv2d) == [(after, before, 3, 3) for before, after in pairwise(widths)]
     assert shapes(model, nn.Linear) == [(512, 512), (512, 512), (10, 512)]
@@ -43,7 +43,7 @@ def test_vgg11_keeps_its_signal_at_the_start() -> None:
     """He initialisation: the features of unit inputs have about unit size after eight convolutions, not 10^-2."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = build_model("vgg11")
+        model = MODELS["vgg11"]().build()
         inputs = torch.randn(8, 3, 32, 32)
     assert isinstance(model, nn.Sequential)
     flat = next(place for place, module in enumerate(model) if isinstance(module, nn.Flatten))
@@ -54,7 +54,7 @@ def test_vgg11_keeps_its_signal_at_the_start() -> None:
 
 
 def test_resnet18_has_the_layers_of_he_et_al() -> None:
-    model = build_model("resnet18")
+    model = MODELS["resnet18"]().build()
     convolutions = shapes(model, nn.Conv2d)
     assert convolutions[0] == (64, 1, 7, 7)
     assert sum(shape[2:] == (3, 3) for shape in convolutions) == 16
@@ -94,7 +94,7 @@ def test_group_norm_normalises_each_group_and_scales_it() -> None:
     ],
 )
 def test_the_other_papers_models(name: str, convolutions: list[tuple[int, ...]], dense: list[tuple[int, ...]]) -> None:
-    model = build_model(name)
+    model = MODELS[name]().build()
     assert (shapes(model, nn.Conv2d), shapes(model, nn.Linear)) == (convolutions, dense)
     assert any(isinstance(module, nn.Sigmoid) for module in model.modules()) == (name == "mlp-sigmoid")
 
@@ -102,7 +102,7 @@ def test_the_other_papers_models(name: str, convolutions: list[tuple[int, ...]],
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_takes_what_its_data_set_gives(name: str) -> None:
     """Bytes where inputs are not pixels; exact counts."""
-    entry, module = MODELS[name], build_model(name)
+    entry, module = MODELS[name], MODELS[name]().build()
     assert sum(parameter.numel() for parameter in module.parameters()) == entry.parameters
     pixels = len(entry.input_shape) == 3
     inputs = torch.zeros(3, *entry.input_shape, dtype=torch.float32 if pixels else torch.uint8)
@@ -118,7 +118,7 @@ def test_every_model_takes_what_its_data_set_gives(name: str) -> None:
 
 
 def test_the_lstm_is_two_layers_of_256_on_an_embedding_of_8() -> None:
-    model = build_model("lstm")
+    model = MODELS["lstm"]().build()
     assert shapes(model, nn.Embedding) == [(90, 8)]
     assert shapes(model, nn.Linear) == [(90, 256)]
     [lstm] = [part for part in model.modules() if isinstance(part, nn.LSTM)]
@@ -127,7 +127,7 @@ def test_the_lstm_is_two_layers_of_256_on_an_embedding_of_8() -> None:
 
 def test_the_lstm_tells_the_next_character_from_all_before() -> None:
     """Against the cells' equations step by step; the first character matters, and so does the order."""
-    model = build_model("lstm")
+    model = MODELS["lstm"]().build()
     [lstm] = [part for part in model.modules() if isinstance(part, nn.LSTM)]
     text = torch.randint(90, (2, 80), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     named = dict(model.named_parameters())
@@ -149,7 +149,7 @@ def test_the_lstm_tells_the_next_character_from_all_before() -> None:
 
 def test_the_lstm_is_computed_under_the_parameters_it_is_given() -> None:
     """Recurrent layers hold their weights twice: a flat view must replace both, and gradients must reach it."""
-    module, other = build_model("lstm"), build_model("lstm")
+    module, other = MODELS["lstm"]().build(), MODELS["lstm"]().build()
     model, text = FlatModel(module), torch.arange(80, dtype=torch.uint8).repeat(4, 1)
     vector = FlatModel(other).initial().requires_grad_()
     losses = model.losses(model.split(vector), text, torch.tensor([1, 2, 3, 4]))
@@ -173,17 +173,17 @@ def test_an_engine_that_does_not_know_the_model_is_refused(model: str, engine: s
 
 
 def test_a_model_must_take_what_the_data_set_has() -> None:
-    with pytest.raises(UserError, match=r"'mlp' takes inputs of shape \(1, 28, 28\).*\(123,\) in 2.*fitting: logistic"):
+    with pytest.raises(UserError, match=r"'mlp' takes inputs of shape \(1, 28, 28\).*\(123,\) in 2.*fit: logistic"):
         check_fit(small_settings("task.dataset=a9a"))
 
 
 def test_activations_of_recurrent_layers_are_counted() -> None:
     """Embedding 80 x 8; 80 x 256 outputs beside two layers' last states; 90 logits, of the dense layer and of all."""
     assert (
-        _activations(build_model("lstm"), torch.zeros(1, 80, dtype=torch.uint8))
+        _activations(MODELS["lstm"]().build(), torch.zeros(1, 80, dtype=torch.uint8))
         == 80 * 8 + 80 * 256 + 2 * 2 * 256 + 90 + 90
     )
-    assert _activations(build_model("mlp"), torch.zeros(1, 1, 28, 28)) == 784 + 32 + 32 + 10 + 10
+    assert _activations(MODELS["mlp"]().build(), torch.zeros(1, 1, 28, 28)) == 784 + 32 + 32 + 10 + 10
 
 
 # --- Logistic regression
@@ -191,7 +191,7 @@ def test_activations_of_recurrent_layers_are_counted() -> None:
 
 def test_logistic_regression_has_the_papers_loss_and_gradient() -> None:
     """SoteriaFL appendix A.1: log(1 + exp(-b a.x)) + 0.2 sum x^2 / (1 + x^2), and its derivative by hand."""
-    model = FlatModel(build_model("logistic"))
+    model = FlatModel(MODELS["logistic"]().build())
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(123, generator=generator).requires_grad_()
     a = torch.randint(2, (50, 123), dtype=torch.uint8, generator=generator)
@@ -207,7 +207,7 @@ def test_logistic_regression_has_the_papers_loss_and_gradient() -> None:
 
 
 def test_logistic_regression_begins_at_log_2_and_can_be_batched() -> None:
-    model = FlatModel(build_model("logistic"))
+    model = FlatModel(MODELS["logistic"]().build())
     assert model.initial().tolist() == [0] * 123
     a, targets = torch.ones(2, 7, 123, dtype=torch.uint8), torch.ones(2, 7, dtype=torch.long)
     losses = torch.func.vmap(lambda x, a, b: model.losses((x,), a, b))(torch.zeros(2, 123), a, targets)

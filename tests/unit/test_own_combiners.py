@@ -112,12 +112,12 @@ def test_a_built_in_combiner_is_kept_by_its_name() -> None:
     [
         ("max", ("antennas.combining: there is no combiner 'max'; did you mean max-min?", "principal")),
         ("{ name = 'sum', share = 1.0 }", ("antennas.combining.share: combiner 'sum' has no share",)),
-        ("3", ("antennas.combining: a combiner, its name, or a table with its name is wanted, got 3",)),
-        (Spoilt(how="long"), ("antennas.combining: Spoilt() gave weights of norm 2 over the antennas, 1 is wanted",)),
-        (Spoilt(how="flat"), ("Spoilt(how='flat') gave weights of shape (3,), [antennas, blocks", "(3, 1, 1)")),
-        (Spoilt(how="nan"), ("gave weights that are not finite",)),
-        (Lying(), ("Lying() is said to hear one antenna, and gave weights other than 0 to others",)),
-        (Spoilt(how="text"), ("gave weights of type <U1, real or complex numbers are wanted",)),
+        ("3", ("antennas.combining: combiner must be ", "got 3")),
+        (Spoilt(how="long"), ("antennas.combining: Spoilt() must return weights of norm 1", "got 2")),
+        (Spoilt(how="flat"), ("Spoilt(how='flat') must return weights of shape", "(3, 1, 1), got (3,)")),
+        (Spoilt(how="nan"), ("returned weights that are not finite",)),
+        (Lying(), ("Lying() declares `one_antenna`, but returned non-zero weights",)),
+        (Spoilt(how="text"), ("must return real or complex weights, got type <U1",)),
     ],
     ids=str,
 )
@@ -133,7 +133,7 @@ def test_what_is_no_combiner_or_breaks_its_promise_is_refused_in_one_line(
 @pytest.mark.parametrize(
     ("combiner", "check", "said"),
     [
-        (Spoilt(how="long"), "weights", "of norm 2"),
+        (Spoilt(how="long"), "weights", "got 2"),
         (Spoilt(how="random"), "same-again", "other weights"),
         (Spoilt(how="over all"), "coefficients", "otherwise than by itself"),
         (Spoilt(how="over all"), "parameters", "the parameter idle is never read"),

@@ -14,7 +14,7 @@ import pytest
 import airfl
 from airfl.config import Settings
 from airfl.errors import UserError
-from airfl.privacy.visibility import alike
+from airfl.privacy.visibility import received_equally
 from channels import power
 from channels.part import parameter
 from channels.power import POLICIES, Policy, PowerPlan, PowerTask
@@ -85,7 +85,7 @@ SAMPLED = ("run.devices=50", "privacy.bound=accountant", "privacy.epsilon=5.0")
 def test_an_own_policy_that_is_pfels_gives_its_trace(overrides: tuple[str, ...]) -> None:
     """Bit for bit, the figures of privacy with it, which rest on what the policy says of itself."""
     settings = mine(Mine(), *overrides)
-    assert alike(settings.radio, "equal", "analog")
+    assert received_equally(settings.radio, "equal", "analog")
     found, attributes = traced(settings)
     assert found == traced(small_settings(*overrides))[0]
     assert json.loads(attributes["config"])["power"]["policy"] == {"name": "mine", "share": 1.0}
@@ -205,16 +205,16 @@ class Together(Broken):
     [
         (Broken(how="loud"), ("privacy.epsilon=inf",), "exceeds the energy limit"),
         (Broken(how="loud"), ("privacy.epsilon=1e-6",), "exceeds the privacy bound"),
-        (Broken(how="flat"), (), "gave amplitudes of shape (8,), (8, 1, 1) is wanted"),
-        (Broken(how="betas"), (), "gave a coefficient of shape (1,), (1, 1) is wanted"),
-        (Broken(how="negative"), (), "gave an amplitude of -"),
-        (Broken(how="nan"), (), "gave an amplitude of nan"),
-        (Broken(how="no beta"), (), "gave a coefficient of 0.0"),
-        (Broken(how="none"), (), "gave ndarray, a PowerPlan is wanted"),
-        (Unequal(how=""), (), "said to be aligned"),
-        (Quiet(how="all"), (), "said to be aligned, and device 0 of 8 is silent, which could be heard"),
-        (Quiet(how="one"), TAPS, "said to be aligned, and device 0 of 8 is silent, which could be heard"),
-        (Together(how=""), (), "said to be one_by_one"),
+        (Broken(how="flat"), (), "amplitudes of shape (8, 1, 1), got (8,)"),
+        (Broken(how="betas"), (), "a coefficient of shape (1, 1), got (1,)"),
+        (Broken(how="negative"), (), "amplitudes finite and at least 0, got -"),
+        (Broken(how="nan"), (), "amplitudes finite and at least 0, got nan"),
+        (Broken(how="no beta"), (), "a coefficient finite and positive, got 0.0"),
+        (Broken(how="none"), (), "must return a PowerPlan, got ndarray"),
+        (Unequal(how=""), (), "declares `aligned`"),
+        (Quiet(how="all"), (), "declares `aligned`, but device 0 of 8 is silent"),
+        (Quiet(how="one"), TAPS, "declares `aligned`, but device 0 of 8 is silent"),
+        (Together(how=""), (), "declares `one_by_one`"),
     ],
     ids=repr,
 )
@@ -243,6 +243,6 @@ def test_an_aligned_policy_may_keep_those_silent_who_cannot_be_heard(policy: Pol
 
 def test_of_a_policy_that_says_nothing_the_most_is_granted() -> None:
     """Not said to be aligned, it is taken to show who was selected."""
-    assert not alike(mine(Broken(how="")).radio, "equal", "analog")
+    assert not received_equally(mine(Broken(how="")).radio, "equal", "analog")
     with pytest.raises(airfl.UserError, match=one_line("power.alignment: policy 'broken' takes beta from the devices")):
         airfl.link_budget(mine(Broken(how=""), "power.alignment=population"))

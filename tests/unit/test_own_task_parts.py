@@ -223,19 +223,19 @@ def test_what_is_kept_of_two_data_sets_of_one_name_is_not_mixed_up(lines: Path) 
     np.savetxt(lines / "lines" / "rows.txt", [[5.0, 1.0, 0]] * 40)
     assert second(Lines()) == 5.0
     assert load_dataset(Lines(), [lines]).train_targets.dtype == np.int64
-    with pytest.raises(airfl.UserError, match=one_line("no lines in a folder", "AIRFL_DATA")):
+    with pytest.raises(airfl.UserError, match=one_line("lines not found in a folder", "AIRFL_DATA")):
         load_dataset(Lines(), [lines / "nowhere"])
 
 
 BAD_DATA: dict[str, tuple[dict[str, Any], str]] = {
-    "shape": ({"train_inputs": np.zeros((6, 3))}, r"train_inputs of shape \(6, 3\).*\(n, 2\)"),
+    "shape": ({"train_inputs": np.zeros((6, 3))}, r"train_inputs must have shape \(n, 2\).*\(6, 3\)"),
     "lengths": ({"train_targets": np.zeros(5, dtype=int)}, "6 train_inputs and 5 train_targets"),
-    "labels": ({"train_targets": np.array([0, 1, 2, 3, 0, 0])}, "sample 3 of train the label 3; 0 to 2 are allowed"),
-    "floats": ({"train_targets": np.zeros(6)}, "train_targets of float32"),
-    "nan": ({"train_inputs": np.full((6, 2), np.nan)}, "not finite"),
-    "mean": ({"mean": (0.5,), "std": (1.0,)}, "which normalise pixels"),
-    "texts": ({"test_inputs": np.array([["a", "b"]])}, "test_inputs of <U1; numbers are wanted"),
-    "writers": ({"train_writers": np.zeros(3, dtype=int)}, "a whole number a sample is wanted"),
+    "labels": ({"train_targets": np.array([0, 1, 2, 3, 0, 0])}, "train_targets must be 0 to 2, got 3 for sample 3"),
+    "floats": ({"train_targets": np.zeros(6)}, "train_targets must be class indices.*got float32"),
+    "nan": ({"train_inputs": np.full((6, 2), np.nan)}, "train_inputs must be finite"),
+    "mean": ({"mean": (0.5,), "std": (1.0,)}, r"mean and std must be \(\) unless"),
+    "texts": ({"test_inputs": np.array([["a", "b"]])}, "test_inputs must be numbers, got <U1"),
+    "writers": ({"train_writers": np.zeros(3, dtype=int)}, "train_writers must be one integer per sample"),
 }
 
 
@@ -258,7 +258,7 @@ def test_a_data_set_that_breaks_a_promise_is_refused(wrong: str, tmp_path: Path)
 
     assert load_dataset(Bad(), [tmp_path]).train_inputs.dtype == np.float32
     found.append(replace(good, **parts))
-    with pytest.raises(airfl.UserError, match=rf"^task\.dataset: Bad\(\) gave .*{said}"):
+    with pytest.raises(airfl.UserError, match=rf"^task\.dataset: Bad\(\).*{said}"):
         load_dataset(Bad(), [tmp_path])
     with pytest.raises(airfl.UserError, match=r"cannot be loaded \(IndexError: pop from empty list\)"):
         load_dataset(Bad(), [tmp_path])
@@ -266,13 +266,13 @@ def test_a_data_set_that_breaks_a_promise_is_refused(wrong: str, tmp_path: Path)
 
 POOL = np.arange(12)
 BAD_SHARES: dict[str, tuple[Any, str]] = {
-    "no partition": ([[0], [1], [2]], "gave list; a Partition is wanted"),
-    "twice": (Partition.of([POOL[:3], POOL[2:4], POOL[4:]]), "sample 2 away twice"),
+    "no partition": ([[0], [1], [2]], "must return a Partition, such as Partition.of(shares), got list"),
+    "twice": (Partition.of([POOL[:3], POOL[2:4], POOL[4:]]), "sample 2 twice"),
     "nobody": (Partition.of([POOL[:3], POOL[:0], POOL[4:]]), "device 1 no sample"),
-    "too few": (Partition.of([POOL[:3], POOL[4:]]), "among 2 devices, and run.devices is 3"),
+    "too few": (Partition.of([POOL[:3], POOL[4:]]), "among 2 devices, but run.devices is 3"),
     "held out": (Partition.of([POOL[:3], POOL[4:5], np.array([99])]), "sample 99, which is held out"),
-    "offsets": (Partition(POOL, np.array([0, 2, 3, 4])), "offsets from 0 to 4, 0 to 12 are wanted"),
-    "floats": (Partition(POOL / 2, np.array([0, 2, 3, 12])), "indices of float64"),
+    "offsets": (Partition(POOL, np.array([0, 2, 3, 4])), "offsets from 0 to 12, got offsets from 0 to 4"),
+    "floats": (Partition(POOL / 2, np.array([0, 2, 3, 12])), "got float64"),
 }
 
 
@@ -301,20 +301,20 @@ PIXELS, LABELS = torch.randn(9, 1, 28, 28), torch.arange(9)
         ({"model": "mlp", "data": "mnst"}, "data: there is no dataset 'mnst'; did you mean mnist?"),
         (
             {"model": "mlp", "data": "cifar10"},
-            r"'mlp' takes inputs of shape \(1, 28, 28\).*'cifar10'.*fitting: cnn-cif",
+            r"'mlp' takes inputs of shape \(1, 28, 28\).*'cifar10'.*fit: cnn-cif",
         ),
-        ({"model": "mlp", "train": (PIXELS[:, 0], LABELS), "test": (PIXELS[:, 0], LABELS)}, r"train are of \(28, 28\)"),
+        ({"model": "mlp", "train": (PIXELS[:, 0], LABELS), "test": (PIXELS[:, 0], LABELS)}, r"train have \(28, 28\)"),
         (
             {"model": "mlp", "train": (PIXELS, LABELS + 5), "test": (PIXELS, LABELS)},
-            "is of class 1[0-3], and the model",
+            "is of class 1[0-3], but the model",
         ),
-        ({"model": "mlp"}, "give train= and test=, of your own, or data="),
-        ({"model": "mlp", "data": SAMPLE, "test": (PIXELS, LABELS)}, "data: give it, or train= and test=, not both"),
-        ({"model": nn.Linear(4, 3), "data": SAMPLE}, r"does not take inputs float32 of shape \(2, 1, 28, 28\)"),
-        ({"model": "mlp", "data": SAMPLE, "partition": [[0], [1]]}, "with data= give a function, or a part"),
+        ({"model": "mlp"}, "train: missing; set train= and test=, or data="),
+        ({"model": "mlp", "data": SAMPLE, "test": (PIXELS, LABELS)}, "data: .* train= and test=, not both"),
+        ({"model": nn.Linear(4, 3), "data": SAMPLE}, r"does not accept inputs float32 of shape \(2, 1, 28, 28\)"),
+        ({"model": "mlp", "data": SAMPLE, "partition": [[0], [1]]}, "partition: .*with data= use a function or a rule"),
         ({"model": "mlp", "data": SAMPLE, "partition": {"name": "dirichlet", "alpha": -1}}, "alpha must be positive"),
-        ({"model": 3, "data": SAMPLE}, "model: .* is wanted, got 3"),
-        ({"model": "mlp", "data": 3}, "data: .* is wanted, got 3"),
+        ({"model": 3, "data": SAMPLE}, "model: must be .*, got 3"),
+        ({"model": "mlp", "data": 3}, "data: must be .*, got 3"),
     ],
 )
 def test_what_does_not_go_together_in_a_task_is_refused(task: dict[str, Any], said: str) -> None:
@@ -324,7 +324,7 @@ def test_what_does_not_go_together_in_a_task_is_refused(task: dict[str, Any], sa
 
 def test_scores_for_too_few_classes_are_refused_when_the_data_is_there() -> None:
     task = airfl.Task(nn.Sequential(nn.Flatten(), nn.Linear(784, 5)), data=SAMPLE)
-    with pytest.raises(airfl.UserError, match="the model gives scores of the classes 0 to 4"):
+    with pytest.raises(airfl.UserError, match="the model has logits for the classes 0 to 4"):
         airfl.run(small_settings(), task=task)
 
 

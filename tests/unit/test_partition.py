@@ -96,8 +96,8 @@ def test_a_writer_is_a_device() -> None:
 
 def test_unknown_and_too_few_writers_are_refused() -> None:
     for given, said in (
-        (pool(), r"task\.partition.*does not say who wrote what"),
-        (pool(devices=26, writers=True), r"25 writers for run\.devices = 26"),
+        (pool(), r"task\.partition.*does not name the writers"),
+        (pool(devices=26, writers=True), r"run\.devices = 26, but .* 25 writers"),
     ):
         with pytest.raises(UserError, match=said):
             Writer().divide(given, np.random.default_rng(0))

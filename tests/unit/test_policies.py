@@ -275,7 +275,10 @@ def test_a_peak_limit_takes_the_place_of_the_privacy_bound() -> None:
     assert back_off(plan, np.zeros(1), np.array([1e-9])) is plan
     nobody = plan_of("pfels", task_of(np.empty(0), privacy_bound=0.1))
     assert back_off(nobody, np.empty(0), np.empty(0)) is nobody
-    for bounds, peaks, words in ((np.ones(1), np.zeros(1), "above 0"), (np.array([np.inf]), np.ones(1), "clip")):
+    for bounds, peaks, words in (
+        (np.ones(1), np.zeros(1), "must be positive, got 0"),
+        (np.array([np.inf]), np.ones(1), "clip"),
+    ):
         with pytest.raises(ValueError, match=words):
             back_off(plan, bounds, peaks)
 

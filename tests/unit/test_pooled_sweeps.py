@@ -19,8 +19,7 @@ from airfl.cli.figures import figures
 from airfl.compare import compare
 from airfl.config import Row
 from airfl.errors import UserError
-from airfl.report.page.markup import join
-from airfl.report.page.sections import SECTIONS
+from airfl.report.page.page import html_page
 from airfl.report.page.view import View
 from airfl.report.paper import possible_figures
 from airfl.report.paper.figures import find_figure
@@ -348,7 +347,7 @@ def test_accuracy_against_privacy_joins_a_series_in_the_order_of_what_is_swept(p
 def test_the_page_draws_each_point_at_its_run(pool: Pool) -> None:
     folders = tuple({run.source: None for run in pool.results.runs if run.source is not None})
     view = View(pool.results, folders)
-    page = Page(str(join(*(section.build(view) for section in SECTIONS))))
+    page = Page(html_page(view))
     plots = {attributes.get("id") for _, attributes in page.elements}
     for place, key in enumerate(pool.results.axes):
         lines = page.figure(f"plot-swept-{place}")["data"] if f"plot-swept-{place}" in plots else []

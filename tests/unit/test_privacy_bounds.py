@@ -321,7 +321,7 @@ def test_many_different_rounds(
 
     with monkeypatch.context() as patch:
         patch.setattr(bounds_module, "epsilon", counting)
-        patch.setattr(bounds_module, "kept_figures", lambda *arguments: arguments[-1]())
+        patch.setattr(bounds_module, "cached_figures", lambda *arguments: arguments[-1]())
         found = bounds(event, adjacency, DELTA, name)
     assert max(asked) < rounds
     exact = epsilon(event, adjacency, DELTA, name)

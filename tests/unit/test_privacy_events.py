@@ -64,13 +64,13 @@ def parts(event: Event) -> Counter[Release]:
 
 def test_noise_is_not_negative_rates_are_shares_and_samples_are_of_somebody() -> None:
     for noise in (-1.0, -1e-300, math.nan):
-        with pytest.raises(ValueError, match="give 0 or more"):
+        with pytest.raises(ValueError, match=r"noise_multiplier.*at least 0"):
             Gaussian(noise)
     for rate in (0.0, -0.1, 1.0000001, math.nan):
-        with pytest.raises(ValueError, match="above 0, at most 1"):
+        with pytest.raises(ValueError, match=r"rate.*above 0.*at most 1"):
             PoissonSampled(rate, Gaussian(1.0))
     for sample, population in ((0, 10), (11, 10), (-1, 10), (1, 0)):
-        with pytest.raises(ValueError, match="is no sample"):
+        with pytest.raises(ValueError, match=r"sample.*from 1 to"):
             FixedSizeSampled(sample, population, Gaussian(1.0))
 
 

@@ -22,7 +22,7 @@ from airfl.report.summary import summarise
 from airfl.results import read_results, read_some_results
 from airfl.results.averages import NOT_NEGATIVE, PERCENT, SHARE, average, bounds_of
 from airfl.results.collect import Results
-from airfl.results.digest import DIGEST_NAME, FOUND, SPENT, digest_of, keep
+from airfl.results.digest import CUMULATIVE, DIGEST_NAME, OBSERVED, digest_of, keep
 from airfl.results.equal_cost import accuracy_at, check_units, common_budget, compare_at, cost_to, reached
 from airfl.results.tidy import write
 from airfl.sweeps.folder import Entry, Listing, write_listing
@@ -100,9 +100,9 @@ def test_no_interval_leaves_its_bounds_or_its_mean(values: list[float], within: 
 
 
 def test_every_figure_of_a_run_has_its_bounds() -> None:
-    shares = {name for name in (*FIGURES, *FOUND) if bounds_of(name) == SHARE}
+    shares = {name for name in (*FIGURES, *OBSERVED) if bounds_of(name) == SHARE}
     assert shares == {"test_accuracy", "validation_accuracy", "silent_share"}
-    assert all(bounds_of(name) in (SHARE, NOT_NEGATIVE) for name in (*FIGURES, *FOUND, *SPENT))
+    assert all(bounds_of(name) in (SHARE, NOT_NEGATIVE) for name in (*FIGURES, *OBSERVED, *CUMULATIVE))
 
 
 def test_the_interval_covers_the_truth_95_times_in_100() -> None:
@@ -171,7 +171,7 @@ def test_all_are_compared_at_what_each_has_spent(results: Results) -> None:
     # Ten times the elements a round: within the first round's budget of the other there is nothing.
     assert math.isnan(found[1].mean)
     assert common_budget(results.groups, "rounds") == 4
-    with pytest.raises(UserError, match="a run has spent nothing"):
+    with pytest.raises(UserError, match="a run has a cost of zero"):
         common_budget(results.groups, "uplink_bits")
     with pytest.raises(UserError, match="did you mean energy"):
         common_budget(results.groups, "enrgy")
@@ -207,7 +207,7 @@ def test_the_tidy_table_has_a_line_a_run(results: Results, tmp_path: Path) -> No
         expected = [getattr(run.digest.summary, column) for group in results.groups for run in group.runs]
         np.testing.assert_array_equal(parquet[column], expected)
         np.testing.assert_array_equal(csv[column], expected)
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="already exists"):
         write(results, tmp_path / "tables")
 
 

@@ -436,8 +436,8 @@ def test_participation_tells_by_how_much_the_worst_has_grown() -> None:
     told: list[tuple[Event, int]] = []
     for multiplier, devices in ((2.0, [0, 1]), (4.0, [2]), (2.0, [2]), (1.0, [1]), (5.0, [])):
         own.enter(Gaussian(multiplier), np.array(devices, dtype=np.int64))
-        told.extend(own.more().parts)
-    assert own.more().parts == ()
+        told.extend(own.new_releases().parts)
+    assert own.new_releases().parts == ()
     composed = account("closed-form", "replace_one")
     for event, count in told:
         composed.compose(event, count)
@@ -445,9 +445,9 @@ def test_participation_tells_by_how_much_the_worst_has_grown() -> None:
     assert [count for _, count in told] == [1, 1, 1]
     assert composed.epsilon(1e-3) == pytest.approx(gaussian_epsilon(1e-3, 2 * math.sqrt(1.25)), rel=1e-12)
     own.enter(NonPrivate(), np.array([], dtype=np.int64))
-    assert own.more().parts == ()
+    assert own.new_releases().parts == ()
     own.enter(NonPrivate(), None)
-    assert own.more().parts == ((NonPrivate(), 1),)
+    assert own.new_releases().parts == ((NonPrivate(), 1),)
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_a_lower_bound_is_given_where_neighbours_really_pay(attained: bool, over
 @pytest.mark.parametrize(
     ("sentence", "overrides"),
     [
-        (r"^privacy\.observer: single messages reach the server", ("scheme.name=fed-spa",)),
+        (r"^privacy\.observer: third_party needs", ("scheme.name=fed-spa",)),
         ("single messages", ("scheme.name=dp-fedavg", "digital.secure_aggregation=off")),
         (r"privacy\.csi_error: what the server sees", ("privacy.observer=server", "privacy.csi_error=quantile")),
     ],

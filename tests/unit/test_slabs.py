@@ -107,7 +107,7 @@ def test_parts_of_a_message_superpose_to_the_whole_with_its_energy() -> None:
 
 
 def test_weighted_sums_and_energies_of_more_than_a_slab(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("channels.mac.FEW", 8)
+    monkeypatch.setattr("channels.mac.SHORT", 8)
     monkeypatch.setattr("channels.mac.SLAB", 16)
     rows = torch.randn(3, 50, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     total, weights = torch.ones(50, dtype=torch.float64), torch.tensor([0.5, -2.0, 3.0], dtype=torch.float64)

@@ -10,7 +10,7 @@ import pytest
 import xarray
 
 from airfl.report.summary import summarise
-from airfl.results.digest import FOUND, course_of
+from airfl.results.digest import OBSERVED, course_of
 
 NAN = math.nan
 
@@ -48,7 +48,7 @@ def trace() -> xarray.Dataset:
             "config": json.dumps({"run": {"tuned": True}}),
         },
     )
-    for name in FOUND:
+    for name in OBSERVED:
         if name not in found:
             found[name] = ("round", [NAN] * 4)
     found["energy_j"].attrs["units"] = "J"

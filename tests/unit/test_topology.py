@@ -88,47 +88,47 @@ def test_a_device_on_a_limit_is_not_refused_for_rounding() -> None:
 
 MANY = Topology(kind="coordinates", coordinates=POINTS)
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"kind": "square"}, 'a placement "square": known are disc, annulus, coordinates'),
-    ({"path_loss": "sma"}, 'path loss "sma": known are log-distance, umi, uma, rma'),
+    ({"kind": "square"}, 'placement must be one of disc, annulus, coordinates, got "square"'),
+    ({"path_loss": "sma"}, 'path loss model must be one of log-distance, umi, uma, rma, got "sma"'),
     ({"los": "maybe"}, "los must be 'probability', 'los' or 'nlos', got 'maybe'"),
     ({"radius_m": 0.0}, "radius_m must be at least 1e-20, got 0.0"),
     ({"radius_m": math.nan}, "radius_m must be finite, got nan"),
     ({"radius_m": math.inf}, "radius_m must be finite, got inf"),
-    ({"min_distance_m": 250.0}, "a smallest distance of 250 m in a cell of radius 250 m"),
+    ({"min_distance_m": 250.0}, "the minimum distance, 250 m, .* radius, 250 m"),
     ({"min_distance_m": -1.0}, "min_distance_m must be 0 or at least 1e-20, got -1.0"),
     ({"min_distance_m": math.nan}, "min_distance_m must be finite, got nan"),
-    ({"kind": "annulus", "min_distance_m": 0.0}, "an annulus with a smallest distance of 0 m"),
+    ({"kind": "annulus", "min_distance_m": 0.0}, "the minimum distance of an annulus .*0 m"),
     ({"kind": "coordinates", "coordinates": POINTS[:6]}, "6 coordinates for 7 devices"),
     ({"kind": "coordinates", "coordinates": ()}, "0 coordinates for 7 devices"),
     ({"kind": "coordinates", "coordinates": ((1.0, 2.0, 3.0), *POINTS)}, "coordinates must be a list or none, got"),
     ({"kind": "coordinates", "coordinates": (*POINTS[:6], (math.nan, 20.0))}, r"coordinates \[nan, 20.0\] of device 6"),
     (
         {"kind": "coordinates", "coordinates": (*POINTS[:6], (3.0, 4.0))},
-        'a device at a distance of 5 m: "umi" holds from 10 to 5000 m',
+        'a device distance of 5 m .*"umi", 10 to 5000 m',
     ),
-    ({"min_distance_m": 9.0}, 'a device at a distance of 9 m: "umi" holds from 10 to 5000 m'),
-    ({"radius_m": 5001.0}, 'a device at a distance of 5001 m: "umi" holds from 10 to 5000 m'),
-    ({"path_loss": "uma", "radius_m": 6000.0}, 'a device at a distance of 6000 m: "uma"'),
+    ({"min_distance_m": 9.0}, 'a device distance of 9 m .*"umi", 10 to 5000 m'),
+    ({"radius_m": 5001.0}, 'a device distance of 5001 m .*"umi", 10 to 5000 m'),
+    ({"path_loss": "uma", "radius_m": 6000.0}, 'a device distance of 6000 m .*"uma"'),
     (
         {"path_loss": "rma", "radius_m": 5001.0},
-        'a device at a distance of 5001 m: "rma without line of sight" holds from 10 to 5000 m',
+        'a device distance of 5001 m .*"rma without line of sight", 10 to 5000 m',
     ),
     (
         {"path_loss": "rma", "radius_m": 10_001.0, "los": "los"},
-        'a device at a distance of 10001 m: "rma" holds from 10 to 10000 m',
+        'a device distance of 10001 m .*"rma", 10 to 10000 m',
     ),
-    ({"path_loss": "rma", "carrier_hz": 31e9}, 'a carrier of 31 GHz: "rma" holds from 0.5 to 30 GHz'),
-    ({"path_loss": "rma", "base_height_m": 9.0}, 'a base station height of 9 m: "rma"'),
-    ({"path_loss": "rma", "device_height_m": 11.0}, 'a device height of 11 m: "rma"'),
-    ({"path_loss": "log-distance", "min_distance_m": 0.5}, "a device at a distance of 0.5 m"),
+    ({"path_loss": "rma", "carrier_hz": 31e9}, 'a carrier frequency of 31 GHz .*"rma", 0.5 to 30 GHz'),
+    ({"path_loss": "rma", "base_height_m": 9.0}, 'a base station height of 9 m .*"rma"'),
+    ({"path_loss": "rma", "device_height_m": 11.0}, 'a device height of 11 m .*"rma"'),
+    ({"path_loss": "log-distance", "min_distance_m": 0.5}, "a device distance of 0.5 m"),
     ({"path_loss": "log-distance", "exponent": 0.0}, "exponent must be at least 1e-20, got 0.0"),
     ({"path_loss": "log-distance", "reference_loss_db": math.inf}, "reference_loss_db must be finite, got inf"),
-    ({"path_loss": "log-distance", "carrier_hz": -1e9}, "a carrier of -1 GHz"),
-    ({"carrier_hz": 0.4e9}, 'a carrier of 0.4 GHz: "umi" holds from 0.5 to 100 GHz'),
+    ({"path_loss": "log-distance", "carrier_hz": -1e9}, "a carrier frequency of -1 GHz"),
+    ({"carrier_hz": 0.4e9}, 'a carrier frequency of 0.4 GHz .*"umi", 0.5 to 100 GHz'),
     ({"carrier_hz": math.nan}, "carrier_hz must be finite, got nan"),
-    ({"device_height_m": 1.0}, 'a device height of 1 m: "umi" holds from 1.5 to 22.5 m'),
-    ({"base_height_m": 1.0}, 'a base station height of 1 m: "umi" holds from 1.5 to 1000 m'),
-    ({"path_loss": "uma", "base_height_m": 20.0}, 'a base station height of 20 m: "uma"'),
+    ({"device_height_m": 1.0}, 'a device height of 1 m .*"umi", 1.5 to 22.5 m'),
+    ({"base_height_m": 1.0}, 'a base station height of 1 m .*"umi", 1.5 to 1000 m'),
+    ({"path_loss": "uma", "base_height_m": 20.0}, 'a base station height of 20 m .*"uma"'),
     ({"base_height_m": math.nan}, "base_height_m must be finite, got nan"),
     ({"shadowing_std_db": -1.0}, "shadowing_std_db must be at least 0, got -1.0"),
     ({"shadowing_std_db": math.nan}, "shadowing_std_db must be finite, got nan"),
@@ -150,14 +150,14 @@ def test_what_passes_and_no_devices() -> None:
     check_topology(MANY, 3)
     check_topology(Topology(path_loss="uma", device_height_m=22.5), 3)
     check_topology(Topology(path_loss="rma", radius_m=10_000.0, los="los"), 3)
-    with pytest.raises(ValueError, match="a cell of 0 devices"):
+    with pytest.raises(ValueError, match="at least 1, got 0"):
         check_topology(Topology(), 0)
 
 
 def test_path_losses_by_themselves_count_from_antenna_to_antenna_and_are_not_extrapolated() -> None:
     high = Paths(np.array([30.0]), 41.5, 1.5, 1e9, exponent=3.0, reference_loss_db=30.0)
     assert path_losses("log-distance", high, "los", np.zeros((1, 2)))[0] == pytest.approx(30 + 30 * math.log10(50))
-    with pytest.raises(ValueError, match="a device at a distance of 9 m"):
+    with pytest.raises(ValueError, match="a device distance of 9 m"):
         path_losses("umi", Paths(np.array([50.0, 9.0]), 10.0, 1.5, 3.5e9), "los", np.zeros((2, 2)))
 
 
@@ -203,6 +203,6 @@ def test_the_environment_height_is_not_bound_to_the_condition() -> None:
 @pytest.mark.parametrize("change", [{"exponent": 1e20}, {"exponent": 30.0}])
 def test_a_path_whose_gain_no_trace_holds_is_refused(change: dict[str, Any]) -> None:
     cell = Topology(kind="disc", path_loss="log-distance", radius_m=1000.0, min_distance_m=500.0)
-    with pytest.raises(ValueError, match=r"the path loss of device 0, at .* m, is .* dB; at most 400 dB") as told:
+    with pytest.raises(ValueError, match=r"the path loss of device 0, at .* m, is .* dB; .*at most 400 dB") as told:
         drop(replace(cell, **change), lambda count: np.full((3, count), 0.4))
     assert "(3 such devices)" in str(told.value)

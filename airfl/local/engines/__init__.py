@@ -1,1 +1,1 @@
-"""Engines: ways of computing the local SGD of a chunk of devices, which all give the same numbers."""
+"""Engines: implementations of local SGD for a chunk of devices, whose results agree up to rounding."""

@@ -1,5 +1,5 @@
-"""Local SGD as compiled code: on a CPU all steps of a chunk in one call, during which other threads may have Python's
-lock; on a GPU step by step, in CUDA graphs."""
+"""Local SGD as compiled code: on a CPU all steps of a chunk in one call, which releases Python's lock; on a GPU step by
+step, in CUDA graphs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch._higher_order_ops.while_loop import while_loop
 
 from airfl.local.batches import NOBODY
 from airfl.local.engines.engine import Engine, Work
-from airfl.local.engines.parallel import side_by_side
+from airfl.local.engines.parallel import run_in_threads
 from airfl.local.engines.steps import build_layered_move
 from airfl.local.engines.vmap import VmapEngine
 from airfl.local.flat import FlatModel
@@ -30,18 +30,18 @@ from airfl.tasks.task import DividedTask
 
 log = logging.getLogger(__name__)
 
-# torch's, which has no types: body(*carried) for as long as condition(*carried).
-repeated = cast(Callable[..., tuple[Tensor, ...]], while_loop)
+# torch's function is untyped: it applies body(*carried) as long as condition(*carried) holds.
+typed_while_loop = cast(Callable[..., tuple[Tensor, ...]], while_loop)
 Training = Callable[[Parameters, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What is compiled for. Less work is filled up with steps and samples that count for nothing.
+    """The shape of the work that code is compiled for. Smaller work is padded with empty steps and samples.
 
     Attributes:
         devices: Devices in a chunk.
-        steps: Steps of a device.
+        steps: Steps of each device.
         batch: Samples in a batch.
     """
 
@@ -51,7 +51,7 @@ class Shape:
 
 
 def compiler_found(device: torch.device) -> bool:
-    """Whether torch.compile has what it needs on this device."""
+    """Whether the compiler that torch.compile needs for this device is installed."""
     if device.type == "cuda":
         return importlib.util.find_spec("triton") is not None
     return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++", "cl"))
@@ -59,13 +59,13 @@ def compiler_found(device: torch.device) -> bool:
 
 @dataclass(frozen=True)
 class CompiledEngine:
-    """PFELS algorithm 2, lines 6 to 11, with momentum: one call of a compiled function in each of some threads.
+    """PFELS algorithm 2, lines 6 to 11, with momentum, by one call of a compiled function per thread.
 
     Attributes:
-        model: What is trained.
-        momentum: Of local SGD, 0 for none.
-        shape: What one thread's part of a chunk is compiled for.
-        threads: How many threads.
+        model: The model to train.
+        momentum: Momentum of local SGD, 0 for none.
+        shape: Shape of one thread's part of a chunk.
+        threads: Number of threads.
         training: The compiled function, see `training_by`.
     """
 
@@ -76,31 +76,31 @@ class CompiledEngine:
     training: Training
 
     def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
-        """See `Engine`."""
+        """Split the chunk among the threads, and write theta_i - theta into `updates`."""
         width, data = self.shape.devices, work.task.train
         devices, steps, batch = work.plan.shape
         rows = np.full((self.shape.steps, self.threads * width, self.shape.batch), NOBODY)
         rows[:steps, :devices, :batch] = np.where(work.present, work.rows.numpy(), NOBODY).swapaxes(0, 1)
         start = self.model.split(parameters)
-        # Numbers that change must not compile anew.
+        # Tensors, so that new values do not trigger a recompilation.
         rates = parameters.new_tensor(work.learning_rate), parameters.new_tensor(self.momentum)
-        most = torch.tensor(int(work.steps.max(initial=0)))
+        count = torch.tensor(int(work.steps.max(initial=0)))
 
-        @torch.no_grad()  # of each thread its own
+        @torch.no_grad()  # this mode is per thread
         def train(first: int) -> None:
             own = torch.from_numpy(np.ascontiguousarray(rows[:, first : first + width]))
             part = updates[first : first + width]
-            part.copy_(self.training(start, data.inputs, data.targets, own, *rates, most)[: len(part)])
+            part.copy_(self.training(start, data.inputs, data.targets, own, *rates, count)[: len(part)])
 
-        side_by_side([functools.partial(train, first) for first in range(0, devices, width)])
+        run_in_threads([functools.partial(train, first) for first in range(0, devices, width)])
 
 
 def training_by(move: Move) -> Training:
-    """training(start, inputs, targets, rows, learning_rate, momentum, steps): theta_i - theta, [devices, d].
+    """Return training(start, inputs, targets, rows, learning_rate, momentum, steps) -> theta_i - theta, [devices, d].
 
-    start: theta, one tensor a parameter; inputs, targets: the training data; rows: of the samples [steps, devices,
-    batch], -1 for none; the others are tensors without dimensions, `steps` those to make. `move`: see
-    `airfl.local.sgd.move_by`.
+    start: theta, one tensor per parameter; inputs, targets: the training data; rows: row numbers of the samples,
+    [steps, devices, batch], -1 for none. The others are zero-dimensional tensors, `steps` being the number of steps to
+    make. `move`: see `airfl.local.sgd.move_by`.
     """
 
     def training(
@@ -114,53 +114,53 @@ def training_by(move: Move) -> Training:
     ) -> Tensor:
         copies = tuple(part.expand(rows.shape[1], *part.shape).clone() for part in start)
 
-        def more(step: Tensor, *_: Tensor) -> Tensor:
+        def condition(step: Tensor, *_: Tensor) -> Tensor:
             return step < steps
 
-        def one(step: Tensor, *moving: Tensor) -> tuple[Tensor, ...]:
-            own = rows.index_select(0, step[None])[0]
-            some = own.clamp(min=0)
-            batch = inputs[some], targets[some], (own != NOBODY).to(start[0].dtype)
-            parameters, velocities = moving[: len(start)], moving[len(start) :]
+        def body(step: Tensor, *carried: Tensor) -> tuple[Tensor, ...]:
+            of_step = rows.index_select(0, step[None])[0]
+            valid = of_step.clamp(min=0)
+            batch = inputs[valid], targets[valid], (of_step != NOBODY).to(start[0].dtype)
+            parameters, velocities = carried[: len(start)], carried[len(start) :]
             parameters, velocities = move(parameters, velocities, *batch, learning_rate, momentum)
             return step + 1, *parameters, *velocities
 
-        still = tuple(torch.zeros_like(part) for part in copies)
-        moved = repeated(more, one, (torch.zeros_like(steps), *copies, *still))[1 : 1 + len(start)]
-        return torch.cat([(after - before).flatten(1) for after, before in zip(moved, start, strict=True)], dim=1)
+        velocities = tuple(torch.zeros_like(part) for part in copies)
+        carried = typed_while_loop(condition, body, (torch.zeros_like(steps), *copies, *velocities))
+        trained = carried[1 : 1 + len(start)]
+        return torch.cat([(after - before).flatten(1) for after, before in zip(trained, start, strict=True)], dim=1)
 
     return training
 
 
 def compiled_engine(model: FlatModel, task: DividedTask, momentum: float, shape: Shape, threads: int) -> Engine | None:
-    """The engine for work of this shape, in so many threads on a CPU; None where there is no compiler or it does not
-    know the model.
+    """Return the engine for work of this shape, with this many threads on a CPU.
 
-    Compiles now, by work of nobody, which changes nothing.
+    The code is compiled now, by a call with empty work. Returns None if there is no compiler or it fails on the model.
     """
     device = task.train.targets.device
     if not compiler_found(device):
         return None
-    address = (_signature(task), _Held(model), task.mean, task.std)
+    key = (_signature(task), _NotInKey(model), task.mean, task.std)
     engine: Engine
     if device.type == "cuda":
-        engine = VmapEngine(model, task, momentum, _compiled_step(*address), shape.devices)
+        engine = VmapEngine(model, task, momentum, _compiled_step(*key), shape.devices)
     else:
         threads = min(threads, shape.devices)
         part = replace(shape, devices=-(-shape.devices // threads))
-        engine = CompiledEngine(model, momentum, part, threads, _compiled_training(*address))
-    nobody = Work(task, np.zeros(1, dtype=np.int64), np.full((1, 1, shape.batch), NOBODY), 0.0)
+        engine = CompiledEngine(model, momentum, part, threads, _compiled_training(*key))
+    empty = Work(task, np.zeros(1, dtype=np.int64), np.full((1, 1, shape.batch), NOBODY), 0.0)
     try:
         with warnings.catch_warnings(action="ignore"):
-            engine.train(model.initial(), nobody, torch.empty(1, model.dimension, device=device))
-    except Exception as error:  # whatever the compiler's reason, another engine gives the same numbers
+            engine.train(model.initial(), empty, torch.empty(1, model.dimension, device=device))
+    except Exception as error:  # whatever the reason is, another engine computes the same
         log.debug("training could not be compiled: %s", error)
         return None
     return engine
 
 
-class _Held:
-    """A model that is no part of a cache's key."""
+class _NotInKey:
+    """A model passed to a cached function without being part of the cache key."""
 
     def __init__(self, model: FlatModel) -> None:
         self.model = model
@@ -169,28 +169,30 @@ class _Held:
         return 0
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Held)
+        return isinstance(other, _NotInKey)
 
 
 def _signature(task: DividedTask) -> str:
-    """What tells modules of one structure; a user's own are told by their code, too."""
+    """Return a text that is equal for modules of the same structure and, for user-defined ones, the same code."""
     module, own = task.model, "" if task.own is None else task.own.fingerprint
     return f"{type(module).__qualname__} {module!r} {[tuple(part.shape) for part in module.parameters()]} {own}"
 
 
-# One compiled function for all runs of a process whose models have one structure, so that a comparison compiles once.
+# Runs of a process whose models have the same structure share a compiled function, so that a comparison compiles once.
 
 
 @functools.lru_cache(maxsize=8)
-def _compiled_training(signature: str, held: _Held, mean: tuple[float, ...], std: tuple[float, ...]) -> Training:
-    log.info("compiling the training (some 15 s the first time on a machine)")
+def _compiled_training(signature: str, held: _NotInKey, mean: tuple[float, ...], std: tuple[float, ...]) -> Training:
+    log.info("compiling the local training (about 15 s the first time on a machine)")
     training = training_by(_move(held.model, mean, std))
     compiled: Training = torch.compile(training, dynamic=False, fullgraph=True, options={"cpp_wrapper": True})
     return compiled
 
 
 @functools.lru_cache(maxsize=8)
-def _compiled_step(signature: str, held: _Held, mean: tuple[float, ...], std: tuple[float, ...]) -> Callable[..., None]:
+def _compiled_step(
+    signature: str, held: _NotInKey, mean: tuple[float, ...], std: tuple[float, ...]
+) -> Callable[..., None]:
     log.info("compiling the training step")
     step = in_place(_move(held.model, mean, std))
     compiled: Callable[..., None] = torch.compile(step, dynamic=False, fullgraph=True, mode="reduce-overhead")
@@ -198,6 +200,6 @@ def _compiled_step(signature: str, held: _Held, mean: tuple[float, ...], std: tu
 
 
 def _move(model: FlatModel, mean: tuple[float, ...], std: tuple[float, ...]) -> Move:
-    """By hand-batched layers, else by vmapped autograd."""
-    found = as_layers(model.module, model.loss)
-    return build_move(model, mean, std) if isinstance(found, str) else build_layered_move(found, mean, std)
+    """Return a step by hand-batched layers if they support the model, otherwise by vmapped autograd."""
+    layered = as_layers(model.module, model.loss)
+    return build_move(model, mean, std) if isinstance(layered, str) else build_layered_move(layered, mean, std)

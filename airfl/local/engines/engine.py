@@ -1,4 +1,4 @@
-"""What an engine is: a way of computing the local SGD of a chunk of devices."""
+"""The interface of engines, which compute the local SGD of a chunk of devices."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from airfl.tasks.task import DividedTask
 
 @dataclass(frozen=True)
 class Work:
-    """Local SGD of a chunk of devices.
+    """The local SGD that a chunk of devices has to do.
 
     Attributes:
-        task: What is learned.
-        devices: Ids, [chunk].
-        plan: Positions of the samples of every step within a device's own, [chunk, steps, batch], -1 for none; a
-            device's steps without samples come last.
+        task: Data, model and loss.
+        devices: Device ids, [chunk].
+        plan: Positions of each step's samples within the device's own samples, [chunk, steps, batch], padded with -1.
+            A device's empty steps come last.
         learning_rate: eta of the round.
     """
 
@@ -35,34 +35,34 @@ class Work:
 
     @cached_property
     def steps(self) -> NDArray[np.int64]:
-        """That each device makes, [chunk]."""
+        """Number of SGD steps of each device, [chunk]."""
         return np.asarray(self.present.any(axis=2).sum(axis=1), dtype=np.int64)
 
     @cached_property
     def present(self) -> NDArray[np.bool_]:
-        """Which places of the plan hold a sample."""
+        """Whether each entry of the plan is a sample, [chunk, steps, batch]."""
         return np.asarray(self.plan != NOBODY)
 
     @cached_property
     def rows(self) -> Tensor:
-        """Rows of the training data, [chunk, steps, batch]; any row where there is no sample."""
+        """Rows of the training data, [chunk, steps, batch]; arbitrary where there is no sample."""
         partition = self.task.partition
         starts = partition.offsets[self.devices][:, None, None]
         rows = partition.indices[starts + np.maximum(self.plan, 0)]
         return torch.from_numpy(rows).to(self.task.train.targets.device)
 
     def inputs(self, rows: Tensor) -> Tensor:
-        """Normalised inputs at rows of the training data."""
+        """Return the normalised inputs at rows of the training data."""
         return normalise(self.task.train.inputs[rows], self.task.mean, self.task.std)
 
     def targets(self, rows: Tensor) -> Tensor:
-        """Their targets."""
+        """Return the targets at rows of the training data."""
         return self.task.train.targets[rows]
 
 
 class Engine(Protocol):
-    """Computes updates."""
+    """Computes the updates of a chunk of devices."""
 
     def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
-        """theta_i - theta of every device of the work into updates [chunk, d]; parameters: theta, [d]."""
+        """Write theta_i - theta of every device into updates [chunk, d]; parameters: theta, [d]."""
         ...

@@ -1,4 +1,4 @@
-"""Which engine was the fastest, kept on disk by what was measured where."""
+"""A cache on disk of the fastest engine, by the work and the machine on which it was measured."""
 
 from __future__ import annotations
 
@@ -19,52 +19,53 @@ from airfl.output import replace_text
 from airfl.own import is_file
 
 if TYPE_CHECKING:
-    from airfl.local.engines.choose import Load
-    from airfl.local.engines.table import Bench
+    from airfl.local.engines.choose import Workload
+    from airfl.local.engines.table import EngineSpec
 
 FILE_NAME = "engines.json"
-# Part of the address: raise it when engines change.
+# Part of the key: raise it when engines change.
 FORMAT = 2
 
 
-def address(bench: Bench, load: Load, engine: str, chunk: int) -> str:
-    """Of a measurement: this machine, torch, the model, the work, what the settings leave open."""
-    device = bench.device
+def key_of(spec: EngineSpec, workload: Workload, engine: str, chunk: int) -> str:
+    """Return the cache key of a measurement: machine, torch, model, work, and what the settings leave open."""
+    device = spec.device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
-    shapes = [tuple(part.shape) for part in bench.task.model.parameters()]
-    inputs = tuple(bench.task.train.inputs.shape[1:])
-    length = round(math.log10(load.rounds))  # long runs may compile, shorter ones are over before that pays
-    work = (load.batch, load.steps, load.selected, length, bench.momentum > 0)
+    shapes = [tuple(part.shape) for part in spec.task.model.parameters()]
+    inputs = tuple(spec.task.train.inputs.shape[1:])
+    length = round(math.log10(workload.rounds))  # compiling pays in long runs only
+    work = (workload.batch, workload.steps, workload.selected, length, spec.momentum > 0)
     machine = (torch.__version__, name, torch.get_num_threads(), torch.get_float32_matmul_precision())
-    about: tuple[object, ...] = (FORMAT, machine, shapes, repr(bench.task.model), inputs, work)
-    if bench.task.own is not None:
-        about += (bench.task.own.fingerprint,)
-    return hashlib.sha256(repr((*about, engine, chunk)).encode()).hexdigest()
+    fields: tuple[object, ...] = (FORMAT, machine, shapes, repr(spec.task.model), inputs, work)
+    if spec.task.own is not None:
+        fields += (spec.task.own.fingerprint,)
+    return hashlib.sha256(repr((*fields, engine, chunk)).encode()).hexdigest()
 
 
-def read(place: str) -> tuple[str, int] | None:
-    """Engine and chunk of this address; None where nothing is kept, or what is kept cannot be read."""
-    name, chunk = _all().get(place, (None, 0))
+def read(key: str) -> tuple[str, int] | None:
+    """Return engine and chunk under this key, or None if there is no entry or it cannot be read."""
+    name, chunk = _entries().get(key, (None, 0))
     return None if name is None else (name, chunk)
 
 
-def write(place: str, found: tuple[str, int]) -> None:
-    """Keep it, where the cache folder can be written, and nothing of somebody else's has the file's name."""
+def write(key: str, choice: tuple[str, int]) -> None:
+    """Store engine and chunk, unless the cache folder cannot be written or the file there is not airfl's."""
     with suppress(OSError, UserError):
-        file, kept = make_cache_folder() / FILE_NAME, _all()
-        if os.path.lexists(file) and not (is_file(file) and (kept or is_tagged(file.parent))):
+        file, entries = make_cache_folder() / FILE_NAME, _entries()
+        if os.path.lexists(file) and not (is_file(file) and (entries or is_tagged(file.parent))):
             return
-        replace_text(file, json.dumps({**kept, place: found}))
+        replace_text(file, json.dumps({**entries, key: choice}))
 
 
-def _all() -> dict[str, tuple[str, int]]:
+def _entries() -> dict[str, tuple[str, int]]:
+    """Return the valid entries of the cache file; empty if it cannot be read."""
     from airfl.local.engines.table import ENGINES
 
     try:
         entries = json.loads(read_regular(cache_folder() / FILE_NAME, LIST_BYTES))
         return {
-            place: (name, chunk)
-            for place, (name, chunk) in entries.items()
+            key: (name, chunk)
+            for key, (name, chunk) in entries.items()
             if name in ENGINES and isinstance(chunk, int) and chunk > 0
         }
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
@@ -72,7 +73,7 @@ def _all() -> dict[str, tuple[str, int]]:
 
 
 def _processor() -> str:
-    """The processor's name, which platform.processor() leaves empty on many Linux systems."""
+    """Return the processor's name, which platform.processor() leaves empty on many Linux systems."""
     with suppress(OSError), open("/proc/cpuinfo") as lines:
         for line in lines:
             if line.startswith("model name"):

@@ -1,7 +1,7 @@
-"""Engines for a model of the user's own: each has to give what the loop gives before it is used.
+"""Engines for user-defined models: before an engine is used, its updates are compared with those of the loop.
 
-The hand-batched layers, vmap and the compiler were held to the loop for the models of the table; what a module of the
-user's own does in `forward` nobody has seen before.
+For airfl's own models the tests compare all engines with the loop. The `forward` of a user-defined module can do
+anything, so that the comparison is made when a run starts.
 """
 
 from __future__ import annotations
@@ -17,56 +17,59 @@ from airfl.errors import UserError
 from airfl.local.batches import BatchRule, plan_batches
 from airfl.local.engines.engine import Engine, Work
 from airfl.local.engines.loop import LoopEngine
-from airfl.local.engines.table import ENGINES, Bench
+from airfl.local.engines.table import ENGINES, EngineSpec
 from airfl.local.layers import as_layers
 from airfl.streams import Streams
 
 log = logging.getLogger(__name__)
 
 DEVICES, STEPS = 4, 3
-"""That are trained for it, at most."""
-ROUNDING = {"float32": 1e-3}
-ROUGHLY = 5e-2
-"""Of an update's norm: what two engines may differ by, under the precision of their products."""
+"""The most devices and steps of the comparison."""
+TOLERANCE = {"float32": 1e-3}
+REDUCED_TOLERANCE = 5e-2
+"""Largest relative difference of two updates, by the precision of matrix products (`local.precision`)."""
 FASTER = ("compiled", "layers", "vmap")
 
 
 def rule_of(local: LocalSettings) -> BatchRule:
-    """Of local SGD."""
+    """Return the batch rule of local SGD."""
     return BatchRule(local.epochs, local.steps, local.batch_size)
 
 
-class Trial:
-    """Builds engines and keeps to those that compute the model as the loop does. why_not: of the others, by name."""
+class EngineVerifier:
+    """Builds the engines that compute a user-defined model as the loop does.
 
-    def __init__(self, local: LocalSettings, bench: Bench, streams: Streams) -> None:
-        assert bench.task.own is not None
-        self.name, self.why_not = bench.task.own.name, dict[str, str]()
-        self._local, self._bench, self._streams = local, bench, streams
-        self._right: set[str] = set()
+    why_not: why the other engines cannot be used, by name.
+    """
+
+    def __init__(self, local: LocalSettings, spec: EngineSpec, streams: Streams) -> None:
+        assert spec.task.own is not None
+        self.name, self.why_not = spec.task.own.name, dict[str, str]()
+        self._local, self._spec, self._streams = local, spec, streams
+        self._verified: set[str] = set()
 
     def build(self, name: str, chunk: int) -> Engine | None:
-        """The engine for chunks of that size; None where it is not for this model."""
+        """Return the engine for chunks of this size, or None if it does not support the model."""
         if name in self.why_not and name != "compiled":
             return None
-        layers = as_layers(self._bench.model.module, self._bench.model.loss) if name.startswith("layers") else None
+        layers = as_layers(self._spec.model.module, self._spec.model.loss) if name.startswith("layers") else None
         if isinstance(layers, str):
             self.why_not[name] = layers
             return None
-        engine = ENGINES[name](replace(self._bench, chunk=chunk))
+        engine = ENGINES[name](replace(self._spec, chunk=chunk))
         if engine is None:
-            self.why_not.setdefault(name, "torch.compile does not take it, or finds no compiler")
+            self.why_not.setdefault(name, "torch.compile fails on it or finds no compiler")
             return None
-        if name != "loop" and name not in self._right:
-            wrong = self._wrong(engine, chunk if name.startswith("compiled") else DEVICES)
-            if wrong is not None:
-                self.why_not[name] = wrong
+        if name != "loop" and name not in self._verified:
+            disagreement = self._disagreement(engine, chunk if name.startswith("compiled") else DEVICES)
+            if disagreement is not None:
+                self.why_not[name] = disagreement
                 return None
-            self._right.add(name)
+            self._verified.add(name)
         return engine
 
-    def tell(self, name: str, measured: bool) -> None:
-        """One line: the engine, and why none that is faster on most machines."""
+    def log_choice(self, name: str, measured: bool) -> None:
+        """Log one line with the engine, and why no engine that is usually faster is used."""
         kind = name.partition("-")[0]
         faster = FASTER[: FASTER.index(kind)] if kind in FASTER else FASTER
         auto = self._local.engine == "auto"
@@ -76,25 +79,25 @@ class Trial:
         slow = auto and kind == "loop" and "vmap" in self.why_not
         log.log(logging.WARNING if slow else logging.INFO, "%s", "; ".join([line, *reasons]))
 
-    def _wrong(self, engine: Engine, most: int) -> str | None:
-        """How its updates of so many devices are others than the loop's; None where they agree to rounding."""
-        bench, local = self._bench, self._local
-        sizes = bench.task.partition.sizes
+    def _disagreement(self, engine: Engine, most: int) -> str | None:
+        """Return how the engine's updates of at most `most` devices differ from the loop's; None if they agree."""
+        spec, local = self._spec, self._local
+        sizes = spec.task.partition.sizes
         devices = np.argsort(-sizes, kind="stable")[: min(most, DEVICES)].astype(np.int64)
         plan = plan_batches(rule_of(local), self._streams, 0, devices, sizes[devices], int(sizes.max()))
-        work = Work(bench.task, devices, plan[:, :STEPS], local.learning_rate)
-        start = bench.model.initial()
-        found, expected = (torch.empty(len(devices), bench.model.dimension, device=bench.device) for _ in range(2))
+        work = Work(spec.task, devices, plan[:, :STEPS], local.learning_rate)
+        start = spec.model.initial()
+        actual, expected = (torch.empty(len(devices), spec.model.dimension, device=spec.device) for _ in range(2))
         try:
-            LoopEngine(bench.model, local.momentum).train(start, work, expected)
-        except Exception as error:  # of the user's own code, which was tried on a CPU
-            raise UserError(f"task {self.name!r}: cannot be trained on {bench.device} ({first_line(error)})") from error
+            LoopEngine(spec.model, local.momentum).train(start, work, expected)
+        except Exception as error:  # of user code, which has been tried on a CPU only
+            raise UserError(f"task {self.name!r}: cannot be trained on {spec.device} ({first_line(error)})") from error
         try:
-            engine.train(start, work, found)
-        except Exception as error:  # whatever it does not like, the loop gives the same numbers
+            engine.train(start, work, actual)
+        except Exception as error:  # whatever the reason is, the loop computes the same
             return first_line(error)
-        distance, norm = (found - expected).norm(dim=1), expected.norm(dim=1)
-        wrong = ~(distance <= ROUNDING.get(local.precision, ROUGHLY) * norm) & norm.isfinite()
+        distance, norm = (actual - expected).norm(dim=1), expected.norm(dim=1)
+        wrong = ~(distance <= TOLERANCE.get(local.precision, REDUCED_TOLERANCE) * norm) & norm.isfinite()
         if not bool(wrong.any()):
             return None
         share = float((distance / norm)[wrong].max())
@@ -102,6 +105,6 @@ class Trial:
 
 
 def first_line(error: BaseException) -> str:
-    """What a library says of a model, in a few words."""
+    """Return the first line of an error message, shortened, or the name of its class."""
     lines = str(error).strip().splitlines()
     return (lines[0][:100] if lines else "") or type(error).__name__

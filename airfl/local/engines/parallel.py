@@ -1,4 +1,4 @@
-"""Devices side by side on the threads of a CPU: each computes its part of a chunk by itself."""
+"""Devices in parallel on the threads of a CPU, each of which computes its own part of a chunk."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from airfl.local.engines.engine import Engine, Work
 
 @dataclass(frozen=True)
 class ParallelEngine:
-    """An engine on as many threads as a run has, each with a part of the chunk.
+    """An engine that splits a chunk among threads.
 
-    A large model's matrices fill one core; two that share one product wait for each other, two that compute devices of
-    their own do not. A device's numbers do not depend on which thread it meets.
+    The matrices of a large model keep one core busy. Two cores that share a product wait for each other, while two that
+    compute different devices do not. The result for a device does not depend on its thread.
 
     Attributes:
-        inner: The engine of each thread.
-        threads: How many threads.
+        inner: The engine that each thread uses.
+        threads: Number of threads.
     """
 
     inner: Engine
     threads: int
 
     def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
-        """See `Engine`."""
+        """Split the work among the threads."""
         ends = np.linspace(0, len(updates), min(self.threads, len(updates)) + 1).round().astype(int).tolist()
         parts = [slice(begin, end) for begin, end in itertools.pairwise(ends)]
 
@@ -42,11 +42,11 @@ class ParallelEngine:
             own = Work(work.task, work.devices[part], work.plan[part], work.learning_rate)
             self.inner.train(parameters, own, updates[part])
 
-        side_by_side([functools.partial(train, part) for part in parts])
+        run_in_threads([functools.partial(train, part) for part in parts])
 
 
-def side_by_side(calls: Sequence[Callable[[], None]]) -> None:
-    """The first in this thread, each of the others in one of its own, all with their operations alone."""
+def run_in_threads(calls: Sequence[Callable[[], None]]) -> None:
+    """Run the first call in this thread and each other one in its own, with single-threaded torch operations."""
     others = [_workers(len(calls) - 1, os.getpid()).submit(call) for call in calls[1:]]
     with operations_alone():
         for call in calls[:1]:
@@ -57,7 +57,7 @@ def side_by_side(calls: Sequence[Callable[[], None]]) -> None:
 
 @contextmanager
 def operations_alone(wanted: bool = True) -> Iterator[None]:
-    """Operations of this thread take no further threads, where that is wanted."""
+    """Context in which torch operations of this thread are single-threaded, if `wanted`."""
     usual = torch.get_num_threads()
     torch.set_num_threads(1 if wanted else usual)
     try:
@@ -68,15 +68,15 @@ def operations_alone(wanted: bool = True) -> Iterator[None]:
 
 @functools.cache
 def _workers(threads: int, process: int) -> ThreadPoolExecutor:
-    """Threads of this process (one that is forked off has none of its parent's) whose operations take no further ones.
+    """Return a pool of threads whose torch operations are single-threaded. A forked process gets its own pool.
 
-    Made at once, since torch's setting is also that of threads to come, and is put back.
+    All threads are started at once, since torch's setting also applies to threads started later. It is restored.
     """
     together = Barrier(threads + 1)
     pool = ThreadPoolExecutor(threads, thread_name_prefix="devices")
 
     def settle() -> None:
-        torch.get_num_threads()  # else a thread's first operation still takes over what the others have
+        torch.get_num_threads()  # otherwise the thread's first operation takes over the setting of the others
         torch.set_num_threads(1)
         together.wait()
 

@@ -1,4 +1,4 @@
-"""The table of engines. A new one is one file beside this one and one line here."""
+"""The table of engines. To add an engine, add a file beside this one and a line here."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from airfl.tasks.task import DividedTask
 
 
 @dataclass(frozen=True)
-class Bench:
-    """What engines are built for.
+class EngineSpec:
+    """The work for which an engine is built.
 
     Attributes:
-        model: What is trained.
-        task: Its data.
-        momentum: Of local SGD, 0 for none.
+        model: The model to train.
+        task: The data.
+        momentum: Momentum of local SGD, 0 for none.
         chunk: Devices in a chunk.
-        steps: Most steps of a device in a round.
+        steps: Largest number of steps of a device in a round.
         batch: Samples in a batch.
     """
 
@@ -42,51 +42,54 @@ class Bench:
 
     @property
     def device(self) -> torch.device:
-        """Where it is computed."""
+        """The torch device on which the data lies."""
         return self.task.train.targets.device
 
 
-def loop(bench: Bench) -> Engine:
-    """For any model."""
-    return LoopEngine(bench.model, bench.momentum)
+def loop(spec: EngineSpec) -> Engine:
+    """Return the engine that trains one device after another, for any model."""
+    return LoopEngine(spec.model, spec.momentum)
 
 
-def layers(bench: Bench) -> Engine | None:
-    """For models whose layers are in the table of layers, under cross-entropy."""
-    found = as_layers(bench.model.module, bench.model.loss)
-    return None if isinstance(found, str) else LayersEngine(bench.model, found, bench.momentum)
+def layers(spec: EngineSpec) -> Engine | None:
+    """Return the engine of hand-batched layers, for models made of known layers under cross-entropy; else None."""
+    layered = as_layers(spec.model.module, spec.model.loss)
+    return None if isinstance(layered, str) else LayersEngine(spec.model, layered, spec.momentum)
 
 
-def vmap(bench: Bench) -> Engine | None:
-    """For models that torch knows how to compute in batches of devices."""
-    move = build_move(bench.model, bench.task.mean, bench.task.std)
-    return VmapEngine(bench.model, bench.task, bench.momentum, in_place(move))
+def vmap(spec: EngineSpec) -> Engine | None:
+    """Return the engine of vmapped autograd, for models that torch.func.vmap supports."""
+    move = build_move(spec.model, spec.task.mean, spec.task.std)
+    return VmapEngine(spec.model, spec.task, spec.momentum, in_place(move))
 
 
-def compiled(bench: Bench, threads: int = 0) -> Engine | None:
-    """For the models of both where a compiler is found, on so many threads of a CPU, 0 for all that the run has."""
-    shape = Shape(bench.chunk, bench.steps, bench.batch)
-    return compiled_engine(bench.model, bench.task, bench.momentum, shape, threads or torch.get_num_threads())
+def compiled(spec: EngineSpec, threads: int = 0) -> Engine | None:
+    """Return the compiled engine, for models of either kind; None if there is no compiler.
+
+    threads: number of threads on a CPU, 0 for all that the run has.
+    """
+    shape = Shape(spec.chunk, spec.steps, spec.batch)
+    return compiled_engine(spec.model, spec.task, spec.momentum, shape, threads or torch.get_num_threads())
 
 
-def layers_side_by_side(bench: Bench, threads: int = 0) -> Engine | None:
-    """`layers` for devices side by side on so many threads of a CPU, each with its operations alone."""
-    inner = layers(bench)
-    if inner is None or bench.device.type != "cpu":
+def layers_in_threads(spec: EngineSpec, threads: int = 0) -> Engine | None:
+    """Return `layers` with the devices split among threads of a CPU, each with single-threaded operations."""
+    inner = layers(spec)
+    if inner is None or spec.device.type != "cpu":
         return inner
     return ParallelEngine(inner, threads or torch.get_num_threads())
 
 
-ENGINES: dict[str, Callable[[Bench], Engine | None]] = {
+ENGINES: dict[str, Callable[[EngineSpec], Engine | None]] = {
     "loop": loop,
     "vmap": vmap,
     "compiled": compiled,
     "compiled-serial": functools.partial(compiled, threads=1),
     "layers": layers,
-    "layers-serial": functools.partial(layers_side_by_side, threads=1),
-    "layers-parallel": layers_side_by_side,
+    "layers-serial": functools.partial(layers_in_threads, threads=1),
+    "layers-parallel": layers_in_threads,
 }
-"""By the names of `local.engine`; None for a model, or a machine, that an engine is not for."""
+"""Factories by the name in `local.engine`; they return None if the engine does not support the model or machine."""
 
 THREADS_OF_THEIR_OWN = {"compiled", "compiled-serial", "layers-serial", "layers-parallel"}
-"""Engines that on a CPU take none of the threads that torch's operations share."""
+"""Engines that on a CPU do not use the thread pool of torch's operations."""

@@ -1,4 +1,4 @@
-"""Local SGD step by step, each a function of tensors, as of vmapped autograd."""
+"""Local SGD step by step, where each step is a function of tensors, for instance of vmapped autograd."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from airfl.tasks.task import DividedTask
 
 
 class VmapEngine:
-    """PFELS algorithm 2, lines 6 to 11, with momentum; `step`, see `airfl.local.sgd.in_place`, makes one step of all
-    devices.
+    """PFELS algorithm 2, lines 6 to 11, with momentum.
 
-    width: devices that every chunk is filled up to, with such that have no samples, None for as many as there are.
+    step: makes one step of all devices, see `airfl.local.sgd.in_place`. width: the number of devices to which every
+    chunk is padded with devices without samples; None for no padding.
     """
 
     def __init__(
@@ -24,12 +24,12 @@ class VmapEngine:
     ) -> None:
         self._model, self._step, self._width = model, step, width
         one = model.initial()[:1]
-        self._learning_rate = one.new_zeros(())  # a number that changes must not compile anew
+        self._learning_rate = one.new_zeros(())  # a tensor, so that a new value does not trigger a recompilation
         self._momentum = one.new_tensor(momentum)
 
     @torch.no_grad()
     def train(self, parameters: Tensor, work: Work, updates: Tensor) -> None:
-        """See `Engine`."""
+        """Make all steps, each for all devices, and write theta_i - theta into `updates`."""
         self._learning_rate.fill_(work.learning_rate)
         device = parameters.device
         more = 0 if self._width is None else self._width - len(work.plan)

@@ -1,18 +1,22 @@
-"""Hand-batched layers: forward and backward passes of many devices' copies of a model at once."""
+"""Hand-batched layers: forward and backward passes of many devices' copies of a model in one computation."""
 
-from airfl.local.layers.layer import Layer, ParametricLayer, Parts
-from airfl.local.layers.model import LayeredModel, Node, Tape, Visitor, as_layers, logit_slopes, own, parametric
+from airfl.local.layers.layer import Layer, Tensors
+from airfl.local.layers.model import (
+    LayeredModel,
+    Node,
+    as_layers,
+    logit_gradients,
+    parameters_of,
+    parametric,
+)
 
 __all__ = [
     "Layer",
     "LayeredModel",
     "Node",
-    "ParametricLayer",
-    "Parts",
-    "Tape",
-    "Visitor",
+    "Tensors",
     "as_layers",
-    "logit_slopes",
-    "own",
+    "logit_gradients",
+    "parameters_of",
     "parametric",
 ]

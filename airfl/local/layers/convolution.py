@@ -1,4 +1,4 @@
-"""Convolutions: of all devices as one, in groups."""
+"""Convolutions: those of all devices are one grouped convolution."""
 
 from __future__ import annotations
 
@@ -7,67 +7,70 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from airfl.local.layers.layer import Parts, by_device, pictures, slope_like, squares_of
+from airfl.local.layers.layer import Tensors, by_device, feature_maps, gradient_like, squares_of
 
-backward_of = torch.ops.aten.convolution_backward
+convolution_backward = torch.ops.aten.convolution_backward
 
 
 class Convolution:
-    """A two-dimensional convolution of every device, its pictures zero-padded."""
+    """A two-dimensional, zero-padded convolution of every device."""
 
     def __init__(self, module: nn.Module) -> None:
         layer = cast(nn.Conv2d, module)
         if layer.padding_mode != "zeros" or isinstance(layer.padding, str):
-            raise NotImplementedError("padding other than by a number of zeros")
+            raise NotImplementedError("a convolution whose padding is not a number of zeros")
         self.bias, self._groups = layer.bias is not None, layer.groups
         self._shape = layer.weight.shape
         self._stride, self._padding, self._dilation = list(layer.stride), list(layer.padding), list(layer.dilation)
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """See `Layer`; the inputs are saved, as given and as pictures."""
-        given = inputs[0]
-        seen = pictures(given)
-        bias = parts[1].reshape(-1) if self.bias else None
-        places = (self._stride, self._padding, self._dilation)
-        found = torch.conv2d(seen, parts[0].flatten(0, 1), bias, *places, devices * self._groups)
-        return found, (given, seen)
+    def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Convolve; the inputs are saved, both as given and as feature maps."""
+        maps = feature_maps(inputs[0])
+        bias = parameters[1].reshape(-1) if self.bias else None
+        geometry = (self._stride, self._padding, self._dilation)
+        outputs = torch.conv2d(maps, parameters[0].flatten(0, 1), bias, *geometry, devices * self._groups)
+        return outputs, (inputs[0], maps)
 
-    def backward(self, parts: Parts, saved: tuple[Tensor, Tensor], slope: Tensor) -> Parts:
-        """See `Layer`."""
-        given, seen = saved
-        found, _, _ = self._backward(slope, seen, parts[0].flatten(0, 1), len(parts[0]), [True, False, False])
-        return (slope_like(given, found),)
+    def backward(self, parameters: Tensors, saved: tuple[Tensor, Tensor], grad_output: Tensor) -> Tensors:
+        """Return the gradient with respect to the inputs."""
+        inputs, maps = saved
+        weight = parameters[0].flatten(0, 1)
+        grad_maps, _, _ = self._backward(grad_output, maps, weight, len(parameters[0]), [True, False, False])
+        return (gradient_like(inputs, grad_maps),)
 
-    def gradient(self, saved: tuple[Tensor, Tensor], slope: Tensor, devices: int) -> Parts:
-        """See `ParametricLayer`."""
-        return self._gradients(saved[1], slope, devices)
+    def gradient(self, saved: tuple[Tensor, Tensor], grad_output: Tensor, devices: int) -> Tensors:
+        """Return the gradients of weight and bias."""
+        return self._gradients(saved[1], grad_output, devices)
 
-    def each(self, saved: tuple[Tensor, Tensor], slope: Tensor, devices: int) -> Parts:
-        """See `ParametricLayer`: every sample is a device with a batch of one."""
-        batch = len(slope)
-        seen, slopes = (_samples_as_devices(by_device(part, devices)) for part in (saved[1], slope))
+    def each(self, saved: tuple[Tensor, Tensor], grad_output: Tensor, devices: int) -> Tensors:
+        """Return the per-sample gradients, by treating every sample as a device with a batch of one."""
+        batch = len(grad_output)
+        maps, grad_outputs = (_samples_as_devices(by_device(part, devices)) for part in (saved[1], grad_output))
         return tuple(
-            part.view(devices, batch, *part.shape[1:]) for part in self._gradients(seen, slopes, devices * batch)
+            part.view(devices, batch, *part.shape[1:]) for part in self._gradients(maps, grad_outputs, devices * batch)
         )
 
-    def squares(self, saved: tuple[Tensor, Tensor], slope: Tensor, devices: int) -> Tensor:
-        """See `ParametricLayer`."""
-        return squares_of(self.each(saved, slope, devices))
+    def squares(self, saved: tuple[Tensor, Tensor], grad_output: Tensor, devices: int) -> Tensor:
+        """Return the squared norms of the per-sample gradients."""
+        return squares_of(self.each(saved, grad_output, devices))
 
-    def _gradients(self, seen: Tensor, slope: Tensor, devices: int) -> Parts:
-        shape = (devices * self._shape[0], *self._shape[1:])  # all that counts of the weights here
-        like = torch.empty(shape, dtype=seen.dtype, device=seen.device, memory_format=torch.channels_last)
-        _, weight, _ = self._backward(slope, seen, like, devices, [False, True, False])
-        found = weight.reshape(devices, *self._shape)
-        return (found, slope.sum(dim=(0, 2, 3)).view(devices, -1)) if self.bias else (found,)
+    def _gradients(self, maps: Tensor, grad_output: Tensor, devices: int) -> Tensors:
+        shape = (devices * self._shape[0], *self._shape[1:])  # of the weights only shape and layout matter here
+        like = torch.empty(shape, dtype=maps.dtype, device=maps.device, memory_format=torch.channels_last)
+        _, weight, _ = self._backward(grad_output, maps, like, devices, [False, True, False])
+        grad_weight = weight.reshape(devices, *self._shape)
+        return (grad_weight, grad_output.sum(dim=(0, 2, 3)).view(devices, -1)) if self.bias else (grad_weight,)
 
-    def _backward(self, slope: Tensor, seen: Tensor, weight: Tensor, devices: int, wanted: list[bool]) -> Parts:
-        places = (self._stride, self._padding, self._dilation)
-        found: Parts = backward_of(slope, seen, weight, None, *places, False, [0, 0], devices * self._groups, wanted)
-        return found
+    def _backward(self, grad_output: Tensor, maps: Tensor, weight: Tensor, devices: int, mask: list[bool]) -> Tensors:
+        geometry = (self._stride, self._padding, self._dilation)
+        groups = devices * self._groups
+        gradients: Tensors = convolution_backward(
+            grad_output, maps, weight, None, *geometry, False, [0, 0], groups, mask
+        )
+        return gradients
 
 
 def _samples_as_devices(values: Tensor) -> Tensor:
-    """[devices, batch, channels, height, width] -> [1, devices batch channels, height, width], pixel by pixel."""
-    by_pixel = values.permute(3, 4, 0, 1, 2).reshape(1, *values.shape[3:], -1)
-    return by_pixel.permute(0, 3, 1, 2)
+    """[devices, batch, channels, height, width] -> [1, devices batch channels, height, width], channels last."""
+    channels_last = values.permute(3, 4, 0, 1, 2).reshape(1, *values.shape[3:], -1)
+    return channels_last.permute(0, 3, 1, 2)

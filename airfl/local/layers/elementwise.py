@@ -1,11 +1,11 @@
-"""What lies between layers with parameters: activations, sums, shapes."""
+"""Operations without parameters: activations, sums, reshaping."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-from airfl.local.layers.layer import Parts, by_device, pictures
+from airfl.local.layers.layer import Tensors, by_device, feature_maps
 
 aten = torch.ops.aten
 
@@ -15,14 +15,14 @@ class Relu:
 
     def __init__(self, module: nn.Module | None = None) -> None: ...
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, Tensor]:
-        """See `Layer`."""
-        found = torch.relu(inputs[0])
-        return found, found
+    def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, Tensor]:
+        """Return max(x, 0), which is saved too."""
+        outputs = torch.relu(inputs[0])
+        return outputs, outputs
 
-    def backward(self, parts: Parts, saved: Tensor, slope: Tensor) -> Parts:
-        """See `Layer`."""
-        return (aten.threshold_backward(slope, saved, 0),)
+    def backward(self, parameters: Tensors, saved: Tensor, grad_output: Tensor) -> Tensors:
+        """Return the gradient with respect to the inputs."""
+        return (aten.threshold_backward(grad_output, saved, 0),)
 
 
 class Sigmoid:
@@ -30,14 +30,14 @@ class Sigmoid:
 
     def __init__(self, module: nn.Module | None = None) -> None: ...
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, Tensor]:
-        """See `Layer`."""
-        found = torch.sigmoid(inputs[0])
-        return found, found
+    def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, Tensor]:
+        """Return 1/(1 + exp(-x)), which is saved too."""
+        outputs = torch.sigmoid(inputs[0])
+        return outputs, outputs
 
-    def backward(self, parts: Parts, saved: Tensor, slope: Tensor) -> Parts:
-        """See `Layer`."""
-        return (aten.sigmoid_backward(slope, saved),)
+    def backward(self, parameters: Tensors, saved: Tensor, grad_output: Tensor) -> Tensors:
+        """Return the gradient with respect to the inputs."""
+        return (aten.sigmoid_backward(grad_output, saved),)
 
 
 class Tanh:
@@ -45,60 +45,61 @@ class Tanh:
 
     def __init__(self, module: nn.Module | None = None) -> None: ...
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, Tensor]:
-        """See `Layer`."""
-        found = torch.tanh(inputs[0])
-        return found, found
+    def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, Tensor]:
+        """Return tanh(x), which is saved too."""
+        outputs = torch.tanh(inputs[0])
+        return outputs, outputs
 
-    def backward(self, parts: Parts, saved: Tensor, slope: Tensor) -> Parts:
-        """See `Layer`."""
-        return (aten.tanh_backward(slope, saved),)
+    def backward(self, parameters: Tensors, saved: Tensor, grad_output: Tensor) -> Tensors:
+        """Return the gradient with respect to the inputs."""
+        return (aten.tanh_backward(grad_output, saved),)
 
 
 class Identity:
-    """x; also of what only changes a number's type."""
+    """x; also stands for operations that only change a number's type."""
 
     def __init__(self, module: nn.Module | None = None) -> None: ...
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, None]:
-        """See `Layer`."""
+    def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, None]:
+        """Return the input; nothing is saved."""
         return inputs[0], None
 
-    def backward(self, parts: Parts, saved: None, slope: Tensor) -> Parts:
-        """See `Layer`."""
-        return (slope,)
+    def backward(self, parameters: Tensors, saved: None, grad_output: Tensor) -> Tensors:
+        """Return the gradient with respect to the inputs."""
+        return (grad_output,)
 
 
 class Add:
-    """x + y, of one shape."""
+    """x + y, where both have the same shape."""
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, None]:
-        """See `Layer`."""
+    def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, None]:
+        """Return the sum; nothing is saved."""
         return inputs[0] + inputs[1], None
 
-    def backward(self, parts: Parts, saved: None, slope: Tensor) -> Parts:
-        """See `Layer`."""
-        return slope, slope
+    def backward(self, parameters: Tensors, saved: None, grad_output: Tensor) -> Tensors:
+        """Return the gradient with respect to the inputs."""
+        return grad_output, grad_output
 
 
 class Flatten:
-    """A sample's numbers in a row, channel by channel: [devices, batch, features].
+    """Flatten every sample, channel by channel, to [devices, batch, features].
 
-    merged: whether it is given pictures of all devices; a model knows, the numbers of dimensions do not tell.
+    merged: whether the inputs are feature maps of all devices. The model sets it, since the number of dimensions alone
+    does not show it.
     """
 
     merged = False
 
     def __init__(self, module: nn.Module | None = None) -> None:
         if isinstance(module, nn.Flatten) and (module.start_dim, module.end_dim) != (1, -1):
-            raise NotImplementedError("flattening but from the first dimension to the last")
+            raise NotImplementedError("flattening of some dimensions only")
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, torch.Size]:
-        """See `Layer`."""
+    def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, torch.Size]:
+        """Flatten; the shape is saved."""
         values = by_device(inputs[0], devices) if self.merged else inputs[0]
         return values.flatten(2), values.shape
 
-    def backward(self, parts: Parts, saved: torch.Size, slope: Tensor) -> Parts:
-        """See `Layer`."""
-        values = slope.reshape(saved)
-        return (pictures(values) if self.merged else values,)
+    def backward(self, parameters: Tensors, saved: torch.Size, grad_output: Tensor) -> Tensors:
+        """Return the gradient with respect to the inputs."""
+        values = grad_output.reshape(saved)
+        return (feature_maps(values) if self.merged else values,)

@@ -1,4 +1,4 @@
-"""Embeddings of integers, and items of a sequence."""
+"""Embeddings of integers, and the selection of an item of a sequence."""
 
 from __future__ import annotations
 
@@ -7,63 +7,63 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from airfl.local.layers.layer import Parts, squares_of
+from airfl.local.layers.layer import Tensors, squares_of
 
 
 class Embedding:
-    """A row of every device's table for each integer: [devices, batch, ...] -> [devices, batch, ..., size]."""
+    """Look integers up in every device's own table: [devices, batch, ...] -> [devices, batch, ..., size]."""
 
     def __init__(self, module: nn.Module) -> None:
         layer = cast(nn.Embedding, module)
         if layer.padding_idx is not None or layer.max_norm is not None or layer.scale_grad_by_freq or layer.sparse:
-            raise NotImplementedError("an embedding with padding, a largest norm, scaled or sparse gradients")
+            raise NotImplementedError("an embedding with padding_idx, max_norm, scale_grad_by_freq or sparse gradients")
         self._words, self._size = layer.num_embeddings, layer.embedding_dim
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, Tensor]:
-        """See `Layer`; the integers are saved."""
-        tables = parts[0].reshape(-1, self._size)
-        return tables[self._places(inputs[0], devices)], inputs[0]
+    def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, Tensor]:
+        """Look the rows up; the integers are saved."""
+        tables = parameters[0].reshape(-1, self._size)
+        return tables[self._rows(inputs[0], devices)], inputs[0]
 
-    def backward(self, parts: Parts, saved: Tensor, slope: Tensor) -> Parts:
-        """See `Layer`: an integer has no slope."""
-        return (slope.new_zeros(saved.shape),)
+    def backward(self, parameters: Tensors, saved: Tensor, grad_output: Tensor) -> Tensors:
+        """Return zeros: integers have no gradient."""
+        return (grad_output.new_zeros(saved.shape),)
 
-    def gradient(self, saved: Tensor, slope: Tensor, devices: int) -> Parts:
-        """See `ParametricLayer`."""
-        return (self._sums(self._places(saved, devices), slope, devices),)
+    def gradient(self, saved: Tensor, grad_output: Tensor, devices: int) -> Tensors:
+        """Return the gradients of the parameters."""
+        return (self._sums(self._rows(saved, devices), grad_output, devices),)
 
-    def each(self, saved: Tensor, slope: Tensor, devices: int) -> Parts:
-        """See `ParametricLayer`: every sample has a table of its own."""
+    def each(self, saved: Tensor, grad_output: Tensor, devices: int) -> Tensors:
+        """Return the per-sample gradients, as if every sample had a table of its own."""
         samples = devices * saved.shape[1]
-        found = self._sums(self._places(saved.flatten(0, 1), samples), slope.flatten(0, 1), samples)
-        return (found.view(devices, -1, self._words, self._size),)
+        gradients = self._sums(self._rows(saved.flatten(0, 1), samples), grad_output.flatten(0, 1), samples)
+        return (gradients.view(devices, -1, self._words, self._size),)
 
-    def squares(self, saved: Tensor, slope: Tensor, devices: int) -> Tensor:
-        """See `ParametricLayer`."""
-        return squares_of(self.each(saved, slope, devices))
+    def squares(self, saved: Tensor, grad_output: Tensor, devices: int) -> Tensor:
+        """Return the squared norms of the per-sample gradients."""
+        return squares_of(self.each(saved, grad_output, devices))
 
-    def _places(self, integers: Tensor, tables: int) -> Tensor:
-        """Rows of all tables below each other; integers [tables, ...]."""
+    def _rows(self, integers: Tensor, tables: int) -> Tensor:
+        """Return row numbers in the concatenation of all tables; integers [tables, ...]."""
         starts = torch.arange(tables, device=integers.device) * self._words
         return integers + starts.view(-1, *[1] * (integers.dim() - 1))
 
-    def _sums(self, places: Tensor, slope: Tensor, tables: int) -> Tensor:
-        # unlike index_add_, the same on a GPU every time
-        rows = tables * self._words
-        found: Tensor = torch.ops.aten.embedding_dense_backward(slope.contiguous(), places, rows, -1, False)
-        return found.view(tables, self._words, self._size)
+    def _sums(self, rows: Tensor, grad_output: Tensor, tables: int) -> Tensor:
+        # Unlike index_add_, this is deterministic on a GPU.
+        count = tables * self._words
+        sums: Tensor = torch.ops.aten.embedding_dense_backward(grad_output.contiguous(), rows, count, -1, False)
+        return sums.view(tables, self._words, self._size)
 
 
 class Long:
-    """Integers of 64 bits."""
+    """Conversion to 64-bit integers."""
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, None]:
-        """See `Layer`."""
+    def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, None]:
+        """Convert; nothing is saved."""
         return inputs[0].long(), None
 
-    def backward(self, parts: Parts, saved: None, slope: Tensor) -> Parts:
-        """See `Layer`: what is rounded has no slope."""
-        return (torch.zeros_like(slope),)
+    def backward(self, parameters: Tensors, saved: None, grad_output: Tensor) -> Tensors:
+        """Return zeros: rounding has no gradient."""
+        return (torch.zeros_like(grad_output),)
 
 
 class Item:
@@ -71,15 +71,15 @@ class Item:
 
     def __init__(self, index: Any) -> None:
         if not (isinstance(index, tuple) and len(index) == 2 and index[0] == slice(None) and type(index[1]) is int):
-            raise NotImplementedError("an index but of one item of every sample")
+            raise NotImplementedError("an index other than [:, number]")
         self._index: int = index[1]
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, Tensor]:
-        """See `Layer`; the sequence is saved for its shape and order in memory."""
+    def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, Tensor]:
+        """Select the item; the sequence is saved for its shape and memory format."""
         return inputs[0].select(2, self._index), inputs[0]
 
-    def backward(self, parts: Parts, saved: Tensor, slope: Tensor) -> Parts:
-        """See `Layer`."""
-        found = torch.zeros_like(saved)
-        found.select(2, self._index).copy_(slope)
-        return (found,)
+    def backward(self, parameters: Tensors, saved: Tensor, grad_output: Tensor) -> Tensors:
+        """Return the gradient with respect to the inputs."""
+        gradient = torch.zeros_like(saved)
+        gradient.select(2, self._index).copy_(grad_output)
+        return (gradient,)

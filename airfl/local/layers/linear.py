@@ -7,7 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from airfl.local.layers.layer import Parts, squares_of
+from airfl.local.layers.layer import Tensors, squares_of
 from airfl.local.layers.products import products
 
 
@@ -17,40 +17,40 @@ class Linear:
     def __init__(self, module: nn.Module) -> None:
         self.bias = cast(nn.Linear, module).bias is not None
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, Tensor]:
-        """See `Layer`; the inputs are saved."""
-        (given,) = inputs
-        flat = given.flatten(1, -2)
-        if self.bias and flat.shape[1] * parts[0][0].numel() < 1 << 22:
-            found = torch.baddbmm(parts[1][:, None], flat, parts[0].transpose(1, 2))
+    def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, Tensor]:
+        """Return x W' + b; the inputs are saved."""
+        (values,) = inputs
+        flat = values.flatten(1, -2)
+        if self.bias and flat.shape[1] * parameters[0][0].numel() < 1 << 22:
+            outputs = torch.baddbmm(parameters[1][:, None], flat, parameters[0].transpose(1, 2))
         else:
-            found = products(flat, parts[0])
-            found = found.add_(parts[1][:, None]) if self.bias else found
-        return found.view(*given.shape[:-1], -1), given
+            outputs = products(flat, parameters[0])
+            outputs = outputs.add_(parameters[1][:, None]) if self.bias else outputs
+        return outputs.view(*values.shape[:-1], -1), values
 
-    def backward(self, parts: Parts, saved: Tensor, slope: Tensor) -> Parts:
-        """See `Layer`."""
-        return (slope.flatten(1, -2).bmm(parts[0]).view(saved.shape),)
+    def backward(self, parameters: Tensors, saved: Tensor, grad_output: Tensor) -> Tensors:
+        """Return the gradient with respect to the inputs."""
+        return (grad_output.flatten(1, -2).bmm(parameters[0]).view(saved.shape),)
 
-    def gradient(self, saved: Tensor, slope: Tensor, devices: int) -> Parts:
-        """See `ParametricLayer`."""
-        flat = slope.flatten(1, -2)
+    def gradient(self, saved: Tensor, grad_output: Tensor, devices: int) -> Tensors:
+        """Return the gradients of the parameters."""
+        flat = grad_output.flatten(1, -2)
         weight = flat.transpose(1, 2).bmm(saved.flatten(1, -2))
         return (weight, flat.sum(dim=1)) if self.bias else (weight,)
 
-    def each(self, saved: Tensor, slope: Tensor, devices: int) -> Parts:
-        """See `ParametricLayer`."""
-        positions = slope.numel() // (slope.shape[0] * slope.shape[1] * slope.shape[-1])
-        left = slope.reshape(-1, positions, slope.shape[-1])
+    def each(self, saved: Tensor, grad_output: Tensor, devices: int) -> Tensors:
+        """Return the per-sample gradients of the parameters."""
+        positions = grad_output.numel() // (grad_output.shape[0] * grad_output.shape[1] * grad_output.shape[-1])
+        left = grad_output.reshape(-1, positions, grad_output.shape[-1])
         weight = left.transpose(1, 2).bmm(saved.reshape(-1, positions, saved.shape[-1]))
-        found = (weight, left.sum(dim=1)) if self.bias else (weight,)
-        return tuple(part.view(*slope.shape[:2], *part.shape[1:]) for part in found)
+        gradients = (weight, left.sum(dim=1)) if self.bias else (weight,)
+        return tuple(part.view(*grad_output.shape[:2], *part.shape[1:]) for part in gradients)
 
-    def squares(self, saved: Tensor, slope: Tensor, devices: int) -> Tensor:
-        """||delta||^2 (||x||^2 + 1), with no gradient written down (Goodfellow 2015, arXiv 1510.01799).
+    def squares(self, saved: Tensor, grad_output: Tensor, devices: int) -> Tensor:
+        """Return ||delta||^2 (||x||^2 + 1), without materialising gradients (Goodfellow 2015, arXiv 1510.01799).
 
-        Of samples with several positions, by their gradients.
+        For samples with several positions the norms are taken of the per-sample gradients.
         """
-        if slope.dim() == 3:
-            return slope.square().sum(dim=2) * (saved.square().sum(dim=2) + self.bias)
-        return squares_of(self.each(saved, slope, devices))
+        if grad_output.dim() == 3:
+            return grad_output.square().sum(dim=2) * (saved.square().sum(dim=2) + self.bias)
+        return squares_of(self.each(saved, grad_output, devices))

@@ -7,64 +7,67 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from airfl.local.layers.layer import Parts, pictures, slope_like, squares_of
+from airfl.local.layers.layer import Tensors, feature_maps, gradient_like, squares_of
 
 Saved = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 class GroupNorm:
-    """Groups of channels to mean 0 and variance 1, then a scale and an offset a channel, or a group where the module's
-    parameters are as many as its groups."""
+    """Group norm with one scale and offset per channel, or per group where the module has as many as it has groups."""
 
     def __init__(self, module: Any, groups: int, eps: float) -> None:
         self._groups, self._eps, self._affine = groups, eps, module.weight.numel()
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, Saved]:
-        """See `Layer`."""
-        seen = pictures(inputs[0])
-        batch, channels, height, width = seen.shape
+    def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, Saved]:
+        """Normalise, scale and shift; the inputs, the normalised values, 1/std and the feature maps are saved."""
+        maps = feature_maps(inputs[0])
+        batch, channels, height, width = maps.shape
         groups = devices * self._groups
-        # without the affine pair, whose shape is not torch's, so that what is saved is the normalised picture
-        found, _, spread = torch.native_group_norm(seen, None, None, batch, channels, height * width, groups, self._eps)
-        scaled = torch.addcmul(self._spread(parts[1], channels), found, self._spread(parts[0], channels))
-        return scaled, (inputs[0], found, spread, seen)
+        # The affine map is applied separately: its shape is not torch's, and the normalised values must be saved.
+        normalised, _, inverse_std = torch.native_group_norm(
+            maps, None, None, batch, channels, height * width, groups, self._eps
+        )
+        outputs = torch.addcmul(
+            self._per_channel(parameters[1], channels), normalised, self._per_channel(parameters[0], channels)
+        )
+        return outputs, (inputs[0], normalised, inverse_std, maps)
 
-    def backward(self, parts: Parts, saved: Saved, slope: Tensor) -> Parts:
-        """(d - mean(d) - y mean(d y))/std within each group, for d = slope times scale and the normalised y."""
-        given, found, spread, _ = saved
-        batch, channels = found.shape[:2]
-        inner = slope * self._spread(parts[0], channels)
-        groups = spread.shape[1]
+    def backward(self, parameters: Tensors, saved: Saved, grad_output: Tensor) -> Tensors:
+        """(d - mean(d) - y mean(d y))/std within each group, where d is grad_output times scale and y is normalised."""
+        inputs, normalised, inverse_std, _ = saved
+        batch, channels = normalised.shape[:2]
+        grad_normalised = grad_output * self._per_channel(parameters[0], channels)
+        groups = inverse_std.shape[1]
         split = (batch, groups, channels // groups)
-        count = found[0].numel() // groups
-        mean = inner.sum(dim=(2, 3)).view(split).sum(dim=2) / count
-        along = (inner * found).sum(dim=(2, 3)).view(split).sum(dim=2) / count
+        count = normalised[0].numel() // groups
+        mean = grad_normalised.sum(dim=(2, 3)).view(split).sum(dim=2) / count
+        mean_product = (grad_normalised * normalised).sum(dim=(2, 3)).view(split).sum(dim=2) / count
 
         def widen(values: Tensor) -> Tensor:
             return values.repeat_interleave(channels // groups, dim=1)[:, :, None, None]
 
-        result = (inner - widen(mean) - found * widen(along)) * widen(spread)
-        return (slope_like(given, result),)
+        grad_maps = (grad_normalised - widen(mean) - normalised * widen(mean_product)) * widen(inverse_std)
+        return (gradient_like(inputs, grad_maps),)
 
-    def gradient(self, saved: Saved, slope: Tensor, devices: int) -> Parts:
-        """See `ParametricLayer`."""
-        scale, offset = self.each(saved, slope, devices)
+    def gradient(self, saved: Saved, grad_output: Tensor, devices: int) -> Tensors:
+        """Return the gradients of scale and offset."""
+        scale, offset = self.each(saved, grad_output, devices)
         return scale.sum(dim=1), offset.sum(dim=1)
 
-    def each(self, saved: Saved, slope: Tensor, devices: int) -> Parts:
-        """See `ParametricLayer`."""
-        scale, offset = (part.sum(dim=(2, 3)) for part in (slope * saved[1], slope))
-        shape = (len(slope), devices, self._affine, -1)
+    def each(self, saved: Saved, grad_output: Tensor, devices: int) -> Tensors:
+        """Return the per-sample gradients of scale and offset."""
+        scale, offset = (part.sum(dim=(2, 3)) for part in (grad_output * saved[1], grad_output))
+        shape = (len(grad_output), devices, self._affine, -1)
         return (
             scale.reshape(shape).sum(dim=3).transpose(0, 1),
             offset.reshape(shape).sum(dim=3).transpose(0, 1),
         )
 
-    def squares(self, saved: Saved, slope: Tensor, devices: int) -> Tensor:
-        """See `ParametricLayer`."""
-        return squares_of(self.each(saved, slope, devices))
+    def squares(self, saved: Saved, grad_output: Tensor, devices: int) -> Tensor:
+        """Return the squared norms of the per-sample gradients."""
+        return squares_of(self.each(saved, grad_output, devices))
 
-    def _spread(self, part: Tensor, channels: int) -> Tensor:
+    def _per_channel(self, parameter: Tensor, channels: int) -> Tensor:
         """[devices, affine] -> [1, devices channels, 1, 1]."""
-        flat = part.reshape(-1)
+        flat = parameter.reshape(-1)
         return flat.repeat_interleave(channels // len(flat)).view(1, -1, 1, 1)

@@ -1,4 +1,4 @@
-"""Pooling, which treats every channel alike, whosever it is."""
+"""Pooling, which treats every channel alike and therefore need not know about devices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from airfl.local.layers.layer import Parts, pictures, slope_like
+from airfl.local.layers.layer import Tensors, feature_maps, gradient_like
 
 aten = torch.ops.aten
 
@@ -17,7 +17,7 @@ def _pair(value: Any) -> list[int]:
 
 
 class MaxPool:
-    """The largest of every window."""
+    """The maximum of every window."""
 
     def __init__(self, module: nn.Module) -> None:
         layer = cast(nn.MaxPool2d, module)
@@ -25,34 +25,36 @@ class MaxPool:
         sizes = [_pair(value) for value in (layer.kernel_size, stride, layer.padding, layer.dilation)]
         self._window = (*sizes, layer.ceil_mode)
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-        """See `Layer`."""
-        seen = pictures(inputs[0])
-        found, where = aten.max_pool2d_with_indices(seen, *self._window)
-        return found, (inputs[0], seen, where)
+    def forward(
+        self, parameters: Tensors, inputs: Tensors, devices: int
+    ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+        """Pool; inputs, feature maps and the positions of the maxima are saved."""
+        maps = feature_maps(inputs[0])
+        outputs, positions = aten.max_pool2d_with_indices(maps, *self._window)
+        return outputs, (inputs[0], maps, positions)
 
-    def backward(self, parts: Parts, saved: tuple[Tensor, Tensor, Tensor], slope: Tensor) -> Parts:
-        """See `Layer`."""
-        given, seen, where = saved
-        found = aten.max_pool2d_with_indices_backward(slope, seen, *self._window, where)
-        return (slope_like(given, found),)
+    def backward(self, parameters: Tensors, saved: tuple[Tensor, Tensor, Tensor], grad_output: Tensor) -> Tensors:
+        """Return the gradient with respect to the inputs."""
+        inputs, maps, positions = saved
+        grad_maps = aten.max_pool2d_with_indices_backward(grad_output, maps, *self._window, positions)
+        return (gradient_like(inputs, grad_maps),)
 
 
 class AdaptiveAveragePool:
-    """The mean of windows that divide a picture into so many."""
+    """The mean of every window, for a fixed output size."""
 
     def __init__(self, module: nn.Module) -> None:
         sizes = _pair(cast(nn.AdaptiveAvgPool2d, module).output_size)
         if None in sizes:
-            raise NotImplementedError("an output size that is the input's")
+            raise NotImplementedError("adaptive pooling whose output size is that of the input (None)")
         self._sizes = sizes
 
-    def forward(self, parts: Parts, inputs: Parts, devices: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """See `Layer`."""
-        seen = pictures(inputs[0])
-        return aten._adaptive_avg_pool2d(seen, self._sizes), (inputs[0], seen)
+    def forward(self, parameters: Tensors, inputs: Tensors, devices: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Pool; inputs and feature maps are saved."""
+        maps = feature_maps(inputs[0])
+        return aten._adaptive_avg_pool2d(maps, self._sizes), (inputs[0], maps)
 
-    def backward(self, parts: Parts, saved: tuple[Tensor, Tensor], slope: Tensor) -> Parts:
-        """See `Layer`."""
-        given, seen = saved
-        return (slope_like(given, aten._adaptive_avg_pool2d_backward(slope, seen)),)
+    def backward(self, parameters: Tensors, saved: tuple[Tensor, Tensor], grad_output: Tensor) -> Tensors:
+        """Return the gradient with respect to the inputs."""
+        inputs, maps = saved
+        return (gradient_like(inputs, aten._adaptive_avg_pool2d_backward(grad_output, maps)),)

@@ -1,4 +1,4 @@
-"""Matrix products of many devices."""
+"""Matrix products for many devices."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# A product of one device from so many multiplications on is worth a call of its own.
+# From this many multiplications on, a single device's product is worth a call of its own.
 LARGE = 1 << 22
 
 
 @functools.cache
 def _onednn() -> bool:
-    """Whether torch has oneDNN's linear layer, which is over twice as fast as its default on some CPUs."""
+    """Whether torch has oneDNN's linear layer, which is over twice as fast as the default on some CPUs."""
     try:
         two = torch.ones(2, 2)
         return bool(torch.equal(torch.ops.mkldnn._linear_pointwise(two, two, None, "none", [], ""), two + two.T))
@@ -23,21 +23,21 @@ def _onednn() -> bool:
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
-    """left [n, k] times the transpose of right [m, k], [n, m]."""
+    """Return left [n, k] times the transpose of right [m, k], [n, m]."""
     if left.device.type == "cpu" and len(left) * right.numel() >= LARGE and _usable(left) and _usable(right):
-        found: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, None, "none", [], "")
-        return found
+        result: Tensor = torch.ops.mkldnn._linear_pointwise(left, right, None, "none", [], "")
+        return result
     return F.linear(left, right)
 
 
 def products(left: Tensor, right: Tensor) -> Tensor:
-    """left [devices, n, k] times the transposes of right [devices, m, k], [devices, n, m]."""
+    """Return left [devices, n, k] times the transposes of right [devices, m, k], [devices, n, m]."""
     large = left.shape[1] * right[0].numel() >= LARGE if len(right) else False
     if left.device.type == "cpu" and large and _usable(left[0]) and _usable(right[0]):
-        found = left.new_empty(len(left), left.shape[1], right.shape[1])
-        for into, one, other in zip(found, left, right, strict=True):
-            into.copy_(product(one, other))
-        return found
+        results = left.new_empty(len(left), left.shape[1], right.shape[1])
+        for result, one, other in zip(results, left, right, strict=True):
+            result.copy_(product(one, other))
+        return results
     return left.bmm(right.transpose(1, 2))
 
 

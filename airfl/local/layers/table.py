@@ -1,4 +1,4 @@
-"""The table of hand-batched layers. A new one is one file beside this one and one line here."""
+"""The table of hand-batched layers. To add a layer, add a file beside this one and a line here."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Layer]] = {
 
 METHODS: dict[str, Callable[..., Layer]] = {"long": Long}
 
-# What gives pictures, and what cannot take them before they are flattened.
-OF_PICTURES = (Convolution, MaxPool, AdaptiveAveragePool, GroupNorm)
-OF_FEATURES = (Linear, Embedding, Item, Lstm)
+# Layers whose outputs are feature maps, and layers that cannot take feature maps before they are flattened.
+IMAGE_LAYERS = (Convolution, MaxPool, AdaptiveAveragePool, GroupNorm)
+FEATURE_LAYERS = (Linear, Embedding, Item, Lstm)

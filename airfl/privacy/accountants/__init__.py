@@ -2,23 +2,23 @@
 
     airfl.accountants.Rdp(orders=[2, 4, 8, 16, 32, 64])
 
-The classes are here by name. A new accountant is one file beside these and one line in registry.py; a user's own
-derives from `Accountant`, and needs no line.
+The accountant classes are attributes of this package. A new accountant is one file in this folder and one line in
+registry.py. A user-defined one derives from `Accountant` and needs no line.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from airfl.errors import UserError
 from airfl.fingerprint import is_own
 from airfl.privacy.accountants.accountant import Account, Accountant, NamedAccount, accountant_of_settings
-from airfl.privacy.accountants.own import Held
+from airfl.privacy.accountants.own import CheckedAccount
 from airfl.privacy.accountants.registry import ACCOUNTANTS
 from airfl.privacy.events import Adjacency, UnsupportedEventError
-from channels.part import PartError, class_named
+from channels.part import PartError, lazily
 
-if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__getattr__` imports
+if TYPE_CHECKING:  # for editors and type checkers, which cannot see the names that `__getattr__` imports
     from airfl.privacy.accountants.closed_form import BasicComposition as BasicComposition
     from airfl.privacy.accountants.closed_form import ClosedForm as ClosedForm
     from airfl.privacy.accountants.closed_form import UnsampledGaussian as UnsampledGaussian
@@ -29,30 +29,30 @@ if TYPE_CHECKING:  # for editors and type checkers, which do not see what `__get
     from airfl.privacy.accountants.tight import Auto as Auto
 
 register = ACCOUNTANTS.register
-"""A class decorator that adds an accountant of the user's own, so that settings can name it."""
+"""A class decorator that registers a user-defined accountant, so that settings can name it."""
 
 
-def accountant_of(given: str | Accountant) -> Accountant:
-    """The accountant that is meant: itself, or that of a name; UserError for a name that is not known."""
+def accountant_of(accountant: str | Accountant) -> Accountant:
+    """Return an accountant given itself or its name. Raises UserError for an unknown name."""
     try:
-        return ACCOUNTANTS.build(given)
+        return ACCOUNTANTS.build(accountant)
     except PartError as error:
         raise UserError(str(error)) from None
 
 
-def account(given: str | Accountant, adjacency: Adjacency) -> NamedAccount:
-    """A new account with nothing entered; one of the user's own accountants is held to what accountants promise.
+def account(accountant: str | Accountant, adjacency: Adjacency) -> NamedAccount:
+    """Open a new, empty account. Figures of a user-defined accountant are checked against its contract.
 
     Args:
-        given: The accountant, or its name.
+        accountant: The accountant, or its name.
         adjacency: How neighbours differ.
 
-    Raises UserError for a name that is not known.
+    Raises UserError for an unknown name.
     """
-    accountant = accountant_of(given)
-    if is_own(accountant):
-        return Held(accountant, adjacency)
-    return cast(NamedAccount, accountant.open(adjacency))
+    chosen = accountant_of(accountant)
+    if is_own(chosen):
+        return CheckedAccount(chosen, adjacency)
+    return cast(NamedAccount, chosen.open(adjacency))
 
 
 __all__ = [
@@ -67,10 +67,4 @@ __all__ = [
     "register",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    return class_named(name, __name__, ACCOUNTANTS)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *ACCOUNTANTS.classes})
+__getattr__, __dir__ = lazily(__name__, __all__, ACCOUNTANTS)

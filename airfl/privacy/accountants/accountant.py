@@ -1,4 +1,4 @@
-"""What an accountant is: a part that opens accounts, into which the events of a run are entered.
+"""The interface of accountants: parts that open accounts, into which the events of a run are entered.
 
 class Zcdp(Accountant):
     name = "zcdp"
@@ -18,12 +18,12 @@ from airfl.errors import UserError
 from airfl.privacy.events import Adjacency, Binomial, Event, Release, UnsupportedEventError, without_sample
 from channels.part import Part
 
-# More noise than this is counted as this much: the numerics end somewhere above.
+# Larger noise multipliers count as this one, within the numerical range of the accountants.
 LARGEST_MULTIPLIER = 1e4
 
 
 class Account(Protocol):
-    """Adds events up; its figure never decreases."""
+    """Composes events. Its epsilon never decreases."""
 
     def compose(self, event: Event, times: int = 1) -> None:
         """Enter an event.
@@ -32,36 +32,37 @@ class Account(Protocol):
             event: What was released.
             times: How often.
 
-        Raises UnsupportedEventError for an event that there is no bound for.
+        Raises UnsupportedEventError for an event that the accountant has no bound for.
         """
         ...
 
     def epsilon(self, delta: float) -> float:
-        """Upper bound on epsilon of everything so far, inf where there is none.
+        """Return an upper bound on epsilon of everything entered so far, inf where there is none.
 
         Args:
-            delta: Of the statement, between 0 and 1.
+            delta: Of the privacy statement, between 0 and 1.
         """
         ...
 
 
 class NamedAccount(Account, Protocol):
-    """An account that says what its figure is by."""
+    """An account with a name for the method that computes its figure."""
 
     @property
     def name(self) -> str:
-        """For reports and traces."""
+        """The name for reports and traces."""
         ...
 
 
 class Accountant(Part):
-    """Turns what a run releases into epsilon.
+    """Computes epsilon of what a run releases.
 
     Attributes:
-        name: What settings call it, lower case with hyphens.
-        source: Where its bound is from.
-        slow: Whether its figures are worth keeping on disk; those of the user's own accountants never are kept.
-        of_runs: Whether `privacy.accountant` may name it; one that cannot compose rounds is for bare numbers alone.
+        name: Its name in settings, lower case with hyphens.
+        source: Where its bound is published.
+        slow: Whether its figures are cached on disk; those of user-defined accountants never are.
+        of_runs: Whether `privacy.accountant` may name it. One that cannot compose rounds is only available without a
+            settings file.
     """
 
     source: ClassVar[str] = ""
@@ -70,16 +71,16 @@ class Accountant(Part):
 
     @abstractmethod
     def open(self, adjacency: Adjacency) -> Account:
-        """A new account with nothing entered.
+        """Open a new, empty account.
 
         Args:
-            adjacency: How neighbours differ that its figure is for.
+            adjacency: How neighbours differ.
         """
 
 
 @contextmanager
 def accountant_of_settings() -> Iterator[None]:
-    """What an accountant refuses inside was chosen by a key of the settings."""
+    """Attribute an UnsupportedEventError raised inside to the settings key `privacy.accountant`."""
     try:
         yield
     except UnsupportedEventError as error:
@@ -87,7 +88,7 @@ def accountant_of_settings() -> Iterator[None]:
 
 
 def unsupported(name: str, release: Release, adjacency: Adjacency) -> UnsupportedEventError:
-    """The error, one line; name: of the accountant, which the table has in small letters."""
+    """Return the error for a release without a bound. name: of the accountant, shown in lower case with hyphens."""
     kind = {
         "Gaussian": "Gaussian noise without sampling",
         "Binomial": "binomial noise",
@@ -96,18 +97,18 @@ def unsupported(name: str, release: Release, adjacency: Adjacency) -> Unsupporte
         "NonPrivate": "a release without privacy",
     }[type(release).__name__]
     binomial = isinstance(without_sample(release), Binomial)
-    own = "a sample of fixed size" if isinstance(release, Binomial) else kind
-    known = {
-        (False, "PoissonSampled", "add_remove"): "take pld or rdp",
+    supported = "a sample of fixed size" if isinstance(release, Binomial) else kind
+    remedies = {
+        (False, "PoissonSampled", "add_remove"): "use pld or rdp",
         (False, "PoissonSampled", "replace_one"): "account it under add-remove",
-        (False, "FixedSizeSampled", "replace_one"): "take rdp or dominating-pair",
+        (False, "FixedSizeSampled", "replace_one"): "use rdp or dominating-pair",
         (False, "FixedSizeSampled", "add_remove"): "account it under replace-one",
     }
-    other = f"take cpsgd, for {own} under replace-one" if binomial else "take auto"
-    mend = known.get((binomial, type(release).__name__, adjacency), other)
+    default = f"use cpsgd, for {supported} under replace-one" if binomial else "use auto"
+    remedy = remedies.get((binomial, type(release).__name__, adjacency), default)
     if binomial:
         kind = f"binomial noise on {kind}" if kind != "binomial noise" else kind
     key = name.lower().replace(" ", "-")
     return UnsupportedEventError(
-        f"accountant {key!r} has no bound for {kind} under {adjacency.replace('_', '-')}; {mend}"
+        f"accountant {key!r} has no bound for {kind} under {adjacency.replace('_', '-')}; {remedy}"
     )

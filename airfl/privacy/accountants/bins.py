@@ -1,4 +1,4 @@
-"""Rounds whose noise differs from one to the next, in groups: an event of few releases that bounds one of many."""
+"""Binning of rounds with different noise: an event of few different releases that bounds one of many."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from airfl.privacy.events import (
     without_sample,
 )
 
-# Noise that differs by less came out of the same sum.
+# Smaller relative differences of noise multipliers are rounding errors.
 DIGITS = 1e-8
 
 
 def distinct(event: Event) -> int:
-    """How many different releases an event is made of."""
+    """Return the number of different releases of an event."""
     return len({release for release, _ in releases(event)})
 
 
 def binned(event: Event, width: float, upwards: bool = False) -> Composed:
-    """The releases in bins of their noise, each bin of relative width `width`, its members counted as the one with
-    least noise (upwards: most).
+    """Return the releases in bins of relative width `width` in their noise, the members of a bin replaced by the one
+    with least noise (upwards: most).
 
-    Epsilon falls with noise, so that the one bounds the event's epsilon from above, the other from below. Equal
-    releases stay as they are.
+    Epsilon decreases with noise, so the result bounds the event's epsilon from above (upwards: from below). A bin of
+    equal releases is unchanged.
     """
     bins = Bins(width, upwards)
     bins.add(event)
@@ -39,14 +39,14 @@ def binned(event: Event, width: float, upwards: bool = False) -> Composed:
 
 
 class Bins:
-    """Releases as they come, in the bins of `binned`; to add one takes the same time however many there are."""
+    """The bins of `binned`, filled one event at a time in constant time per release."""
 
     def __init__(self, width: float, upwards: bool) -> None:
         self._width, self._upwards = width, upwards
         self._bins: dict[tuple[object, int], tuple[Release, int]] = {}
 
     def add(self, event: Event, times: int = 1) -> None:
-        """Enter an event so many times."""
+        """Add an event `times` times."""
         for release, count in releases(event, times):
             key = _bin(release, self._width)
             member, before = self._bins.get(key, (release, 0))
@@ -65,10 +65,10 @@ class Bins:
 
 
 def on_lattice(events: Iterable[Event], width: float, upwards: bool = False) -> Composed:
-    """Releases with their noise rounded down (upwards: up) to one of fixed values, a factor e^width apart, but for
-    those that come more than once (to eight digits).
+    """Return the releases with their noise rounded down (upwards: up) to fixed values a factor e^width apart, except
+    for releases that occur more than once (to eight digits).
 
-    Rounds that come in small groups then share their values with other groups, and what is computed of them.
+    Rounds that are entered in small groups then share values with other groups, and with them computed figures.
     """
     counts: dict[Release, int] = {}
     for event in events:

@@ -1,4 +1,4 @@
-"""Closed forms: Gaussian releases without sampling, and one release on a sample. Exact, and used where they apply."""
+"""Exact closed forms for Gaussian releases without sampling, and for one release on a sample."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from airfl.privacy.events import (
 from airfl.privacy.gaussian import gaussian_epsilon, sampled_gaussian_epsilon
 
 SENSITIVITY = {"add_remove": 1.0, "replace_one": 2.0}
-"""How far a neighbour moves the release, in units of one contribution."""
+"""Sensitivity of a release to one neighbour, in units of the largest contribution."""
 SAMPLES = {"add_remove": PoissonSampled, "replace_one": FixedSizeSampled}
-"""The sample that each relation has an amplification for."""
+"""The sampling with a known amplification under each relation."""
 
 
 class ClosedForm(Accountant):
@@ -34,51 +34,51 @@ class ClosedForm(Accountant):
     source = "Balle, Wang 2018; Balle, Barthe, Gaboardi 2018"
     of_runs = False
 
-    def open(self, adjacency: Adjacency) -> OneSample:
-        """A new account."""
-        return OneSample(adjacency)
+    def open(self, adjacency: Adjacency) -> ClosedFormAccount:
+        """Open a new account."""
+        return ClosedFormAccount(adjacency)
 
 
 class UnsampledGaussian(Accountant):
-    """Gaussian releases as if everybody were in each."""
+    """Gaussian releases, ignoring their sampling."""
 
     name = "gaussian"
-    source = "Balle, Wang 2018, sampling left out of account"
+    source = "Balle, Wang 2018, ignoring sampling"
     of_runs = False
 
-    def open(self, adjacency: Adjacency) -> IgnoringSampling:
-        """A new account."""
-        return IgnoringSampling(adjacency)
+    def open(self, adjacency: Adjacency) -> UnsampledGaussianAccount:
+        """Open a new account."""
+        return UnsampledGaussianAccount(adjacency)
 
 
 class BasicComposition(Accountant):
-    """Every release by itself, added up."""
+    """Basic composition: the sum of epsilon over the releases."""
 
     name = "sum"
     source = "basic composition"
     of_runs = False
 
-    def open(self, adjacency: Adjacency) -> AddingUp:
-        """A new account."""
-        return AddingUp(adjacency)
+    def open(self, adjacency: Adjacency) -> BasicCompositionAccount:
+        """Open a new account."""
+        return BasicCompositionAccount(adjacency)
 
 
-class OneSample:
-    """Gaussians add up to one of mu = sqrt(sum (s/z_t)^2) (Balle and Wang 2018); one release on a sample costs
-    log(1 + q (e^eps0 - 1)) at delta/q (Balle, Barthe, Gaboardi 2018)."""
+class ClosedFormAccount:
+    """The account of `ClosedForm`: Gaussians compose to one of mu = sqrt(sum (s/z_t)^2) (Balle and Wang 2018); one
+    release on a sample has epsilon log(1 + q (e^eps0 - 1)) with eps0 at delta/q (Balle, Barthe, Gaboardi 2018)."""
 
     name = "closed form"
 
     def __init__(self, adjacency: Adjacency) -> None:
         self._adjacency = adjacency
-        self._plain = IgnoringSampling(adjacency)
+        self._plain = UnsampledGaussianAccount(adjacency)
         self._sampled: Sampled | None = None
 
     def compose(self, event: Event, times: int = 1) -> None:
-        """See `Account`."""
+        """Enter an event `times` times."""
         for release, count in releases(event, times):
             sampled = isinstance(release, Sampled)
-            alone = not self._plain.something and self._sampled is None and count == 1
+            alone = self._plain.empty and self._sampled is None and count == 1
             if self._sampled or (sampled and not (alone and amplified(release, self._adjacency))):
                 raise unsupported(self.name, self._sampled or release, self._adjacency)
             if isinstance(release, Sampled):
@@ -86,14 +86,14 @@ class OneSample:
             self._plain.compose(release, count)
 
     def epsilon(self, delta: float) -> float:
-        """See `Account`."""
+        """Return epsilon of everything entered so far."""
         if self._sampled is None:
             return self._plain.epsilon(delta)
         return release_epsilon(self._sampled, self._adjacency, delta)
 
 
-class IgnoringSampling:
-    """Gaussian releases as if everybody were in each: exact without sampling, and good where there is little noise."""
+class UnsampledGaussianAccount:
+    """The account of `UnsampledGaussian`: exact without sampling, and tight where there is little noise."""
 
     name = "Gaussian"
 
@@ -102,39 +102,40 @@ class IgnoringSampling:
         self._mu_squared = 0.0
 
     @property
-    def something(self) -> bool:
-        """Whether anything was released at all."""
-        return self._mu_squared > 0
+    def empty(self) -> bool:
+        """Whether nothing was released."""
+        return self._mu_squared == 0
 
     def compose(self, event: Event, times: int = 1) -> None:
-        """See `Account`."""
+        """Enter an event `times` times."""
         for release, count in releases(event, times):
             if isinstance(release, NonPrivate):
                 self._mu_squared = math.inf
                 continue
-            # Whoever leaves a sample of fixed size is replaced in it: that is no add/remove.
+            # A device that leaves a sample of fixed size is replaced in it, which is not add/remove.
             if not _gaussian(release) or (isinstance(release, FixedSizeSampled) and self._adjacency == "add_remove"):
                 raise unsupported(self.name, release, self._adjacency)
             squared = SENSITIVITY[self._adjacency] ** 2 * inverse_square(noise_of(release).noise_multiplier)
             self._mu_squared += count * squared
 
     def epsilon(self, delta: float) -> float:
-        """See `Account`."""
+        """Return epsilon of everything entered so far."""
         return gaussian_epsilon(delta, math.sqrt(self._mu_squared))
 
 
-class AddingUp:
-    """Every release by itself at an equal share of delta; releases without sampling count as one. Good for few."""
+class BasicCompositionAccount:
+    """The account of `BasicComposition`: every release gets an equal share of delta, and all releases without sampling
+    count as one. Useful for few releases."""
 
     name = "sum"
 
     def __init__(self, adjacency: Adjacency) -> None:
         self._adjacency = adjacency
-        self._plain = IgnoringSampling(adjacency)
+        self._plain = UnsampledGaussianAccount(adjacency)
         self._sampled: dict[Release, int] = {}
 
     def compose(self, event: Event, times: int = 1) -> None:
-        """See `Account`."""
+        """Enter an event `times` times."""
         for release, count in releases(event, times):
             if not isinstance(release, Sampled):
                 self._plain.compose(release, count)
@@ -144,8 +145,8 @@ class AddingUp:
                 raise unsupported(self.name, release, self._adjacency)
 
     def epsilon(self, delta: float) -> float:
-        """See `Account`."""
-        shares = sum(self._sampled.values()) + self._plain.something
+        """Return epsilon of everything entered so far."""
+        shares = sum(self._sampled.values()) + (not self._plain.empty)
         if not shares:
             return 0.0
         return self._plain.epsilon(delta / shares) + sum(
@@ -155,7 +156,7 @@ class AddingUp:
 
 
 def release_epsilon(release: Release, adjacency: Adjacency, delta: float) -> float:
-    """Exact epsilon of one Gaussian release, on a sample or not."""
+    """Return the exact epsilon of one Gaussian release, on a sample or not."""
     if isinstance(release, NonPrivate):
         return math.inf
     mu = SENSITIVITY[adjacency] / noise_of(release).noise_multiplier
@@ -165,12 +166,12 @@ def release_epsilon(release: Release, adjacency: Adjacency, delta: float) -> flo
 
 
 def total_variation(release: Release, adjacency: Adjacency) -> float:
-    """A bound on what two neighbours' outputs differ by in total variation, which is delta at epsilon = 0."""
+    """Return a bound on the total variation distance between neighbours' outputs, which is delta at epsilon = 0."""
     if not _gaussian(release):
         return 1.0
     mu = SENSITIVITY[adjacency] / noise_of(release).noise_multiplier
-    asked = release.rate if isinstance(release, Sampled) and amplified(release, adjacency) else 1.0
-    return asked * math.erf(mu / math.sqrt(8))  # 2 Phi(mu/2) - 1
+    rate = release.rate if isinstance(release, Sampled) and amplified(release, adjacency) else 1.0
+    return rate * math.erf(mu / math.sqrt(8))  # 2 Phi(mu/2) - 1
 
 
 def _gaussian(release: Release) -> bool:
@@ -178,5 +179,5 @@ def _gaussian(release: Release) -> bool:
 
 
 def amplified(release: Release, adjacency: Adjacency) -> bool:
-    """Whether this sample hides a neighbour of this kind by a formula that is known."""
+    """Return whether an amplification formula is known for this sample under this relation."""
     return isinstance(release, SAMPLES[adjacency]) and _gaussian(release)

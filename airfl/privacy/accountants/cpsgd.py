@@ -1,4 +1,4 @@
-"""Binomial noise: cpSGD's own accounting, amplification by the sample and advanced composition."""
+"""Binomial noise: cpSGD's accounting, amplification by sampling and advanced composition."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class CpSgd(Accountant):
     source = "Agarwal et al. 2018; Dwork, Rothblum, Vadhan 2010"
     of_runs = False
 
-    def open(self, adjacency: Adjacency) -> BinomialRounds:
-        """A new account."""
-        return BinomialRounds(adjacency)
+    def open(self, adjacency: Adjacency) -> CpSgdAccount:
+        """Open a new account."""
+        return CpSgdAccount(adjacency)
 
 
-class BinomialRounds:
-    """Rounds of one kind of message, a run counting with its round of fewest trials.
+class CpSgdAccount:
+    """Rounds of one kind of message, all accounted with the fewest trials of any round.
 
-    A device that is asked with probability q is amplified (Balle, Barthe, Gaboardi 2018); rounds compose by the smaller
-    of adding up and advanced composition (Dwork, Rothblum, Vadhan 2010).
+    A device selected with probability q is amplified (Balle, Barthe, Gaboardi 2018). Rounds compose by the smaller of
+    basic and advanced composition (Dwork, Rothblum, Vadhan 2010).
     """
 
     name = "cpSGD theorem 1, amplification, advanced composition"
@@ -42,13 +42,13 @@ class BinomialRounds:
         self._adjacency = adjacency
         self._kind: tuple[Quantised, float] | None = None
         self._rounds, self._fewest = 0, math.inf
-        self._bare = False
+        self._non_private = False
 
     def compose(self, event: Event, times: int = 1) -> None:
-        """See `Account`."""
+        """Enter an event `times` times."""
         for release, count in releases(event, times):
             if isinstance(release, NonPrivate):
-                self._bare = True
+                self._non_private = True
                 continue
             sampled = isinstance(release, FixedSizeSampled)
             rate, noise = (release.rate, release.event) if isinstance(release, FixedSizeSampled) else (1.0, release)
@@ -56,16 +56,16 @@ class BinomialRounds:
                 raise unsupported("cpsgd", release, self._adjacency)
             if self._kind not in (None, (noise.message, rate)):
                 raise UnsupportedEventError(
-                    f"accountant 'cpsgd' composes rounds of one message and one sampling rate (given: "
-                    f"{'a sample' if sampled else 'everybody'} at rate {rate:g} after others)"
+                    "accountant 'cpsgd' composes rounds of one message and one sampling rate, got "
+                    f"{'a sample' if sampled else 'all devices'} at rate {rate:g} after others; enter equal rounds only"
                 )
             self._kind = (noise.message, rate)
             self._rounds += count
             self._fewest = min(self._fewest, noise.trials)
 
     def epsilon(self, delta: float) -> float:
-        """See `Account`."""
-        if self._bare:
+        """Return epsilon of everything entered so far."""
+        if self._non_private:
             return math.inf
         if self._kind is None:
             return 0.0

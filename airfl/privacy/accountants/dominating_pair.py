@@ -1,5 +1,5 @@
-"""A dominating pair of distributions of samples of fixed size under replace-one: a proven upper bound that is far below
-that of Renyi divergences."""
+"""Dominating pairs for samples of fixed size under replace-one: a proven upper bound far below that of Renyi
+divergences."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from airfl.privacy.events import Adjacency, FixedSizeSampled, Gaussian
 
 
 class DominatingPair(Accountant):
-    """A sample of fixed size under replace-one, composed as a loss distribution (Zhu, Dong, Wang 2022, theorem 11).
+    """Samples of fixed size under replace-one, composed as privacy loss distributions (Zhu, Dong, Wang 2022, theorem
+    11).
 
     One release has delta(log(1 + q (e^eps - 1))) <= q delta_0(eps) for either of two neighbours (Balle, Barthe,
-    Gaboardi 2018), which gives its hockey-stick divergence at every order; a pair with that very profile dominates the
+    Gaboardi 2018), which bounds its hockey-stick divergence at every order. A pair with this profile dominates the
     release, and dominating pairs compose (theorem 10).
     """
 
@@ -22,7 +23,7 @@ class DominatingPair(Accountant):
     slow = True
 
     def open(self, adjacency: Adjacency) -> LossDistributions:
-        """A new account."""
+        """Open a new account."""
         kinds: dict[type, tuple[Direction, ...]] = {Gaussian: ("removed",)}
         if adjacency == "replace_one":
             kinds[FixedSizeSampled] = ("envelope",)

@@ -1,10 +1,11 @@
-"""A pair's privacy losses as few atoms on a lattice, from above or from below.
+"""Discretisation of a pair's privacy loss distribution to few atoms on a lattice, as an upper or a lower bound.
 
-For losses that are independent, delta(eps) = E (1 - e^eps y_1 y_2 ...)+ is convex and falling in every y = e^-loss.
-So whatever has a larger F(t) = E (t - y)+ at every t gives no smaller delta, composed with anything, and F of atoms is
-linear between them. Above: F at the atoms as it is, chords in between (connecting the dots, Doroshenko et al. 2022).
-Below: tangents of F between atoms, the lower of two neighbouring ones at each atom. Either is off by the square
-of the lattice's step. What lies beyond the last atom is counted as an infinite loss, or not at all.
+For independent losses, delta(eps) = E (1 - e^eps y_1 y_2 ...)+ is convex and decreasing in every y = e^-loss. A
+distribution with a larger F(t) = E (t - y)+ at every t therefore has no smaller delta in any composition, and F of
+atoms is piecewise linear. The upper bound takes the exact F at the atoms and chords in between (connecting the dots,
+Doroshenko et al. 2022). The lower bound takes tangents of F between atoms, and at each atom the lower of the two
+neighbouring tangents. Both have an error of second order in the lattice's step. Mass beyond the last atom counts as
+infinite loss in the upper bound, and is left out of the lower bound.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from airfl.privacy.accountants.pairs import LARGE, Array, Pair
 
 Side = Literal["above", "below"]
 
-# Steps within which most of the mass may gather.
+# Number of steps above the smallest loss within which most of the mass may be concentrated.
 FAR = 16
-# Over larger steps lines are below F by far, and losses are rounded down.
+# Above this step tangents are far below F, and losses are rounded down instead.
 COARSE = 3.0
 
 
 @dataclass(frozen=True)
 class Atoms:
-    """A distribution of losses on some points.
+    """A discrete distribution of losses.
 
     Attributes:
         losses: Losses, ascending, [n].
-        masses: Mass of each, [n].
-        infinite: Mass of infinite loss.
+        masses: Probability of each, [n].
+        infinite: Probability of infinite loss.
     """
 
     losses: Array
@@ -43,19 +44,19 @@ class Atoms:
 
 
 def on_grid(pair: Pair, grid: float, deviations: float, side: Side) -> tuple[NDArray[np.int64], float]:
-    """Multiples of the grid, and what is to be added to each: together they hold all losses but what is so many
-    standard deviations away, and an atom is where most of the mass may be, near the smallest loss there is."""
+    """Return the lattice's indices and offset, so that its points are index * grid + offset. They cover all losses
+    within so many standard deviations, with a point where the mass may be concentrated near the smallest loss."""
     low, high = pair.reach(deviations)
-    offset = math.remainder(_gathered(pair, grid) if side == "below" else pair.absent, grid)
+    offset = math.remainder(_concentration(pair, grid) if side == "below" else pair.absent, grid)
     first, last = math.floor((low - offset) / grid), math.ceil((high - offset) / grid)
     return np.arange(min(first, -1) - 1, max(last, 1) + 2), offset
 
 
-def _gathered(pair: Pair, grid: float) -> float:
-    """The loss l at which the mean of y is, of all whose loss is below l + grid/2.
+def _concentration(pair: Pair, grid: float) -> float:
+    """Return the loss l with e^-l equal to the mean of y over all losses below l + grid/2.
 
-    As an atom they cost the mean nothing, however much of the mass is within less than a grid of the smallest loss.
-    Where there is hardly any near it, the smallest loss.
+    An atom there preserves that mean, even if most of the mass is within less than a step of the smallest loss. Where
+    there is hardly any mass near the smallest loss, the result is the smallest loss.
     """
     if pair.direction != "removed" or pair.rate == 1 or grid > COARSE:
         return pair.absent
@@ -74,7 +75,7 @@ def _gathered(pair: Pair, grid: float) -> float:
 
 
 def atoms(pair: Pair, losses: Array, side: Side) -> Atoms:
-    """The pair at these ascending losses, some of them below 0 and some above it."""
+    """Discretise the pair to atoms at these ascending losses, some of them below and some above 0."""
     if side == "above":
         return _above(pair, losses)
     return _below(pair, losses)
@@ -85,7 +86,7 @@ def _above(pair: Pair, losses: Array) -> Atoms:
     slopes = _slopes(values, losses, zero)
     infinite = float(values[-1])
     masses = -np.diff(slopes, prepend=0.0, append=infinite)
-    masses[zero] += 1.0  # the slope of G is that of F less 1
+    masses[zero] += 1.0  # the slope of G is that of F minus 1
     return Atoms(losses, np.maximum(masses, 0.0), infinite)
 
 
@@ -98,7 +99,7 @@ def _below(pair: Pair, losses: Array) -> Atoms:
     into = steps / 2
     middles = losses[:-1] + into
     values, slopes = pair.scaled(middles), pair.slopes(middles)
-    # Lines that touch there, at the atoms on either side of it, over t; of G below 0, of F from there on.
+    # Tangents at the middles, evaluated at the atoms on both sides and divided by t; of G below loss 0, else of F.
     shrunk, grown = np.exp(-into), np.exp(steps - into)
     at_lower = values * shrunk + slopes * (1 - shrunk)
     at_upper = values * grown + slopes * (1 - grown)
@@ -108,14 +109,14 @@ def _below(pair: Pair, losses: Array) -> Atoms:
         at_upper[zero - 1] += -math.expm1(losses[zero])
     least = np.minimum(np.append(at_lower, np.inf), np.insert(at_upper, 0, np.inf))
     own, change = np.arange(len(losses)), np.expm1(np.minimum(losses, LARGE))  # G/t - F/t
-    # Nor is there anything below the first atom of those that are gathered, but for rounding.
-    first = _gathered(pair, float(steps[0]))
+    # Below the atom of concentrated mass there is no mass, except for rounding errors.
+    first = _concentration(pair, float(steps[0]))
     if first > max(pair.absent, float(losses[0])):
         near = int(np.searchsorted(losses, first + steps[0] / 4)) - 1
         none = np.where(own < zero, 0.0, -change)
         least[:near] = none[:near]
         least[near] = min(least[near], none[near])
-    # From some loss on there is nothing: a line along which F would fall below 0 is left out.
+    # Above some loss there is no mass: tangents along which F would become negative are left out.
     none = np.where(own < zero, change, 0.0)
     fallen = np.flatnonzero(least < none)
     last = max(int(fallen[0]) - 1, 0) if len(fallen) else len(least) - 1
@@ -131,10 +132,11 @@ def _from_slopes(losses: Array, slopes: Array) -> Atoms:
 
 
 def _slopes(values: Array, losses: Array, zero: int) -> Array:
-    """Between atoms, of a function of t that is given over t: as G before atom `zero`, as F from there on."""
+    """Return the slopes between atoms of a function of t. `values` are those of G divided by t before atom `zero`, and
+    those of F divided by t from there on."""
     steps = np.diff(losses)
     lower, upper = values[:-1].copy(), values[1:]
-    # From the last atom of G to the first of F it is as F, and less 1 as G.
+    # Between the last atom of G and the first of F, convert G to F; the slope of G is that of F minus 1.
     lower[zero - 1] -= math.expm1(losses[zero - 1])
     slopes = np.asarray((lower - upper * np.exp(-steps)) / -np.expm1(-steps))
     slopes[zero - 1] -= 1.0
@@ -142,11 +144,11 @@ def _slopes(values: Array, losses: Array, zero: int) -> Array:
 
 
 def _convex(slopes: Array, losses: Array) -> Array:
-    """Slopes of the largest convex function below the one with these slopes, where it is not convex."""
+    """Return the slopes of the convex minorant of the function with these slopes."""
     if not np.any(np.diff(slopes) > 0):
         return slopes
     few = int(np.searchsorted(losses[:-1], LARGE))
-    found = slopes.copy()
+    convex = slopes.copy()
     widths = np.exp(losses[0] - losses[:few]) * -np.expm1(-np.diff(losses)[:few])
-    found[:few] = isotonic_regression(slopes[:few], weights=np.maximum(widths, 1e-300), increasing=False).x
-    return np.minimum.accumulate(found)
+    convex[:few] = isotonic_regression(slopes[:few], weights=np.maximum(widths, 1e-300), increasing=False).x
+    return np.minimum.accumulate(convex)

@@ -1,7 +1,7 @@
-"""Privacy loss distributions, composed by Fourier transforms: an upper bound on epsilon, and a lower one.
+"""Upper and lower bounds on epsilon by privacy loss distributions, composed by Fourier transforms.
 
-`LossDistributions` is what pld.py and dominating_pair.py open. `Attained`: what a pair of neighbours pays for certain,
-under either relation.
+`LossDistributions` is the account that pld.py and dominating_pair.py open. `Attained` gives a lower bound, the epsilon
+of one pair of neighbours, under either relation.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from airfl.privacy.accountants.accountant import LARGEST_MULTIPLIER, unsupported
-from airfl.privacy.accountants.closed_form import SENSITIVITY, IgnoringSampling, amplified, release_epsilon
+from airfl.privacy.accountants.closed_form import SENSITIVITY, UnsampledGaussianAccount, amplified, release_epsilon
 from airfl.privacy.accountants.fourier import FEW, Composition, Counted, Plan, planned
 from airfl.privacy.accountants.lattice import Side
 from airfl.privacy.accountants.pairs import Direction, Pair
@@ -26,29 +26,36 @@ from airfl.privacy.events import (
     releases,
 )
 
-# Far beyond any meaning sampling is left out of account, or noise counted as no less than this, whichever is safe.
+# Above this mu, far beyond any useful epsilon, an upper bound ignores sampling and a lower bound replaces mu by it.
 LARGEST_MU = 1e6
-# How much finer a lattice is made for the next try, where the first, and the second, was too coarse for its figure.
+# Factors by which the lattice is refined for the second and third try, where its step is too large for the figure.
 FINER = (8, 4, 1)
-# Releases whose losses lie within a step of one another are off by more of it.
+# Weight of the error of releases whose losses lie within one step of each other, in steps.
 QUIET = 16
-# Figures of one release are by a closed form, solved for to so many digits.
+# Relative accuracy of figures that are solved for.
 SOLVED = 1e-9
 
 
 class LossDistributions:
-    """Composition of a pair of distributions for every release, on one side of its truth."""
+    """The account that composes an upper bound on the loss distribution of every release."""
 
     def __init__(self, name: str, adjacency: Adjacency, kinds: Mapping[type, tuple[Direction, ...]]) -> None:
-        """kinds: the releases that there is a pair for, and its directions, the same number for all that have any."""
+        """Open an account.
+
+        Args:
+            name: For reports and traces.
+            adjacency: How neighbours differ.
+            kinds: The supported types of releases with the directions of their pairs; a type with one direction uses it
+                in place of any other.
+        """
         self.name, self._adjacency, self._kinds = name, adjacency, kinds
-        self._plain = IgnoringSampling(adjacency)
+        self._plain = UnsampledGaussianAccount(adjacency)
         self._releases: dict[Release, int] = {}
         directions = max(map(len, kinds.values()))
         self._composed = [_Growing("above", functools.partial(self._pair, index)) for index in range(directions)]
 
     def compose(self, event: Event, times: int = 1) -> None:
-        """See `Account`."""
+        """Enter an event `times` times."""
         for release, count in releases(event, times):
             gaussian = isinstance(release, Gaussian) or amplified(release, self._adjacency)
             if not (isinstance(release, NonPrivate) or (gaussian and type(release) in self._kinds)):
@@ -59,7 +66,7 @@ class LossDistributions:
                 composed.enter(release, count)
 
     def epsilon(self, delta: float) -> float:
-        """See `Account`. A closed form where there is one, and never more than without the sample."""
+        """Return epsilon, by a closed form where one exists, and at most the figure without sampling."""
         plain = self._plain.epsilon(delta)
         if sum(self._releases.values()) == 1:
             return release_epsilon(next(iter(self._releases)), self._adjacency, delta)
@@ -80,26 +87,26 @@ class LossDistributions:
 
 
 class Attained:
-    """A lower bound on epsilon: what one pair of neighbours pays, and never more than that.
+    """A lower bound on epsilon: the epsilon of one pair of neighbours.
 
-    Under add/remove, somebody who contributes C to sums of Poisson samples, and leaves. Under replace-one, somebody
-    among others who all contribute -C, and whose own contribution is C, or -C: their sum over a sample of fixed size is
-    2C larger with probability r/N, and otherwise the same. nan for a release of which no such pair is known.
+    Under add/remove, the neighbours differ by a participant that contributes C to sums over Poisson samples. Under
+    replace-one, a participant contributes C or -C while all others contribute -C: its sum over a sample of fixed size
+    is 2C larger with probability r/N, and otherwise the same. The bound is nan for releases without a known pair.
     """
 
     def __init__(self, adjacency: Adjacency) -> None:
         self._adjacency = adjacency
-        self._known, self._bare = True, False
+        self._known, self._non_private = True, False
         self._releases: dict[Release, int] = {}
         self._mu_squared = 0.0
         self._composed = _Growing("below", self._pair)
         self._least = 0.0
 
     def compose(self, event: Event, times: int = 1) -> None:
-        """Enter an event."""
+        """Enter an event `times` times."""
         for release, count in releases(event, times):
             if isinstance(release, NonPrivate):
-                self._bare = True
+                self._non_private = True
             elif not (isinstance(release, Gaussian) or amplified(release, self._adjacency)):
                 self._known = False
             else:
@@ -107,8 +114,8 @@ class Attained:
                 self._composed.enter(release, count)
 
     def epsilon(self, delta: float) -> float:
-        """A lower bound on epsilon of everything so far; delta must be the same every time."""
-        if self._bare:
+        """Return a lower bound on epsilon of everything entered so far; delta must be the same in every call."""
+        if self._non_private:
             return math.inf
         if not self._known:
             return math.nan
@@ -119,14 +126,14 @@ class Attained:
     def _figure(self, delta: float) -> float:
         alone = sum(self._releases.values()) == 1
         if not alone and any(isinstance(release, Sampled) for release in self._releases):
-            loudest = min(self._releases, key=lambda release: noise_of(release).noise_multiplier)
-            by_itself = release_epsilon(loudest, self._adjacency, delta) * (1 - SOLVED)
-            return max(self._composed.epsilon(delta), by_itself if self._mu(loudest) <= LARGEST_MU else 0.0)
+            weakest = min(self._releases, key=lambda release: noise_of(release).noise_multiplier)
+            single = release_epsilon(weakest, self._adjacency, delta) * (1 - SOLVED)
+            return max(self._composed.epsilon(delta), single if self._mu(weakest) <= LARGEST_MU else 0.0)
         mu = math.sqrt(sum(count * self._mu(release) ** 2 for release, count in self._releases.items()))
         if math.isinf(mu * mu):
-            return math.inf  # as near as numbers go
+            return math.inf  # the exact value overflows
         if mu > LARGEST_MU:
-            # Of a Gaussian, delta(eps) >= 1/2 (1 - e^(eps - loss)) for whatever loss half of it is above.
+            # For the Gaussian, delta(eps) >= 1/2 (1 - e^(eps - loss)) at the median loss and below.
             rate = min(release.rate if isinstance(release, Sampled) else 1.0 for release in self._releases)
             return max(0.0, (mu * mu / 2 - 10 * mu + math.log(rate)) * (1 - SOLVED)) if 2 * delta < rate else 0.0
         if alone:
@@ -137,13 +144,13 @@ class Attained:
         return SENSITIVITY[self._adjacency] / noise_of(release).noise_multiplier
 
     def _pair(self, release: Release) -> Pair | None:
-        """None for noise so large that nothing is lost by leaving it out."""
+        """Return the pair of a release, or None where the noise is so large that it can be left out."""
         mu = min(self._mu(release), LARGEST_MU)
         return None if mu < 1 / LARGEST_MULTIPLIER / 100 else _pair("removed", mu, release)
 
 
 class _Growing:
-    """A composition that releases are entered into, and that is planned anew where what was planned does not do."""
+    """A composition that grows, with a new plan whenever the present one does not fit its releases."""
 
     def __init__(self, side: Side, pair_of: Callable[[Release], Pair | None]) -> None:
         self._side: Side = side
@@ -154,7 +161,7 @@ class _Growing:
         self._delta = math.nan
 
     def enter(self, release: Release, count: int) -> None:
-        """Enter a release so many times."""
+        """Enter a release `count` times."""
         if isinstance(release, NonPrivate):
             return
         pair = self._pair_of(release)
@@ -163,53 +170,54 @@ class _Growing:
             self._new[pair] = self._new.get(pair, 0) + count
 
     def epsilon(self, delta: float) -> float:
-        """The bound."""
+        """Return the bound on epsilon."""
         new: list[Counted] = list(self._new.items())
         self._new = {}
         if not self._all:
             return 0.0
         if self._composed is None or delta != self._delta or not self._composed.has_room_for(new):
-            found = self._anew(delta)
+            bound = self._with_new_plan(delta)
         else:
             self._composed.add(new)
-            found = self._composed.epsilon(delta)
-        if self._side == "above":  # no loss is larger than the largest
-            return min(found, math.fsum(count * pair.most for pair, count in self._all.items()) * (1 + SOLVED))
-        return found
+            bound = self._composed.epsilon(delta)
+        if self._side == "above":  # epsilon is at most the sum of the largest losses
+            largest = math.fsum(count * pair.largest_loss for pair, count in self._all.items())
+            return min(bound, largest * (1 + SOLVED))
+        return bound
 
-    def _anew(self, delta: float) -> float:
-        """The bound by a new plan."""
+    def _with_new_plan(self, delta: float) -> float:
+        """Plan the composition of all releases again, and return its bound."""
         parts, self._delta = tuple(self._all.items()), delta
         if len(parts) > FEW:
-            self._composed, found = _bounded(parts, delta, self._side)
+            self._composed, bound = _bounded(parts, delta, self._side)
         else:
-            plan, found = _known(parts, delta, self._side)
+            plan, bound = _memoised(parts, delta, self._side)
             self._composed = Composition(plan, self._side)
             self._composed.add(parts)
-        return found
+        return bound
 
 
 def _bounded(parts: Sequence[Counted], delta: float, side: Side) -> tuple[Composition, float]:
-    """The bound by a plan, and by finer ones where what is found is of the size of the steps of all releases: of rare
-    releases with a tiny epsilon, or of many quiet ones beside loud ones, the lattice would be most."""
+    """Compose the releases and return the bound. The lattice is refined while its error may dominate the bound, as for
+    rare releases with a tiny epsilon, or for many releases with much noise next to some with little."""
     step = math.inf
     for finer in FINER:
         plan = planned(parts, delta, side, step=step)
         composed = Composition(plan, side)
         composed.add(parts)
-        found = composed.epsilon(delta)
+        bound = composed.epsilon(delta)
         quiet = sum(count for pair, count in parts if pair.rate * pair.mu < plan.grid)
-        if found >= plan.grid * (composed.releases + QUIET * quiet):
+        if bound >= plan.grid * (composed.releases + QUIET * quiet):
             break
         step = plan.grid / finer
-    return composed, found
+    return composed, bound
 
 
 @functools.lru_cache(maxsize=256)
-def _known(parts: tuple[Counted, ...], delta: float, side: Side) -> tuple[Plan, float]:
-    """The plan and the bound for a few releases, kept because runs with other seeds or links often have the same."""
-    composed, found = _bounded(parts, delta, side)
-    return composed.plan, found
+def _memoised(parts: tuple[Counted, ...], delta: float, side: Side) -> tuple[Plan, float]:
+    """Return the plan and the bound for a few releases. Runs with other seeds or links often have the same releases."""
+    composed, bound = _bounded(parts, delta, side)
+    return composed.plan, bound
 
 
 def _pair(direction: Direction, mu: float, release: Release) -> Pair:

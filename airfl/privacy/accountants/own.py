@@ -1,4 +1,4 @@
-"""Whether figures are what an accountant promises: asked of every figure of a user's own accountant."""
+"""Checks that every figure of a user-defined accountant meets the contract of accountants."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from airfl.privacy.accountants.accountant import Account, Accountant
 from airfl.privacy.events import Adjacency, Event
 
 ROUNDING = 1e-3
-"""Share by which a figure may fall for its numerics."""
+"""Relative decrease of a figure that is tolerated as numerical error."""
 
 
-class Held:
-    """An account of a user's own accountant, which is held to its promises.
+class CheckedAccount:
+    """An account of a user-defined accountant with checked figures.
 
-    A figure is a number of at least 0. It does not fall when more is entered, nor is it smaller at a smaller delta: of
-    the first one that is above 0 the accountant is asked at a larger delta, too. What numerics take off is put back.
+    Epsilon must be a number of at least 0 that does not decrease when more is entered, nor with a smaller delta. The
+    latter is checked once, on the first positive figure. Decreases by numerical error are corrected.
     """
 
     def __init__(self, accountant: Accountant, adjacency: Adjacency) -> None:
@@ -24,44 +24,44 @@ class Held:
         self._account: Account = accountant.open(adjacency)
         if not all(callable(getattr(self._account, method, None)) for method in ("compose", "epsilon")):
             raise UserError(
-                f"accountant {self.name} opened {type(self._account).__name__}, which lacks compose(event, times) or "
-                "epsilon(delta); give it both"
+                f"accountant {self.name} must open an account with methods compose(event, times) and epsilon(delta), "
+                f"got {type(self._account).__name__}"
             )
-        self._told: dict[float, float] = {}
+        self._reported: dict[float, float] = {}
 
     def compose(self, event: Event, times: int = 1) -> None:
-        """See `Account`."""
+        """Enter an event `times` times."""
         self._account.compose(event, times)
 
     def epsilon(self, delta: float) -> float:
-        """See `Account`; UserError, one line, for a figure that breaks a promise."""
-        found = self._figure(delta)
-        if 0 < found < math.inf and not any(self._told.values()):
+        """Return the accountant's epsilon. Raises UserError for a figure that violates the contract."""
+        figure = self._figure(delta)
+        if 0 < figure < math.inf and not any(self._reported.values()):
             other = (1 + delta) / 2
             larger = self._figure(other)
-            if larger > found * (1 + ROUNDING) + ROUNDING**3:
+            if larger > figure * (1 + ROUNDING) + ROUNDING**3:
                 raise UserError(
-                    f"accountant {self.name} gives {larger:.6g} at delta = {other:g} after {found:.6g} at delta = "
-                    f"{delta:g}; epsilon must not rise with delta"
+                    f"accountant {self.name}: epsilon must not increase with delta, got {larger:.6g} at delta = "
+                    f"{other:g} and {figure:.6g} at delta = {delta:g}"
                 )
-        least = max((before for told, before in self._told.items() if told >= delta), default=0.0)
-        if found < least * (1 - ROUNDING) - ROUNDING**3:
+        least = max((epsilon for at, epsilon in self._reported.items() if at >= delta), default=0.0)
+        if figure < least * (1 - ROUNDING) - ROUNDING**3:
             raise UserError(
-                f"accountant {self.name} gives {found:.6g} at delta = {delta:g} after {least:.6g} of no more than was "
-                "entered; epsilon must not fall when more is composed, or delta is smaller"
+                f"accountant {self.name}: epsilon must not decrease when more is composed or delta is smaller, got "
+                f"{figure:.6g} at delta = {delta:g} after {least:.6g}"
             )
-        self._told[delta] = max(found, least)
-        return self._told[delta]
+        self._reported[delta] = max(figure, least)
+        return self._reported[delta]
 
     def _figure(self, delta: float) -> float:
-        found = self._account.epsilon(delta)
+        value = self._account.epsilon(delta)
         try:
-            figure = math.nan if isinstance(found, (bool, str)) else float(found)
+            figure = math.nan if isinstance(value, (bool, str)) else float(value)
         except (TypeError, ValueError):
             figure = math.nan
         if not figure >= 0:
             raise UserError(
-                f"accountant {self.name} gives epsilon = {found!r} at delta = {delta:g}; a number of at least 0 is "
-                "wanted, or inf where there is no bound"
+                f"accountant {self.name}: epsilon must be a number of at least 0, or inf where there is no bound, got "
+                f"{value!r} at delta = {delta:g}"
             )
         return figure

@@ -1,8 +1,9 @@
-"""Pairs of distributions that a Gaussian release on a sample is compared by, as functions of the privacy loss.
+"""Dominating pairs of distributions of a subsampled Gaussian release, as functions of the privacy loss.
 
-y = e^-loss is the ratio of the two likelihoods, distributed as under the first of them. For t = e^-l a pair is told by
-F(t) = E (t - y)+ where l >= 0 and by G(t) = E (y - t)+ = F(t) - t + 1 where l <= 0, both over t, which stay numbers
-where e^-l does not. delta(eps) of the pair is F(t)/t at l = eps, and the slope of F at t is P(loss > l).
+y = e^-loss is the likelihood ratio of the pair, distributed as under its first distribution. With t = e^-l, a pair is
+described by F(t) = E (t - y)+ for l >= 0 and by G(t) = E (y - t)+ = F(t) - t + 1 for l <= 0. Both are divided by t, so
+that they do not underflow with e^-l. delta(eps) of the pair is F(t)/t at l = eps, and the slope of F at t is
+P(loss > l).
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from scipy.special import erfcx, ndtr
 Array = NDArray[np.float64]
 Direction = Literal["removed", "added", "envelope"]
 
-# Beyond, e^loss is no number.
+# e^loss may overflow above this loss.
 LARGE = 500.0
-# So small a share of the largest loss is none.
+# Losses below this share of the largest one are negligible.
 SMALL = 1e-9
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A Gaussian release that somebody is in with some probability, as a pair of distributions.
+    """A pair of distributions for a Gaussian release with participation probability q.
 
     Attributes:
-        direction: "removed" is (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1); "added" the two the other way round;
-            "envelope" the pair whose hockey-stick divergence is the larger of both at every order, for samples of fixed
-            size under replace-one.
+        direction: "removed" is (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1); "added" is the reverse; "envelope" is the
+            pair whose hockey-stick divergence is the larger of both at every order, for samples of fixed size under
+            replace-one.
         mu: Sensitivity over the standard deviation of the noise.
-        rate: q, probability of being in it.
+        rate: q, probability of taking part.
     """
 
     direction: Direction
@@ -41,45 +42,46 @@ class Pair:
     rate: float
 
     def scaled(self, losses: Array) -> Array:
-        """F/t where the loss is at least 0, G/t where it is below."""
+        """Return F/t where the loss is at least 0, and G/t where it is negative."""
         values = np.empty_like(losses)
         positive, size = losses >= 0, np.abs(losses)
-        # Of the Gaussian: what a likelihood ratio above e^size (to the right) or below e^-size (to the left) is worth.
+        # Contributions of the Gaussian's right tail (ratio above e^size) and left tail (ratio below e^-size).
         right = positive == (self.direction != "added")
         if self.direction == "envelope":
             right = np.ones_like(positive)
-        worth = self.rate * _delta(self.inner(size[right]), self.mu)
-        values[right] = np.where(positive[right], worth, np.exp(-size[right]) * worth)
+        tail = self.rate * _delta(self.inner(size[right]), self.mu)
+        values[right] = np.where(positive[right], tail, np.exp(-size[right]) * tail)
         left = ~right
         inner = self.inner(-size[left])
-        worth = _delta(-inner, self.mu)
+        tail = _delta(-inner, self.mu)
         if self.direction == "added":  # e^size q e^inner
             less = np.minimum(np.log1p(-self.rate) + size[left], 0.0) if self.rate < 1 else -math.inf
             share = -np.expm1(less) * np.ones(len(inner))
         else:
             share = self.rate * np.exp(inner)
-        values[left] = np.where(np.isfinite(inner), np.maximum(share, 0.0) * worth, 0.0)
+        values[left] = np.where(np.isfinite(inner), np.maximum(share, 0.0) * tail, 0.0)
         return values
 
     def slopes(self, losses: Array) -> Array:
-        """P(loss > l) where l is at least 0, -P(loss < l) where it is below: of F and of G at t."""
+        """Return the slope of F at t, P(loss > l), where l is at least 0, and that of G, -P(loss < l), where it is
+        negative."""
         values = np.empty_like(losses)
         positive, size = losses >= 0, np.abs(losses)
         if self.direction == "added":
-            values[positive] = ndtr(self._place(-size[positive]))
-            values[~positive] = -ndtr(-self._place(size[~positive]))
+            values[positive] = ndtr(self._output(-size[positive]))
+            values[~positive] = -ndtr(-self._output(size[~positive]))
             return values
-        at = self._place(size[positive])
+        at = self._output(size[positive])
         values[positive] = (1 - self.rate) * ndtr(-at) + self.rate * ndtr(self.mu - at)
         if self.direction == "envelope":
-            values[~positive] = -ndtr(-self._place(size[~positive]))
+            values[~positive] = -ndtr(-self._output(size[~positive]))
         else:
-            at = self._place(-size[~positive])
+            at = self._output(-size[~positive])
             values[~positive] = -((1 - self.rate) * ndtr(at) + self.rate * ndtr(at - self.mu))
         return values
 
     def reach(self, deviations: float) -> tuple[float, float]:
-        """The smallest and the largest loss with all but what is so many standard deviations away."""
+        """Return the smallest and the largest loss within so many standard deviations."""
         far = self._loss(self.mu * (deviations + self.mu / 2))
         near = self._loss(self.mu * (deviations - self.mu / 2))
         low = self._loss(-self.mu * (deviations + self.mu / 2))
@@ -88,19 +90,21 @@ class Pair:
         return (min(-near, -SMALL * far) if self.direction == "envelope" else low), far
 
     @property
-    def most(self) -> float:
-        """The largest loss there is, inf where there is none."""
+    def largest_loss(self) -> float:
+        """The largest possible loss, inf where it is unbounded."""
         return self.absent if self.direction == "added" and self.rate < 1 else math.inf
 
     @property
     def absent(self) -> float:
-        """The loss, about, of a release that they were not in: of nearly all where noise is small and samples are."""
+        """The approximate loss of a release without participation, which is the most likely one at small noise and
+        sampling rate."""
         if self.direction == "envelope" or self.rate == 1:
             return 0.0
         return math.log1p(-self.rate) * (1 if self.direction == "removed" else -1)
 
     def inner(self, losses: Array) -> Array:
-        """log((e^l - 1 + q)/q), the loss of somebody who is in it for certain; -inf where a loss cannot be so small."""
+        """Return log((e^l - 1 + q)/q), the loss without sampling for the loss l with sampling; -inf below the smallest
+        possible l."""
         small = np.minimum(losses, LARGE)
         with np.errstate(divide="ignore", invalid="ignore"):
             below = np.log1p(np.maximum(np.expm1(small) / self.rate, -1.0))
@@ -108,21 +112,21 @@ class Pair:
         return np.where(losses > 1, above, below)
 
     def spread(self, deviations: float, points: int) -> Array:
-        """Losses by which the pair is told coarsely: those of places around both means, and their opposites."""
-        places = np.linspace(-deviations, deviations, points)
-        inner = self.mu * (np.concatenate([places, places + self.mu]) - self.mu / 2)
+        """Return losses for a coarse discretisation: those of points around both means, and their negatives."""
+        around = np.linspace(-deviations, deviations, points)
+        inner = self.mu * (np.concatenate([around, around + self.mu]) - self.mu / 2)
         losses = self._losses(inner)
         low, high = self.reach(deviations)
-        beyond = high + SMALL * (high - low)  # where the largest loss there is may be an atom
+        beyond = high + SMALL * (high - low)  # the largest possible loss may be an atom at `high`
         every = np.unique(np.concatenate([[0.0, -SMALL * high, low, high, beyond], losses, -losses]))
         return np.asarray(every[(every >= low) & (every <= beyond)])
 
-    def _place(self, losses: Array) -> Array:
-        """Where on the line the removed pair has this loss."""
+    def _output(self, losses: Array) -> Array:
+        """Return the output at which the "removed" pair has this loss."""
         return self.inner(losses) / self.mu + self.mu / 2
 
     def _loss(self, inner: float) -> float:
-        """log(1 - q + q e^inner)."""
+        """Return log(1 - q + q e^inner)."""
         return float(self._losses(np.array([inner]))[0])
 
     def _losses(self, inner: Array) -> Array:
@@ -133,8 +137,8 @@ class Pair:
 
 
 def _delta(epsilon: Array, mu: float) -> Array:
-    """delta(eps) = Phi(-u) - e^eps Phi(-u - mu) of the Gaussian at u = eps/mu - mu/2, for eps >= 0, by ratios of Mills:
-    phi(u) (R(u) - R(u + mu)), which loses no digits to the difference of exponentials."""
+    """Return delta(eps) = Phi(-u) - e^eps Phi(-u - mu) of the Gaussian at u = eps/mu - mu/2, for eps >= 0, by Mills
+    ratios: phi(u) (R(u) - R(u + mu)), which avoids cancellation between exponentials."""
     u = np.minimum(epsilon / mu - mu / 2, 1e150)
     density = np.exp(-u * u / 2) / math.sqrt(2 * math.pi)
     beyond = _mills(np.maximum(u + mu, 0.0))

@@ -1,4 +1,4 @@
-"""Privacy loss distributions of Poisson samples under add/remove, exact but for what is added for the numerics."""
+"""Privacy loss distributions of Poisson samples under add/remove, exact up to an allowance for numerical error."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from airfl.privacy.events import Adjacency, Gaussian, PoissonSampled
 
 
 class Pld(Accountant):
-    """Gaussian releases, and those on Poisson samples under add/remove: the exact pairs, in both directions."""
+    """Gaussian releases and Poisson samples of them under add/remove, by their exact pairs in both directions."""
 
     name = "pld"
     source = "Koskela, Jalko, Honkela 2020; Doroshenko et al. 2022, by dp-accounting"
     slow = True
 
     def open(self, adjacency: Adjacency) -> LossDistributions:
-        """A new account."""
+        """Open a new account."""
         kinds: dict[type, tuple[Direction, ...]] = {Gaussian: ("removed",)}
         if adjacency == "add_remove":
             kinds[PoissonSampled] = ("removed", "added")

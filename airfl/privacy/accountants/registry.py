@@ -1,6 +1,6 @@
-"""The registry of accountants. A new one is one file and one line here; a user's own needs no line.
+"""The registry of accountants. A new one is one file and one line here; a user-defined one needs no line.
 
-Where they are only, so that settings are read without importing what an accountant needs.
+Only the locations are registered, so that reading settings does not import the accountants.
 """
 
 from __future__ import annotations

@@ -5,14 +5,14 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airfl.report.numbers import figure, scientific
-from airfl.report.page.markup import Html, island, tag
-from airfl.report.page.view import SYMBOLS, Look, spread
+from airfl.report.page.view import Look, spread
 from airfl.results.averages import Average
 
 FONT = 14  # pixels, the least on the page
@@ -24,6 +24,21 @@ SMALLEST, MOST_DECADES = 1e-300, 300  # of what is drawn
 Trace = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Chart:
+    """A plot of the page.
+
+    Attributes:
+        name: Its id in the page.
+        caption: The line above it.
+        figure: What the page's script draws: plotly's data and layout, and the choices of a menu.
+    """
+
+    name: str
+    caption: str
+    figure: dict[str, Any]
+
+
 def chart(
     name: str,
     caption: str,
@@ -31,7 +46,7 @@ def chart(
     x: Mapping[str, Any],
     y: Mapping[str, Any],
     choices: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Html:
+) -> Chart:
     """A plot with this name: traces as `curve`, `band` and `points` make them, axes as `axis` does. choices: what a
     menu of the section may put in place of x: "x", one list a trace, and "axis"."""
     import plotly.graph_objects as go
@@ -51,13 +66,7 @@ def chart(
         "yaxis": y,
     }
     drawn = go.Figure(data=list(traces), layout=layout).to_plotly_json()
-    return tag(
-        "figure",
-        tag("figcaption", caption),
-        tag("div", id=name, class_="plot", role="img", aria_label=caption, style=f"height:{HEIGHT}px"),
-        island({**drawn, "choices": choices or {}}, data_plot=name),
-        class_="chart",
-    )
+    return Chart(name, caption, {**drawn, "choices": choices or {}})
 
 
 def axis(title: str, limits: tuple[float, float] | None = None) -> dict[str, Any]:
@@ -108,50 +117,35 @@ def tick_texts(ticks: Sequence[float]) -> list[str]:
     return [figure(tick) if 1e-3 <= tick < 1e5 else scientific(tick).replace(".00", "") for tick in ticks]
 
 
+def scatter(mode: str, x: Any, y: Any, **more: Any) -> Trace:
+    """Points, joined or not as `mode` says, of which nothing is said on hovering."""
+    return {"type": "scatter", "mode": mode, "x": listed(x), "y": listed(y), "hoverinfo": "skip", **more}
+
+
 def curve(series: str, x: Any, y: Any, texts: Sequence[str], look: Look) -> Trace:
     """A line, with a marker where it is one point only; texts: said of each point."""
-    return {
-        "type": "scatter",
-        "mode": "lines" if len(texts) > 1 else "markers",
-        "legendgroup": series,
-        "x": listed(x),
-        "y": listed(y),
-        "hovertext": [plotly_text(text) for text in texts],
-        "hoverinfo": "text",
-        "line": {"color": look.colour, "dash": look.dash, "width": 2},
-        "marker": {"color": look.colour, "symbol": look.symbol, "size": 9},
-    }
+    line = {"color": look.colour, "dash": look.dash, "width": 2}
+    marker = {"color": look.colour, "symbol": look.symbol, "size": 9}
+    mode = "lines" if len(texts) > 1 else "markers"
+    return scatter(mode, x, y, legendgroup=series, **_said(texts), line=line, marker=marker)
 
 
 def band(series: str, x: Any, low: Any, high: Any, look: Look, opacity: float) -> Trace:
     """The area between two lines; nothing where they are not known."""
     known = np.isfinite(low) & np.isfinite(high)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "legendgroup": series,
-        "x": around(listed(x), known),
-        "y": listed(np.concatenate([np.asarray(low)[known], np.asarray(high)[known][::-1]])),
-        "fill": "toself",
-        "fillcolor": transparent(look.colour, opacity),
-        "line": {"width": 0},
-        "hoverinfo": "skip",
-    }
+    edges = np.concatenate([np.asarray(low)[known], np.asarray(high)[known][::-1]])
+    filled = {"fill": "toself", "fillcolor": transparent(look.colour, opacity), "line": {"width": 0}}
+    return scatter("lines", [], edges, legendgroup=series, **filled) | {"x": around(listed(x), known)}
 
 
 def points(series: str, x: Any, y: Any, texts: Sequence[str], look: Look, **more: Any) -> Trace:
     """Markers; texts: said of each."""
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "legendgroup": series,
-        "x": listed(x),
-        "y": listed(y),
-        "hovertext": [plotly_text(text) for text in texts],
-        "hoverinfo": "text",
-        "marker": {"color": look.colour, "symbol": look.symbol, "size": 10, "line": {"width": 1, "color": "#ffffff"}},
-        **more,
-    }
+    marker = {"color": look.colour, "symbol": look.symbol, "size": 10, "line": {"width": 1, "color": "#ffffff"}}
+    return scatter("markers", x, y, legendgroup=series, **_said(texts), marker=marker, **more)
+
+
+def _said(texts: Sequence[str]) -> Trace:
+    return {"hovertext": [plotly_text(text) for text in texts], "hoverinfo": "text"}
 
 
 def whiskers(averages: Sequence[Average], look: Look) -> dict[str, Any]:
@@ -169,41 +163,7 @@ def single_runs(series: str, x: Sequence[Any], y: Sequence[Average], look: Look)
         return []
     xs = [end for at in places for end in (x[at].values if isinstance(x[at], Average) else [x[at]] * len(y[at].values))]
     marker = {"color": transparent(look.colour, 0.6), "symbol": look.symbol, "size": 5}
-    return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "legendgroup": series,
-            "x": listed(xs),
-            "y": listed([end for at in places for end in y[at].points]),
-            "hoverinfo": "skip",
-            "marker": marker,
-        }
-    ]
-
-
-def legend(entries: Sequence[tuple[str, str, Look]], lines: bool) -> Html:
-    """Buttons that show and hide a series in all plots of the section: (series, name, look)."""
-    items = []
-    for series, name, look in entries:
-        if lines:
-            drawn = _stroke(look)
-        else:
-            drawn = tag("span", SYMBOLS[look.symbol], class_="mark", style=f"color:{look.colour}", aria_hidden="true")
-        items.append(tag("li", tag("button", drawn, " ", name, type="button", data_series=series, aria_pressed="true")))
-    return tag("ul", *items, class_="legend")
-
-
-def menu(label: str, choices: Mapping[str, str]) -> Html:
-    """A menu that puts another cost on the x axis of all plots of the section, linear or logarithmic."""
-    options = [tag("option", text, value=name) for name, text in choices.items()]
-    box = tag("label", tag("input", type="checkbox", class_="logarithmic"), " logarithmic")
-    return tag("div", tag("label", f"{label} ", tag("select", *options, class_="against")), box, class_="controls")
-
-
-def pair(*charts: Html) -> Html:
-    """Plots side by side, below one another where it is narrow."""
-    return tag("div", *charts, class_="pair")
+    return [scatter("markers", xs, [end for at in places for end in y[at].points], legendgroup=series, marker=marker)]
 
 
 def limits(averages: Sequence[Average], most: float = math.inf) -> tuple[float, float] | None:
@@ -244,11 +204,3 @@ def transparent(colour: str, opacity: float) -> str:
     """#rrggbb with an opacity."""
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},{opacity})"
-
-
-def _stroke(look: Look) -> Html:
-    pattern = {"dash": "7 4", "dot": "2 3", "dashdot": "7 3 2 3", "longdash": "11 4", "longdashdot": "11 3 2 3"}
-    line = tag(
-        "line", x1=0, y1=5, x2=34, y2=5, stroke=look.colour, stroke_width=3, stroke_dasharray=pattern.get(look.dash)
-    )
-    return tag("svg", line, width=34, height=10, aria_hidden="true")

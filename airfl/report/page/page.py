@@ -8,16 +8,19 @@ import os
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from airfl.config.arguments import public
 from airfl.errors import UserError
 from airfl.output import check_can_be_file, replacing
 from airfl.own import both_ends, check_no_link, is_file
-from airfl.report.page.markup import Html, join, tag
 from airfl.report.page.sections import SECTIONS
 from airfl.report.page.view import View
 from airfl.results.collect import read_some_results
 from airfl.version import __version__
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 NAME = "report.html"
 GENERATOR = '<meta name="generator" content="airfl report'
@@ -43,12 +46,11 @@ def report(folders: str | Path | Sequence[str | Path], out: str | Path | None = 
 def write_page(
     folders: str | Path | Sequence[str | Path],
     out: str | Path | None = None,
-    notes: Sequence[str] = (),
     say: Callable[[str], None] = lambda line: None,
 ) -> Path:
     """The report of the runs in these folders, as one HTML file; out: by default report.html in the first of them.
 
-    notes: sentences for the top of the page. say(line) is told of each run that cannot be read and is left out. An
+    say(line) is told of each run that cannot be read and is left out. An
     earlier report is replaced, whole. UserError for folders without runs and where something else is in the way, before
     anything is read.
     """
@@ -60,7 +62,7 @@ def write_page(
     results = read_some_results(places)
     for line in results.unreadable.values():
         say(f"left out: {line}")
-    page = html_page(View(results, tuple(places), tuple(notes)))
+    page = html_page(View(results, tuple(places)))
     target.parent.mkdir(parents=True, exist_ok=True)
     check_target(target)
     with replacing(target) as temporary:
@@ -83,36 +85,38 @@ def check_target(target: Path) -> None:
 
 def html_page(view: View) -> str:
     """The page: HTML, style, scripts and data in one text, which fetches nothing."""
+    from markupsafe import Markup
     from plotly.offline import get_plotlyjs
 
     scripts = [get_plotlyjs(), _beside("page.js")]
     built = [(section, section.build(view)) for section in SECTIONS]
-    shown = [(section, content) for section, content in built if content]
-    links = [tag("li", tag("a", section.heading, href=f"#{section.name}")) for section, _ in shown if section.heading]
-    parts = [
-        tag("section", tag("h2", section.heading) if section.heading else "", content, id=section.name)
-        for section, content in shown
-    ]
-    first, rest = parts[0], parts[1:]
-    body = tag(
-        "body",
-        tag("header", first),
-        tag("nav", tag("ul", *links), aria_label="sections"),
-        tag("noscript", tag("p", "Without JavaScript the plots are not drawn and the tables not sorted.")),
-        tag("main", *rest),
-        *(tag("script", Html(script)) for script in scripts),
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            version=__version__,
+            policy=_policy(scripts),
+            title=", ".join(_last_part(folder) for folder in view.folders),
+            style=Markup(_beside("page.css")),
+            sections=[(section, content) for section, content in built if content],
+            scripts=[Markup(script) for script in scripts],
+        )
     )
-    title = f"airfl report: {', '.join(_last_part(folder) for folder in view.folders)}"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        Html(f'{GENERATOR} {__version__}">'),
-        tag("meta", http_equiv="Content-Security-Policy", content=_policy(scripts)),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("title", title),
-        tag("style", Html(_beside("page.css"))),
+
+
+def environment() -> Environment:
+    """The environment of the page's templates, which escapes whatever is not `Markup`."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("airfl.report.page"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    return join(Html("<!DOCTYPE html>\n"), tag("html", head, body, lang="en"), "\n")
+    made.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    return made
 
 
 def _policy(scripts: Sequence[str]) -> str:

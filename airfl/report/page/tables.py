@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airfl.report.page.markup import Html, join, tag
-from airfl.report.page.view import View, exactly, with_interval
+from airfl.report.page.view import View, exactly
 from airfl.report.table import Column, mark
 from airfl.results.averages import Average
 from airfl.results.collect import Group, cell, number_of
@@ -24,18 +23,47 @@ class Cell:
         text: What is shown.
         value: What it is sorted by: a number in full (repr), or text.
         title: What is said on hovering, "" for nothing.
-        markup: HTML that is shown in the place of `text`, None for none.
+        where: What is shown below it where the screen is narrow, "" for nothing.
     """
 
     text: str
     value: float | str
     title: str = ""
-    markup: Html | None = None
+    where: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The text, which no spreadsheet computes; numbers are what they are, also those below 0."""
+        return inert(self.text) if isinstance(self.value, str) else self.text
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the page.
+
+    Attributes:
+        name: Its id in the page.
+        caption: What it is of, for screen readers.
+        headings: One a column.
+        rows: One cell a column each.
+    """
+
+    name: str
+    caption: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+
+    @property
+    def kinds(self) -> list[str]:
+        """How each column is sorted: as numbers where it holds nothing else, but for the first."""
+        columns = range(1, len(self.headings))
+        numbers = [all(isinstance(row[column].value, float) for row in self.rows) for column in columns]
+        return ["text", *("number" if one else "text" for one in numbers)]
 
 
 def number(average: Average, column: Column) -> Cell:
     """A mean and its interval, written as in the terminal; the figure in full on hovering."""
-    text = with_interval(average, column) if column.scatter else column.write(average.mean)
+    text = average.written(column.write) if column.scatter else column.write(average.mean)
     return Cell(text, average.mean, exactly(average))
 
 
@@ -48,44 +76,5 @@ def setting(value: object) -> Cell:
 def name_of(view: View, group: Group) -> Cell:
     """A group as the first cell of its row: on narrow screens with its swept values, which scroll away there."""
     status = mark([run.digest.summary for run in group.runs])
-    kind, where = f"{view.kind(group)}{status}", view.where(group)
-    shown = join(inert(kind), tag("span", where, class_="where") if where else "")
-    return Cell(kind, kind, f"{view.name(group)}{status}", shown)
-
-
-def _shown(cell: Cell) -> str:
-    """Numbers are what they are, also those below 0."""
-    if cell.markup is not None:
-        return cell.markup
-    return inert(cell.text) if isinstance(cell.value, str) else cell.text
-
-
-def sortable(name: str, caption: str, headings: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Html:
-    """A table in a box that scrolls sideways; the first column stays. A column of numbers alone is sorted as such."""
-    kinds = [
-        "number" if column and all(isinstance(row[column].value, float) for row in rows) else "text"
-        for column in range(len(headings))
-    ]
-    heads = [
-        tag("th", tag("button", text, type="button"), scope="col", aria_sort="none", data_kind=kind)
-        for text, kind in zip(headings, kinds, strict=True)
-    ]
-    lines = [
-        tag(
-            "tr",
-            *(
-                tag(
-                    "td" if column else "th",
-                    _shown(cell),
-                    scope=None if column else "row",
-                    class_="number" if kinds[column] == "number" else None,
-                    data_value=cell.value,
-                    title=cell.title or None,
-                )
-                for column, cell in enumerate(row)
-            ),
-        )
-        for row in rows
-    ]
-    table = tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *lines), id=name, class_="sortable")
-    return tag("div", table, class_="scroll", role="region", aria_label=caption, tabindex="0")
+    kind = f"{view.kind(group)}{status}"
+    return Cell(kind, kind, f"{view.name(group)}{status}", view.where(group))

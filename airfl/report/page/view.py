@@ -9,14 +9,22 @@ from functools import cached_property
 from pathlib import Path
 
 from airfl.report.figures import COLOURS
-from airfl.report.table import Column, TableRow
+from airfl.report.table import TableRow
 from airfl.results.averages import PERCENT, Average, average
 from airfl.results.collect import Group, Results, plain, short
 from airfl.results.equal_cost import COSTS
 from airfl.results.pool import SCHEME
 
 MANY, BEST = 30, 20  # with more groups than MANY, curves are drawn of the BEST only
-DASHES = ("solid", "dash", "dashdot", "dot", "longdash", "longdashdot")
+DASHES = {
+    "solid": "none",
+    "dash": "7 4",
+    "dashdot": "7 3 2 3",
+    "dot": "2 3",
+    "longdash": "11 4",
+    "longdashdot": "11 3 2 3",
+}
+"""Plotly's names of dashes, and the same as SVG's stroke-dasharray."""
 SYMBOLS = {
     "circle": "●",
     "square": "■",
@@ -41,6 +49,16 @@ class Look:
     dash: str
     symbol: str
 
+    @property
+    def pattern(self) -> str:
+        """The dash in SVG."""
+        return DASHES[self.dash]
+
+    @property
+    def sign(self) -> str:
+        """The symbol as a character."""
+        return SYMBOLS[self.symbol]
+
 
 @dataclass(frozen=True)
 class View:
@@ -49,12 +67,10 @@ class View:
     Attributes:
         results: Groups of runs.
         folders: As the user named them.
-        notes: Sentences for the top of the page.
     """
 
     results: Results
     folders: tuple[Path, ...]
-    notes: tuple[str, ...] = ()
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -143,13 +159,7 @@ class View:
 
 def look(number: int) -> Look:
     """Of the line or kind with this number."""
-    symbols = list(SYMBOLS)
-    return Look(COLOURS[number % len(COLOURS)], DASHES[number % len(DASHES)], symbols[number % len(symbols)])
-
-
-def with_interval(average: Average, column: Column) -> str:
-    """A mean as the tables write it, with its 95% interval where there is one, or the two values that it is of."""
-    return average.written(column.write)
+    return Look(*(choices[number % len(choices)] for choices in (COLOURS, tuple(DASHES), tuple(SYMBOLS))))
 
 
 def exactly(average: Average) -> str:

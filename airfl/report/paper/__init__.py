@@ -5,6 +5,6 @@ from airfl.report.paper import draw_figures
 draw_figures(airfl.read_results("runs/sweep"), "runs/figures")
 """
 
-from airfl.report.paper.figures import AGAINST, FIGURES, PaperFigure, draw_figures, possible_figures
+from airfl.report.paper.figures import FIGURES, draw_figures, possible_figures
 
-__all__ = ["AGAINST", "FIGURES", "PaperFigure", "draw_figures", "possible_figures"]
+__all__ = ["FIGURES", "draw_figures", "possible_figures"]

@@ -26,8 +26,6 @@ class PaperFigure:
     Attributes:
         module: The module with its `draw` (or `texts`).
         title: What it shows.
-        corresponds_to: The papers' own figures that it corresponds to.
-        needs: What the runs must have.
         width: Width in inches.
         options: Options of its `draw`, by name.
         suffixes: Of the files that are written.
@@ -35,8 +33,6 @@ class PaperFigure:
 
     module: str
     title: str
-    corresponds_to: str
-    needs: str
     width: float = COLUMN
     options: Mapping[str, Any] = field(default_factory=dict)
     suffixes: tuple[str, ...] = (".pdf", ".png")
@@ -56,59 +52,28 @@ class PaperFigure:
         return [str(text).encode() for text in module.texts(results)]
 
 
-_EVALUATED = "runs that were evaluated"
-
-
-def _against(key: str, title: str, corresponds_to: str = "-") -> PaperFigure:
-    needs = f"runs swept over {key}, two numbers or more"
-    return PaperFigure("against", title, corresponds_to, needs, options={"key": key})
+def _against(key: str, title: str) -> PaperFigure:
+    return PaperFigure("against", title, options={"key": key})
 
 
 FIGURES: dict[str, PaperFigure] = {
-    "accuracy-ratio": _against("scheme.ratio", "test accuracy against the compression ratio", "PFELS fig. 3"),
-    "accuracy-epsilon": _against("privacy.epsilon", "test accuracy against the epsilon as claimed", "PFELS fig. 4"),
+    "accuracy-ratio": _against("scheme.ratio", "test accuracy against the compression ratio"),
+    "accuracy-epsilon": _against("privacy.epsilon", "test accuracy against the epsilon as claimed"),
     "accuracy-snr": _against("power.max_snr_db", "test accuracy against the maximum SNR"),
     "learning-rounds": PaperFigure(
-        "learning",
-        "training loss and test accuracy against rounds",
-        "PFELS figs. 5 and 6, a and b",
-        _EVALUATED,
-        PAGE,
-        {"cost": "rounds"},
+        "learning", "training loss and test accuracy against rounds", PAGE, {"cost": "rounds"}
     ),
     "learning-elements": PaperFigure(
-        "learning",
-        "training loss and test accuracy against resource elements",
-        "PFELS figs. 5 and 6, c and d",
-        _EVALUATED,
-        PAGE,
-        {"cost": "resource_elements"},
+        "learning", "training loss and test accuracy against resource elements", PAGE, {"cost": "resource_elements"}
     ),
-    "energy": PaperFigure(
-        "energy", "test accuracy against energy; energy of the run", "PFELS fig. 7", _EVALUATED, PAGE
-    ),
-    "accuracy-bits": PaperFigure(
-        "bits", "test accuracy against uplink bits", "SoteriaFL fig. 4, below, right", "runs over digital links"
-    ),
+    "energy": PaperFigure("energy", "test accuracy against energy; energy of the run", PAGE),
+    "accuracy-bits": PaperFigure("bits", "test accuracy against uplink bits"),
     "utility": PaperFigure(
-        "utility",
-        "squared norm of the whole objective's gradient, and test accuracy, against rounds and bits",
-        "SoteriaFL figs. 3 and 4",
-        "runs with trace.gradient_norm = true",
-        PAGE,
+        "utility", "squared norm of the whole objective's gradient, and test accuracy, against rounds and bits", PAGE
     ),
-    "privacy-accuracy": PaperFigure(
-        "privacy",
-        "test accuracy against the epsilon that holds, and the one claimed",
-        "-",
-        "runs with a finite epsilon",
-    ),
+    "privacy-accuracy": PaperFigure("privacy", "test accuracy against the epsilon that holds, and the one claimed"),
     "table": PaperFigure(
-        "table",
-        "accuracy, subcarriers, energy, resource elements, air time, epsilon",
-        "PFELS tables 2 and 3",
-        _EVALUATED,
-        suffixes=(".md", ".tex"),
+        "table", "accuracy, subcarriers, energy, resource elements, air time, epsilon", suffixes=(".md", ".tex")
     ),
 }
 

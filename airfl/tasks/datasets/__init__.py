@@ -1,9 +1,9 @@
-"""Data sets: which there are, where they are found, how they are loaded.
+"""Data sets: the available ones, how they are located, and how they are loaded.
 
     airfl.datasets.load_dataset("mnist")
 
-The classes are here by name; torch is not needed to load one. A new one is one file beside these and one line in
-registry.py; a user's own derives from `Dataset`, and needs no line.
+The classes can be imported from here by name; torch is not needed to load data. To add a data set, add a file beside
+these and a line in registry.py. A user-defined one derives from `Dataset` and needs no line.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from airfl.output import current_folder
 from airfl.tasks.datasets.dataset import Dataset
 from airfl.tasks.datasets.raw import RawData
 from airfl.tasks.datasets.registry import DATASETS
-from channels.part import class_named
+from channels.part import lazily
 
 if TYPE_CHECKING:
-    # For editors and type checkers, which do not see what `__getattr__` imports.
+    # For editors and type checkers, which cannot follow the imports of `__getattr__`.
     from airfl.tasks.datasets.a9a import A9a
     from airfl.tasks.datasets.a9a_sample import A9aSample
     from airfl.tasks.datasets.cifar10 import Cifar10
@@ -63,60 +63,61 @@ __all__ = [
 
 
 def data_folders(data_dir: str | Path | None = None) -> list[Path]:
-    """Where data is looked for, in order: `data_dir` (--data-dir), AIRFL_DATA, ./data, the samples with airfl."""
+    """Return the folders searched for data, in order: `data_dir` (--data-dir), AIRFL_DATA, ./data, airfl's samples."""
     named = os.environ.get("AIRFL_DATA")
     first, here = [Path(folder) for folder in (data_dir, named) if folder], current_folder()
     return list(dict.fromkeys([*first, *([here / "data"] if here else []), shipped.data_folder()]))
 
 
-def find_dataset(given: str | Dataset, folders: Sequence[Path]) -> Path | None:
-    """The first folder that holds a data set, None if none does; UserError for one that holds a part of it."""
-    dataset = DATASETS[given]() if isinstance(given, str) else given
-    if dataset.folders is None:
+def find_dataset(dataset: str | Dataset, folders: Sequence[Path]) -> Path | None:
+    """Return the first folder that contains a data set, or None; raises UserError for an incomplete one."""
+    part = DATASETS[dataset]() if isinstance(dataset, str) else dataset
+    if part.folders is None:
         return folders[0]
-    below = dataset.folders or (dataset.name,)
+    below = part.folders or (part.name,)
     places = [root / folder for root in folders for folder in below]
-    return next((place for place in places if dataset.files(place)), None)
+    return next((place for place in places if part.files(place)), None)
 
 
-def load_dataset(given: str | Dataset, folders: Sequence[Path] | None = None) -> RawData:
-    """A data set, from the first folder that has it.
+def load_dataset(dataset: str | Dataset, folders: Sequence[Path] | None = None) -> RawData:
+    """Load a data set from the first folder that contains it.
 
     Args:
-        given: Its name, or the part itself.
-        folders: Where it is looked for; those of `data_folders` by default.
+        dataset: Its name, or a `Dataset` object.
+        folders: Folders to search; those of `data_folders` by default.
 
-    Raises UserError where no folder has it or a file is wrong.
+    Raises UserError if no folder contains it or a file is damaged.
     """
-    dataset = DATASETS[given]() if isinstance(given, str) else given
+    part = DATASETS[dataset]() if isinstance(dataset, str) else dataset
     searched = data_folders() if folders is None else list(folders)
-    own = is_own(dataset)
-    place = _guarded(dataset, lambda: find_dataset(dataset, searched)) if own else find_dataset(dataset, searched)
+    own = is_own(part)
+    place = _guarded(part, lambda: find_dataset(part, searched)) if own else find_dataset(part, searched)
     if place is None:
-        raise UserError(_not_found(dataset, searched))
+        raise UserError(_not_found(part, searched))
     if own:
-        return _load_own(dataset, place)
-    if not dataset.cached:
-        return copy.deepcopy(_decoded(dataset, place.resolve(), _state(place)))
+        return _load_own(part, place)
+    if not part.cached:
+        return copy.deepcopy(_decoded(part, place.resolve(), _state(place)))
 
     from airfl.tasks.datasets.cache import cached
 
-    return cached(dataset.name, dataset.files(place), lambda: dataset.load(place))
+    return cached(part.name, part.files(place), lambda: part.load(place))
 
 
 def _not_found(dataset: Dataset, searched: Sequence[Path]) -> str:
-    looked = ", ".join(str(folder) for folder in searched)
+    """Return the message for a data set that is in none of the folders."""
+    folders = ", ".join(str(folder) for folder in searched)
     name = dataset.name or type(dataset).__name__
     below = (dataset.folders or (name,))[0]
     get = "" if is_own(dataset) else f"get it with `airfl data get {name}`, or "
     return (
-        f"task.dataset: no {name} in a folder {below}/ of {looked}; {get}name the folder that holds it with --data-dir "
-        "or AIRFL_DATA"
+        f"task.dataset: {name} not found in a folder {below}/ of {folders}; {get}set --data-dir or AIRFL_DATA to the "
+        "folder that contains it"
     )
 
 
 def _load_own(dataset: Dataset, place: Path) -> RawData:
-    """One of the user's own, held to what it promises. What is kept of it is told from that of other code."""
+    """Load and check a user-defined data set. Its cache entry also depends on its code."""
     from airfl.tasks.datasets.own import checked_data
 
     def load() -> RawData:
@@ -133,33 +134,28 @@ def _load_own(dataset: Dataset, place: Path) -> RawData:
 
 
 def _guarded(dataset: Dataset, work: Callable[[], T]) -> T:
-    """What code of the user's own gives; UserError, in one line, where it raises."""
+    """Return the result of user code; its exceptions become a UserError."""
     try:
         return work()
     except UserError:
         raise
     except Exception as error:
         lines = str(error).strip().splitlines()
-        told = f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
-        raise UserError(f"task.dataset: {dataset!r} cannot be loaded ({told})") from error
+        reason = f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+        raise UserError(f"task.dataset: {dataset!r} cannot be loaded ({reason})") from error
 
 
 @functools.lru_cache(maxsize=2)
 def _decoded(dataset: Dataset, folder: Path, state: frozenset[tuple[str, int, int]]) -> RawData:
-    """A sample that comes with airfl, decoded once a process for files in this state."""
+    """Load a sample that comes with airfl; cached per process as long as the files are in this state."""
     del state
     return dataset.load(folder)
 
 
 def _state(folder: Path) -> frozenset[tuple[str, int, int]]:
-    """Changes with the size and time of any file in the folder."""
+    """Return names, sizes and modification times of the files in a folder."""
     states = ((path.name, path.stat()) for path in folder.iterdir() if path.is_file())
     return frozenset((name, state.st_size, state.st_mtime_ns) for name, state in states)
 
 
-def __getattr__(name: str) -> type[Dataset]:
-    return class_named(name, __name__, DATASETS)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, __all__, DATASETS)

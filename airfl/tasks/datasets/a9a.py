@@ -1,4 +1,4 @@
-"""a9a (UCI Adult in J. Platt's encoding): 123 features that are 0 or 1, from LIBSVM's text files."""
+"""a9a (UCI Adult in J. Platt's encoding): 123 binary features, from LIBSVM's text files."""
 
 from __future__ import annotations
 
@@ -20,39 +20,32 @@ NAMES = ("a9a", "a9a.t")
 
 
 class A9a(Dataset):
-    """a9a (UCI Adult in J. Platt's encoding): 123 features that are 0 or 1, from LIBSVM's text files."""
+    """a9a (UCI Adult in J. Platt's encoding): 123 binary features, from LIBSVM's text files."""
 
     name = "a9a"
     folders = ("a9a",)
     input_shape = (123,)
     classes = 2
     training_samples = 32_561
-    text = "32,561 + 16,281 people by 123 features that are 0 or 1, LIBSVM text"
+    text = "32,561 + 16,281 people with 123 binary features, LIBSVM text"
     licence = "derived from UCI Adult (CC BY 4.0), B. Becker and R. Kohavi"
     kind = "features"
     cached = True
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """Return the two files; empty if a9a is not in this folder. Raises UserError if it is incomplete."""
+        return find_all(folder, NAMES)
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
+        """Load 32,561 + 16,281 rows in the official order, with label -1 as class 0 and +1 as class 1.
 
-
-def files(folder: Path) -> list[Path]:
-    """The two files; empty if a9a is not in this folder, UserError if it is in part."""
-    return find_all(folder, NAMES)
-
-
-def load(folder: Path) -> RawData:
-    """32,561 + 16,281 rows in the official order, label -1 as class 0, +1 as class 1; UserError if a file is wrong."""
-    return load_rows(folder, TRAIN, TEST)
+        Raises UserError if a file is damaged.
+        """
+        return load_rows(folder, TRAIN, TEST)
 
 
 def load_rows(folder: Path, train: int, test: int) -> RawData:
-    """The data set of a folder laid out like a9a, with that many rows of each part; UserError otherwise."""
+    """Load a folder laid out like a9a; raises UserError unless the parts have this many rows."""
     train_path, test_path = find_all(folder, NAMES)
     parts = (*_read_part(train_path, train), *_read_part(test_path, test))
     return RawData(*parts, classes=CLASSES, mean=(), std=())
@@ -61,8 +54,8 @@ def load_rows(folder: Path, train: int, test: int) -> RawData:
 def _read_part(path: Path, rows: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     labels, inputs = read_libsvm(path, rows, FEATURES)
     if inputs.dtype != np.uint8:
-        raise UserError(f"{path}: a value other than 0 and 1, which a9a does not have; get the file again")
-    strange = labels[np.abs(labels) != 1]
-    if len(strange):
-        raise UserError(f"{path}: label {strange[0]:g}, -1 and +1 are allowed")
+        raise UserError(f"{path}: values must be 0 or 1; get the file again")
+    wrong = labels[np.abs(labels) != 1]
+    if len(wrong):
+        raise UserError(f"{path}: labels must be -1 or +1, got {wrong[0]:g}")
     return inputs, (labels > 0).astype(np.int64)

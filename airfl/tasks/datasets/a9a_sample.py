@@ -1,4 +1,4 @@
-"""The sample of a9a that is kept with the code; its files must match their SHA256SUMS."""
+"""The sample of a9a that comes with airfl; its files must match their SHA256SUMS."""
 
 from __future__ import annotations
 
@@ -13,32 +13,22 @@ TRAIN, TEST = 2_000, 1_000
 
 
 class A9aSample(Dataset):
-    """The sample of a9a that is kept with the code; its files must match their SHA256SUMS."""
+    """The sample of a9a that comes with airfl; its files must match their SHA256SUMS."""
 
     name = "a9a-sample"
     folders = ("a9a-sample",)
     input_shape = (123,)
     classes = 2
     training_samples = 2_000
-    text = "2,000 + 1,000 rows of a9a, kept with the code"
+    text = "2,000 + 1,000 rows of a9a, included in airfl"
     licence = "derived from UCI Adult (CC BY 4.0), B. Becker and R. Kohavi"
     kind = "features"
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """Return SHA256SUMS, the list of the files, if the folder exists; else nothing."""
+        return [folder / SUMS] if folder.is_dir() else []
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
-
-
-def files(folder: Path) -> list[Path]:
-    """The list of its files, if the folder is there at all."""
-    return [folder / SUMS] if folder.is_dir() else []
-
-
-def load(folder: Path) -> RawData:
-    """The first 2,000 + 1,000 rows of a9a; UserError if a file is missing or not what it was."""
-    check_sums(folder, NAMES)
-    return load_rows(folder, TRAIN, TEST)
+        """Load the first 2,000 + 1,000 rows of a9a; raises UserError if a file is missing or has changed."""
+        check_sums(folder, NAMES)
+        return load_rows(folder, TRAIN, TEST)

@@ -1,4 +1,4 @@
-"""Decoded data sets, kept as plain arrays and memory-mapped: decoded once, shared by all processes that use them."""
+"""Cache of decoded data sets as plain, memory-mapped arrays, which all processes share."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from airfl.tasks.datasets.raw import RawData
 
 log = logging.getLogger(__name__)
 
-# Part of the address: raise it when what a loader gives for the same files changes.
+# Part of the key: raise it when a loader's result for the same files changes.
 FORMAT = 1
 META, SUM = "meta.json", "sum"
 MARKER_NAME, MARKER = "airfl", b"data that airfl has decoded\n"
-"""A file in each folder, written first: what says that airfl may remove it."""
+"""A file in each folder, written first, which shows that airfl may remove the folder."""
 UNFINISHED = "unfinished-"
 SECONDS_OF_A_DAY = 86_400
 ARRAYS = ("train_inputs", "train_targets", "test_inputs", "test_targets", "train_writers", "test_writers")
@@ -38,13 +38,15 @@ OWN_NAMES = frozenset({META, MARKER_NAME, *(f"{field}.npy" for field in ARRAYS)}
 
 
 def scratch(shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """An array of zeros, for a loader to decode into: on a nameless file in the cache folder, so that a large data set
-    need not fit into memory; in memory where no such file can be had.
+    """Return an array of zeros for a loader to decode into.
+
+    It is mapped to an unnamed file in the cache folder, so that a large data set need not fit into memory. If no such
+    file can be created, it is in memory.
     """
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=cache_folder()) as file:
-            # Reserved first: a full disk must be met here and not in the middle of a write to memory.
+            # Reserve the space first, so that a full disk is noticed here and not in the middle of a write to memory.
             os.posix_fallocate(file.fileno(), 0, math.prod(shape))
             return np.memmap(file, dtype=np.uint8, mode="r+", shape=shape)
     except (OSError, AttributeError):  # AttributeError: a system without posix_fallocate
@@ -52,29 +54,31 @@ def scratch(shape: tuple[int, ...]) -> NDArray[np.uint8]:
 
 
 def cached(name: str, files: Sequence[Path], load: Callable[[], RawData]) -> RawData:
-    """The data set `name` made of these files: from the cache if they have not changed, else decoded and kept.
+    """Return the data set `name`, from the cache if these files have not changed; otherwise decode and store it.
 
-    The arrays are memory-mapped, copy-on-write. Where nothing can be written the decoded data is returned as it is.
+    The arrays are memory-mapped, copy-on-write. If the cache cannot be written, the decoded data is returned.
     """
-    folder = cache_folder() / name / _address(files)
-    kept = _read(folder)
-    if kept:
-        return kept
-    log.info("decoding %s (once; kept in %s)", name, folder)
+    folder = cache_folder() / name / _key(files)
+    entry = _read(folder)
+    if entry:
+        return entry
+    log.info("decoding %s (once; cached in %s)", name, folder)
     raw = load()
     try:
         _write(raw, folder, _places(files))
         _tidy(folder)
     except OSError as error:
-        kept = _read(folder)  # another process was first
-        if kept is None:
-            log.warning("%s: cannot be kept (%s); it is decoded anew each time", folder, error.strerror or error)
-        return kept or raw
+        entry = _read(folder)  # another process was first
+        if entry is None:
+            log.warning(
+                "%s: the cache cannot be written (%s); the data is decoded every time", folder, error.strerror or error
+            )
+        return entry or raw
     return _read(folder) or raw
 
 
-def _address(files: Sequence[Path]) -> str:
-    """Changes with the place, size and time of any file, and with the format."""
+def _key(files: Sequence[Path]) -> str:
+    """Return a hash of path, size and modification time of the files, and of the format."""
     stats = [(path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return hashlib.sha256(json.dumps([FORMAT, _places(files), stats]).encode()).hexdigest()[:16]
 
@@ -84,7 +88,7 @@ def _places(files: Sequence[Path]) -> list[str]:
 
 
 def _write(raw: RawData, folder: Path, places: list[str]) -> None:
-    """All files in a folder of their own, then one rename: a reader finds everything or nothing."""
+    """Write all files to a temporary folder and rename it, so that a reader finds everything or nothing."""
     make_cache_folder()
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=UNFINISHED))
@@ -98,15 +102,15 @@ def _write(raw: RawData, folder: Path, places: list[str]) -> None:
         meta = {"shapes": shapes, "classes": raw.classes, "mean": raw.mean, "std": raw.std, "places": places}
         meta |= {"sums": sums}
         (unfinished / META).write_text(json.dumps({**meta, SUM: _sum_of(meta)}), encoding="utf-8")
-        if _read(folder) is None:  # else another process was first, just as good
+        if _read(folder) is None:  # otherwise another process was first
             _remove(folder)
-            unfinished.rename(folder)  # what is not airfl's is in the way
+            unfinished.rename(folder)  # fails if the folder contains files that are not airfl's
     finally:
         _remove(unfinished)
 
 
 def _remove(folder: Path) -> None:
-    """A folder that airfl has made. With anything else in it, a link for one, all of it stays."""
+    """Remove a folder that airfl has written. If it contains anything else, such as a link, nothing is removed."""
     if is_folder(folder) and _is_own(folder):
         with suppress(OSError):
             remove_files(folder, OWN_NAMES.__contains__, last=MARKER_NAME)
@@ -114,7 +118,8 @@ def _remove(folder: Path) -> None:
 
 
 def _is_own(folder: Path) -> bool:
-    """By the names in it, and its marker; or what is told of its arrays, where that is whole: before there was one."""
+    """Whether airfl has written the folder, by its file names and marker, or, before there were markers, by intact
+    metadata."""
     try:
         if not all(path.name in OWN_NAMES and is_file(path) for path in folder.iterdir()):
             return False
@@ -127,33 +132,33 @@ def _is_own(folder: Path) -> bool:
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what earlier versions of the same files gave, and what writers that were killed left a day ago."""
+    """Remove entries of earlier versions of the same files, and those that killed writers left over a day ago."""
     for other in set(folder.parent.iterdir()) - {folder}:
         if other.name.startswith(UNFINISHED):
             outdated = time.time() - other.stat().st_mtime > SECONDS_OF_A_DAY
         else:
             outdated = _places_of(other) == _places_of(folder)
         if outdated:
-            _remove(other)  # whoever has it mapped keeps it until the end
+            _remove(other)  # processes that have it mapped can still use it
 
 
 def _meta(folder: Path) -> Any:
-    """What is told of the arrays; FileNotFoundError where there is no such file, ValueError where it is not whole."""
+    """Read the metadata; raises FileNotFoundError without a file and ValueError if it is damaged."""
     path = folder / META
-    if not path.is_file():  # a pipe is waited for without end
+    if not path.is_file():  # reading a pipe would block
         raise FileNotFoundError(path)
     return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _sum(path: Path) -> int:
-    """Of a file's bytes: a bad block is noticed and not trained on (0.1 s for CIFAR-10)."""
-    if not path.is_file():  # a pipe is waited for without end
+    """Return the checksum of a file, by which bad blocks are noticed (0.1 s for CIFAR-10)."""
+    if not path.is_file():  # reading a pipe would block
         raise FileNotFoundError(path)
-    found = 0
+    checksum = 0
     with open(path, "rb") as file:
         while block := file.read(BLOCK_BYTES):
-            found = zlib.crc32(block, found)
-    return found
+            checksum = zlib.crc32(block, checksum)
+    return checksum
 
 
 def _sum_of(meta: dict[str, Any]) -> int:
@@ -161,7 +166,7 @@ def _sum_of(meta: dict[str, Any]) -> int:
 
 
 def _places_of(folder: Path) -> Any:
-    """Where the files lay that are kept there; the folder itself if that cannot be read, which is like no other."""
+    """Return the paths of the files that an entry was made from; the unique folder itself if that cannot be read."""
     try:
         return _meta(folder)["places"]
     except Exception:  # a damaged file can raise anything
@@ -169,7 +174,7 @@ def _places_of(folder: Path) -> Any:
 
 
 def _read(folder: Path) -> RawData | None:
-    """What is kept there, or None if it is not whole."""
+    """Return the entry in a folder, or None if it is missing or damaged."""
     try:
         meta = _meta(folder)
         if meta.pop(SUM) != _sum_of(meta):
@@ -177,7 +182,7 @@ def _read(folder: Path) -> RawData | None:
         if any(_sum(folder / f"{field}.npy") != meta["sums"][field] for field in meta["shapes"]):
             return None
         arrays: dict[str, Any] = {
-            # "c": torch wants arrays it could write to; nobody does, so the pages stay shared.
+            # "c" (copy-on-write): torch needs writable arrays; nothing is written, so the pages stay shared.
             field: open_memmap(folder / f"{field}.npy", mode="c")
             for field in meta["shapes"]
         }

@@ -1,4 +1,4 @@
-"""What a data set is: a part that finds its files in a folder and reads them."""
+"""The interface of data sets, which find their files in a folder and load them."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ Kind = Literal["pixels", "features", "text"]
 
 
 class Dataset(Part):
-    """A data set that settings name.
+    """A data set that the settings name.
 
-    What depends on its parameters may be a property of the class.
+    Attributes that depend on the data set's parameters may be properties of the class.
 
     Attributes:
-        name: What settings call it, lower case with hyphens.
-        folders: Where it may lie below a data folder; its own name by default. None where it lies in no folder: `load`
-            is then given the first data folder, and need not look at it.
-        input_shape: Of one input.
-        classes: How many there are; 0 where targets are no classes, which needs a loss of one's own.
-        training_samples: How many there are for training, for checks before data is read (of LEAF's data sets the nine
-            tenths or four fifths of the complete one: a copy may have fewer); None where it is to be found out.
-        text: What it is, for lists.
-        licence: The terms of use, as far as whoever publishes it states them.
-        writers: What names the writer of each sample, empty where nothing does.
-        kind: What inputs are.
-        cached: Whether decoded arrays are kept in the cache folder, as long as its files, its class and what this uses
-            are the same.
+        name: Name in the settings, lower case with hyphens.
+        folders: Possible folders below a data folder; by default its name. None if it needs no folder: `load` then gets
+            the first data folder, which it may ignore.
+        input_shape: Shape of one input.
+        classes: Number of classes; 0 if the targets are not classes, which needs a user-defined loss.
+        training_samples: Number of training samples, for checks before the data is read (for LEAF's data sets nine
+            tenths or four fifths of the complete one, of which a copy may have fewer); None to determine it by loading.
+        text: Short description for lists.
+        licence: Terms of use, as far as the publisher states them.
+        writers: The source of the writer of each sample; empty if there is none.
+        kind: Kind of the inputs.
+        cached: Whether the decoded arrays are cached on disk, for as long as the files, the class and the code it uses
+            are unchanged.
     """
 
     folders: ClassVar[tuple[str, ...] | None] = ()
@@ -44,23 +44,23 @@ class Dataset(Part):
     cached: ClassVar[bool] = False
 
     def files(self, folder: Path) -> list[Path]:
-        """The files that it would read there, all of them by default.
+        """Return the files that `load` reads, by default all files of the folder.
 
         Args:
             folder: One of its folders, which need not exist.
 
         Returns:
-            Empty if the data set is not in this folder. Raises UserError if it is in part.
+            The files; empty if the data set is not in this folder. Raises UserError if it is incomplete.
         """
         return sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
 
     @abstractmethod
     def load(self, folder: Path) -> RawData:
-        """The data set.
+        """Load the data set.
 
         Args:
-            folder: The first one in which it has files.
+            folder: The first folder in which it has files.
 
         Returns:
-            Its arrays. Raises UserError if a file is wrong.
+            The arrays. Raises UserError if a file is damaged.
         """

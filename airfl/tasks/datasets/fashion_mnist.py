@@ -18,24 +18,14 @@ class FashionMnist(Dataset):
     input_shape = (1, 28, 28)
     classes = 10
     training_samples = 60_000
-    text = "60,000 + 10,000 pictures of clothes, idx files"
+    text = "60,000 + 10,000 images of clothes, idx files"
     licence = "MIT, Zalando SE"
     cached = True
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """Return the four files; empty if the data set is not in this folder. Raises UserError if it is incomplete."""
+        return find_all(folder, NAMES)
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
-
-
-def files(folder: Path) -> list[Path]:
-    """The files that are read; empty if it is not in this folder, UserError if it is in part."""
-    return find_all(folder, NAMES)
-
-
-def load(folder: Path) -> RawData:
-    """60,000 + 10,000 images; UserError if a file is wrong."""
-    return load_images(folder)
+        """Load 60,000 + 10,000 images; raises UserError if a file is damaged."""
+        return load_images(folder)

@@ -1,4 +1,4 @@
-"""What a loader gives: arrays as they are in the files."""
+"""The result of a loader: arrays as in the files of a data set."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ SAMPLES_AT_ONCE = 1000
 
 @dataclass(frozen=True)
 class RawData:
-    """A data set as its files have it.
+    """A data set as stored in its files.
 
-    Inputs and targets of a user's own task are of any kind and shape, as the model and its loss take them.
+    Inputs and targets of user-defined tasks may have any type and shape that the model and its loss accept.
 
     Attributes:
         train_inputs: uint8, possibly memory-mapped: pixels [n, channels, height, width] (0 to 255), features [n,
-            features] or characters' ids [n, length].
+            features] or character ids [n, length].
         train_targets: Class labels, int64 [n].
-        test_inputs: As `train_inputs`.
-        test_targets: As `train_targets`.
+        test_inputs: Like `train_inputs`.
+        test_targets: Like `train_targets`.
         classes: Number of classes.
-        mean: Mean of each channel of an input scaled to [0, 1], for normalisation; empty where inputs are not pixels.
+        mean: Mean of each channel of an input scaled to [0, 1], for normalisation; empty if inputs are not pixels.
         std: Standard deviation of each channel likewise.
-        train_writers: Who made each training sample, [n]; None where the source does not say so.
-        test_writers: Who made each test sample, [n]; only where test samples are of the training writers, else None.
+        train_writers: Writer of each training sample, [n]; None if unknown.
+        test_writers: Writer of each test sample, [n], if these are the training writers; else None.
     """
 
     train_inputs: NDArray[Any]
@@ -43,7 +43,7 @@ class RawData:
 
 
 def channel_statistics(inputs: NDArray[np.uint8]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of each channel of [n, channels, height, width], bytes scaled to [0, 1]; exact."""
+    """Return exact mean and deviation of each channel of bytes [n, channels, height, width], scaled to [0, 1]."""
     levels = np.arange(LARGEST_BYTE + 1) / LARGEST_BYTE
     counts = np.zeros((inputs.shape[1], len(levels)))
     for start in range(0, len(inputs), SAMPLES_AT_ONCE):

@@ -1,4 +1,4 @@
-"""The registry of data sets. A new one is one file beside this one and one line here; a user's own needs no line.
+"""The registry of data sets. To add one, add a file beside this one and a line here; user-defined ones need none.
 
 torch is not needed to load one.
 """

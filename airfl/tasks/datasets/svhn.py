@@ -1,4 +1,4 @@
-"""SVHN (Netzer et al. 2011), house numbers cropped to one digit: the MAT files of its authors."""
+"""SVHN (Netzer et al. 2011), house numbers cropped to one digit, from the authors' MAT files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IMAGES_AT_ONCE = 1000
 
 
 class Svhn(Dataset):
-    """SVHN (Netzer et al. 2011), house numbers cropped to one digit: the MAT files of its authors."""
+    """SVHN (Netzer et al. 2011), house numbers cropped to one digit, from the authors' MAT files."""
 
     name = "svhn"
     folders = ("svhn", "SVHN")
@@ -36,27 +36,17 @@ class Svhn(Dataset):
     cached = True
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """Return the two files; empty if SVHN is not in this folder. Raises UserError if it is incomplete."""
+        return find_all(folder, (TRAIN, TEST))
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
-
-
-def files(folder: Path) -> list[Path]:
-    """The two files; empty if SVHN is not in this folder, UserError if it is in part."""
-    return find_all(folder, (TRAIN, TEST))
-
-
-def load(folder: Path) -> RawData:
-    """73,257 + 26,032 pictures; UserError if a file is wrong."""
-    train, test = files(folder)
-    return load_parts([train], test)
+        """Load 73,257 + 26,032 images; raises UserError if a file is damaged."""
+        train, test = self.files(folder)
+        return load_parts([train], test)
 
 
 def load_parts(train: Sequence[Path], test: Path) -> RawData:
-    """Training parts in that order, and the test part. The training pictures lie in a file, not in memory."""
+    """Load the training parts, in this order, and the test part. The training images are in a file, not in memory."""
     counts = [COUNTS[_name(path)] for path in train]
     inputs, targets = scratch((sum(counts), *SHAPE)), np.empty(sum(counts), dtype=np.int64)
     ends = np.cumsum(counts)
@@ -70,7 +60,7 @@ def load_parts(train: Sequence[Path], test: Path) -> RawData:
 
 
 def _name(path: Path) -> str:
-    """The file's name less what it is packed with."""
+    """Return the name of the file without the suffix of its compression."""
     return path.name if path.suffix == ".mat" else path.stem
 
 
@@ -81,8 +71,7 @@ def _read_part(path: Path, inputs: NDArray[np.uint8], targets: NDArray[np.int64]
     def take_images(variable: Variable) -> None:
         if variable.shape != (32, 32, 3, count) or variable.dtype != np.uint8:
             raise UserError(
-                f"{path}: X of shape {variable.shape} and type {variable.dtype}, (32, 32, 3, {count}) and uint8 are "
-                "wanted"
+                f"{path}: X must be uint8 of shape (32, 32, 3, {count}), got {variable.dtype} of {variable.shape}"
             )
         start = 0
         for block in variable.blocks(IMAGES_AT_ONCE * PIXELS):
@@ -92,10 +81,10 @@ def _read_part(path: Path, inputs: NDArray[np.uint8], targets: NDArray[np.int64]
 
     def take_labels(variable: Variable) -> None:
         if variable.shape != (count, 1):
-            raise UserError(f"{path}: y of shape {variable.shape}, {(count, 1)} is wanted")
+            raise UserError(f"{path}: y must have shape {(count, 1)}, got {variable.shape}")
         [values] = variable.blocks(count)
         if not np.isin(values, np.arange(1, 11)).all():
-            raise UserError(f"{path}: labels from {values.min()} to {values.max()}, whole numbers 1 to 10 are wanted")
+            raise UserError(f"{path}: labels must be integers from 1 to 10, got {values.min()} to {values.max()}")
         targets[:] = values.astype(np.int64) % CLASSES
 
     read_mat(path, {"X": take_images, "y": take_labels})

@@ -1,4 +1,4 @@
-"""SVHN with its 531,131 additional pictures in the training part, 604,388 in all (as Fed-SMP section 6.1 has it)."""
+"""SVHN with its 531,131 additional images for training, 604,388 in all (Fed-SMP section 6.1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airfl.tasks.datasets.svhn import EXTRA, TEST, TRAIN, load_parts
 
 
 class SvhnExtra(Dataset):
-    """SVHN with its 531,131 additional pictures in the training part, 604,388 in all (Fed-SMP section 6.1)."""
+    """SVHN with its 531,131 additional images for training, 604,388 in all (Fed-SMP section 6.1)."""
 
     name = "svhn-extra"
     folders = ("svhn-extra", "svhn", "SVHN")
@@ -23,20 +23,10 @@ class SvhnExtra(Dataset):
     cached = True
 
     def files(self, folder: Path) -> list[Path]:
-        """As `files`."""
-        return files(folder)
+        """Return the three files; empty without the additional part. Raises UserError if another is missing."""
+        return find_all(folder, (TRAIN, EXTRA, TEST)) if find(folder, EXTRA) else []
 
     def load(self, folder: Path) -> RawData:
-        """As `load`."""
-        return load(folder)
-
-
-def files(folder: Path) -> list[Path]:
-    """The three files; empty if there is no additional part in this folder, UserError if another is missing then."""
-    return find_all(folder, (TRAIN, EXTRA, TEST)) if find(folder, EXTRA) else []
-
-
-def load(folder: Path) -> RawData:
-    """604,388 + 26,032 pictures, the additional ones after the others; UserError if a file is wrong."""
-    train, extra, test = files(folder)
-    return load_parts([train, extra], test)
+        """Load 604,388 + 26,032 images, the additional ones last; raises UserError if a file is damaged."""
+        train, extra, test = self.files(folder)
+        return load_parts([train, extra], test)

@@ -1,9 +1,9 @@
-"""Models: what is learned on the data that airfl knows.
+"""Models for the data sets of airfl.
 
     airfl.models.Mlp().build()
 
-The classes are here by name; torch is imported to build one. A new one is one file beside these and one line in
-registry.py; a user's own derives from `Model`, and needs no line.
+The classes can be imported from here by name; torch is imported only to build one. To add a model, add a file beside
+these and a line in registry.py. A user-defined one derives from `Model` and needs no line.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from airfl.tasks.models.model import Model
 from airfl.tasks.models.registry import MODELS
-from channels.part import class_named
+from channels.part import lazily
 
 if TYPE_CHECKING:
-    # For editors and type checkers, which do not see what `__getattr__` imports.
+    # For editors and type checkers, which cannot follow the imports of `__getattr__`.
     from airfl.tasks.models.cnn import Cnn
     from airfl.tasks.models.cnn_cifar10 import CnnCifar10
     from airfl.tasks.models.cnn_fashion import CnnFashion
@@ -42,10 +42,4 @@ __all__ = [
     "Vgg11",
 ]
 
-
-def __getattr__(name: str) -> type[Model]:
-    return class_named(name, __name__, MODELS)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, __all__, MODELS)

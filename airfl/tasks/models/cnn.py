@@ -1,4 +1,4 @@
-"""Two 5x5 convolutions of 10 and 20 channels, each pooled, and a layer of 50: 21,840 parameters (Fed-SPA, MNIST)."""
+"""CNN with two 5x5 convolutions (10 and 20 channels), each pooled, and a layer of 50: 21,840 parameters (Fed-SPA)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Cnn(Model):
-    """Two 5x5 convolutions of 10 and 20 channels, each pooled, and a layer of 50 (Fed-SPA, MNIST)."""
+    """CNN with two 5x5 convolutions (10 and 20 channels), each pooled, and a layer of 50 (Fed-SPA, MNIST)."""
 
     name = "cnn"
     input_shape = (1, 28, 28)
@@ -20,7 +20,7 @@ class Cnn(Model):
     text = "conv 5x5 10-20 with max pooling, fc 50 (Fed-SPA on MNIST)"
 
     def build(self) -> nn.Module:
-        """Input [batch, 1, 28, 28], logits [batch, 10]."""
+        """Return the module: input [batch, 1, 28, 28], logits [batch, 10]."""
         from torch import nn
 
         return nn.Sequential(

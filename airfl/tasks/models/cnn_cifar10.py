@@ -1,4 +1,4 @@
-"""Three unpadded 3x3 convolutions of 64, 128 and 256 channels, layers of 128 and 256: 537,610 parameters.
+"""CNN with three unpadded 3x3 convolutions (64, 128 and 256 channels) and layers of 128 and 256: 537,610 parameters.
 
 (Fed-SPA, CIFAR-10.)
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CnnCifar10(Model):
-    """Three unpadded 3x3 convolutions of 64, 128 and 256 channels, layers of 128 and 256."""
+    """CNN with three unpadded 3x3 convolutions (64, 128, 256 channels), layers of 128 and 256 (Fed-SPA, CIFAR-10)."""
 
     name = "cnn-cifar10"
     input_shape = (3, 32, 32)
@@ -23,7 +23,7 @@ class CnnCifar10(Model):
     text = "conv 3x3 64-128-256, fc 128-256 (Fed-SPA on CIFAR-10)"
 
     def build(self) -> nn.Module:
-        """Input [batch, 3, 32, 32], logits [batch, 10]."""
+        """Return the module: input [batch, 3, 32, 32], logits [batch, 10]."""
         from torch import nn
 
         return nn.Sequential(

@@ -1,6 +1,6 @@
-"""Two padded 5x5 convolutions of 32 and 64 channels and a layer of 512: 1,663,370 parameters (Fed-SMP, Fashion-MNIST).
+"""CNN with two padded 5x5 convolutions (32 and 64 channels) and a layer of 512: 1,663,370 parameters.
 
-The CNN of McMahan et al. 2017.
+(Fed-SMP, Fashion-MNIST; the CNN of McMahan et al. 2017.)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CnnFashion(Model):
-    """Two padded 5x5 convolutions of 32 and 64 channels and a layer of 512 (Fed-SMP, Fashion-MNIST)."""
+    """CNN with two padded 5x5 convolutions (32 and 64 channels) and a layer of 512 (Fed-SMP, Fashion-MNIST)."""
 
     name = "cnn-fashion"
     input_shape = (1, 28, 28)
@@ -23,7 +23,7 @@ class CnnFashion(Model):
     text = "conv 5x5 32-64, fc 512 (Fed-SMP on Fashion-MNIST)"
 
     def build(self) -> nn.Module:
-        """Input [batch, 1, 28, 28], logits [batch, 10]."""
+        """Return the module: input [batch, 1, 28, 28], logits [batch, 10]."""
         from torch import nn
 
         return nn.Sequential(

@@ -1,4 +1,7 @@
-"""Two padded 5x5 convolutions of 64 and 128 channels, layers of 384 and 192: 3,431,754 parameters (Fed-SMP, SVHN)."""
+"""CNN with two padded 5x5 convolutions (64 and 128 channels) and layers of 384 and 192: 3,431,754 parameters.
+
+(Fed-SMP, SVHN.)
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class CnnSvhn(Model):
-    """Two padded 5x5 convolutions of 64 and 128 channels, layers of 384 and 192 (Fed-SMP, SVHN)."""
+    """CNN with two padded 5x5 convolutions (64 and 128 channels), layers of 384 and 192 (Fed-SMP, SVHN)."""
 
     name = "cnn-svhn"
     input_shape = (3, 32, 32)
@@ -20,7 +23,7 @@ class CnnSvhn(Model):
     text = "conv 5x5 64-128, fc 384-192 (Fed-SMP on SVHN)"
 
     def build(self) -> nn.Module:
-        """Input [batch, 3, 32, 32], logits [batch, 10]."""
+        """Return the module: input [batch, 3, 32, 32], logits [batch, 10]."""
         from torch import nn
 
         return nn.Sequential(

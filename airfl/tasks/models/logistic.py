@@ -21,7 +21,7 @@ class Logistic(Model):
     layered = False
 
     def build(self) -> nn.Module:
-        """Input [batch, 123], logits [batch, 2]."""
+        """Return the module: input [batch, 123], logits [batch, 2]."""
         from airfl.tasks.models.modules.logistic import build
 
         return build()

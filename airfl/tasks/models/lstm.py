@@ -1,4 +1,4 @@
-"""Embedding of 8, two LSTM layers of 256 and a dense layer: 822,570 parameters (Fed-SMP, Shakespeare)."""
+"""Embedding of size 8, two LSTM layers of 256 units and a linear layer: 822,570 parameters (Fed-SMP, Shakespeare)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Lstm(Model):
-    """Embedding of 8, two LSTM layers of 256 and a dense layer (Fed-SMP, Shakespeare)."""
+    """Embedding of size 8, two LSTM layers of 256 units and a linear layer (Fed-SMP, Shakespeare)."""
 
     name = "lstm"
     input_shape = (80,)
@@ -21,7 +21,7 @@ class Lstm(Model):
     batched = False
 
     def build(self) -> nn.Module:
-        """Input [batch, 80], logits [batch, 90]."""
+        """Return the module: input [batch, 80], logits [batch, 90]."""
         from airfl.tasks.models.modules.lstm import build
 
         return build()

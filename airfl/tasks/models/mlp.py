@@ -1,4 +1,4 @@
-"""784-32-10 perceptron with ReLU: 25,450 parameters."""
+"""Multilayer perceptron 784-32-10 with ReLU: 25,450 parameters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Mlp(Model):
-    """784-32-10 perceptron with ReLU."""
+    """Multilayer perceptron 784-32-10 with ReLU."""
 
     name = "mlp"
     input_shape = (1, 28, 28)
@@ -20,7 +20,7 @@ class Mlp(Model):
     text = "784-32-10, ReLU"
 
     def build(self) -> nn.Module:
-        """Input [batch, 1, 28, 28], logits [batch, 10]."""
+        """Return the module: input [batch, 1, 28, 28], logits [batch, 10]."""
         from torch import nn
 
         return nn.Sequential(nn.Flatten(), nn.Linear(784, 32), nn.ReLU(), nn.Linear(32, 10))

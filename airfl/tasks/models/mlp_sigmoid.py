@@ -1,4 +1,4 @@
-"""784-64-10 perceptron with sigmoid: 50,890 parameters (SoteriaFL, MNIST)."""
+"""Multilayer perceptron 784-64-10 with sigmoid: 50,890 parameters (SoteriaFL, MNIST)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class MlpSigmoid(Model):
-    """784-64-10 perceptron with sigmoid (SoteriaFL, MNIST)."""
+    """Multilayer perceptron 784-64-10 with sigmoid (SoteriaFL, MNIST)."""
 
     name = "mlp-sigmoid"
     input_shape = (1, 28, 28)
@@ -20,7 +20,7 @@ class MlpSigmoid(Model):
     text = "784-64-10, sigmoid (SoteriaFL on MNIST)"
 
     def build(self) -> nn.Module:
-        """Input [batch, 1, 28, 28], logits [batch, 10]."""
+        """Return the module: input [batch, 1, 28, 28], logits [batch, 10]."""
         from torch import nn
 
         return nn.Sequential(nn.Flatten(), nn.Linear(784, 64), nn.Sigmoid(), nn.Linear(64, 10))

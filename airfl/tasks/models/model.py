@@ -1,4 +1,4 @@
-"""What a model is: a part that builds a torch module for inputs of a known shape."""
+"""The interface of models, which build a torch module for inputs of a known shape."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _counted: dict[tuple[type[Model], str], int] = {}
 
 
 class Model(Part):
-    """A model that settings name.
+    """A model that the settings name.
 
-    What depends on its parameters may be a property of the class.
+    Attributes that depend on the model's parameters may be properties of the class.
 
     Attributes:
-        name: What settings call it, lower case with hyphens.
-        input_shape: Of one input.
-        classes: How many it gives a score of.
-        parameters: Its exact count of numbers that are trained; None where it is to be found out.
-        text: What it is, for lists.
-        batched: Whether torch can compute many devices' copies of it at once (engine vmap).
-        layered: Whether all its layers are in the table of hand-batched ones (engine layers).
+        name: Name in the settings, lower case with hyphens.
+        input_shape: Shape of one input.
+        classes: Number of classes.
+        parameters: Exact number of trainable parameters; None to count them.
+        text: Short description for lists.
+        batched: Whether torch.func.vmap supports it (engine vmap).
+        layered: Whether all its layers are in the table of hand-batched layers (engine layers).
     """
 
     input_shape: ClassVar[tuple[int, ...]] = ()
@@ -37,15 +37,15 @@ class Model(Part):
 
     @abstractmethod
     def build(self) -> nn.Module:
-        """A model with fresh initial parameters, drawn from torch's global generator.
+        """Return a module with fresh initial parameters, drawn from torch's global generator.
 
-        It takes [batch, *input_shape] and gives scores [batch, classes]. Pixels come as float32, normalised; features
-        and characters' ids as the data set has them.
+        It maps [batch, *input_shape] to logits [batch, classes]. Pixels are passed as normalised float32, features and
+        character ids as in the data set.
         """
 
     @property
     def dimension(self) -> int:
-        """d, its count of parameters: as declared, else of one that is built."""
+        """d, the number of parameters: as declared, otherwise counted on a module that is built for it."""
         if self.parameters is not None:
             return self.parameters
         known = type(self), repr(self.values())

@@ -1,6 +1,6 @@
-"""The registry of models. A new one is one file beside this one and one line here; a user's own needs no line.
+"""The registry of models. To add one, add a file beside this one and a line here; user-defined ones need none.
 
-torch is imported to build one.
+torch is imported only to build one.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class ResNet18(Model):
     text = "ResNet-18 with group norm (PFELS on FEMNIST)"
 
     def build(self) -> nn.Module:
-        """Input [batch, 1, 28, 28], logits [batch, 62]."""
+        """Return the module: input [batch, 1, 28, 28], logits [batch, 62]."""
         from airfl.tasks.models.modules.resnet18 import build
 
         return build()

@@ -20,7 +20,7 @@ class Vgg11(Model):
     text = "VGG-11 without batch norm (PFELS on CIFAR-10)"
 
     def build(self) -> nn.Module:
-        """Input [batch, 3, 32, 32], logits [batch, 10]."""
+        """Return the module: input [batch, 3, 32, 32], logits [batch, 10]."""
         from airfl.tasks.models.modules.vgg11 import build
 
         return build()

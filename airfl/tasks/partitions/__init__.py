@@ -2,8 +2,8 @@
 
     airfl.partitions.Dirichlet(alpha=0.3)
 
-The classes are here by name. A new one is one file beside these and one line in registry.py; a user's own derives from
-`PartitionRule`, and needs no line.
+The classes can be imported from here by name. To add a partition, add a file beside these and a line in registry.py. A
+user-defined one derives from `PartitionRule` and needs no line.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from airfl.tasks.partitions.registry import PARTITIONS
 from airfl.tasks.partitions.rule import Partition, PartitionRule, Pool
-from channels.part import class_named
+from channels.part import lazily
 
 if TYPE_CHECKING:
-    # For editors and type checkers, which do not see what `__getattr__` imports.
+    # For editors and type checkers, which cannot follow the imports of `__getattr__`.
     from airfl.tasks.partitions.by_class import ByClass
     from airfl.tasks.partitions.dirichlet import Dirichlet
     from airfl.tasks.partitions.iid import Iid
@@ -32,10 +32,4 @@ __all__ = [
     "Writer",
 ]
 
-
-def __getattr__(name: str) -> type[PartitionRule]:
-    return class_named(name, __name__, PARTITIONS)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazily(__name__, __all__, PARTITIONS)

@@ -1,4 +1,4 @@
-"""Equal shares of an order sorted by class."""
+"""Equal shares of the samples sorted by class."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from airfl.tasks.partitions.rule import Partition, PartitionRule, Pool
 
 
 class ByClass(PartitionRule):
-    """Equal shares of an order sorted by class, random within one; what does not divide is left out at random.
+    """Equal shares of the samples sorted by class, in random order within a class.
 
-    The harshest division there is: most devices see one class (SoteriaFL's public code divides so).
+    A random remainder is left out if the number of samples is not divisible. This is the most heterogeneous partition:
+    most devices have a single class (as in SoteriaFL's public code).
     """
 
     name = "class"
@@ -18,7 +19,7 @@ class ByClass(PartitionRule):
     equal = True
 
     def divide(self, pool: Pool, generator: np.random.Generator) -> Partition:
-        """Shares of floor(n/N) samples."""
+        """Return shares of floor(n/N) samples."""
         share = len(pool.samples) // pool.devices
         order = generator.permutation(len(pool.samples))[: share * pool.devices]
         order = order[np.argsort(pool.labels[order], kind="stable")]

@@ -1,4 +1,4 @@
-"""Shares of each class drawn from a Dirichlet law."""
+"""Shares of each class drawn from a Dirichlet distribution."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from channels.part import parameter
 
 
 class Dirichlet(PartitionRule):
-    """Each class is divided among the devices in proportions drawn from a symmetric Dirichlet(alpha) law.
+    """Each class is divided among the devices in proportions drawn from a symmetric Dirichlet(alpha) distribution.
 
-    (Yurochkin et al. 2019; Li et al. 2022.) Sizes come out unequal. A device that is left without a sample takes one
-    from the largest, so that everybody can be selected.
+    (Yurochkin et al. 2019; Li et al. 2022.) The devices get different numbers of samples. A device without any gets one
+    from the largest device, so that every device can be selected.
     """
 
     name = "dirichlet"
@@ -21,12 +21,12 @@ class Dirichlet(PartitionRule):
     alpha: float = parameter(
         default=0.5,
         gt=0,
-        description="concentration of the label shares, for partition = dirichlet",
+        description="concentration of the Dirichlet distribution of label shares, for partition = dirichlet",
         key="dirichlet_alpha",
     )
 
     def divide(self, pool: Pool, generator: np.random.Generator) -> Partition:
-        """Every sample of the pool is given away."""
+        """Return shares that contain every sample of the pool."""
         order = generator.permutation(len(pool.samples))
         owner = np.empty(len(pool.samples), dtype=np.int64)
         for label in np.unique(pool.labels):
@@ -37,8 +37,8 @@ class Dirichlet(PartitionRule):
                 owner[part] = device
         sizes = np.bincount(owner, minlength=pool.devices)
         for empty in np.flatnonzero(sizes == 0):
-            giver = np.argmax(sizes)
-            owner[order[owner[order] == giver][0]] = empty
-            sizes[giver] -= 1
+            largest = np.argmax(sizes)
+            owner[order[owner[order] == largest][0]] = empty
+            sizes[largest] -= 1
             sizes[empty] += 1
         return by_owner(pool.samples[order], owner[order], pool.devices)

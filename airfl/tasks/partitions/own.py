@@ -1,4 +1,4 @@
-"""Divisions of the user's own, shares or a function or a part that gives them, and what they have to hold."""
+"""User-defined partitions, given as lists of indices, a function or a rule, and their checks."""
 
 from __future__ import annotations
 
@@ -13,92 +13,103 @@ from airfl.errors import UserError
 from airfl.tasks.partitions.rule import Indices, Partition, PartitionRule, Pool
 
 Shares = tuple[Indices, ...] | Callable[[NDArray[Any], int, np.random.Generator], Sequence[NDArray[np.integer]]]
-"""An own division: rows of the training data that each device has; or a function of targets, devices and a generator
-that gives them, as positions among those targets."""
+"""The rows of the training data of each device; or a function of targets, number of devices and generator that returns
+the samples of each device as indices into those targets."""
 
 
-def own(shares: Shares, pool: Pool, rows: int, generator: np.random.Generator) -> Partition:
-    """As the user's own task says; rows: of the training data. What is held out is taken from the devices' shares."""
+def user_partition(shares: Shares, pool: Pool, rows: int, generator: np.random.Generator) -> Partition:
+    """Return the partition of a user-defined task, without held-out samples; rows: number of training samples."""
     if callable(shares):
-        found = checked_shares(shares(pool.labels, pool.devices, generator), len(pool.samples), "what it gives")
-        given = tuple(pool.samples[one] for one in found)
+        checked = checked_shares(shares(pool.labels, pool.devices, generator), len(pool.samples), "its result")
+        by_device = tuple(pool.samples[one] for one in checked)
     else:
-        there = np.zeros(rows, dtype=np.bool_)
-        there[pool.samples] = True
-        given = tuple(one[there[one]] for one in shares)
-    if len(given) != pool.devices:
+        available = np.zeros(rows, dtype=np.bool_)
+        available[pool.samples] = True
+        by_device = tuple(one[available[one]] for one in shares)
+    if len(by_device) != pool.devices:
         raise UserError(
-            f"partition: it divides the samples among {len(given):,} devices, and run.devices is {pool.devices:,}; "
-            f"set run.devices={len(given)}, or divide among {pool.devices:,}"
+            f"partition: it divides the samples among {len(by_device):,} devices, but run.devices is "
+            f"{pool.devices:,}; set run.devices={len(by_device)}, or divide among {pool.devices:,}"
         )
-    sizes = [len(one) for one in given]
+    sizes = [len(one) for one in by_device]
     if 0 in sizes:
         raise UserError(
-            f"partition: device {sizes.index(0)} has no sample; give every device at least one that is not held out"
+            f"partition: device {sizes.index(0)} has no sample; every device needs one that is not held out"
         )
-    return Partition.of(given)
+    return Partition.of(by_device)
 
 
 def checked_shares(shares: Any, rows: int, what: str) -> tuple[Indices, ...]:
-    """Whole numbers below `rows`, none twice; UserError, which names the device and the sample, for anything else."""
+    """Return the shares as int64 arrays.
+
+    Raises UserError, with device and sample, unless they are distinct integers from 0 to rows - 1.
+    """
     owner = np.full(rows, -1, dtype=np.int64)
-    found = []
+    checked = []
     try:
         several = list(shares)
     except TypeError:
-        raise UserError(f"partition: {what} is {type(shares).__name__}; a list of index arrays is wanted") from None
+        raise UserError(f"partition: {what} must be a list of index arrays, got {type(shares).__name__}") from None
     for device, share in enumerate(several):
         indices = np.asarray(share)
         if indices.size == 0:
             indices = np.zeros(0, dtype=np.int64)
         if indices.ndim != 1 or indices.dtype.kind not in "iu":
             raise UserError(
-                f"partition: device {device} is given {indices.dtype} of shape {indices.shape}; an array of whole "
-                "numbers is wanted, the samples of the device"
+                f"partition: the samples of device {device} must be an array of integers, got {indices.dtype} of shape "
+                f"{indices.shape}"
             )
         outside = indices[(indices < 0) | (indices >= rows)]
         if outside.size:
-            raise UserError(f"partition: device {device} is given sample {outside[0]}, and there are {rows:,} from 0")
+            raise UserError(
+                f"partition: sample indices must be from 0 to {rows - 1}, got {outside[0]} for device {device}"
+            )
         indices = indices.astype(np.int64)
         twice = indices[owner[indices] >= 0]
         if twice.size or len(np.unique(indices)) < len(indices):
             names, counts = np.unique(indices, return_counts=True)
             one = twice[0] if twice.size else names[counts > 1][0]
             other = int(owner[one]) if twice.size else device
-            raise UserError(f"partition: devices {other} and {device} are both given sample {one}; give it to one once")
+            raise UserError(
+                f"partition: devices {other} and {device} both have sample {one}; assign every sample at most once"
+            )
         owner[indices] = device
-        found.append(indices)
-    return tuple(found)
+        checked.append(indices)
+    return tuple(checked)
 
 
 def shares_of(owner: NDArray[np.integer]) -> tuple[Indices, ...]:
-    """Rows of each device, by the device of each row, -1 for nobody's."""
+    """Return the rows of each device, given the device of each row, -1 for none."""
     devices = int(owner.max(initial=-1)) + 1
     order = np.argsort(owner, kind="stable")
     cuts = np.searchsorted(owner[order], np.arange(devices + 1))
     return tuple(order[start:end].astype(np.int64) for start, end in pairwise(cuts))
 
 
-def checked_partition(rule: PartitionRule, found: Any, pool: Pool) -> Partition:
-    """What a user's own partition gives; UserError, in one line, where it breaks a promise."""
+def checked_partition(rule: PartitionRule, result: Any, pool: Pool) -> Partition:
+    """Return the result of a user-defined rule; raises UserError if it is not a valid partition."""
     what = f"task.partition: {rule!r}"
-    if not isinstance(found, Partition):
-        raise UserError(f"{what} gave {type(found).__name__}; a Partition is wanted, such as Partition.of(shares)")
-    offsets, indices = np.asarray(found.offsets), np.asarray(found.indices)
+    if not isinstance(result, Partition):
+        raise UserError(f"{what} must return a Partition, such as Partition.of(shares), got {type(result).__name__}")
+    offsets, indices = np.asarray(result.offsets), np.asarray(result.indices)
     for name, array in (("indices", indices), ("offsets", offsets)):
         if array.ndim != 1 or array.dtype.kind not in "iu":
-            raise UserError(f"{what} gave {name} of {array.dtype} and shape {array.shape}; whole numbers are wanted")
+            raise UserError(
+                f"{what} must return {name} as a vector of integers, got {array.dtype} of shape {array.shape}"
+            )
     if len(offsets) != pool.devices + 1:
-        raise UserError(f"{what} divides among {len(offsets) - 1:,} devices, and run.devices is {pool.devices:,}")
+        raise UserError(f"{what} divides among {len(offsets) - 1:,} devices, but run.devices is {pool.devices:,}")
     if offsets[0] != 0 or offsets[-1] != len(indices):
-        raise UserError(f"{what} gave offsets from {offsets[0]} to {offsets[-1]}, 0 to {len(indices)} are wanted")
+        raise UserError(
+            f"{what} must return offsets from 0 to {len(indices)}, got offsets from {offsets[0]} to {offsets[-1]}"
+        )
     few = np.flatnonzero(np.diff(offsets) < 1)
     if len(few):
         raise UserError(f"{what} gives device {few[0]} no sample; every device needs one")
     foreign = indices[~np.isin(indices, pool.samples)]
     if len(foreign):
-        raise UserError(f"{what} gives away sample {foreign[0]}, which is held out or does not exist")
+        raise UserError(f"{what} uses sample {foreign[0]}, which is held out or does not exist")
     numbers, counts = np.unique(indices, return_counts=True)
     if len(numbers) < len(indices):
-        raise UserError(f"{what} gives sample {numbers[counts > 1][0]} away twice; give it to one device once")
-    return Partition(indices.astype(np.int64), offsets.astype(np.int64), found.writers)
+        raise UserError(f"{what} uses sample {numbers[counts > 1][0]} twice; assign every sample at most once")
+    return Partition(indices.astype(np.int64), offsets.astype(np.int64), result.writers)

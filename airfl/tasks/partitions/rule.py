@@ -1,4 +1,4 @@
-"""What a partition is: a part that divides the training samples among the devices."""
+"""The interface of partitions, which divide the training samples among the devices."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Partition:
-    """Which samples each device has.
+    """The samples of each device.
 
     Attributes:
-        indices: Sample numbers, those of device i at indices[offsets[i]:offsets[i + 1]].
-        offsets: Where each device's begin and end, [N + 1]; every device has at least one sample.
-        writers: Whose samples device i has, [N], where a device is a writer.
+        indices: Sample indices; those of device i are indices[offsets[i]:offsets[i + 1]].
+        offsets: Offsets into `indices`, [N + 1]; every device has at least one sample.
+        writers: The writer of each device's samples, [N], if a device corresponds to a writer.
     """
 
     indices: Indices
@@ -32,27 +32,27 @@ class Partition:
 
     @classmethod
     def of(cls, shares: Sequence[NDArray[np.integer[Any]]]) -> Partition:
-        """Of the sample numbers of each device, an array a device."""
+        """Return the partition with these sample indices, one array per device."""
         sizes = [len(share) for share in shares]
-        together = np.concatenate([np.zeros(0, dtype=np.int64), *shares])
-        return cls(together.astype(np.int64), np.cumsum([0, *sizes]).astype(np.int64))
+        indices = np.concatenate([np.zeros(0, dtype=np.int64), *shares])
+        return cls(indices.astype(np.int64), np.cumsum([0, *sizes]).astype(np.int64))
 
     @cached_property
     def sizes(self) -> Indices:
-        """Samples of each device, [N]; a round must not go through all N again."""
+        """Number of samples of each device, [N]; cached, so that a round does not compute it for all N again."""
         return np.diff(self.offsets)
 
 
 @dataclass(frozen=True)
 class Pool:
-    """What is divided.
+    """The samples to divide.
 
     Attributes:
-        samples: Numbers of the training samples that are not held out, [n], in random order.
-        labels: The target of each, [n].
-        writers: Who made each, [n]; None where the data set does not say.
-        devices: Among how many devices, N.
-        all_writers: Who made each sample of the whole data set, for training and for testing, held out or not.
+        samples: Indices of the training samples that are not held out, [n], in random order.
+        labels: Their targets, [n].
+        writers: Their writers, [n]; None if the data set does not name them.
+        devices: Number of devices, N.
+        all_writers: The writer of each training and test sample of the data set, including held-out ones.
     """
 
     samples: Indices
@@ -63,13 +63,13 @@ class Pool:
 
 
 class PartitionRule(Part):
-    """How the training samples are divided among the devices.
+    """A rule that divides the training samples among the devices.
 
     Attributes:
-        name: What settings call it, lower case with hyphens.
-        by_class: Whether it needs targets that are class numbers.
-        by_writer: Whether it needs to know who made each sample.
-        equal: Whether it gives every device as many samples as any other, so that sizes are known without the data.
+        name: Name in the settings, lower case with hyphens.
+        by_class: Whether it needs targets that are class indices.
+        by_writer: Whether it needs the writer of each sample.
+        equal: Whether all devices get the same number of samples, so that sizes are known without the data.
     """
 
     by_class: ClassVar[bool] = False
@@ -78,19 +78,19 @@ class PartitionRule(Part):
 
     @abstractmethod
     def divide(self, pool: Pool, generator: np.random.Generator) -> Partition:
-        """The samples of each device.
+        """Divide the samples among the devices.
 
         Args:
-            pool: What is divided, among how many.
-            generator: Of all that is random in it, so that the same seed gives the same partition.
+            pool: The samples, and the number of devices.
+            generator: Source of all randomness, so that the same seed gives the same partition.
 
         Returns:
-            Sample numbers out of `pool.samples`, none of them twice, at least one a device; `Partition.of` makes it of
-            an array a device.
+            Distinct elements of `pool.samples`, at least one per device; `Partition.of` builds it from one array per
+            device.
         """
 
 
 def by_owner(samples: Indices, owner: Indices, devices: int) -> Partition:
-    """By the device of each sample."""
+    """Return the partition, given the device of each sample."""
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=devices))]).astype(np.int64)
     return Partition(samples[np.argsort(owner, kind="stable")], offsets)

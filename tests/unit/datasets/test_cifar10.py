@@ -66,10 +66,10 @@ def binary_batches(folder: Path, suffix: str = "") -> Path:
 @SUFFIXES
 @pytest.mark.usefixtures("small_batches")
 def test_cifar10_reads_the_same_in_every_form(tmp_path: Path, suffix: str) -> None:
-    raw = cifar10.load(binary_batches(tmp_path / "bin", suffix))
+    raw = cifar10.Cifar10().load(binary_batches(tmp_path / "bin", suffix))
     for name, batch in zip(cifar10.BATCHES, BATCHES, strict=True):
         put(tmp_path / "py" / f"{name}{suffix}", python2_batch(*batch))
-    same(raw, cifar10.load(tmp_path / "py"))
+    same(raw, cifar10.Cifar10().load(tmp_path / "py"))
 
     assert (raw.train_inputs.shape, raw.test_inputs.shape) == ((5 * RECORDS, 3, 32, 32), (RECORDS, 3, 32, 32))
     np.testing.assert_array_equal(raw.train_targets, np.concatenate([labels for _, labels in BATCHES[:5]]))
@@ -109,16 +109,16 @@ def test_binary_batches_come_before_pickled_ones(tmp_path: Path) -> None:
     for name in cifar10.BATCHES:
         put(tmp_path / name, b"not a pickle")
     path = tmp_path / "data_batch_1"
-    refusal(lambda: cifar10.load(tmp_path), path)
-    assert len(cifar10.load(binary_batches(tmp_path)).train_targets) == 5 * RECORDS
+    refusal(lambda: cifar10.Cifar10().load(tmp_path), path)
+    assert len(cifar10.Cifar10().load(binary_batches(tmp_path)).train_targets) == 5 * RECORDS
 
 
 WRONG_RECORDS: dict[str, tuple[bytes, str]] = {
-    "a byte short": (records(*BATCHES[1])[:-1], "61,460 bytes of data announced, 61,459 found"),
-    "a record short": (records(*BATCHES[1])[:-3073], "58,387 found"),
-    "a byte long": (records(*BATCHES[1]) + b"\0", "more found"),
-    "nothing": (b"", "0 found"),
-    "label 10": (records(BATCHES[1][0], [*BATCHES[1][1][:-1], 10]), "to 10, 0 to 9 are allowed"),
+    "a byte short": (records(*BATCHES[1])[:-1], "must have 61,460 bytes of data, got 61,459"),
+    "a record short": (records(*BATCHES[1])[:-3073], "got 58,387"),
+    "a byte long": (records(*BATCHES[1]) + b"\0", "got more"),
+    "nothing": (b"", "got 0"),
+    "label 10": (records(BATCHES[1][0], [*BATCHES[1][1][:-1], 10]), "labels must be 0 to 9, got 0 to 10"),
 }
 
 
@@ -128,7 +128,7 @@ WRONG_RECORDS: dict[str, tuple[bytes, str]] = {
 def test_wrong_binary_batches_are_refused(tmp_path: Path, wrong: str, suffix: str) -> None:
     content, says = WRONG_RECORDS[wrong]
     path = put(binary_batches(tmp_path, suffix) / f"data_batch_2.bin{suffix}", content)
-    assert says in refusal(lambda: cifar10.load(tmp_path), path)
+    assert says in refusal(lambda: cifar10.Cifar10().load(tmp_path), path)
 
 
 @pytest.mark.parametrize("length", [9_999 * 3073, 10_001 * 3073])
@@ -143,7 +143,7 @@ def test_five_of_six_batches_are_refused(tmp_path: Path, missing: str, ending: s
     for name in cifar10.BATCHES:
         if name != missing:
             put(tmp_path / f"{name}{ending}.xz", b"x")
-    assert f"{missing}{ending}" in refusal(lambda: cifar10.files(tmp_path), tmp_path)
+    assert f"{missing}{ending}" in refusal(lambda: cifar10.Cifar10().files(tmp_path), tmp_path)
 
 
 WRONG_BATCHES: dict[str, tuple[dict[Any, Any], str]] = {
@@ -153,8 +153,8 @@ WRONG_BATCHES: dict[str, tuple[dict[Any, Any], str]] = {
     "a label less": ({b"data": BATCHES[0][0], b"labels": BATCHES[0][1][1:]}, "b'labels'"),
     "a column less": ({b"data": BATCHES[0][0][:, 1:], b"labels": BATCHES[0][1]}, "b'data'"),
     "data is bytes": ({b"data": BATCHES[0][0].tobytes(), b"labels": BATCHES[0][1]}, "b'data'"),
-    "label 10": ({b"data": BATCHES[0][0], b"labels": [10, *BATCHES[0][1][1:]]}, "label 10"),
-    "label -1": ({b"data": BATCHES[0][0], b"labels": [-1, *BATCHES[0][1][1:]]}, "label -1"),
+    "label 10": ({b"data": BATCHES[0][0], b"labels": [10, *BATCHES[0][1][1:]]}, "0 to 9, got 10"),
+    "label -1": ({b"data": BATCHES[0][0], b"labels": [-1, *BATCHES[0][1][1:]]}, "0 to 9, got -1"),
     "label True": ({b"data": BATCHES[0][0], b"labels": [True, *BATCHES[0][1][1:]]}, "b'labels'"),
     "label 3.0": ({b"data": BATCHES[0][0], b"labels": [3.0, *BATCHES[0][1][1:]]}, "b'labels'"),
     "a label of 6,000 digits": ({b"data": BATCHES[0][0], b"labels": [1 << 20_000, *BATCHES[0][1][1:]]}, "label"),
@@ -162,7 +162,7 @@ WRONG_BATCHES: dict[str, tuple[dict[Any, Any], str]] = {
     "real numbers": ({b"data": BATCHES[0][0][:2] / 255, b"labels": BATCHES[0][1]}, "not a plain pickle"),
     "signed bytes": ({b"data": BATCHES[0][0].astype(np.int8), b"labels": BATCHES[0][1]}, "not a plain pickle"),
     "an array of objects": ({b"data": np.array([os.getcwd], dtype=object), b"labels": []}, "not a plain pickle"),
-    "longer than a batch": ({b"data": BATCHES[0][0], b"labels": BATCHES[0][1], b"more": bytes(70_000)}, "longer than"),
+    "longer than a batch": ({b"data": BATCHES[0][0], b"labels": BATCHES[0][1], b"more": bytes(70_000)}, "too long"),
 }
 
 

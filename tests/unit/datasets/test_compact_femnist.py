@@ -40,7 +40,7 @@ def test_a_compact_file_is_read(tmp_path: Path) -> None:
     arrays = compact()
     put_compact(tmp_path, {**arrays, "source": np.array(["x"] * 3)})
     put(tmp_path / "all_data" / "0.json", b"not looked at")
-    raw = femnist.load(tmp_path)
+    raw = femnist.Femnist().load(tmp_path)
     test, owner = arrays["is_test"], np.array([0] * 5 + [2] * 7)
     np.testing.assert_array_equal(raw.train_inputs, arrays["images"][~test][:, None])
     np.testing.assert_array_equal(raw.test_inputs, arrays["images"][test][:, None])
@@ -86,28 +86,28 @@ def test_arrays_may_be_stored_in_other_ways(tmp_path: Path) -> None:
     twos = npy(header("|b1", 12), (2 * arrays["is_test"]).astype(np.uint8).tobytes())
     put(tmp_path / "twos" / femnist.COMPACT, rewritten(arrays, is_test=twos))
     for name in ("other", "twos"):
-        same(femnist.load(tmp_path / "plain"), femnist.load(tmp_path / name))
+        same(femnist.Femnist().load(tmp_path / "plain"), femnist.Femnist().load(tmp_path / name))
     read = read_npz(tmp_path / "other" / femnist.COMPACT, femnist.ARRAYS)
     assert all(values.dtype.isnative for values in read.values())
 
 
 A = compact()
 WRONG_ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
-    "signed images": ({"images": A["images"].astype(np.int8)}, "images.npy: type int8, u1 is wanted"),
-    "images of objects": ({"images": A["images"].astype(object)}, "images.npy: type object"),
-    "labels of 8 bytes": ({"labels": A["labels"].astype(np.int64)}, "labels.npy: type int64"),
-    "is_test of bytes": ({"is_test": A["is_test"].astype(np.uint8)}, "is_test.npy: type uint8"),
-    "offsets of 4 bytes": ({"offsets": A["offsets"].astype(np.int32)}, "offsets.npy: type int32"),
-    "offsets without sign": ({"offsets": A["offsets"].astype(np.uint64)}, "offsets.npy: type uint64"),
-    "writers of bytes": ({"writers": A["writers"].astype("S4")}, "writers.npy: type |S4"),
-    "writers of objects": ({"writers": A["writers"].astype(object)}, "writers.npy: type object"),
-    "records": ({"labels": np.zeros(12, dtype=[("a\nb", "u1")])}, "labels.npy: type"),
-    "flat images": ({"images": A["images"].reshape(12, 784)}, "images (12, 784)"),
-    "27 rows": ({"images": A["images"][:, 1:]}, "images (12, 27, 28)"),
-    "an image less": ({"images": A["images"][1:]}, "images (11, 28, 28)"),
-    "labels in a column": ({"labels": A["labels"][:, None]}, "labels (12, 1)"),
-    "a label less": ({"labels": A["labels"][1:]}, "labels (11,)"),
-    "an is_test less": ({"is_test": A["is_test"][1:]}, "is_test (11,)"),
+    "signed images": ({"images": A["images"].astype(np.int8)}, "images.npy: must have type u1, got int8"),
+    "images of objects": ({"images": A["images"].astype(object)}, "images.npy: must have type u1, got object"),
+    "labels of 8 bytes": ({"labels": A["labels"].astype(np.int64)}, "labels.npy: must have type u1, got int64"),
+    "is_test of bytes": ({"is_test": A["is_test"].astype(np.uint8)}, "is_test.npy: must have type b, got uint8"),
+    "offsets of 4 bytes": ({"offsets": A["offsets"].astype(np.int32)}, "offsets.npy: must have type i8, got int32"),
+    "offsets without sign": ({"offsets": A["offsets"].astype(np.uint64)}, "offsets.npy: must have type i8, got uint64"),
+    "writers of bytes": ({"writers": A["writers"].astype("S4")}, "writers.npy: must have type U, got |S4"),
+    "writers of objects": ({"writers": A["writers"].astype(object)}, "writers.npy: must have type U, got object"),
+    "records": ({"labels": np.zeros(12, dtype=[("a\nb", "u1")])}, "labels.npy: must have type u1"),
+    "flat images": ({"images": A["images"].reshape(12, 784)}, "got (12, 784), (12,) and (12,)"),
+    "27 rows": ({"images": A["images"][:, 1:]}, "got (12, 27, 28), (12,) and (12,)"),
+    "an image less": ({"images": A["images"][1:]}, "got (11, 28, 28), (12,) and (12,)"),
+    "labels in a column": ({"labels": A["labels"][:, None]}, "got (12, 28, 28), (12, 1) and (12,)"),
+    "a label less": ({"labels": A["labels"][1:]}, "got (12, 28, 28), (11,) and (12,)"),
+    "an is_test less": ({"is_test": A["is_test"][1:]}, "got (12, 28, 28), (12,) and (11,)"),
     "no offsets": ({"offsets": A["offsets"][:0], "writers": A["writers"][:0]}, "offsets must ascend"),
     "an offset alone": ({"offsets": A["offsets"][0]}, "offsets must ascend"),
     "offsets in a column": ({"offsets": A["offsets"][:, None]}, "offsets must ascend"),
@@ -115,11 +115,11 @@ WRONG_ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
     "offsets that descend": ({"offsets": np.array([0, 7, 5, 12])}, "offsets must ascend"),
     "offsets that end early": ({"offsets": np.array([0, 5, 5, 11])}, "offsets must ascend"),
     "offsets that end late": ({"offsets": np.array([0, 5, 5, 13])}, "offsets must ascend"),
-    "a writer less": ({"writers": A["writers"][1:]}, "one more of them than of writers"),
-    "a writer more": ({"writers": np.array(["a", "b", "c", "d"])}, "one more of them than of writers"),
-    "a writer alone": ({"writers": A["writers"][0]}, "one more of them than of writers"),
-    "a writer twice": ({"writers": np.array(["a", "b", "a"])}, "a writer is there twice"),
-    "label 62": ({"labels": np.where(np.arange(12) == 7, 62, A["labels"]).astype(np.uint8)}, "label 62, 0 to 61"),
+    "a writer less": ({"writers": A["writers"][1:]}, "one more than the writers"),
+    "a writer more": ({"writers": np.array(["a", "b", "c", "d"])}, "one more than the writers"),
+    "a writer alone": ({"writers": A["writers"][0]}, "one more than the writers"),
+    "a writer twice": ({"writers": np.array(["a", "b", "a"])}, "writers must be distinct"),
+    "label 62": ({"labels": np.where(np.arange(12) == 7, 62, A["labels"]).astype(np.uint8)}, "0 to 61, got 62"),
     "writers that are nothing": ({"writers": np.array(["", "", ""])}, ""),
 }
 
@@ -128,19 +128,19 @@ WRONG_ARRAYS: dict[str, tuple[dict[str, np.ndarray], str]] = {
 def test_wrong_arrays_are_refused(tmp_path: Path, wrong: str) -> None:
     changed, says = WRONG_ARRAYS[wrong]
     path = put_compact(tmp_path, {**compact(), **changed})
-    assert says in refusal(lambda: femnist.load(tmp_path), path)
+    assert says in refusal(lambda: femnist.Femnist().load(tmp_path), path)
 
 
 @pytest.mark.parametrize("missing", femnist.ARRAYS)
 def test_every_array_is_needed(tmp_path: Path, missing: str) -> None:
     path = put_compact(tmp_path, {name: values for name, values in compact().items() if name != missing})
-    assert f"'{missing}.npy'" in refusal(lambda: femnist.load(tmp_path), path)
+    assert f"'{missing}.npy'" in refusal(lambda: femnist.Femnist().load(tmp_path), path)
 
 
 @pytest.mark.parametrize("is_test", [np.zeros(12, dtype=bool), np.ones(12, dtype=bool)], ids=["none", "all"])
 def test_both_parts_are_needed(tmp_path: Path, is_test: np.ndarray) -> None:
     put_compact(tmp_path, {**compact(), "is_test": is_test})
-    assert "both are needed" in refusal(lambda: femnist.load(tmp_path), tmp_path)
+    assert "training and test samples, got" in refusal(lambda: femnist.Femnist().load(tmp_path), tmp_path)
 
 
 WRONG_MEMBERS: dict[str, dict[str, bytes]] = {
@@ -168,26 +168,27 @@ WRONG_MEMBERS: dict[str, dict[str, bytes]] = {
 @pytest.mark.parametrize("wrong", WRONG_MEMBERS)
 def test_wrong_members_are_refused_without_allocating_them(tmp_path: Path, wrong: str) -> None:
     path = put(tmp_path / femnist.COMPACT, rewritten(compact(), **WRONG_MEMBERS[wrong]))
-    assert peak_of(lambda: refusal(lambda: femnist.load(tmp_path), path)) < 5_000_000
+    assert peak_of(lambda: refusal(lambda: femnist.Femnist().load(tmp_path), path)) < 5_000_000
 
 
 def test_offsets_that_overflow_are_refused(tmp_path: Path) -> None:
     """Their differences, taken in 64 bits, ascend and add up: apart, since repeating so often writes anywhere."""
     offsets = np.array([0, 2**63 - 1, -(2**63) + 13, 12])
     path = put_compact(tmp_path, {**compact(), "offsets": offsets})
-    said = apart(REFUSED_APART.format(home="femnist", read="load", call="load(Path(sys.argv[1]))"), tmp_path)
+    call = "Femnist().load(Path(sys.argv[1]))"
+    said = apart(REFUSED_APART.format(home="femnist", read="Femnist", call=call), tmp_path)
     assert str(path) in said
     assert "offsets must ascend" in said
 
 
 def test_a_damaged_zip_is_refused_or_gives_the_same(tmp_path: Path) -> None:
     path = put_compact(tmp_path, compact())
-    good, expected = path.read_bytes(), femnist.load(tmp_path)
+    good, expected = path.read_bytes(), femnist.Femnist().load(tmp_path)
     lengths = [*range(0, len(good), 97), *range(len(good) - 30, len(good))]
-    refused_cut_off(path, good, lengths, lambda: femnist.load(tmp_path))
+    refused_cut_off(path, good, lengths, lambda: femnist.Femnist().load(tmp_path))
     directory = good.index(b"PK\x01\x02")
     places = [*range(120), *np.random.default_rng(2).integers(0, directory, 100), *range(directory, len(good))]
-    for found in flipped(path, good, places, lambda: femnist.load(tmp_path), by=0x21):
+    for found in flipped(path, good, places, lambda: femnist.Femnist().load(tmp_path), by=0x21):
         same(found, expected)
 
 
@@ -198,4 +199,4 @@ def test_what_is_no_zip_is_refused(tmp_path: Path) -> None:
     path = tmp_path / femnist.COMPACT
     for content in contents:
         path.write_bytes(content)
-        assert "not a readable npz file" in refusal(lambda: femnist.load(tmp_path), path)
+        assert "not a readable npz file" in refusal(lambda: femnist.Femnist().load(tmp_path), path)

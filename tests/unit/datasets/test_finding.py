@@ -52,7 +52,7 @@ def test_the_first_folder_wins(tmp_path: Path) -> None:
         put_compact(tmp_path / name / "femnist", compact(seed))
     for order in (["one", "two"], ["two", "one"]):
         found = load_from("femnist", [tmp_path / name for name in order])
-        same(found, femnist.load(tmp_path / order[0] / "femnist"))
+        same(found, femnist.Femnist().load(tmp_path / order[0] / "femnist"))
 
 
 def test_folders_are_looked_through_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from airfl.tasks.datasets import a9a, find_dataset, load_dataset
-from airfl.tasks.datasets.a9a_sample import load as load_sample
+from airfl.tasks.datasets.a9a_sample import A9aSample
 from airfl.tasks.datasets.formats.libsvm import read_libsvm
 from tests.conftest import ROOT
 from tests.unit.datasets.support import PACKED, SUFFIXES, put, refusal, refused_cut_off
@@ -48,7 +48,7 @@ def test_a9a_is_read(tmp_path: Path, suffix: str) -> None:
     assert raw.train_inputs.dtype == raw.test_inputs.dtype == np.uint8
     assert raw.train_targets.dtype == np.int64
     assert (raw.classes, raw.mean, raw.std, raw.train_writers) == (2, (), (), None)
-    assert "30 rows, 32,561 are wanted" in refusal(lambda: a9a.load(folder), folder / f"a9a{suffix}")
+    assert "must have 32,561 rows, got 30" in refusal(lambda: a9a.A9a().load(folder), folder / f"a9a{suffix}")
     (folder / f"a9a.t{suffix}").unlink()
     assert "a9a.t is missing" in refusal(lambda: find_dataset("a9a", [tmp_path]), folder)
 
@@ -62,25 +62,25 @@ def test_any_numbers_are_read(tmp_path: Path) -> None:
 
 
 WRONG: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "0 rows, 2 are wanted"),
-    "a row less": (b"+1 1:1\n", "1 rows, 2 are wanted"),
-    "a row more": (b"+1 1:1\n-1 2:1\n+1 3:1\n", "more than 2 rows"),
-    "an empty line": (b"+1 1:1\n\n", "line 2: it is empty"),
-    "index 0": (b"+1 1:1\n-1 0:1\n", "line 2: index 0, 1 to 5 are allowed"),
-    "index 6": (b"+1 6:1\n-1 1:1\n", "line 1: index 6"),
+    "nothing": (b"", "must have 2 rows, got 0"),
+    "a row less": (b"+1 1:1\n", "must have 2 rows, got 1"),
+    "a row more": (b"+1 1:1\n-1 2:1\n+1 3:1\n", "must have 2 rows, got more"),
+    "an empty line": (b"+1 1:1\n\n", "line 2: empty"),
+    "index 0": (b"+1 1:1\n-1 0:1\n", "line 2: indices must be 1 to 5, got 0"),
+    "index 6": (b"+1 6:1\n-1 1:1\n", "line 1: indices must be 1 to 5, got 6"),
     "a huge index": (b"+1 1:1\n-1 %s:1\n" % (b"9" * 5000), "line 2: '99999"),
     "index -1": (b"+1 1:1\n-1 -1:1\n", "'-1:1' is not index:value"),
     "no colon": (b"+1 1:1\n-1 2 1\n", "'2' is not index:value"),
-    "cut off in an index": (b"+1 1:1\n-1 2:1 3", "line 2: cut off"),
-    "cut off in a value": (b"+1 1:1\n-1 2:1 3:", "line 2: cut off"),
-    "cut off behind a value": (b"+1 1:1\n-1 2:1", "line 2: cut off"),
+    "cut off in an index": (b"+1 1:1\n-1 2:1 3", "line 2: truncated"),
+    "cut off in a value": (b"+1 1:1\n-1 2:1 3:", "line 2: truncated"),
+    "cut off behind a value": (b"+1 1:1\n-1 2:1", "line 2: truncated"),
     "no value": (b"+1 1:1\n-1 2:1 3:\n", "line 2: '' is not a number"),
     "nan": (b"+1 1:1\n-1 2:nan\n", "'nan' is not a number"),
     "too large for float32": (b"+1 1:1\n-1 2:1e39\n", "'1e39' is not a number"),
     "an underscore": (b"+1 1:1\n-1 2:1_0\n", "'1_0' is not a number"),
     "two colons": (b"+1 1:1\n-1 2:1:1\n", "'1:1' is not a number"),
-    "an index twice": (b"+1 1:1\n-1 2:1 2:1\n", "index 2 after 2"),
-    "indices that descend": (b"+1 1:1\n-1 3:1 2:1\n", "index 2 after 3; indices must ascend"),
+    "an index twice": (b"+1 1:1\n-1 2:1 2:1\n", "got 2 after 2"),
+    "indices that descend": (b"+1 1:1\n-1 3:1 2:1\n", "indices must ascend, got 2 after 3"),
     "a word for a label": (b"yes 1:1\n-1 2:1\n", "line 1: 'yes' is not a number"),
     "no label": (b"1:1\n-1 2:1\n", "line 1: '1:1' is not a number"),
     "other digits": ("+1 \u0661:1\n-1 2:1\n".encode(), "is not index:value"),
@@ -99,7 +99,7 @@ def test_wrong_files_are_refused(tmp_path: Path, wrong: str, suffix: str) -> Non
 
 @pytest.mark.parametrize(
     ("content", "says"),
-    [(b"+1 1:1 124:1\n", "index 124"), (b"+1 1:2\n", "a value other than 0 and 1"), (b"2 1:1\n", "label 2, -1 and +1")],
+    [(b"+1 1:1 124:1\n", "1 to 123, got 124"), (b"+1 1:2\n", "must be 0 or 1"), (b"2 1:1\n", "-1 or +1, got 2")],
 )
 def test_what_a9a_does_not_have_is_refused(tmp_path: Path, content: bytes, says: str) -> None:
     path = put(people(tmp_path) / "a9a.t", content)
@@ -132,4 +132,4 @@ def test_a_flipped_byte_of_the_sample_is_refused(tmp_path: Path) -> None:
     content = bytearray((folder / "a9a.t.xz").read_bytes())
     content[1000] ^= 1
     (folder / "a9a.t.xz").write_bytes(content)
-    assert "sha256" in refusal(lambda: load_sample(folder), folder / "a9a.t.xz")
+    assert "sha256" in refusal(lambda: A9aSample().load(folder), folder / "a9a.t.xz")

@@ -55,9 +55,9 @@ def test_mnist_reads_the_same_packed(tmp_path: Path, suffix: str) -> None:
 
 
 def test_the_official_counts_are_wanted(tmp_path: Path) -> None:
-    for load in (mnist.load, fashion_mnist.load):
+    for load in (mnist.Mnist().load, fashion_mnist.FashionMnist().load):
         path = digits(tmp_path) / "train-images-idx3-ubyte"
-        assert "30 images, 60,000 are wanted" in refusal(functools.partial(load, tmp_path), path)
+        assert "must have 60,000 images, got 30" in refusal(functools.partial(load, tmp_path), path)
 
 
 def test_mnist_of_the_official_size_with_its_writers(tmp_path: Path) -> None:
@@ -68,30 +68,30 @@ def test_mnist_of_the_official_size_with_its_writers(tmp_path: Path) -> None:
     table = np.zeros((60_000, 8), dtype=np.int64)
     table[:, 0], table[:, 2] = np.arange(60_000) % 10, np.arange(60_000) // 100
     labels = put(tmp_path / "mnist-writers" / f"{QMNIST}.gz", idx(table, 12))
-    assert labels in [path.resolve() for path in mnist.files(folder)]
-    raw = mnist.load(folder)
+    assert labels in [path.resolve() for path in mnist.Mnist().files(folder)]
+    raw = mnist.Mnist().load(folder)
     assert (len(raw.train_targets), len(raw.test_targets)) == (60_000, 10_000)
     np.testing.assert_array_equal(raw.train_writers, np.arange(60_000) // 100)
     assert raw.test_writers is None
     labels.unlink()
-    assert mnist.load(folder).train_writers is None
+    assert mnist.Mnist().load(folder).train_writers is None
 
 
 IMAGE, LABEL, TEST_IMAGE, TEST_LABEL = DIGITS
 WRONG_DIGITS: dict[str, tuple[str, bytes, str]] = {
-    "images cut off": (IMAGE, idx(DIGITS[IMAGE])[:-1], "23,520 bytes of data announced, 23,519 found"),
-    "images too long": (TEST_IMAGE, idx(DIGITS[TEST_IMAGE]) + b"\0", "more found"),
-    "labels cut off": (TEST_LABEL, idx(DIGITS[TEST_LABEL])[:-1], "12 bytes of data announced, 11 found"),
-    "nothing": (LABEL, b"", "begins with nothing"),
-    "half a header": (IMAGE, idx(DIGITS[IMAGE])[:9], "cut off within its header"),
-    "labels for images": (IMAGE, idx(DIGITS[LABEL]), "begins 00000801"),
-    "real numbers": (IMAGE, idx(DIGITS[IMAGE], 13), "begins 00000d03"),
+    "images cut off": (IMAGE, idx(DIGITS[IMAGE])[:-1], "must have 23,520 bytes of data, got 23,519"),
+    "images too long": (TEST_IMAGE, idx(DIGITS[TEST_IMAGE]) + b"\0", "got more"),
+    "labels cut off": (TEST_LABEL, idx(DIGITS[TEST_LABEL])[:-1], "must have 12 bytes of data, got 11"),
+    "nothing": (LABEL, b"", "00000801, got an empty file"),
+    "half a header": (IMAGE, idx(DIGITS[IMAGE])[:9], "truncated within its header"),
+    "labels for images": (IMAGE, idx(DIGITS[LABEL]), "00000803, got 00000801"),
+    "real numbers": (IMAGE, idx(DIGITS[IMAGE], 13), "got 00000d03"),
     "not idx": (TEST_IMAGE, b"<!DOCTYPE html>", "not an idx file"),
-    "a label less": (LABEL, idx(DIGITS[LABEL][:-1]), "29 labels for 30 images"),
-    "a label more": (TEST_LABEL, idx(np.append(DIGITS[TEST_LABEL], 0)), "13 labels for 12 images"),
-    "label 10": (LABEL, idx(np.where(np.arange(TRAIN) == 17, 10, DIGITS[LABEL])), "label 10, 0 to 9 are allowed"),
-    "27 x 28 pixels": (IMAGE, idx(DIGITS[IMAGE][:, 1:]), "(27, 28) pixels, (28, 28) is wanted"),
-    "no pixels": (IMAGE, idx(DIGITS[IMAGE][:, :0]), "(0, 28) pixels"),
+    "a label less": (LABEL, idx(DIGITS[LABEL][:-1]), "each of 30 images, got 29"),
+    "a label more": (TEST_LABEL, idx(np.append(DIGITS[TEST_LABEL], 0)), "each of 12 images, got 13"),
+    "label 10": (LABEL, idx(np.where(np.arange(TRAIN) == 17, 10, DIGITS[LABEL])), "0 to 9, got 10"),
+    "27 x 28 pixels": (IMAGE, idx(DIGITS[IMAGE][:, 1:]), "(28, 28) pixels, got (27, 28)"),
+    "no pixels": (IMAGE, idx(DIGITS[IMAGE][:, :0]), "got (0, 28)"),
     "nothing of 2^64 pixels": (IMAGE, bytes([0, 0, 8, 3]) + bytes(4) + b"\xff" * 8, ""),
 }
 
@@ -130,7 +130,7 @@ def test_fewer_or_more_images_are_refused(tmp_path: Path, count: int) -> None:
     digits(tmp_path)
     path = put(tmp_path / IMAGE, idx(np.zeros((count, 28, 28))))
     put(tmp_path / LABEL, idx(np.zeros(count)))
-    assert "30 are wanted" in refusal(lambda: mnist.load_images(tmp_path, TRAIN, TEST), path)
+    assert "must have 30 images" in refusal(lambda: mnist.load_images(tmp_path, TRAIN, TEST), path)
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz"])
@@ -148,7 +148,7 @@ def test_what_follows_a_whole_number_of_blocks_is_seen(tmp_path: Path, suffix: s
     """Files are read in blocks of 1 MiB: a byte too many, or a checksum cut off, right behind the last of them."""
     labels = np.zeros(files.BLOCK_BYTES, dtype=np.uint8)
     path = put(tmp_path / f"labels{suffix}", idx(labels) + b"x")
-    assert "more found" in refusal(lambda: read_idx(path, 1), path)
+    assert "got more" in refusal(lambda: read_idx(path, 1), path)
     path.write_bytes(PACKED[suffix](idx(labels))[:-1])
     refusal(lambda: read_idx(path, 1), path)
     put(path, idx(labels))
@@ -159,31 +159,31 @@ def test_what_follows_a_whole_number_of_blocks_is_seen(tmp_path: Path, suffix: s
 def test_one_file_missing_of_several_is_refused(tmp_path: Path, name: str) -> None:
     folder = digits(tmp_path / "mnist", ".gz")
     (folder / f"{name}.gz").unlink()
-    for action in (lambda: mnist.files(folder), lambda: find_dataset("mnist", [tmp_path])):
+    for action in (lambda: mnist.Mnist().files(folder), lambda: find_dataset("mnist", [tmp_path])):
         assert name in refusal(action, folder)
     for path in folder.iterdir():
         path.unlink()
-    assert mnist.files(folder) == []
+    assert mnist.Mnist().files(folder) == []
 
 
 def test_writers_are_read_where_they_may_lie(tmp_path: Path) -> None:
     table = idx(WRITERS, 12)
     for number, place in enumerate(("a/raw", "a/mnist-writers", "QMNIST/raw")):
         folder = digits(tmp_path / str(number) / "a" / "raw")
-        assert len(mnist.files(folder)) == 4
+        assert len(mnist.Mnist().files(folder)) == 4
         path = put(tmp_path / str(number) / place / f"{QMNIST}.gz", table)
-        assert [found.resolve() for found in mnist.files(folder)][4:] == [path.resolve()]
+        assert [found.resolve() for found in mnist.Mnist().files(folder)][4:] == [path.resolve()]
         np.testing.assert_array_equal(mnist.read_writers(path, DIGITS[LABEL]), np.arange(TRAIN) % 4 * 1000 + 5)
 
 
 WRONG_WRITERS: dict[str, tuple[bytes, str]] = {
     "a class that differs": (idx(np.where(np.arange(TRAIN)[:, None] == 21, 0, WRITERS), 12), "class of image 21 "),
-    "a row less": (idx(WRITERS[:-1], 12), "(29, 8), (30, 8) is wanted"),
+    "a row less": (idx(WRITERS[:-1], 12), "shape (30, 8), got (29, 8)"),
     "a row more": (idx(np.vstack([WRITERS, WRITERS[:1]]), 12), "(31, 8)"),
     "a column less": (idx(WRITERS[:, :7], 12), "(30, 7)"),
-    "the class alone": (idx(WRITERS[:, 0], 12), "begins 00000c01"),
-    "bytes": (idx(WRITERS % 256), "begins 00000802"),
-    "cut off": (idx(WRITERS, 12)[:-4], "960 bytes of data announced, 956 found"),
+    "the class alone": (idx(WRITERS[:, 0], 12), "got 00000c01"),
+    "bytes": (idx(WRITERS % 256), "got 00000802"),
+    "cut off": (idx(WRITERS, 12)[:-4], "must have 960 bytes of data, got 956"),
 }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from airfl.tasks.datasets import DATASETS, load_dataset
-from airfl.tasks.datasets.fashion_mnist_sample import load as load_sample
+from airfl.tasks.datasets.fashion_mnist_sample import FashionMnistSample
 from tests.conftest import ROOT
 from tests.unit.datasets.support import refusal, same
 
@@ -54,22 +54,25 @@ def test_a_flipped_byte_is_refused(copied: Path, name: str) -> None:
     content = bytearray((copied / name).read_bytes())
     content[len(content) // 2] ^= 1
     (copied / name).write_bytes(content)
-    for load in (lambda: load_sample(copied), lambda: load_dataset("fashion-mnist-sample", [copied.parent])):
+    for load in (
+        lambda: FashionMnistSample().load(copied),
+        lambda: load_dataset("fashion-mnist-sample", [copied.parent]),
+    ):
         assert "sha256" in refusal(load, copied / name)
 
 
 def test_a_lost_file_is_refused(copied: Path) -> None:
     (copied / "train-labels-idx1-ubyte.gz").unlink()
-    refusal(lambda: load_sample(copied), copied / "train-labels-idx1-ubyte.gz")
+    refusal(lambda: FashionMnistSample().load(copied), copied / "train-labels-idx1-ubyte.gz")
     (copied / "SHA256SUMS").unlink()
-    refusal(lambda: load_sample(copied), copied / "SHA256SUMS")
+    refusal(lambda: FashionMnistSample().load(copied), copied / "SHA256SUMS")
 
 
 def test_what_is_written_into_the_sample_is_nobody_elses() -> None:
     """It is decoded once a process, and everybody has a copy."""
     first = load_dataset("fashion-mnist-sample", [SAMPLE.parent])
     first.train_inputs[:] = first.train_targets[:] = 0
-    same(load_dataset("fashion-mnist-sample", [SAMPLE.parent]), load_sample(SAMPLE))
+    same(load_dataset("fashion-mnist-sample", [SAMPLE.parent]), FashionMnistSample().load(SAMPLE))
 
 
 def test_the_first_folder_that_has_it_counts(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airfl.tasks.datasets import find_dataset, shakespeare, shakespeare_plays
+from airfl.tasks.datasets import find_dataset, shakespeare_plays
 from airfl.tasks.datasets.formats.characters import LETTERS, UNKNOWN, VOCABULARY, WINDOW, encode
 from airfl.tasks.datasets.formats.plays import speeches_of
+from airfl.tasks.datasets.shakespeare import Shakespeare
+from airfl.tasks.datasets.shakespeare_plays import ShakespearePlays
 from tests.unit.datasets.support import SUFFIXES, put, refusal
 from tests.unit.datasets.test_leaf import Users, leaf
 
@@ -52,7 +54,7 @@ def test_leafs_split_is_kept(tmp_path: Path, suffix: str, below: str) -> None:
     place = tmp_path / below
     put(place / "train" / f"all_data_0_train_8.json{suffix}", leaf({"HAMLET": HAMLET, "GHOST": GHOST}))
     put(place / "test" / f"all_data_0_test_8.json{suffix}", leaf({"GHOST": samples(LINE[2:], 2)}))
-    raw = shakespeare.load(tmp_path)
+    raw = Shakespeare().load(tmp_path)
     assert [decode(ids) for ids in raw.train_inputs] == HAMLET[0] + GHOST[0]
     assert decode(raw.train_targets) == "".join(HAMLET[1] + GHOST[1])
     assert [decode(ids) for ids in raw.test_inputs] == samples(LINE[2:], 2)[0]
@@ -64,16 +66,16 @@ def test_leafs_split_is_kept(tmp_path: Path, suffix: str, below: str) -> None:
 def test_other_characters_are_read_too(tmp_path: Path) -> None:
     put(tmp_path / "train" / "a.json", leaf({"w": (["\u00e9" * 80], ["\u2014"])}))
     put(tmp_path / "test" / "a.json", leaf({"w": HAMLET}))
-    raw = shakespeare.load(tmp_path)
+    raw = Shakespeare().load(tmp_path)
     assert (raw.train_inputs.tolist(), raw.train_targets.tolist()) == ([[80] * 80], [80])
 
 
 X, Y = HAMLET
 WRONG: dict[str, tuple[Users, str]] = {
-    "a short window": ({"w": ([*X[:9], X[9][:-1]], Y)}, "x must be texts of 80 characters"),
-    "a long window": ({"w": ([*X[:9], X[9] + "x"], Y)}, "x must be texts of 80 characters"),
-    "a window that makes up for another": ({"w": ([X[0] + "x", X[1][1:], *X[2:]], Y)}, "texts of 80 characters"),
-    "numbers": ({"w": ([[0] * 80] * 10, Y)}, "x must be texts of 80 characters"),
+    "a short window": ({"w": ([*X[:9], X[9][:-1]], Y)}, "x must be strings of 80 characters"),
+    "a long window": ({"w": ([*X[:9], X[9] + "x"], Y)}, "x must be strings of 80 characters"),
+    "a window that makes up for another": ({"w": ([X[0] + "x", X[1][1:], *X[2:]], Y)}, "strings of 80 characters"),
+    "numbers": ({"w": ([[0] * 80] * 10, Y)}, "x must be strings of 80 characters"),
     "two characters to tell": ({"w": (X, [*Y[:9], "ab"])}, "y must be single characters"),
     "nothing to tell": ({"w": (X, [*Y[:9], ""])}, "y must be single characters"),
     "a number to tell": ({"w": (X, [*Y[:9], 1])}, "y must be single characters"),
@@ -86,17 +88,19 @@ def test_wrong_files_of_leafs_are_refused(tmp_path: Path, wrong: str) -> None:
     users, says = WRONG[wrong]
     put(tmp_path / "test" / "a.json", leaf({"w": HAMLET}))
     path = put(tmp_path / "train" / "a.json.gz", leaf(users))
-    assert says in refusal(lambda: shakespeare.load(tmp_path), path)
+    assert says in refusal(lambda: Shakespeare().load(tmp_path), path)
 
 
 def test_parts_that_lack_something_are_refused(tmp_path: Path) -> None:
     put(tmp_path / "shakespeare" / "train" / "0.json", leaf({"v": HAMLET, "w": GHOST}))
     line = refusal(lambda: find_dataset("shakespeare", [tmp_path]), tmp_path / "shakespeare")
-    assert "train/ and in test/" in line
+    assert "train/ and test/" in line
     put(tmp_path / "shakespeare" / "test" / "0.json", leaf({"w": ([], [])}))
-    assert "13 training and 0 test samples" in refusal(lambda: shakespeare.load(tmp_path / "shakespeare"), tmp_path)
+    assert "training and test samples, got 13 and 0" in refusal(
+        lambda: Shakespeare().load(tmp_path / "shakespeare"), tmp_path
+    )
     second = put(tmp_path / "shakespeare" / "train" / "1.json", leaf({"w": GHOST}))
-    assert "user 'w' is there twice" in refusal(lambda: shakespeare.load(tmp_path / "shakespeare"), second)
+    assert "user 'w' occurs twice" in refusal(lambda: Shakespeare().load(tmp_path / "shakespeare"), second)
 
 
 # --- Plays
@@ -218,7 +222,7 @@ def test_windows_stay_within_a_speaker_and_a_part(tmp_path: Path, suffix: str) -
     put(tmp_path / f"one_gut.txt{suffix}", play(*SPEECHES, ("BERT", "")))
     put(tmp_path / f"two_gut.txt{suffix}", play(("ANNA", speech("d", 202)), ("ANNA", speech("e", 202))))
     put(tmp_path / "metadata.txt", b"no play")
-    raw = shakespeare_plays.load(tmp_path)
+    raw = ShakespearePlays().load(tmp_path)
     text = f"{speech('a', 500)} {speech('A', 499)}"
     starts = range(0, 800 - 80, 5)
     first = [text[start : start + 80] for start in starts]
@@ -240,18 +244,18 @@ def test_the_texts_are_found_once_each(tmp_path: Path) -> None:
         put(tmp_path / "shakespeare" / name, b"")
     folder = find_dataset("shakespeare-plays", [tmp_path])
     assert folder == tmp_path / "shakespeare"
-    assert [path.name for path in shakespeare_plays.files(folder)] == ["a_gut.txt.xz", "b_gut.txt"]
+    assert [path.name for path in ShakespearePlays().files(folder)] == ["a_gut.txt.xz", "b_gut.txt"]
     assert find_dataset("shakespeare", [tmp_path]) is None
 
 
 def test_wrong_texts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = put(tmp_path / "a_gut.txt", b"ACT I.\n\n\xff\xfe")
-    assert "not plain text in UTF-8 (byte 8)" in refusal(lambda: shakespeare_plays.load(tmp_path), path)
+    assert "must be UTF-8 text (byte 8 " in refusal(lambda: ShakespearePlays().load(tmp_path), path)
     put(path, play(("ANNA", "short")))
-    assert "no speaker with 2 speeches and 405" in refusal(lambda: shakespeare_plays.load(tmp_path), tmp_path)
+    assert "no speaker with 2 speeches and 405" in refusal(lambda: ShakespearePlays().load(tmp_path), tmp_path)
     monkeypatch.setattr(shakespeare_plays, "LARGEST_TEXT", 20)
-    assert "one play a file" in refusal(lambda: shakespeare_plays.load(tmp_path), path)
+    assert "one play per file" in refusal(lambda: ShakespearePlays().load(tmp_path), path)
     packed = put(tmp_path / "a_gut.txt.gz", play(*SPEECHES))
     path.unlink()
     packed.write_bytes(packed.read_bytes()[:-20])
-    refusal(lambda: shakespeare_plays.load(tmp_path), packed)
+    refusal(lambda: ShakespearePlays().load(tmp_path), packed)

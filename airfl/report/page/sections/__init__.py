@@ -1,11 +1,11 @@
-"""The sections of the page, one a file: from what is shown to markup, or nothing where there is nothing to show."""
+"""The sections of the page, one a file: from what is shown to what templates/NAME.html fills in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from airfl.report.page.markup import Html
 from airfl.report.page.sections.comparison import comparison
 from airfl.report.page.sections.equal_cost import equal_cost
 from airfl.report.page.sections.fronts import fronts
@@ -22,14 +22,14 @@ class Section:
     """A section of the page.
 
     Attributes:
-        name: Its address in the page.
+        name: Its address in the page, and the name of its template.
         heading: Its heading, "" for the one at the top.
-        build: Makes what it holds; empty to leave the section out.
+        build: Makes the values for its template, its `it`; empty to leave the section out.
     """
 
     name: str
     heading: str
-    build: Callable[[View], Html]
+    build: Callable[[View], dict[str, Any]]
 
 
 # In the order of the page.

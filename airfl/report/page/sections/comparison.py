@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from airfl.report.page.markup import Html, folded, join, paragraph
-from airfl.report.page.tables import Cell, name_of, number, setting, sortable
+from typing import Any
+
+from airfl.report.page.tables import Cell, Table, name_of, number, setting
 from airfl.report.page.view import View
 from airfl.report.table import TableRow, figures_of, notes, shown, untuned
 from airfl.results.averages import average, bounds_of
@@ -15,7 +16,7 @@ AVERAGED = (
 LONG = 700  # letters: longer notes are folded
 
 
-def comparison(view: View) -> Html:
+def comparison(view: View) -> dict[str, Any]:
     """The table of the terminal, with the swept values and the 95% intervals; its notes below."""
     columns = shown(view.rows)
     headings = ["group", *(view.short(key) for key in view.axes), "seeds", *(column.heading for column in columns)]
@@ -31,9 +32,8 @@ def comparison(view: View) -> Html:
     said = notes([TableRow(view.name(group), row.runs[:1]) for group, row in zip(view.groups, view.rows, strict=True)])
     said = said.removesuffix(untuned(view.rows))  # it stands at the top of the page
     averaged = AVERAGED if len(view.results.runs) > len(lines) else ""
-    below = paragraph(averaged, said, class_="fine")
-    return join(
-        paragraph("A click on a heading sorts, another turns the order around. Hovering shows a figure in full."),
-        sortable("comparison-table", "comparison", headings, lines),
-        folded("What the columns mean", below) if len(said) > LONG else below,
-    )
+    return {
+        "table": Table("comparison-table", "comparison", headings, lines),
+        "notes": averaged + said,
+        "folded": len(said) > LONG,
+    }

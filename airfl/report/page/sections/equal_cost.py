@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from airfl.errors import UserError
 from airfl.report.numbers import figure, scientific
-from airfl.report.page.markup import Html, join, paragraph, tag
-from airfl.report.page.tables import Cell, name_of, number, setting, sortable
+from airfl.report.page.tables import Cell, Table, name_of, number, setting
 from airfl.report.page.view import View, exactly
 from airfl.report.table import COLUMNS, Column
 from airfl.results.averages import Average
@@ -25,14 +25,24 @@ AT = {
 SHARE = 0.9  # of the best group's accuracy: the target
 
 
-def equal_cost(view: View) -> Html:
+def equal_cost(view: View) -> dict[str, Any]:
     """Two tables: accuracy at common budgets, costs of a target accuracy."""
     if not any(len(run.digest.course["rounds"]) for run in view.results.runs):
-        return Html("")
-    return join(_at_budgets(view), _to_target(view))
+        return {}
+    best = max((one.mean for one in view.accuracies if math.isfinite(one.mean)), default=math.nan)
+    target = SHARE * best / 100
+    table, unspent = _at_budgets(view)
+    return {
+        "at_budgets": table,
+        "unspent": unspent,
+        "share": SHARE,
+        "target": target,
+        "to_target": None if math.isnan(best) else _to_target(view, target),
+    }
 
 
-def _at_budgets(view: View) -> Html:
+def _at_budgets(view: View) -> tuple[Table, list[str]]:
+    """The table, and the costs that it leaves out."""
     budgets, left_out = {}, []
     for cost, title in view.costs.items():
         try:
@@ -45,23 +55,10 @@ def _at_budgets(view: View) -> Html:
         [*_who(view, place), *(number(found[cost][place], ACCURACY) for cost in budgets)]
         for place in range(len(view.groups))
     ]
-    apart = "; a run has spent nothing of: " + ", ".join(left_out) if left_out else ""
-    return join(
-        tag("h3", "Accuracy (%) at the same cost"),
-        paragraph(
-            "Budgets: what every run has spent by its end, the ideal link's aside where there are others. The accuracy "
-            f"is that of the last evaluation which a run can pay for; - where it cannot pay for the first{apart}.",
-            class_="fine",
-        ),
-        sortable("at-budget-table", "accuracy at the same cost", [*_who_headings(view), *headings], lines),
-    )
+    return Table("at-budget-table", "accuracy at the same cost", [*_who_headings(view), *headings], lines), left_out
 
 
-def _to_target(view: View) -> Html:
-    best = max((one.mean for one in view.accuracies if math.isfinite(one.mean)), default=math.nan)
-    if math.isnan(best):
-        return Html("")
-    target = SHARE * best / 100
+def _to_target(view: View, target: float) -> Table:
     costs = costs_to(view.groups, target)
     lines = [
         [
@@ -71,19 +68,8 @@ def _to_target(view: View) -> Html:
         ]
         for place, group in enumerate(view.groups)
     ]
-    return join(
-        tag("h3", f"Cost of reaching {100 * target:.1f}% accuracy"),
-        paragraph(
-            f"The target is {100 * SHARE:.0f}% of the best group's accuracy. inf where a seed does not reach it.",
-            class_="fine",
-        ),
-        sortable(
-            "to-target-table",
-            "cost of the target accuracy",
-            [*_who_headings(view), "seeds that do", *view.costs.values()],
-            lines,
-        ),
-    )
+    headings = [*_who_headings(view), "seeds that do", *view.costs.values()]
+    return Table("to-target-table", "cost of the target accuracy", headings, lines)
 
 
 def write(cost: str, value: float) -> str:

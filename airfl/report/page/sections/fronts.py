@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from airfl.report.numbers import scientific
 from airfl.report.page import chart as draw
-from airfl.report.page.markup import Html, join, paragraph, tag
 from airfl.report.page.pareto import front
 from airfl.report.page.view import MANY, View, look
 from airfl.results.averages import NOT_NEGATIVE, Average, average
@@ -14,47 +14,30 @@ from airfl.results.averages import NOT_NEGATIVE, Average, average
 COSTS = {"energy": "energy", "resource_elements": "resource elements"}
 
 
-def fronts(view: View) -> Html:
+def fronts(view: View) -> dict[str, Any]:
     """Two plots of the groups as points, those that no other beats joined."""
-    plots, said = [], []
-    for cost, title in COSTS.items():
-        if cost not in view.costs:
-            said.append(paragraph("Energies are in different units: they are not compared."))
-            continue
+    charts, said = [], []
+    known = {cost: title for cost, title in COSTS.items() if cost in view.costs}
+    for cost, title in known.items():
         values = [[float(getattr(run.digest.summary, cost)) for run in group.runs] for group in view.groups]
         spent = [average(of_seeds, NOT_NEGATIVE) for of_seeds in values]
         best = front([one.mean for one in spent], [one.mean for one in view.accuracies])
-        plots.append(_plot(view, cost, spent, best))
-        names = "; ".join(
-            f"{view.name(view.groups[place])} ({draw.plus_minus(view.accuracies[place])} %)" for place in best
-        )
-        said.append(paragraph(tag("b", f"Best at their {title}, from the cheapest: "), f"{names}.", class_="fine"))
-    return join(
-        draw.pair(*plots),
-        draw.legend([(str(number), kind, look(number)) for number, kind in enumerate(view.kinds)], lines=False),
-        paragraph(
-            "The line joins the groups that no other beats in cost and accuracy at once. ",
-            "Bars are 95% intervals of the means, from three seeds on; small points are the runs of two."
-            if len(view.groups) <= MANY
-            else "",
-            class_="fine",
-        ),
-        *said,
-    )
+        charts.append(_plot(view, cost, spent, best))
+        names = [f"{view.name(view.groups[at])} ({draw.plus_minus(view.accuracies[at])} %)" for at in best]
+        said.append((title, names))
+    return {
+        "charts": charts,
+        "legend": [(number, kind, look(number)) for number, kind in enumerate(view.kinds)],
+        "bars": len(view.groups) <= MANY,
+        "units_differ": known != COSTS,
+        "best": said,
+    }
 
 
-def _plot(view: View, cost: str, spent: Sequence[Average], best: Sequence[int]) -> Html:
+def _plot(view: View, cost: str, spent: Sequence[Average], best: Sequence[int]) -> draw.Chart:
     title = view.costs[cost]
-    traces: list[draw.Trace] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": draw.listed([spent[place].mean for place in best]),
-            "y": draw.listed([view.accuracies[place].mean for place in best]),
-            "line": {"color": draw.GREY, "width": 2, "shape": "hv"},
-            "hoverinfo": "skip",
-        }
-    ]
+    x, y = ([averages[place].mean for place in best] for averages in (spent, view.accuracies))
+    traces = [draw.scatter("lines", x, y, line={"color": draw.GREY, "width": 2, "shape": "hv"})]
     for number, kind in enumerate(view.kinds):
         places = [place for place, group in enumerate(view.groups) if view.kind(group) == kind]
         averages, costs = [view.accuracies[place] for place in places], [spent[place] for place in places]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
+from typing import Any
 
-from airfl.report.page.markup import Html, bullets, join, paragraph, prose, tag
 from airfl.report.page.view import View
 from airfl.report.table import untuned
 from airfl.version import __version__
@@ -13,17 +13,20 @@ from airfl.version import __version__
 COMMANDS = (("results", ""), ("figures", " --out FOLDER"), ("export", " --to csv --out FOLDER"))
 
 
-def header(view: View) -> Html:
+def header(view: View) -> dict[str, Any]:
     """Title, counts, notes, failed points with their causes, runs that cannot be read."""
-    return join(
-        tag("h1", f"airfl report: {', '.join(str(folder) for folder in view.folders)}"),
-        paragraph(_what_was_run(view), class_="lead"),
-        *(paragraph(prose(note), class_="note") for note in (*view.notes, *_warnings(view))),
-        _failed(view),
-        _unreadable(view),
-        paragraph(f"Written by airfl {__version__} from the traces. The same as text, as figures, as data:"),
-        tag("pre", tag("code", "\n".join(_commands(view)))),
-    )
+    failed = [{"folder": folder, "cause": cause} for folder, cause in view.results.failed.items()]
+    unreadable = [{"folder": "", "cause": line} for line in view.results.unreadable.values()]
+    faults = [(f"{_counted(len(failed), 'point')} failed:", failed)] if failed else []
+    faults += [(f"{_counted(len(unreadable), 'run')} left out:", unreadable)] if unreadable else []
+    return {
+        "folders": view.folders,
+        "what_was_run": _what_was_run(view),
+        "notes": _warnings(view),
+        "faults": faults,
+        "version": __version__,
+        "commands": _commands(view),
+    }
 
 
 def _what_was_run(view: View) -> str:
@@ -55,22 +58,6 @@ def _warnings(view: View) -> list[str]:
     if stopped:
         said.append(f"Runs were stopped early, after {_span(stopped)} rounds: their costs and ε are of those rounds.")
     return said
-
-
-def _failed(view: View) -> Html:
-    failed = view.results.failed
-    if not failed:
-        return Html("")
-    lines = [join(tag("code", folder), ": ", cause) for folder, cause in failed.items()]
-    return tag("div", paragraph(f"{_counted(len(failed), 'point')} failed:"), bullets(lines), class_="failed")
-
-
-def _unreadable(view: View) -> Html:
-    found = view.results.unreadable
-    if not found:
-        return Html("")
-    lines = [tag("span", line) for line in found.values()]
-    return tag("div", paragraph(f"{_counted(len(found), 'run')} left out:"), bullets(lines), class_="failed")
 
 
 def _commands(view: View) -> list[str]:

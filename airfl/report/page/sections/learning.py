@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 
 from airfl.report.numbers import figure, scientific
 from airfl.report.page import chart as draw
-from airfl.report.page.markup import Html, join, paragraph
 from airfl.report.page.view import View, look, spread
 from airfl.results.averages import NOT_NEGATIVE, PERCENT, Average, average
 from airfl.results.collect import Group
 
 FAR_APART = 10.0  # totals of groups from which on their costs are drawn on a logarithmic axis
-AREAS = "Lines are means over the seeds, areas their standard deviation around them; of two seeds what lies between. "
 POINTS = 150  # a curve at most: more are not told apart
 
 Array = NDArray[np.float64]
@@ -41,12 +39,12 @@ class Curve:
     loss: list[Average]
 
 
-def learning(view: View) -> Html:
+def learning(view: View) -> dict[str, Any]:
     """Two plots, and a menu of what they are drawn against."""
     found = [(place, curve_of(view.name(view.groups[place]), view.groups[place], view.costs)) for place in view.best]
     curves = [(place, curve) for place, curve in found if curve is not None]
     if not curves:
-        return paragraph("No run was evaluated.")
+        return {"charts": []}
     drawn = [curve for _, curve in curves]
     costs = {name: text for name, text in view.costs.items() if any(curve.means[name][-1] > 0 for curve in drawn)}
     accuracies, losses = ([one for curve in drawn for one in getattr(curve, what)] for what in ("accuracy", "loss"))
@@ -54,18 +52,17 @@ def learning(view: View) -> Html:
         "accuracy": draw.axis("test accuracy (%)", draw.limits(accuracies, 100.0)),
         "loss": draw.fitting("test loss", [one.mean for one in losses], draw.limits(losses)),
     }
-    plots = []
+    charts = []
     for what, y in axes.items():
         traces, choices = _traces(drawn, what, costs)
-        plots.append(draw.chart(f"plot-{what}", y["title"]["text"], traces, draw.axis(costs["rounds"]), y, choices))
-    many = any(len(group.runs) > 1 for group in view.groups)
-    said = AREAS if many else ""
-    return join(
-        draw.menu("against", costs),
-        draw.pair(*plots),
-        draw.legend([(str(number), curve.name, look(number)) for number, curve in enumerate(drawn)], lines=True),
-        paragraph(said, "A click on a name hides its curves. ", view.selection, class_="fine"),
-    )
+        charts.append(draw.chart(f"plot-{what}", y["title"]["text"], traces, draw.axis(costs["rounds"]), y, choices))
+    return {
+        "charts": charts,
+        "costs": costs,
+        "legend": [(number, curve.name, look(number)) for number, curve in enumerate(drawn)],
+        "areas": any(len(group.runs) > 1 for group in view.groups),
+        "selection": view.selection,
+    }
 
 
 def curve_of(name: str, group: Group, costs: Sequence[str] | dict[str, str]) -> Curve | None:

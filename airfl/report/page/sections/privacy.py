@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from airfl.report.numbers import figure
 from airfl.report.page import chart as draw
-from airfl.report.page.markup import Html, bullets, join, paragraph, tag
 from airfl.report.page.view import View, look
 from airfl.report.summary import Summary
 from airfl.report.table import SCOPES, STATEMENT
@@ -22,7 +22,6 @@ FIGURES = {
     "epsilon_as_poisson": "run as Poisson",
 }
 
-SENTENCES = 6  # the others are folded
 NAMES = 5  # of groups, of one sentence
 
 
@@ -44,16 +43,18 @@ class Pair:
         return all(math.isfinite(value) and value > 0 for value in (self.claimed, self.true))
 
 
-def privacy(view: View) -> Html:
+def privacy(view: View) -> dict[str, Any]:
     """A plot of both, the sentences on claims that do not hold, and what the figures are for."""
     pairs = [pair_of(group) for group in view.groups]
     drawn = [place for place, pair in enumerate(pairs) if pair.drawable]
-    return join(
-        paragraph(_verdict(view)),
-        _plot(view, pairs, drawn) if drawn else paragraph("No group has a finite figure of both, so there is no plot."),
-        bullets(_sentences(view), SENTENCES),
-        *_not_drawn(view, pairs),
-    )
+    kinds = {view.kind(view.groups[place]) for place in drawn}
+    return {
+        "verdict": _verdict(view),
+        "chart": _plot(view, pairs, drawn) if drawn else None,
+        "legend": [(number, kind, look(number)) for number, kind in enumerate(view.kinds) if kind in kinds],
+        "sentences": _sentences(view),
+        "not_drawn": _not_drawn(view, pairs),
+    }
 
 
 def pair_of(group: Group) -> Pair:
@@ -67,18 +68,11 @@ def pair_of(group: Group) -> Pair:
     )
 
 
-def _plot(view: View, pairs: Sequence[Pair], drawn: Sequence[int]) -> Html:
+def _plot(view: View, pairs: Sequence[Pair], drawn: Sequence[int]) -> draw.Chart:
     claims, truths = ([getattr(pairs[place], end) for place in drawn] for end in ("claimed", "true"))
     low, high = min(claims) / 2, max(claims) * 2
-    line: draw.Trace = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": draw.listed([low, high]),
-        "y": draw.listed([low, high]),
-        "line": {"color": draw.GREY, "width": 2, "dash": "dash"},
-        "hoverinfo": "skip",
-    }
-    traces = [line]
+    dashed = {"color": draw.GREY, "width": 2, "dash": "dash"}
+    traces = [draw.scatter("lines", [low, high], [low, high], line=dashed)]
     for number, kind in enumerate(view.kinds):
         places = [place for place in drawn if view.kind(view.groups[place]) == kind]
         texts = [_said(view, view.groups[place]) for place in places]
@@ -88,21 +82,12 @@ def _plot(view: View, pairs: Sequence[Pair], drawn: Sequence[int]) -> Html:
         sizes = [10 + 8 * min(_before(pairs, drawn, place), 4) for place in places]
         marker = {**point["marker"], "symbol": f"{look(number).symbol}-open", "size": sizes, "line": {"width": 2.5}}
         traces.append({**point, "marker": marker})
-    entries = [
-        (str(number), kind, look(number))
-        for number, kind in enumerate(view.kinds)
-        if any(view.kind(view.groups[place]) == kind for place in drawn)
-    ]
-    return join(
-        draw.chart(
-            "plot-privacy",
-            "ε claimed against ε that holds, for what it is claimed for (a round or the run)",
-            traces,
-            draw.logarithmic("ε claimed", claims, (low, high)),
-            draw.logarithmic("ε that holds", truths, (min(low, *truths) / 2, max(high, *truths) * 3)),
-        ),
-        draw.legend(entries, lines=False),
-        paragraph("On the dashed line a claim is what holds; above it less is claimed than is paid.", class_="fine"),
+    return draw.chart(
+        "plot-privacy",
+        "ε claimed against ε that holds, for what it is claimed for (a round or the run)",
+        traces,
+        draw.logarithmic("ε claimed", claims, (low, high)),
+        draw.logarithmic("ε that holds", truths, (min(low, *truths) / 2, max(high, *truths) * 3)),
     )
 
 
@@ -167,20 +152,15 @@ def _first_of(names: Sequence[str]) -> str:
     return f"{'; '.join(names[:NAMES])}{more}"
 
 
-def _not_drawn(view: View, pairs: Sequence[Pair]) -> list[Html]:
-    """Who has no point, and why."""
+def _not_drawn(view: View, pairs: Sequence[Pair]) -> list[tuple[str, str]]:
+    """Why groups have no point, and which."""
     silent = [view.name(group) for group, pair in zip(view.groups, pairs, strict=True) if math.isnan(pair.claimed)]
     other = [
         f"{view.name(group)} (claimed {figure(pair.claimed)}, holds {figure(pair.true)})"
         for group, pair in zip(view.groups, pairs, strict=True)
         if not math.isnan(pair.claimed) and not pair.drawable
     ]
-    lines = []
-    if silent:
-        lines.append(paragraph(tag("b", "Nothing claimed: "), _first_of(silent), ".", class_="fine"))
-    if other:
-        lines.append(paragraph(tag("b", "Off the plot: "), _first_of(other), ".", class_="fine"))
-    return lines
+    return [("Nothing claimed", _first_of(silent)), ("Off the plot", _first_of(other))]
 
 
 def _first(group: Group) -> Summary:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from airfl.report.page.markup import Html, folded, join, paragraph, tag
-from airfl.report.page.tables import Cell, name_of, setting, sortable
+from typing import Any
+
+from airfl.report.page.tables import Cell, Table, name_of, setting
 from airfl.report.page.view import View
 from airfl.results.collect import Group, plain
 
@@ -11,7 +12,7 @@ SEED = "run.seed"
 Flat = dict[str, object]
 
 
-def settings(view: View) -> Html:
+def settings(view: View) -> dict[str, Any]:
     """The keys that differ as columns; the others folded."""
     flat = [flattened(group) for group in view.groups]
     keys = list(dict.fromkeys(key for one in flat for key in one))
@@ -20,16 +21,9 @@ def settings(view: View) -> Html:
         [name_of(view, group), *(setting(one[key]) if key in one else Cell("-", "") for key in apart)]
         for group, one in zip(view.groups, flat, strict=True)
     ]
+    table = Table("settings-table", "settings that differ", ["group", *apart], lines) if apart else None
     shared = [f"{key} = {plain(next(one[key] for one in flat if key in one))}" for key in keys if key not in apart]
-    return join(
-        sortable("settings-table", "settings that differ", ["group", *apart], lines)
-        if apart
-        else paragraph("All groups have the same settings."),
-        folded(
-            f"The {len(shared)} settings that all share (seeds aside)",
-            tag("pre", tag("code", "\n".join(sorted(shared)))),
-        ),
-    )
+    return {"table": table, "shared": sorted(shared)}
 
 
 def flattened(group: Group) -> Flat:

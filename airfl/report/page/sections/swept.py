@@ -3,48 +3,41 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from airfl.report.numbers import figure
 from airfl.report.page import chart as draw
-from airfl.report.page.markup import Html, join, paragraph, tag
 from airfl.report.page.view import View, look, or_least
 from airfl.results.collect import number_of, plain
 
 LINES = 14  # of a plot: those that reach the highest accuracy
 
 
-def swept(view: View) -> Html:
+def swept(view: View) -> dict[str, Any]:
     """A plot for each swept key with two numbers at least; a line for each choice of everything else."""
-    drawn = []
+    plots = []
     for number, key in enumerate(view.results.axes):
         values = {number_of(group.values.get(key)) for group in view.groups}
         if len([value for value in values if math.isfinite(value)]) > 1:
-            drawn.append(_against(view, key, f"plot-swept-{number}"))
-    return join(*drawn)
+            plots.append(_against(view, key, f"plot-swept-{number}"))
+    return {"plots": plots} if plots else {}
 
 
-def _against(view: View, key: str, name: str) -> Html:
+def _against(view: View, key: str, name: str) -> dict[str, Any]:
     lines = _lines(view, key)
     best = sorted(lines, key=lambda line: -max(or_least(view.accuracies[place].mean) for place in lines[line]))[:LINES]
     kept = [line for line in lines if line in best]
     every = [number_of(view.groups[place].values[key]) for line in kept for place in lines[line]]
     shown = [view.accuracies[place] for line in kept for place in lines[line]]
-    fewer = (
-        f"Of {len(lines)} lines the {LINES} that reach the highest accuracy are drawn." if len(lines) > LINES else ""
+    chart = draw.chart(
+        name,
+        f"test accuracy (%) against {key}",
+        [one for number, line in enumerate(kept) for one in _line(view, key, line, lines[line], number)],
+        draw.fitting(view.short(key), every),
+        draw.axis("test accuracy (%)", draw.limits(shown, 100.0)),
     )
-    return tag(
-        "div",
-        draw.chart(
-            name,
-            f"test accuracy (%) against {key}",
-            [one for number, line in enumerate(kept) for one in _line(view, key, line, lines[line], number)],
-            draw.fitting(view.short(key), every),
-            draw.axis("test accuracy (%)", draw.limits(shown, 100.0)),
-        ),
-        draw.legend([(str(number), line, look(number)) for number, line in enumerate(kept)], lines=True),
-        paragraph(fewer, class_="fine") if fewer else "",
-        class_="block",
-    )
+    legend = [(number, line, look(number)) for number, line in enumerate(kept)]
+    return {"chart": chart, "legend": legend, "of": len(lines)}
 
 
 def _lines(view: View, key: str) -> dict[str, list[int]]:

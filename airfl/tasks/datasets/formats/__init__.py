@@ -1,1 +1,1 @@
-"""File formats of data sets, each read as what an enemy may have written."""
+"""File formats of data sets. Files are treated as untrusted input."""

@@ -1,7 +1,7 @@
-"""Pickles that hold plain values and arrays of bytes, read without running anything of theirs.
+"""Pickles of plain values and byte arrays, read without executing any code from them.
 
-Nothing is looked up by the name a pickle gives: the few that numpy writes lead to the stand-ins below, every other
-one is refused, and an array is made here, from its announced shape and the bytes that are really there.
+No name in a pickle is imported. The few names that numpy writes are mapped to the stand-ins below, all others are
+refused, and an array is built here from the declared shape and the bytes that are present.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BYTE_TYPES = ("u1", "|u1", b"u1", b"|u1")
 
 
 class _NotPlainError(Exception):
-    """The pickle asks for something that plain values and arrays of bytes do not need."""
+    """The pickle uses something that plain values and byte arrays do not need."""
 
 
 class _ByteType:
@@ -31,11 +31,11 @@ class _ByteType:
 
     def __init__(self, name: Any, *_flags: Any) -> None:
         if name not in BYTE_TYPES:
-            named = name if isinstance(name, str | bytes) else type(name).__name__  # a tuple's text may be endless
-            raise _NotPlainError(f"an array of type {named[:20]!r}, bytes (u1) are allowed")
+            shown = name if isinstance(name, str | bytes) else type(name).__name__  # a tuple's repr may be endless
+            raise _NotPlainError(f"arrays must be of bytes (u1), got type {shown[:20]!r}")
 
     def __setstate__(self, _state: Any) -> None:
-        """Byte order and the like: nothing that matters for bytes."""
+        """Ignore byte order and the like, which do not matter for bytes."""
 
 
 class _Array:
@@ -47,7 +47,7 @@ class _Array:
         if not isinstance(state, tuple) or len(state) != 5:
             raise _NotPlainError("an array without shape and content")
         _, shape, kind, fortran, content = state
-        # A few dimensions below 2^31 are as much as is needed; a product of more may be endless.
+        # A few dimensions below 2^31 are enough; the product of more could take forever.
         plain = isinstance(shape, tuple) and len(shape) <= 4 and all(type(n) is int and 0 <= n < 1 << 31 for n in shape)
         if not (plain and isinstance(kind, _ByteType) and isinstance(content, bytes)):
             raise _NotPlainError("an array that is not one of bytes")
@@ -57,7 +57,7 @@ class _Array:
 
 
 class _Copies:
-    """How many bytes may still be copied: a remembered value can be named again and again."""
+    """The number of bytes that may still be copied, since a memoised value can be used any number of times."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -65,11 +65,11 @@ class _Copies:
     def take(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
-            raise _NotPlainError("more values than fit into it")
+            raise _NotPlainError("more values than the file can contain")
 
 
 class _Fixed:
-    """A stand-in for a function: unlike one it takes no attributes from BUILD."""
+    """A stand-in for a function, which unlike a function accepts no attributes from BUILD."""
 
     __slots__ = ()
 
@@ -78,7 +78,7 @@ class _Fixed:
 
 
 class _Reconstruct(_Fixed):
-    """Stands for numpy's function of that name, which makes the empty array that the state is then put into."""
+    """Stands for numpy's function of this name, which creates an empty array to be filled with the state."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class _Reconstruct(_Fixed):
 
 
 class _FromBuffer(_Fixed):
-    """Stands for numpy's function of that name, with which protocol 5 writes arrays."""
+    """Stands for numpy's function of this name, which protocol 5 uses for arrays."""
 
     __slots__ = ("_copies",)
 
@@ -104,7 +104,7 @@ class _FromBuffer(_Fixed):
 
 
 class _Encode(_Fixed):
-    """Stands for _codecs.encode, with which Python 3 writes bytes in protocol 2."""
+    """Stands for _codecs.encode, which Python 3 uses for bytes in protocol 2."""
 
     __slots__ = ("_copies",)
 
@@ -128,8 +128,8 @@ ALLOWED: dict[tuple[str, str], Callable[[_Copies], Any]] = {
     ("_codecs", "encode"): _Encode,
 }
 
-# What plain values and arrays are written with. No extensions (their cache goes past find_class), no persistent ids, no
-# sets, no second ways of making objects.
+# Opcodes of plain values and arrays. There are no extensions (whose cache bypasses find_class), persistent ids, sets or
+# alternative ways of creating objects.
 OPCODES = """
 PROTO FRAME STOP MARK POP POP_MARK DUP NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT
 BINFLOAT STRING BINSTRING SHORT_BINSTRING BINBYTES SHORT_BINBYTES BINBYTES8 BYTEARRAY8 UNICODE SHORT_BINUNICODE
@@ -137,10 +137,10 @@ BINUNICODE BINUNICODE8 EMPTY_LIST APPEND APPENDS LIST EMPTY_TUPLE TUPLE TUPLE1 T
 SETITEM SETITEMS GET BINGET LONG_BINGET PUT BINPUT LONG_BINPUT MEMOIZE GLOBAL STACK_GLOBAL REDUCE BUILD
 """
 ALLOWED_OPCODES = frozenset(OPCODES.split())
-# A batch takes 40,000 operations, 110,000 and a tuple for each file name as Python 3 writes it in protocol 2.
+# A batch takes 40,000 operations, or 110,000 and a tuple for each file name if written by Python 3 in protocol 2.
 MOST_OPERATIONS, MOST_CONTAINERS = 200_000, 20_000
 CONTAINERS = ("LIST", "TUPLE", "DICT")
-LOOKS_UP = ("INST", "OBJ", "NEWOBJ", "NEWOBJ_EX")  # through find_class, which refuses by name
+LOOKS_UP = ("INST", "OBJ", "NEWOBJ", "NEWOBJ_EX")  # these call find_class, which refuses by name
 
 
 class _Unpickler(pickle.Unpickler):
@@ -150,16 +150,16 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in ALLOWED:
-            asked = f"{module[:60]}.{name[:60]}"
-            asked = asked if asked.isprintable() else repr(asked)
-            raise _NotPlainError(f"it asks for {asked}, which such a file does not need")
+            path = f"{module[:60]}.{name[:60]}"
+            path = path if path.isprintable() else repr(path)
+            raise _NotPlainError(f"it uses {path}, which such a file does not need")
         return ALLOWED[module, name](self._copies)
 
 
 def load_array_pickle(path: Path, content: bytes) -> dict[Any, Any]:
-    """The dictionary in a pickle, arrays of bytes as uint8 arrays; `path` is for the message.
+    """Return the dictionary in a pickle, with byte arrays as uint8 arrays; `path` is for messages.
 
-    Raises UserError for anything else, before or instead of doing what it asks for.
+    Raises UserError for anything else, which is not executed.
     """
     try:
         _check_operations(content)
@@ -169,19 +169,19 @@ def load_array_pickle(path: Path, content: bytes) -> dict[Any, Any]:
     except Exception as error:  # a damaged pickle can raise anything
         raise UserError(f"{path}: not a readable pickle ({type(error).__name__}); get the file again") from None
     if not isinstance(value, dict):
-        raise UserError(f"{path}: a pickled dictionary is wanted, not {type(value).__name__}; get the file again")
+        raise UserError(f"{path}: must be a pickled dictionary, got {type(value).__name__}; get the file again")
     return {key: item.value if isinstance(item, _Array) else item for key, item in value.items()}
 
 
 def _check_operations(content: bytes) -> None:
-    """Few, plain ones; and no number for a remembered value that is far above their count: it would be allocated."""
+    """Check that there are few operations, all of them allowed, and no huge memo index, which would be allocated."""
     containers = 0
     for count, (code, argument, _) in enumerate(pickletools.genops(content)):
         if code.name not in ALLOWED_OPCODES and code.name not in LOOKS_UP:
             raise _NotPlainError(f"it uses {code.name}")
-        # Tuples are hashed and freed to their full depth, without a look at the stack.
+        # Nested tuples are hashed and freed recursively, without a check of the stack depth.
         containers += any(name in code.name for name in CONTAINERS)
         if count > MOST_OPERATIONS or containers > MOST_CONTAINERS:
             raise _NotPlainError("too many values")
         if code.name in ("PUT", "BINPUT", "LONG_BINPUT") and isinstance(argument, int) and argument > 2 * count + 1000:
-            raise _NotPlainError(f"a remembered value numbered {argument:,}")
+            raise _NotPlainError(f"memo index {argument:,} is too large")

@@ -10,59 +10,62 @@ from typing import Any
 from airfl.errors import UserError
 from airfl.tasks.datasets.formats.files import OPENERS, read_at_most, reading
 
-# A file of LEAF's holds a hundred users, some 200 MB of text.
+# A LEAF file contains a hundred users, about 200 MB of text.
 LARGEST_FILE = 2 << 30
-# Packed, FEMNIST's are a thirtieth of that, Shakespeare's a seventieth at best; what shrinks to less was made to.
+# Compression shrinks FEMNIST's files 30 times and Shakespeare's at most 70 times; a larger ratio indicates an attack.
 LARGEST_RATIO, ALWAYS_ALLOWED = 100, 1 << 20
-LONGEST_NAME = 1000  # of a user
+LONGEST_NAME = 1000  # characters of a user's name
 
 
 def json_files(folder: Path) -> list[Path]:
-    """The JSON files of a folder, plain or packed, by name; empty if there are none."""
+    """Return the JSON files of a folder, plain or compressed, sorted by name; empty if there are none."""
     return sorted({path for suffix in OPENERS for path in folder.glob(f"*.json{suffix}") if path.is_file()})
 
 
 def split_files(folder: Path) -> list[Path]:
-    """The JSON files in train/ and in test/ of a folder; empty if there are none, UserError for one part alone."""
+    """Return the JSON files in train/ and test/ of a folder; empty if there are none. Raises UserError if only one has
+    any."""
     train, test = json_files(folder / "train"), json_files(folder / "test")
     if bool(train) != bool(test):
-        raise UserError(f"{folder}: JSON files in train/ and in test/ are wanted, one of the two has none")
+        raise UserError(f"{folder}: must have JSON files in both train/ and test/, but one of them has none")
     return [*train, *test]
 
 
 def read_users(path: Path) -> Iterator[tuple[str, list[Any], list[Any]]]:
-    """(user, x, y) of every user in the file, in its order; UserError for a file that is not LEAF's."""
+    """Yield (user, x, y) of every user in the file, in its order; raises UserError if it is not in LEAF's layout."""
     with reading(path) as file:
         largest = min(LARGEST_FILE, ALWAYS_ALLOWED + LARGEST_RATIO * path.stat().st_size)
         content = read_at_most(file, largest + 1)
     if len(content) > largest < LARGEST_FILE:
-        raise UserError(f"{path}: unpacks to more than {LARGEST_RATIO} times its size; get it again, or unpack it")
+        raise UserError(
+            f"{path}: decompresses to more than {LARGEST_RATIO} times its size; get it again, or decompress it"
+        )
     if len(content) > LARGEST_FILE:
-        raise UserError(f"{path}: more than {LARGEST_FILE >> 30} GiB of JSON; split it into files of fewer users")
+        raise UserError(f"{path}: must be at most {LARGEST_FILE >> 30} GiB of JSON; split it into files of fewer users")
     try:
         tables = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not JSON, or cut off ({type(error).__name__}); get the file again") from None
+        raise UserError(f"{path}: not JSON, or truncated ({type(error).__name__}); get the file again") from None
     del content
     users, counts, data = (
         tables.get(name) if isinstance(tables, dict) else None for name in ("users", "num_samples", "user_data")
     )
     if not (isinstance(users, list) and isinstance(counts, list) and isinstance(data, dict)):
-        raise UserError(f"{path}: not a file of LEAF's: users, num_samples and user_data are wanted")
+        raise UserError(f"{path}: not a LEAF file; it must contain users, num_samples and user_data")
     if len(users) != len(counts):
-        raise UserError(f"{path}: {len(users):,} users with {len(counts):,} sample counts")
+        raise UserError(f"{path}: num_samples must have an entry for each of {len(users):,} users, got {len(counts):,}")
     for user, count in zip(users, counts, strict=True):
         table = data.get(user) if isinstance(user, str) and len(user) <= LONGEST_NAME else None
         x, y = (table.get(name) if isinstance(table, dict) else None for name in ("x", "y"))
         if not (isinstance(x, list) and isinstance(y, list)):
-            raise UserError(f"{path}: user {_told(user)!r} has no lists x and y in user_data")
+            raise UserError(f"{path}: user {_short(user)!r} has no lists x and y in user_data")
         if not (len(x) == len(y) == count):
             raise UserError(
-                f"{path}: user {user!r} has {len(x):,} x and {len(y):,} y, {_told(count)[:20]} are announced"
+                f"{path}: user {user!r} has {len(x):,} x and {len(y):,} y, but num_samples is {_short(count)[:20]}"
             )
         yield user, x, y
 
 
-def _told(value: Any) -> str:
-    """Of a value that should be a name or a number, at most 40 characters: a list's text may be endless."""
+def _short(value: Any) -> str:
+    """Return at most 40 characters of what should be a name or a number; the repr of a list may be endless."""
     return str(value)[:40] if isinstance(value, str | int | float) else f"a {type(value).__name__}"

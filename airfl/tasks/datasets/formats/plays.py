@@ -1,9 +1,9 @@
-"""Plays in plain text, cut into what each person says.
+"""Plays in plain text, split into the speeches of each speaker.
 
-Taken: paragraphs whose first line is nothing but a speech prefix (`Ham.`, `HAMLET.`, `THESEUS`) and the paragraphs that
-follow until the next prefix or heading. Left out: everything before the first act, headings, stage directions in
-brackets or in paragraphs of their own, and what several persons say together (`ALL.`, `Alb. and Corn.`), which is
-nobody's. Where most prefixes of a play are in capitals, only lines in capitals are taken for one.
+A speech is a paragraph whose first line is only a speech prefix (`Ham.`, `HAMLET.`, `THESEUS`), with the paragraphs
+that follow until the next prefix or heading. Left out are everything before the first act, headings, stage directions
+in brackets or in separate paragraphs, and speeches of several persons together (`ALL.`, `Alb. and Corn.`). If most
+prefixes of a play are in capitals, only lines in capitals count as prefixes.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ JOINERS = ("of", "the", "de", "le", "and", "&c")
 
 _BEGINNING = re.compile(r"^[ \t]*(?:ACT|Act|PROLOGUE|INDUCTION)\b", re.MULTILINE)
 _HEADING = re.compile(r"(?:ACT|SCENE|PROLOGUE|EPILOGUE|INDUCTION|THE END|END OF|DRAMATIS)\b|[IVX]+\.?$", re.IGNORECASE)
-# In brackets of either kind (the texts have some typing errors); one that is not closed ends with its paragraph. One
-# that has lines of its own takes them with it. An exit may also stand at the end of a line, without brackets.
+# Directions in brackets of either kind (the texts have some typing errors). One that is not closed ends with its
+# paragraph; one on separate lines is removed with these lines. An exit may end a line without brackets.
 _DIRECTION = re.compile(
     r"^[ \t]*[\[{][^\[\]{}]{,600}\][ \t]*\n"
     r"|[\[{](?:[^\[\]{}\n]|\n(?![ \t]*\n)){,600}\]?"
@@ -29,25 +29,25 @@ _SEVERAL = re.compile(r"\b(?:ALL|BOTH|AND|OTHERS|SONG)\b|[&,]|\w{4}\. ")
 
 
 def speeches_of(text: str) -> Iterator[tuple[str, str]]:
-    """(speaker, speech) in the play's order, line breaks as in the text; nothing for a text that is not a play.
+    """Yield (speaker, speech) in the order of the play, with the line breaks of the text; nothing if it is no play.
 
-    Speakers are named by their prefixes in upper case without the full stop; one whose prefix is spelt in two ways is
-    two.
+    Speakers are named by their prefix in upper case without the full stop. A speaker whose prefix is spelled in two
+    ways counts as two.
     """
     paragraphs = _paragraphs(text)
     names = _names(paragraphs)
-    speaker, said = "", list[str]()
+    speaker, speech = "", list[str]()
     for lines in [*paragraphs, ["THE END"]]:
         if lines[0] in names or _HEADING.match(lines[0]):
-            if said and speaker and not _SEVERAL.search(speaker):
-                yield speaker, "\n".join(said)
-            speaker, said = (_name(lines[0]), lines[1:]) if lines[0] in names else ("", [])
+            if speech and speaker and not _SEVERAL.search(speaker):
+                yield speaker, "\n".join(speech)
+            speaker, speech = (_name(lines[0]), lines[1:]) if lines[0] in names else ("", [])
         elif not _OPEN_DIRECTION.match(lines[0]):
-            said += lines
+            speech += lines
 
 
 def _paragraphs(text: str) -> list[list[str]]:
-    """Lines of each paragraph after the front matter, stripped, without bracketed directions and empty lines."""
+    """Return the stripped lines of each paragraph after the front matter, without bracketed directions."""
     text = text.replace("\r\n", "\n")
     beginning = _BEGINNING.search(text)
     if beginning is None:
@@ -58,7 +58,8 @@ def _paragraphs(text: str) -> list[list[str]]:
 
 
 def _names(paragraphs: list[list[str]]) -> set[str]:
-    """The lines that are prefixes: first of a paragraph, with something behind it somewhere, unless in capitals."""
+    """Return the lines that are prefixes: first lines of paragraphs that, unless in capitals, have a second line
+    somewhere."""
     first = {lines[0] for lines in paragraphs if _name(lines[0])}
     before_speech = [lines[0] for lines in paragraphs if len(lines) > 1 and lines[0] in first]
     in_capitals = [line for line in before_speech if line == line.upper()]
@@ -68,7 +69,7 @@ def _names(paragraphs: list[list[str]]) -> set[str]:
 
 
 def _name(line: str) -> str:
-    """The speaker whose prefix the line may be; empty if it cannot be one."""
+    """Return the speaker if the line may be a prefix, otherwise an empty string."""
     if len(line) > LONGEST_PREFIX or _HEADING.match(line) or not re.fullmatch(r"[A-Za-z\d&][A-Za-z\d&,.' -]*", line):
         return ""
     words = line.rstrip(".").split()

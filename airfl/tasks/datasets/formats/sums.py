@@ -1,4 +1,4 @@
-"""SHA256SUMS: a list of files in a folder, `sum  name` a line, as sha256sum writes it."""
+"""SHA256SUMS: a list of the files in a folder with one `sum  name` per line, as written by sha256sum."""
 
 from __future__ import annotations
 
@@ -15,40 +15,43 @@ LONGEST_LIST = 1 << 16
 
 
 def check_sums(folder: Path, names: Sequence[str]) -> None:
-    """UserError unless the files named in the folder's SHA256SUMS have their sums, those that are read among them.
+    """Check that the files in the folder's SHA256SUMS have these sums, and that it lists the files to read.
 
-    names: what is read, without .gz or .xz.
+    names: the files to read, without .gz or .xz. Raises UserError otherwise.
     """
     sums = _sums(folder / SUMS)
     for name, expected in sums.items():
         path = folder / name
         try:
-            if not path.is_file():  # a pipe is waited for without end
-                raise UserError(f"{path}: there is no such file; get it again")
+            if not path.is_file():  # reading a pipe would block
+                raise UserError(f"{path}: no such file; get it again")
             with open(path, "rb") as content:
-                found = hashlib.file_digest(content, "sha256").hexdigest()
+                actual = hashlib.file_digest(content, "sha256").hexdigest()
         except OSError as error:
             raise UserError(f"{path}: cannot be read ({error.strerror}); get the file again") from None
-        if found != expected:
+        if actual != expected:
             raise UserError(
-                f"{path}: wrong or cut off: sha256 {found[:12]}..., wanted {expected[:12]}...; get the file again"
+                f"{path}: changed or truncated: sha256 must be {expected[:12]}..., got {actual[:12]}...; get the file "
+                "again"
             )
-    read = find_all(folder, names)
-    if not read:
+    to_read = find_all(folder, names)
+    if not to_read:
         raise UserError(f"{folder}: {names[0]} is missing; get the folder again")
-    for path in read:
+    for path in to_read:
         if path.name not in sums:
-            raise UserError(f"{path}: {SUMS} does not name it, so it is not of this folder; remove it")
+            raise UserError(f"{path}: not listed in {SUMS}, so it does not belong to this folder; remove it")
 
 
 def _sums(path: Path) -> dict[str, str]:
-    """Name -> sum; UserError for a list that is not one of files of its own folder."""
+    """Return name -> sum; raises UserError unless all lines are sums of files in the same folder."""
     if not path.is_file():
-        raise UserError(f"{path}: missing or not readable; get the folder again")
+        raise UserError(f"{path}: missing or not a file; get the folder again")
     with reading(path) as file:
         lines = read_at_most(file, LONGEST_LIST).decode("ascii", "replace").splitlines()
     sums = {name: expected for expected, _, name in (line.partition("  ") for line in lines)}
-    strange = [line for line in lines if not re.fullmatch(r"\w+  (?!\.)[\w.-]+", line, re.ASCII)]
-    if strange:
-        raise UserError(f"{path}: {strange[0][:40]!r} is not a sum and a name of this folder; get the folder again")
+    wrong = [line for line in lines if not re.fullmatch(r"\w+  (?!\.)[\w.-]+", line, re.ASCII)]
+    if wrong:
+        raise UserError(
+            f"{path}: lines must be a sum and a file name of this folder, got {wrong[0][:40]!r}; get the folder again"
+        )
     return sums

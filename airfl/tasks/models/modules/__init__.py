@@ -1,1 +1,1 @@
-"""Models that are more than a list of layers, in torch."""
+"""torch modules of the models that are more than a sequence of layers."""

@@ -31,5 +31,5 @@ class Logistic(nn.Module):
 
 
 def build() -> nn.Module:
-    """Input [batch, 123], logits [batch, 2]."""
+    """Return the module: input [batch, 123], logits [batch, 2]."""
     return Logistic()

@@ -1,4 +1,4 @@
-"""Embedding of 8, two LSTM layers of 256 and a dense layer: 822,570 parameters (Fed-SMP, Shakespeare)."""
+"""Embedding of size 8, two LSTM layers of 256 units and a linear layer: 822,570 parameters (Fed-SMP, Shakespeare)."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class NextCharacter(nn.Module):
 
 
 def build() -> nn.Module:
-    """Input [batch, 80], logits [batch, 90]."""
+    """Return the module: input [batch, 80], logits [batch, 90]."""
     return NextCharacter()

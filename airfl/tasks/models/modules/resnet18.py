@@ -1,7 +1,7 @@
 """ResNet-18 with group norm, one input channel, 62 classes: 11,192,746 parameters (PFELS section 8.1, FEMNIST).
 
-He et al. 2016 with 7x7 stride 2 stem and max pooling; every batch norm is replaced by a group norm of 32 channels a
-group that has one scale and one offset a *group*, which is what the paper's parameter count asks for.
+The network of He et al. 2016, with a 7x7 stem of stride 2 and max pooling. Every batch norm is replaced by a group norm
+of 32 channels per group with one scale and one offset per *group*, which the paper's parameter count implies.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class BasicBlock(nn.Module):
 
 
 def build() -> nn.Module:
-    """Input [batch, 1, 28, 28], logits [batch, 62]."""
+    """Return the module: input [batch, 1, 28, 28], logits [batch, 62]."""
     stem = [nn.Conv2d(1, 64, 7, 2, padding=3, bias=False), GroupNorm(64), nn.ReLU(), nn.MaxPool2d(3, 2, padding=1)]
     blocks: list[nn.Module] = []
     channels = 64
