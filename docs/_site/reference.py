@@ -194,7 +194,10 @@ def python_page() -> str:
         elif inspect.isfunction(there):
             lines += [f".. autofunction:: {name}", ""]
         elif isinstance(there, CallableModule):  # a callable module: document its function
-            lines += [f".. autofunction:: {there.__calls__.replace(':', '.')}", ""]
+            function = there.__calls__.replace(":", ".")
+            # The listing of its source links to the function under `airfl`, where viewcode expects it.
+            anchor = f"airfl.{function.rpartition('.')[2]}"
+            lines += [".. raw:: html", "", f'   <span id="{anchor}"></span>', "", f".. autofunction:: {function}", ""]
     lines += ["```", ""]
     for registry in REGISTRIES:
         kinds = f"{registry.kind[:-1]}ies" if registry.kind.endswith("y") else f"{registry.kind}s"
