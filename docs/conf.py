@@ -1,4 +1,4 @@
-"""The documentation site: make docs. Markdown pages, docstrings, nothing fetched when it is opened."""
+"""Sphinx configuration of the documentation site (make docs), which loads nothing from elsewhere when opened."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ author = "The airfl authors"
 copyright = "The airfl authors, Apache 2.0"
 release = version = __version__
 
-# Ours, in _site/: formulas as MathML, pages of reference, figures of which the text shows one.
+# The last two extensions are in _site/: formulas as MathML, and the generated reference pages.
 extensions = [
     "myst_parser",
     "sphinx_external_toc",
@@ -45,16 +45,15 @@ pygments_style = "friendly"
 
 autodoc_typehints = "signature"
 napoleon_numpy_docstring = False
-napoleon_use_ivar = False  # each attribute is an entry of its own
+napoleon_use_ivar = False  # document each attribute as a separate entry
 autodoc_member_order = "bysource"
-# Kept out of what is imported to read docstrings.
 autodoc_default_options = {"members": True}
 
 ROOT_FILE = re.compile(r"\]\(\.\./((?:\.\./)*)(CONTRIBUTING|CHANGELOG)\.md")
 
 
 def setup(app: Sphinx) -> None:
-    """Pages link to the files at the root as they are on a code host; the site has pages of them."""
+    """Rewrite links to files at the repository root, for which the site has pages."""
 
     def to_pages(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] = ROOT_FILE.sub(lambda link: f"]({link[1]}{link[2].lower()}.md", source[0])

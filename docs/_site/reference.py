@@ -1,6 +1,6 @@
-"""Pages of reference, made from what the program itself knows: settings, commands, the trace, the Python names.
+"""Generate the reference pages from the program itself: settings, commands, the trace, and the Python interface.
 
-They are kept in git, to be read without a build; a test finds out when they are of yesterday.
+The pages are kept in git so that they can be read without a build; a test fails when they are out of date.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIMITS = {"exclusiveMinimum": "above", "minimum": "from", "exclusiveMaximum": "b
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Write the pages before Sphinx looks for them."""
+    """Write the pages before Sphinx reads the source folder."""
     write(Path(app.srcdir) / "reference")
     app.connect("autodoc-process-docstring", with_bars)
     app.connect("autodoc-skip-member", is_listed)
@@ -37,13 +37,13 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 
 def with_bars(app: Sphinx, what: str, name: str, of: object, options: object, lines: list[str]) -> None:
-    """The bars of |h| in docstrings are no substitutions."""
+    """Escape the bars of |h| in docstrings, which are not reStructuredText substitutions."""
     lines[:] = [line.replace("|", "\\|") for line in lines]
 
 
 def is_listed(app: Sphinx, what: str, name: str, member: object, skip: bool, options: object) -> bool | None:
-    """Whether a member is a property that its class lists under "Attributes:", where the page has it from; None to
-    leave it to others."""
+    """Skip a property that its class lists under "Attributes:", because the page shows it there; None for other
+    members, which leaves the decision to other handlers."""
     getter = getattr(member, "fget", None)
     of = getter and getattr(import_module(getter.__module__), getter.__qualname__.rpartition(".")[0], None)
     listed = (inspect.getdoc(of) or "").partition("Attributes:\n")[2] if of else ""
@@ -51,7 +51,7 @@ def is_listed(app: Sphinx, what: str, name: str, member: object, skip: bool, opt
 
 
 def write(folder: Path) -> None:
-    """Write those that changed."""
+    """Write the pages that changed."""
     folder.mkdir(exist_ok=True)
     for name, make in PAGES.items():
         file, text = folder / f"{name}.md", make()
@@ -60,45 +60,45 @@ def write(folder: Path) -> None:
 
 
 def settings_page() -> str:
-    """Every setting with its type, default and meaning, a table a section."""
+    """Return the page of settings: each with its type, default and meaning, in one table per section."""
     described = Settings.model_json_schema()
     lines = [
         "# Settings",
         "",
-        "A configuration is a TOML file of these sections; on the command line `section.key=value` replaces a value. "
-        "`airfl config CONFIG` prints a file's settings with their defaults, `airfl config --schema` the JSON schema "
-        "that this page is made from.",
+        "A configuration is a TOML file with these sections; on the command line `section.key=value` replaces a value. "
+        "`airfl config CONFIG` prints the settings of a file with their defaults, and `airfl config --schema` prints "
+        "the JSON schema from which this page is generated.",
         "",
     ]
     for name in described["properties"]:
         section = section_of(described, name)
-        lines += [f"## {name}", "", section.get("description", ""), "", "| key | values | default | |"]
+        lines += [f"## {name}", "", section.get("description", ""), "", "| key | values | default | description |"]
         lines.append("| :--- | :--- | :--- | :--- |")
         needed = section.get("required", [])
         for key, field in section["properties"].items():
-            default = "needed" if key in needed else f"`{shown(field.get('default'))}`"
+            default = "required" if key in needed else f"`{shown(field.get('default'))}`"
             about = cell(field.get("description", ""))
             lines.append(f"| `{name}.{key}` | {values_of(field)} | {default} | {about} |")
         lines.append("")
     lines += [
         "## compare",
         "",
-        "`[[compare]]`: the rows of `airfl compare`, each a `label` and any settings as dotted keys, which replace the "
-        "file's.",
+        "Each `[[compare]]` table is a row of `airfl compare`: a `label`, and any settings as dotted keys, which "
+        "replace those of the file.",
         "",
     ]
     return "\n".join(lines)
 
 
 def shown(value: Any) -> str:
-    """A default as TOML writes it."""
+    """Return a default value in TOML notation."""
     if isinstance(value, bool):
         return str(value).lower()
     return "none" if value is None else f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def values_of(field: dict[str, Any]) -> str:
-    """What a setting may be, in words."""
+    """Describe the allowed values of a setting in words."""
     if "anyOf" in field:
         return " or ".join(dict.fromkeys(values_of(one) for one in field["anyOf"]))
     if "enum" in field:
@@ -125,15 +125,15 @@ def values_of(field: dict[str, Any]) -> str:
 
 
 def commands_page() -> str:
-    """The help of every command, as the terminal shows it."""
-    lines = ["# Commands", "", "What `--help` prints.", ""]
+    """Return the page of commands: the help of each, as in the terminal."""
+    lines = ["# Commands", "", "This page shows the output of `--help` for each command.", ""]
     for path, text in helps():
         lines += [f"## {path}", "", "```text", text.rstrip(), "```", ""]
     return "\n".join(lines)
 
 
 def helps() -> Iterator[tuple[str, str]]:
-    """Of each command: its words and its help."""
+    """Yield the name and the help text of each command."""
     waiting: list[tuple[str, click.Command, Any]] = [("airfl", typer.main.get_command(app), None)]
     while waiting:
         path, command, parent = waiting.pop(0)
@@ -144,7 +144,7 @@ def helps() -> Iterator[tuple[str, str]]:
 
 
 def trace_page() -> str:
-    """Every variable of a trace."""
+    """Return the page of the trace: a table of all variables."""
     tables = {
         name: value
         for name, value in vars(schema).items()
@@ -154,13 +154,14 @@ def trace_page() -> str:
         "# The trace",
         "",
         f"The variables of `trace.h5`, schema `{schema.SCHEMA}`. Rounds, slots and devices are counted from 0; a slot "
-        "is a place among the devices selected in a round. How to read it: [traces and exports](../exports.md).",
+        "is a place among the devices selected in a round. [Traces and exports](../exports.md) explains how to read a "
+        "trace.",
         "",
-        "Energies in no joules are there under a second name: a run in normalised units has `energy_j` as "
-        f"`{schema.true_name('energy_j', schema.NORMALISED)}` too, and so on; a run in physical units has J "
-        "and one name.",
+        "Energies that are not in joules have a second name: a run in normalised units has `energy_j` also as "
+        f"`{schema.true_name('energy_j', schema.NORMALISED)}`, and so on. In a run in physical units, energies are in "
+        "J and have one name.",
         "",
-        "| variable | dimensions | type | unit | |",
+        "| variable | dimensions | type | unit | description |",
         "| :--- | :--- | :--- | :--- | :--- |",
     ]
     for variable in (schema.ROUND, *dict.fromkeys(one for table in tables.values() for one in table)):
@@ -169,13 +170,21 @@ def trace_page() -> str:
             f"| `{variable.name}` | {dimensions} | {variable.dtype} | {variable.units} | {cell(variable.long_name)} |"
         )
     own = schema.metric_variable("NAME")
-    lines.append(f"| `{own.name}` | round | {own.dtype} | 1 | of an `airfl.Task`: {cell(own.long_name)} |")
+    lines.append(f"| `{own.name}` | round | {own.dtype} | 1 | for an `airfl.Task`: {cell(own.long_name)} |")
     return "\n".join(lines) + "\n"
 
 
 def python_page() -> str:
-    """What `import airfl` gives, and `airfl.callbacks`."""
-    lines = ["# Python", "", "What `import airfl` gives.", "", "```{eval-rst}", ".. currentmodule:: airfl", ""]
+    """Return the page of the Python interface: the public names of `airfl`, and `airfl.callbacks`."""
+    lines = [
+        "# Python",
+        "",
+        "This page documents the public names of `airfl`.",
+        "",
+        "```{eval-rst}",
+        ".. currentmodule:: airfl",
+        "",
+    ]
     for name in airfl.__all__:
         if name in ("__version__", "callbacks"):
             continue
@@ -184,8 +193,11 @@ def python_page() -> str:
             lines += [f".. autoclass:: {name}", ""]
         elif inspect.isfunction(there):
             lines += [f".. autofunction:: {name}", ""]
-        elif isinstance(there, CallableModule):  # of which the function is told of
-            lines += [f".. autofunction:: {there.__calls__.replace(':', '.')}", ""]
+        elif isinstance(there, CallableModule):  # a callable module: document its function
+            function = there.__calls__.replace(":", ".")
+            # The listing of its source links to the function under `airfl`, where viewcode expects it.
+            anchor = f"airfl.{function.rpartition('.')[2]}"
+            lines += [".. raw:: html", "", f'   <span id="{anchor}"></span>', "", f".. autofunction:: {function}", ""]
     lines += ["```", ""]
     for registry in REGISTRIES:
         kinds = f"{registry.kind[:-1]}ies" if registry.kind.endswith("y") else f"{registry.kind}s"
@@ -202,7 +214,7 @@ def python_page() -> str:
     lines += [
         "## Callbacks",
         "",
-        "What is told of a run while it goes on: [callbacks](../callbacks.md).",
+        "Callbacks are notified during a run: see [callbacks](../callbacks.md).",
         "",
     ]
     lines += ["```{eval-rst}", ".. currentmodule:: airfl.callbacks", ""]
@@ -212,14 +224,14 @@ def python_page() -> str:
 
 
 def where(part: type[Any]) -> str:
-    """The shortest path that a class is imported by."""
+    """Return the shortest path from which a class can be imported."""
     package = part.__module__.rpartition(".")[0]
     there = getattr(import_module(package), part.__name__, None) if package else None
     return f"{package if there is part else part.__module__}.{part.__name__}"
 
 
 def cell(text: str) -> str:
-    """A text in a table: its bars are no borders of cells."""
+    """Escape a text for a table cell."""
     return text.replace("|", "\\|").replace("*", "\\*")
 
 

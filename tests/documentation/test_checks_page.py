@@ -72,7 +72,7 @@ def test_the_checks_of_a_kind_are_those_of_the_page(what: str) -> None:
         if what == "scheme" or name not in OF_EVERY_SCHEME:
             assert made[name].replace("`", "") in says, name
         else:
-            assert says == "as of a scheme", name
+            assert says == "as for a scheme", name
 
 
 def test_every_kind_that_has_checks_has_a_table() -> None:
