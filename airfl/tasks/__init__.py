@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airfl.errors import UserError
+from airfl.errors import UserError, unknown_name
 from airfl.fingerprint import is_own
 from airfl.tasks.datasets import load_dataset
 from airfl.tasks.datasets.dataset import Dataset
@@ -14,6 +14,8 @@ from airfl.tasks.models.model import Model
 from airfl.tasks.models.registry import MODELS
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from airfl.config.settings import Settings
     from airfl.config.task import TaskSettings
     from airfl.tasks.datasets.raw import RawData
@@ -23,6 +25,17 @@ if TYPE_CHECKING:
 OWN = "own"
 """Setting for the model, data or partition of an `airfl.Task` that is not an object with a name."""
 NO_PARTITION = f"task.partition: {OWN!r} stands for the partition of an airfl.Task, which is missing; choose another"
+
+
+def build_model(name: str) -> nn.Module:
+    """Build a model of the table (`airfl models`), initialised from torch's global generator.
+
+    Raises:
+        UserError: There is no model of that name.
+    """
+    if name not in MODELS:
+        raise UserError(unknown_name("model", name, MODELS))
+    return MODELS[name]().build()
 
 
 def with_task(settings: Settings, task: Task | None) -> Settings:

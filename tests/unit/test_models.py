@@ -13,7 +13,7 @@ from airfl.errors import UserError
 from airfl.local.engines.choose import _activations
 from airfl.local.flat import FlatModel
 from airfl.local.layers import LayeredModel
-from airfl.tasks import check_engine, check_fit
+from airfl.tasks import build_model, check_engine, check_fit
 from airfl.tasks.models import MODELS
 from airfl.tasks.models.modules.resnet18 import GroupNorm
 from tests.conftest import small_settings
@@ -212,3 +212,9 @@ def test_logistic_regression_begins_at_log_2_and_can_be_batched() -> None:
     a, targets = torch.ones(2, 7, 123, dtype=torch.uint8), torch.ones(2, 7, dtype=torch.long)
     losses = torch.func.vmap(lambda x, a, b: model.losses((x,), a, b))(torch.zeros(2, 123), a, targets)
     torch.testing.assert_close(losses, torch.full((2, 7), 2.0).log())
+
+
+def test_a_model_is_built_by_its_name() -> None:
+    assert sum(part.numel() for part in build_model("mlp").parameters()) == MODELS["mlp"]().dimension
+    with pytest.raises(UserError, match="there is no .mlpp.; did you mean mlp"):
+        build_model("mlpp")
