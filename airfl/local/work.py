@@ -58,8 +58,8 @@ class LocalWork(Protocol):
         """Return the trainer; torch is imported here.
 
         Args:
-            local: Settings of local training.
-            run: Settings of the run: devices per chunk and selected devices.
+            local: The section of local training.
+            run: The section with the numbers of devices per chunk and of selected devices.
             task: Data, model and loss.
             streams: Random streams of the run.
             device: Torch device of the computation.

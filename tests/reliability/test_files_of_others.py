@@ -462,7 +462,7 @@ def test_kept_figures_of_somebody_else(cached: Path, elsewhere: Path) -> None:
 
 def test_decoded_data_of_somebody_else(cached: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     source = put(tmp_path / "source", b"data")
-    put(cached / "name" / cache._address([source]) / "meta.json", MINE)
+    put(cached / "name" / cache._key([source]) / "meta.json", MINE)
     with unchanged(cached):
         for _ in range(2):
             assert cache.cached("name", [source], rows).classes == rows().classes
