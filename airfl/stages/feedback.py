@@ -67,14 +67,14 @@ class ShiftedCompression:
         gamma: Step of the shifts; 0 leaves them at 0.
         participation: r/N.
         dimension: d, length of a shift.
-        over_heard: Whether the mean is over those that were heard, not over all r.
+        mean_over_received: Whether the mean is over those that were heard, not over all r.
     """
 
     compressor: Stage
     gamma: float
     participation: float
     dimension: int
-    over_heard: bool = False
+    mean_over_received: bool = False
 
     def bound(self, before: MessageBound) -> MessageBound:
         """That of the compressor for a vector of any length."""
@@ -100,7 +100,7 @@ class ShiftedCompression:
             shift = opened.store.server.get(SHIFT)
             shift = received.new_zeros(self.dimension) if shift is None else shift
             if self.gamma:
-                share = float(opened.heard.sum()) / max(len(opened.heard), 1) if self.over_heard else 1.0
+                share = float(opened.heard.sum()) / max(len(opened.heard), 1) if self.mean_over_received else 1.0
                 opened.store.server[SHIFT] = shift + self.gamma * self.participation * share * received
             return shift + received
 

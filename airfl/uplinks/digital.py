@@ -40,7 +40,7 @@ class DigitalUplink:
         concentrate: Whether a device's power goes into its own subcarriers.
         deadline_s: Until when a message has to be through, inf for none.
         secure_aggregation: Whether the server sees the sum only, and whether that is charged.
-        divide_by_heard: Whether the sum is divided by those that were heard, not by all that were selected.
+        divide_by_received: Whether the sum is divided by those that were heard, not by all that were selected.
         interference_to_noise_db: Of other cells, at a level that is known, None for none.
     """
 
@@ -51,7 +51,7 @@ class DigitalUplink:
     concentrate: bool = True
     deadline_s: float = math.inf
     secure_aggregation: SecureAggregation = "assumed"
-    divide_by_heard: bool = False
+    divide_by_received: bool = False
     interference_to_noise_db: float | None = None
 
     def open(self, terms: Terms) -> Link:
@@ -167,7 +167,7 @@ class _DigitalLink:
 
     @property
     def _divisor(self) -> float:
-        return float(self.heard.sum()) if self._uplink.divide_by_heard else self._terms.divisor
+        return float(self.heard.sum()) if self._uplink.divide_by_received else self._terms.divisor
 
     def _uniforms(self, count: int) -> Array:
         terms = self._terms

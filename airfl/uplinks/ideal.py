@@ -37,14 +37,14 @@ class IdealUplink:
         noise_std: Root of N_0, the noise energy on a complex resource element.
         interference_to_noise_db: Interference of other cells over the noise in dB, None for none.
         deadline_s: Deadline of a round in s, inf for none.
-        divide_by_heard: Whether the sum is divided by those that were heard, not by all that were selected.
+        divide_by_received: Whether the sum is divided by those that were heard, not by all that were selected.
     """
 
     grid: OfdmaGrid
     noise_std: float
     interference_to_noise_db: float | None = None
     deadline_s: float = math.inf
-    divide_by_heard: bool = False
+    divide_by_received: bool = False
 
     def open(self, terms: Terms) -> Link:
         """What sending takes is known here; UserError where the link is too weak to be paid for at all."""
@@ -123,4 +123,4 @@ class _IdealLink:
 
     @property
     def _divisor(self) -> float:
-        return float(self.heard.sum()) if self._uplink.divide_by_heard else self._terms.divisor
+        return float(self.heard.sum()) if self._uplink.divide_by_received else self._terms.divisor

@@ -118,7 +118,7 @@ def test_a_plugin_runs_only_where_it_may(mine: Path) -> None:
         ("scheme.ratio=2.0", r"scheme\.ratio must be at most 1"),
         ("scheme.of=none", r"scheme\.of must be 'all' or 'some', got 'none'"),
         ("scheme.levels=3", "scheme 'halved' has no levels, which belongs to cpsgd"),
-        ("scheme.link=digital", r"cannot use a link that is 'digital' \(allowed: analog, ideal\)"),
+        ("scheme.link=digital", r"does not support link 'digital' \(allowed: analog, ideal\)"),
     ):
         with pytest.raises(UserError, match=said):
             airfl.load_settings(mine, [key], plugins=True)

@@ -361,7 +361,7 @@ def test_help_has_each_parameter_of_a_scheme(name: str) -> None:
         assert f"    {one.name} (" in documented
         assert one.description.rstrip(".") in documented
         assert inspect.signature(part).parameters[one.name].default == one.default
-    assert "ratio (float): p, the share of coordinates" in (Pfels.__doc__ or "")
+    assert "ratio (float): p, the fraction of coordinates" in (Pfels.__doc__ or "")
     assert "more than 0 and at most 1; default 1.0." in (Pfels.__doc__ or "")
 
 
