@@ -47,29 +47,29 @@ BAD: tuple[tuple[str, str], ...] = (
     ("channel.rician_k=strong", "channel.rician_k: ... tr38901 ... strong"),
     (
         f"{RICIAN} channel.rician_k=tr38901",
-        "channel.rician_k: ... umi, uma, rma ... topology.kind = 'none' ... as a number",
+        "channel.rician_k: ... umi, uma, rma ... topology.kind = 'none' ... to a number",
     ),
     (
         f"{DISC} {RICIAN} channel.rician_k=tr38901 topology.path_loss=log-distance",
         "channel.rician_k: ... umi, uma, rma ... 'log-distance'",
     ),
-    (f"{DISC} channel.fading=uma topology.path_loss=umi", "topology.path_loss: ... 'uma' ... 'umi' ... leave it out"),
+    (f"{DISC} channel.fading=uma topology.path_loss=umi", "topology.path_loss: ... 'uma' ... 'umi' ... omit it"),
     (f"{DISC} channel.fading=rma topology.path_loss=log-distance", "topology.path_loss: ... 'rma' ... 'log-distance'"),
     (
         f"{DISC} channel.fading=uma topology.base_height_m=24.0",
-        "topology.base_height_m: ... 25 m ... 24 ... leave it out",
+        "topology.base_height_m: ... 25 m ... 24",
     ),
     (f"{DISC} channel.fading=rma topology.base_height_m=9.0", "topology.base_height_m: ... 10 to 150 m ... 9"),
     (
         f"{DISC} {RICIAN} {TRUNCATED} power.participation=0.8",
-        "power.participation: ... line of sight ... topology.los ... give power.threshold",
+        "power.participation: ... Rician ... topology.los ... set power.threshold",
     ),
-    (f"{DISC} {RICIAN} {TRUNCATED} {OVER_FADES}", 'power.average_over: ... line of sight ... take "round"'),
+    (f"{DISC} {RICIAN} {TRUNCATED} {OVER_FADES}", 'power.average_over: ... Rician ... use "round"'),
     (
         f"{DISC} {RICIAN} {TRUNCATED} power.threshold=0.1 power.divide_by=expected",
-        'power.divide_by: ... line of sight ... "active"',
+        'power.divide_by: ... Rician ... "active"',
     ),
-    (f"{PHYSICAL} channel.fading=umi", "topology.kind: ... umi ... disc ... 'none'"),
+    (f"{PHYSICAL} channel.fading=umi", "topology.kind: ... umi ... 'none' ... disc"),
     # Replay
     ("channel.fading=replay", "channel.replay_file: ... replay ... None"),
     ("channel.replay_file=x.h5", "channel.replay_file: ... exponential ... x.h5"),
@@ -95,11 +95,11 @@ BAD: tuple[tuple[str, str], ...] = (
     ),
     (
         f"channel.fading=cdl-a {TWO} antennas.correlation=exponential",
-        "antennas.correlation: ... 'cdl-a' ... 'exponential' ... leave it out ... tapped-line",
+        "antennas.correlation: ... 'cdl-a' ... 'exponential' ... omit it ... tapped-line",
     ),
     (
         f"channel.fading=cdl-d {TWO} antennas.array=circular",
-        "antennas.array: ... 'cdl-d' ... linear or rectangular ... 'circular'",
+        "antennas.array: ... 'cdl-d' ... \"linear\" or \"rectangular\" ... 'circular'",
     ),
     (
         f"{DISC} channel.fading=umi {TWO} antennas.angle=broadside",

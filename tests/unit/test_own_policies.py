@@ -244,5 +244,7 @@ def test_an_aligned_policy_may_keep_those_silent_who_cannot_be_heard(policy: Pol
 def test_of_a_policy_that_says_nothing_the_most_is_granted() -> None:
     """Not said to be aligned, it is taken to show who was selected."""
     assert not alike(mine(Broken(how="")).radio, "equal", "analog")
-    with pytest.raises(airfl.UserError, match=one_line("power.alignment: policy 'broken' takes beta from the devices")):
+    with pytest.raises(
+        airfl.UserError, match=one_line("power.alignment: policy 'broken' derives beta from the devices")
+    ):
         airfl.link_budget(mine(Broken(how=""), "power.alignment=population"))
