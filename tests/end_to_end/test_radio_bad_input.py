@@ -43,7 +43,7 @@ BAD: tuple[tuple[str, str], ...] = (
         "channel: ... 'jakes' ... 'independent' or 'constant' ... tapped line",
     ),
     (f"{TDL} channel.delay_spread_s=1e-4", "channel.delay_spread_s: ... 0.0001 s ... 6.66667e-05 s"),
-    (f"{TAPPED} channel.taps=5000", "channel.taps: ... 5,000 ... 4,096"),
+    (f"{TAPPED} channel.taps=5000", "channel.taps: ... 4,096 ... 5,000"),
     ("channel.rician_k=strong", "channel.rician_k: ... tr38901 ... strong"),
     (
         f"{RICIAN} channel.rician_k=tr38901",
@@ -147,7 +147,7 @@ BAD: tuple[tuple[str, str], ...] = (
     # Selection
     ("selection.kind=best-k selection.candidates=101", "selection.candidates ( ... 101 ... run.devices = 100"),
     ("selection.kind=best-k selection.candidates=7", "selection.candidates ( ... 7 ... run.selected = 8"),
-    ("selection.kind=threshold", "selection.min_gain: ... threshold ... above 0"),
+    ("selection.kind=threshold", "selection.min_gain: ... above 0 ... threshold"),
     ("selection.kind=energy-budget", "selection.energy_budget: ... energy-budget"),
 )
 

@@ -116,7 +116,10 @@ def test_a_table_of_a_built_in_policy_is_kept_by_the_keys_of_the_section() -> No
         (("power.policy={ name = 'mine', shar = 0.5 }",), ("power.policy.shar: ", "did you mean share?")),
         (("power.policy={ name = 'mine', share = 0.0 }",), ("power.policy.share must be positive, got 0.0",)),
         (("power.policy=min",), ("power.policy: there is no power policy 'min'; did you mean mine?", "cotaf")),
-        (("power.policy=mine", "power.threshold=0.1"), ("power: power policy 'mine' takes no threshold", "cotaf")),
+        (
+            ("power.policy=mine", "power.threshold=0.1"),
+            ("power: power policy 'mine' has no parameter", "cotaf"),
+        ),
         (("power.policy=mine", "power.participation=0.5"), ("power.participation: power policy 'mine' has no",)),
         (
             ("power.policy={ name = 'cotaf', threshold = 0.2 }", "power.threshold=0.1"),
