@@ -1,5 +1,4 @@
-"""Export a run to MATLAB, SigMF, NumPy and CSV, relate its radio to its learning, and replay its channel with another
-scheme.
+"""Export a run to MATLAB, SigMF, NumPy and CSV, relate beta to the error, and replay its channel with another scheme.
 
     python experiments/export_traces.py --out DIR [--run RUN] [--replay wfl-p] [section.key=value ...]
 
@@ -24,8 +23,7 @@ FORMATS = ("mat", "npz", "csv", "sigmf", "channel")
 
 
 def correlation(folder: Path) -> float:
-    """Return the correlation over rounds between beta and the aggregation error, both in dB; nan if beta is
-    constant."""
+    """Return the correlation between beta and the aggregation error over rounds, in dB; nan if beta is constant."""
     with airfl.open_trace(folder) as trace:  # an xarray dataset: every round, every device
         beta, error = trace["alignment_coefficient"].values, trace["aggregation_error"].values
     sent = (beta > 0) & (error > 0)

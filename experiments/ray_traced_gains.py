@@ -3,10 +3,9 @@
     python experiments/ray_traced_gains.py --out gains.h5 [--rounds 10] [--devices 100] [--seed 0]
     airfl run demo channel.fading=replay channel.replay_file=gains.h5 run.rounds=10 run.devices=100 ... --out DIR
 
-The base station is on a roof of Sionna's scene "simple street canyon", and devices walk along the street, one step
-between rounds. The array `gains`, complex [rounds, devices], is the flat channel at the carrier frequency, divided by
-a single number (attribute `scale`) so that the mean power is 1. Path loss differences between devices are preserved.
-Requires the extra [rt] and the LLVM library.
+The base station is on a roof of Sionna's scene "simple street canyon"; devices walk along the street, one step between
+rounds. `gains`, complex [rounds, devices], is the flat channel at the carrier over a single number (attribute `scale`),
+so that the mean power is 1 and path loss differences are preserved. Requires the extra [rt] and the LLVM library.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ REFLECTIONS = 3
 
 
 def walk(rounds: int, devices: int, step_m: float, seed: int) -> NDArray[np.float64]:
-    """Return positions in meters, [rounds, devices, 3]: uniform on the street, then moving along it in either
-    direction."""
+    """Return positions in meters, [rounds, devices, 3]: uniform on the street, then moving along it either way."""
     generator = np.random.default_rng(seed)
     x, y = (generator.uniform(*side, devices) for side in STREET_M)
     along = generator.choice([-1.0, 1.0], devices) * step_m * np.arange(rounds)[:, None]

@@ -1,4 +1,5 @@
-"""A scheme of the user's own: as an object, by a decorator, in a plugin file; in processes, resumed, read again."""
+"""User-defined schemes: as an object, by a decorator and in a plugin file; in worker processes, resumed and
+reloaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the radio cannot be is said in one line, with its key, before anything is trained and before torch is loaded."""
+"""Invalid radio settings are refused in one line with their key, before training and before torch is imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings that a scheme or a digital link cannot use are refused in one line, before anything runs."""
+"""Settings that do not fit a scheme or a digital link are refused in one line before anything runs."""
 
 from __future__ import annotations
 

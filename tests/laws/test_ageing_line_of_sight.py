@@ -1,7 +1,7 @@
-"""What ages of a Rician channel is its diffuse part; the line of sight turns with its Doppler shift.
+"""Ageing affects the diffuse part of a Rician channel, while the line of sight rotates with its Doppler shift.
 
-Correlations of the aged channel with its estimate against closed forms written out here, and whole radios at 30 dB,
-10 m/s, 3 ms.
+Correlations of the aged channel with its estimate are compared with closed forms, and whole radios at 30 dB, 10 m/s,
+3 ms.
 """
 
 from __future__ import annotations

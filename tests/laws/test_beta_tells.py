@@ -1,6 +1,7 @@
-"""What beta tells of who was selected, held to the joint law of (beta, sum) by enumeration and integration.
+"""The information that beta reveals about the selected devices, against the joint law of (beta, sum).
 
-Nothing of the project computes the divergences here: all samples are enumerated, densities are sums of Gaussians.
+Divergences are computed independently of the project, by enumerating all samples and integrating sums of Gaussian
+densities.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What is known of a fading law as a whole is known of the law as bounded: against numpy draws that are clipped, or
-drawn again, and in whole rounds against what they are asked for."""
+"""Statistics of bounded fading laws against numpy draws that are clipped or redrawn, and in whole rounds."""
 
 from __future__ import annotations
 

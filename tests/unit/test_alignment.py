@@ -1,4 +1,5 @@
-"""Who settles beta, what that tells, and what it costs: power.alignment and privacy.gains in whole runs."""
+"""Alignment: what determines beta, what it reveals and what it costs, by power.alignment and privacy.gains in whole
+runs."""
 
 from __future__ import annotations
 

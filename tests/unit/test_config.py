@@ -1,4 +1,4 @@
-"""Settings: what is accepted, and the one line that says why something is not."""
+"""Settings: accepted values, and one-line errors for others."""
 
 from __future__ import annotations
 

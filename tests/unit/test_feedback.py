@@ -1,4 +1,4 @@
-"""What devices keep of what they could not send: nothing is lost, and the server's shift is that of the devices."""
+"""Error feedback and shifts: nothing is lost, and the server's shift is the mean of the devices' shifts."""
 
 import copy
 from itertools import combinations

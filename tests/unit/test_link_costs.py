@@ -1,4 +1,4 @@
-"""What digital and ideal links take, worked out by hand: two devices, four subcarriers, messages of 24 bits."""
+"""Cost of digital and ideal links, computed by hand: two devices, four subcarriers, messages of 24 bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fading of the user's own: laws, models and channels that are objects, or registered and named in a settings file."""
+"""User-defined fading: laws, models and channels as objects, or registered and named in a settings file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Power policies of the user's own: objects, or registered and named in a settings file."""
+"""User-defined power policies: as objects, or registered and named in a settings file."""
 
 from __future__ import annotations
 

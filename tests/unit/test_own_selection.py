@@ -1,4 +1,4 @@
-"""Selection rules of a user's own: objects, held to what they promise, remembered, and not amplified."""
+"""User-defined selection rules: as objects, checked against their contract, with memory, and without amplification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stage of the user's own whose messages are not what it states ends a run in one line."""
+"""A user-defined stage whose messages violate their stated bound ends a run with a one-line error."""
 
 from __future__ import annotations
 

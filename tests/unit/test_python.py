@@ -1,4 +1,4 @@
-"""airfl from Python: what a configuration and overrides may be, wrong calls in one line, what people see of it."""
+"""airfl from Python: types of configurations and overrides, one-line errors, and displayed objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A round of large messages, worked on a slab of entries at a time, is the same round."""
+"""A round of large messages gives the same result when processed in slabs of entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""top-k sparsification, of each device's own update and of a public one; what naming coordinates costs."""
+"""top-k sparsification by each device's own update and by a public one; the cost of coordinate indices."""
 
 import math
 
