@@ -38,17 +38,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="runs per scheme")
     parser.add_argument("--jobs", type=int, default=1, help="number of parallel runs")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="overrides for all schemes")
-    given = parser.parse_args()
+    args = parser.parse_args()
     try:
         with sweep_progress() as report:
             results = airfl.sweep(
-                given.config or CONFIG,
-                points=None if given.config else ROWS,
-                rows=given.config is not None,
-                overrides=given.overrides,
-                seeds=given.seeds,
-                out=given.out,
-                jobs=given.jobs,
+                args.config or CONFIG,
+                points=None if args.config else ROWS,
+                rows=args.config is not None,
+                overrides=args.overrides,
+                seeds=args.seeds,
+                out=args.out,
+                jobs=args.jobs,
                 report=report,
             )
         budgets = {cost: common_budget(results.groups, cost) for cost in ("rounds", "energy", "resource_elements")}
@@ -57,10 +57,10 @@ def main() -> None:
     from rich.console import Console
 
     console = Console(width=150)
-    console.print(results_table(results, str(given.out)))
+    console.print(results_table(results, str(args.out)))
     console.print(equal_table(results, budgets))
-    console.print(target_table(results, given.target))
-    figures = given.out / "figures"
+    console.print(target_table(results, args.target))
+    figures = args.out / "figures"
     if not figures.exists():
         print("\n".join(str(file) for file in draw_figures(results, figures, ["energy", "learning-elements", "table"])))
 

@@ -57,20 +57,20 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="an existing run folder to export")
     parser.add_argument("--replay", default="wfl-p", help="the scheme to run over the same channel")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value")
-    given = parser.parse_args()
-    folder = given.run or given.out / "run"
+    args = parser.parse_args()
+    folder = args.run or args.out / "run"
     try:
-        if given.run is None:
-            airfl.run(airfl.load_settings(DEMO, [*SMALL, *given.overrides]), folder)
+        if args.run is None:
+            airfl.run(airfl.load_settings(DEMO, [*SMALL, *args.overrides]), folder)
         with airfl.open_trace(folder) as trace:
             formats = [name for name in FORMATS if name != "sigmf" or "rx_symbols" in trace]
         for name in formats:
-            print(f"{name}: {', '.join(str(file) for file in export(folder, name, given.out / 'exports'))}")
+            print(f"{name}: {', '.join(str(file) for file in export(folder, name, args.out / 'exports'))}")
         print(f"correlation of beta and the aggregate's error, in dB: {correlation(folder):.3f}")
-        channel = given.out / "exports" / "channel.h5"
-        again = airfl.run(replayed(folder, channel, given.replay), given.out / given.replay)
+        channel = args.out / "exports" / "channel.h5"
+        again = airfl.run(replayed(folder, channel, args.replay), args.out / args.replay)
         fades = "the same" if same_fades(folder, again.path) else "other"
-        print(f"{given.replay} over that channel: {fades} fades, accuracy {again.summary().test_accuracy:.3f}")
+        print(f"{args.replay} over that channel: {fades} fades, accuracy {again.summary().test_accuracy:.3f}")
     except airfl.UserError as error:
         raise SystemExit(str(error)) from None
 

@@ -37,16 +37,16 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="number of parallel runs")
     parser.add_argument("--table", type=Path, help="file for the table")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="overrides for all rows")
-    given = parser.parse_args()
+    args = parser.parse_args()
     try:
         with sweep_progress() as report:
             results = airfl.sweep(
                 "fed-spa-mnist",
                 rows=True,
-                overrides=given.overrides,
-                out=given.out,
-                jobs=given.jobs,
-                data_dir=given.data,
+                overrides=args.overrides,
+                out=args.out,
+                jobs=args.jobs,
+                data_dir=args.data,
                 report=report,
             )
     except airfl.UserError as error:
@@ -56,8 +56,8 @@ def main() -> None:
     folders = {group.label: group.runs[0].folder for group in results.groups}
     text = table({label: airfl.open_trace(folders[label]) for label in PRINTED})
     print(text)
-    if given.table:
-        given.table.write_text(text + "\n")
+    if args.table:
+        args.table.write_text(text + "\n")
 
 
 def table(traces: dict[str, xarray.Dataset]) -> str:

@@ -40,12 +40,12 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=ROOT / "runs" / "pictures", help="folder for runs, which is kept")
     parser.add_argument("--jobs", type=int, default=1, help="number of parallel points of a sweep")
     parser.add_argument("--list", action="store_true", help="print the commands without running them")
-    given = parser.parse_args()
-    drawn = given.work / "docs"
+    args = parser.parse_args()
+    drawn = args.work / "docs"
     shutil.rmtree(drawn, ignore_errors=True)
-    for words in commands(given.page):
+    for words in commands(args.page):
         print("$", shlex.join(words), flush=True)
-        if not given.list and subprocess.run(placed(words, given.work, given.jobs), cwd=ROOT, check=False).returncode:
+        if not args.list and subprocess.run(placed(words, args.work, args.jobs), cwd=ROOT, check=False).returncode:
             raise SystemExit(f"failed: {shlex.join(words)}")
     for file in sorted(drawn.rglob("*")):
         if file.is_file():

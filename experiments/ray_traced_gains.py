@@ -59,20 +59,20 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=100, help="number of devices")
     parser.add_argument("--step", type=float, default=0.5, help="meters that a device walks between rounds")
     parser.add_argument("--seed", type=int, default=0, help="seed of positions and directions")
-    given = parser.parse_args()
-    if given.out.exists():
-        raise SystemExit(f"{given.out}: file already exists; choose another name")
-    gains = trace(walk(given.rounds, given.devices, given.step, given.seed), given.seed)
+    args = parser.parse_args()
+    if args.out.exists():
+        raise SystemExit(f"{args.out}: file already exists; choose another name")
+    gains = trace(walk(args.rounds, args.devices, args.step, args.seed), args.seed)
     without_path = int((gains == 0).any(axis=0).sum())
     if without_path:
         raise SystemExit(
-            f"{without_path} of {given.devices} devices have no path in some round; change --seed, or use fewer devices"
+            f"{without_path} of {args.devices} devices have no path in some round; change --seed, or use fewer devices"
         )
     scale = float(np.sqrt((np.abs(gains) ** 2).mean()))
-    with h5py.File(given.out, "x") as file:
+    with h5py.File(args.out, "x") as file:
         file["gains"] = gains / scale
         file["gains"].attrs.update(scale=scale, carrier_hz=CARRIER_HZ)
-    print(f"{given.out}: {gains.size} gains; mean path gain {20 * np.log10(scale):.1f} dB")
+    print(f"{args.out}: {gains.size} gains; mean path gain {20 * np.log10(scale):.1f} dB")
 
 
 if __name__ == "__main__":

@@ -113,8 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=10_000, help="number of rounds")
     parser.add_argument("--config", type=Path, default=DEMO, help="a settings file")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="overrides of settings")
-    given = parser.parse_args(arguments)
-    settings = airfl.load_settings(given.config, [*TINY, f"run.rounds={given.rounds}", *given.overrides])
+    args = parser.parse_args(arguments)
+    settings = airfl.load_settings(args.config, [*TINY, f"run.rounds={args.rounds}", *args.overrides])
     with tempfile.TemporaryDirectory(prefix="airfl-soak-") as folder:
         result = soak(settings, Path(folder) / "run")
     print("\n".join(report(result)))

@@ -34,17 +34,17 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="number of parallel runs on this machine")
     parser.add_argument("--cluster", help="address of a Dask scheduler to use instead")
     parser.add_argument("overrides", nargs="*", metavar="section.key=value", help="overrides for all points")
-    given = parser.parse_args()
+    args = parser.parse_args()
     try:
         with sweep_progress() as report:
             results = airfl.sweep(
                 CONFIG,
                 AXES,
-                overrides=["scheme.name=pfels", *given.overrides],
-                seeds=given.seeds,
-                out=given.out,
-                jobs=given.jobs,
-                cluster=given.cluster,
+                overrides=["scheme.name=pfels", *args.overrides],
+                seeds=args.seeds,
+                out=args.out,
+                jobs=args.jobs,
+                cluster=args.cluster,
                 report=report,
             )
     except airfl.UserError as error:
@@ -59,7 +59,7 @@ def main() -> None:
         print((scale * pivot(frame, figure)).to_string(float_format=lambda value: f"{value:.4g}"))
     best = max(results.groups, key=lambda group: frame[frame["group"] == group.name]["test_accuracy"].mean())
     print(f"\nbest: {best.name}")
-    figures = given.out / "figures"
+    figures = args.out / "figures"
     if not figures.exists():
         print("\n".join(str(file) for file in draw_figures(results, figures, ["accuracy-ratio", "accuracy-snr"])))
 

@@ -102,17 +102,17 @@ def main() -> int:
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the digests to FILE")
     parser.add_argument("--compare", type=Path, metavar="FILE", help="compare with those in FILE")
     parser.add_argument("--schemes", default="", help="comma-separated schemes; default: all")
-    given = parser.parse_args()
-    if (given.write is None) == (given.compare is None):
+    args = parser.parse_args()
+    if (args.write is None) == (args.compare is None):
         parser.error("give one of --write and --compare")
-    before = json.loads(given.compare.read_text()) if given.compare else {}
+    before = json.loads(args.compare.read_text()) if args.compare else {}
     known = before.keys() or [f"{name}, " for name in scheme_names()]
-    schemes = given.schemes.split(",") if given.schemes else list(dict.fromkeys(one.split(", ")[0] for one in known))
+    schemes = args.schemes.split(",") if args.schemes else list(dict.fromkeys(one.split(", ")[0] for one in known))
     now = all_digests(schemes)
     refused = sum("refused" in one for one in now.values())
     print(f"{len(now) - refused} traces of {len(schemes)} schemes, {refused} refused")
-    if given.write:
-        given.write.write_text(json.dumps(now, indent=1) + "\n")
+    if args.write:
+        args.write.write_text(json.dumps(now, indent=1) + "\n")
         return 0
     lines = differing({what: one for what, one in before.items() if what.split(", ")[0] in schemes}, now)
     print("\n".join(lines) or "all equal, bit for bit")

@@ -41,7 +41,7 @@ def fading_law(channel: ChannelSettings, topology: TopologySettings) -> FadingLa
     """Return the flat fading law shared by all devices. None if the channel is replayed or frequency-selective, or if
     devices have different laws."""
     fading = channel.fading_model
-    if not isinstance(fading, FlatFading) or has_own_k(channel, topology):
+    if not isinstance(fading, FlatFading) or k_varies(channel, topology):
         return None
     if isinstance(fading, Rician) and topology.kind != "none" and topology.los == "nlos":
         return _law(Rayleigh())
@@ -63,7 +63,7 @@ def _bounded(law: FadingLaw, low: float, high: float, bounds: Bounds) -> FadingL
     return bounded(law, low, high, bounds)
 
 
-def has_own_k(channel: ChannelSettings, topology: TopologySettings) -> bool:
+def k_varies(channel: ChannelSettings, topology: TopologySettings) -> bool:
     """Whether the Rician K-factor differs between devices, by line of sight or by a draw per device."""
     fading = channel.fading_model
     if not isinstance(fading, Rician):
@@ -78,16 +78,16 @@ def has_own_k(channel: ChannelSettings, topology: TopologySettings) -> bool:
 def k_factors(channel: ChannelSettings, topology: TopologySettings, placed: Drop) -> Array | None:
     """Return the Rician K-factor of every device, [N], 0 without line of sight; None if all devices share one law."""
     fading = channel.fading_model
-    if not (isinstance(fading, Rician) and has_own_k(channel, topology)):
+    if not (isinstance(fading, Rician) and k_varies(channel, topology)):
         return None
     if fading.k == "tr38901":
         return placed.k_factor
     return np.where(placed.line_of_sight, fading.k, 0.0)
 
 
-def no_law(channel: ChannelSettings, topology: TopologySettings) -> str:
+def missing_law_reason(channel: ChannelSettings, topology: TopologySettings) -> str:
     """Return the reason why there are no fading statistics for all devices."""
-    if has_own_k(channel, topology):
+    if k_varies(channel, topology):
         return (
             "devices have different Rician K-factors, so there is no common fading law (for one, set topology.los to "
             "los or nlos, and channel.rician_k to a number)"

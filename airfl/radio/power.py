@@ -8,7 +8,7 @@ from airfl.config.part_keys import name_of
 from airfl.config.radio import POLICY, AntennaSettings, PowerSettings
 from airfl.config.radio_sections import RadioSections
 from airfl.errors import AlignmentError, UserError
-from airfl.radio.laws import no_law, statistics_of
+from airfl.radio.laws import missing_law_reason, statistics_of
 from airfl.radio.parts import settings_of
 from channels.fading import FadeStatistics
 from channels.part import parameters_of
@@ -26,7 +26,9 @@ def power_policy(radio: RadioSections) -> Policy:
     if power.participation is not None:
         fades = statistics_of(radio)
         if fades is None:
-            raise UserError(f"power.participation: {no_law(radio.channel, radio.topology)}; set power.threshold")
+            raise UserError(
+                f"power.participation: {missing_law_reason(radio.channel, radio.topology)}; set power.threshold"
+            )
         changes["threshold"] = _threshold_for(power.participation, fades)
     if power.alignment == "schedule":  # the coefficient is announced and not a target of the policy
         changes["coefficient"] = None
@@ -65,7 +67,7 @@ def check_power(radio: RadioSections) -> None:
         )
     policy = power_policy(radio)
     if policy.over_fading and fades is None:
-        raise UserError(f'power.average_over: {no_law(channel, radio.topology)}; use "round"')
+        raise UserError(f'power.average_over: {missing_law_reason(channel, radio.topology)}; use "round"')
     for key, policies in POLICY.foreign(power):
         if not (key == "coefficient" and power.alignment == "schedule"):
             raise UserError(
@@ -87,7 +89,7 @@ def check_power(radio: RadioSections) -> None:
             )
     _check_alignment(power, antennas, policy, one_gain)
     if power.divide_by == "expected" and fades is None and policy.truncates:
-        raise UserError(f'power.divide_by: {no_law(channel, radio.topology)}; use "selected" or "active"')
+        raise UserError(f'power.divide_by: {missing_law_reason(channel, radio.topology)}; use "selected" or "active"')
     if power.divide_by == "expected" and not policy.truncates:
         raise UserError(
             f'power.divide_by: "expected" needs a policy with a threshold (given: {name!r}); use "selected" or "active"'

@@ -12,7 +12,7 @@ from airfl.stages import Clip, ErrorFeedback, OwnTopK, kept_entries
 from airfl.stages.projection import Projection
 from channels.part import parameter
 
-SHARE_KEPT = 0.25
+KEPT_FRACTION = 0.25
 """Default number of coordinates that a device keeps, as a fraction of the measurements. It is well below 1 because the
 supports of different devices add up."""
 
@@ -43,7 +43,7 @@ class ADsgd(Scheme):
     def recipe(self, problem: Problem) -> Recipe:
         """Sparsify, project, superpose, recover."""
         settings, dimension = problem.settings, problem.dimension
-        kept = kept_entries(SHARE_KEPT * self.ratio if self.sparsity is None else self.sparsity, dimension)
+        kept = kept_entries(KEPT_FRACTION * self.ratio if self.sparsity is None else self.sparsity, dimension)
         return Recipe(
             stages=(
                 ErrorFeedback((OwnTopK(dimension, kept), Clip(settings.local.update_bound)), dimension),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from airfl.selection.rule import Array, Candidates, ChannelRule, Ids, Memory, some
+from airfl.selection.rule import Array, Candidates, ChannelRule, Ids, Memory, random_subset
 from channels.part import LEAST_SCALE, MOST_SCALE, PartError, parameter
 
 
@@ -35,7 +35,7 @@ class EnergyBudget(ChannelRule):
         """Select at random among the devices that can afford a round."""
         assert self.energy_budget is not None
         affordable = candidates.spent + candidates.costs <= self.energy_budget * (1 + 1e-12)
-        return some(np.flatnonzero(affordable), selected, generator)
+        return random_subset(np.flatnonzero(affordable), selected, generator)
 
     def memory(self, devices: int) -> Memory:
         """Return a memory in which no energy is spent."""

@@ -132,7 +132,7 @@ class ChannelRule(SelectionRule):
         """Return the selected candidates as row indices, ascending, at most `selected`."""
 
 
-def some(rows: Ids, count: int, generator: np.random.Generator) -> Ids:
+def random_subset(rows: Ids, count: int, generator: np.random.Generator) -> Ids:
     """Return `count` random elements of the rows, ascending, or all rows if there are fewer."""
     return np.sort(generator.choice(rows, min(count, len(rows)), replace=False, shuffle=False))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from airfl.selection.rule import Candidates, ChannelRule, Ids, some
+from airfl.selection.rule import Candidates, ChannelRule, Ids, random_subset
 from channels.part import LEAST_SCALE, MOST_SCALE, PartError, parameter
 
 
@@ -30,4 +30,4 @@ class Threshold(ChannelRule):
 
     def choose_among(self, candidates: Candidates, selected: int, generator: np.random.Generator) -> Ids:
         """Select at random among the devices above the threshold."""
-        return some(np.flatnonzero(candidates.gains >= self.min_gain), selected, generator)
+        return random_subset(np.flatnonzero(candidates.gains >= self.min_gain), selected, generator)

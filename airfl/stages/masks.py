@@ -38,7 +38,7 @@ def own_coordinates(streams: Streams, round_index: int, device: int, dimension: 
     return _draw(streams.device_generator(Purpose.MASK, round_index, device), dimension, kept)
 
 
-def keep(batch: Batch, kept: Tensor, coordinates: Coordinates) -> Batch:
+def restrict(batch: Batch, kept: Tensor, coordinates: Coordinates) -> Batch:
     """Return the messages restricted to the same coordinates for all devices.
 
     Args:
@@ -57,13 +57,13 @@ def keep(batch: Batch, kept: Tensor, coordinates: Coordinates) -> Batch:
 
 def _draw(generator: np.random.Generator, dimension: int, kept: int) -> Coordinates:
     if dimension >= MANY and 64 * kept >= dimension:
-        return by_bytes(generator, dimension, kept)
+        return draw_by_bytes(generator, dimension, kept)
     coordinates = generator.choice(dimension, kept, replace=False, shuffle=False)
     coordinates.sort()
     return np.asarray(coordinates, dtype=np.int64)
 
 
-def by_bytes(generator: np.random.Generator, dimension: int, kept: int) -> Coordinates:
+def draw_by_bytes(generator: np.random.Generator, dimension: int, kept: int) -> Coordinates:
     """Draw k of d coordinates, with every subset equally likely, in one pass over d random bytes.
 
     Every coordinate is taken independently with a probability slightly above k/d, and the surplus is dropped at random.

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airfl.stages.masks import keep, own_coordinates, shared_coordinates
+from airfl.stages.masks import own_coordinates, restrict, shared_coordinates
 from airfl.stages.stage import Batch, Coder, MessageBound, Round
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class RandK:
         after = 1 / self.ratio if self.rescale else 1.0
 
         def encode(batch: Batch) -> Batch:
-            masked = keep(batch, kept, coordinates)
+            masked = restrict(batch, kept, coordinates)
             return replace(masked, scale=batch.scale * before) if self.amplify else masked
 
         def decode(mean: Tensor) -> Tensor:

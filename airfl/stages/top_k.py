@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from airfl.stages.masks import keep
+from airfl.stages.masks import restrict
 from airfl.stages.stage import Batch, Coder, MessageBound, Round
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class PublicTopK:
         coordinates = kept.cpu().numpy().astype(np.int64)
 
         def encode(batch: Batch) -> Batch:
-            return keep(batch, kept, coordinates)
+            return restrict(batch, kept, coordinates)
 
         def decode(mean: Tensor) -> Tensor:
             return mean.new_zeros(self.dimension).index_copy_(0, kept, mean)

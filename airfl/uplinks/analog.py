@@ -182,7 +182,7 @@ class _AnalogLink:
         uplink, control, knowledge = self._uplink, self._control, self._terms.knowledge
         if not control.plan.active.any() and not uplink.raw_samples:
             largest = _largest_used(control.plan.coefficient, control.weights)
-            return largest if uplink.control.settled and np.isfinite(largest) else 0.0
+            return largest if uplink.control.beta_predetermined and np.isfinite(largest) else 0.0
         if uplink.raw_samples:
             return largest_raw_amplitude(knowledge.state.response, control, share)
         return largest_amplitude(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airfl.errors import UserError
-from airfl.uplinks.disclosure import Disclosure, disclosed, everybody_named
+from airfl.uplinks.disclosure import Disclosure, beta_disclosure, whole_sample_named
 from airfl.uplinks.uplink import Array, Terms
 from channels.antennas import COMBINERS, Combiner, check_weights, combine
 from channels.csi import Response
@@ -113,7 +113,7 @@ class PowerControl:
         return single_antenna and not joint and not reveals_unused
 
     @property
-    def settled(self) -> bool:
+    def beta_predetermined(self) -> bool:
         """Whether beta, or a bound on it, exists regardless of which devices were selected. The received signal is then
         decoded in every round, since skipping a round in which no device sends would reveal information about the
         sample."""
@@ -132,11 +132,11 @@ class PowerControl:
         """
         everyone = terms.population
         if everyone is None:
-            return everybody_named(terms.ids)
+            return whole_sample_named(terms.ids)
         _, antennas, *coefficients = everyone.knowledge.estimate.response.shape
         if not self.one_by_one(antennas, flat=coefficients == [1, 1]):
-            return everybody_named(terms.ids)
-        return disclosed(terms.ids, self.rule.reaches(self._task(everyone)[0]), self.privacy_bound, poisson)
+            return whole_sample_named(terms.ids)
+        return beta_disclosure(terms.ids, self.rule.reaches(self._task(everyone)[0]), self.privacy_bound, poisson)
 
     def _announced(self, terms: Terms) -> float | None:
         """Return the beta that is announced independently of the selected devices' channels, None if there is none."""
@@ -230,8 +230,9 @@ class PowerControl:
             divisor = np.broadcast_to((plan.amplitudes > 0).sum(axis=0), shape).astype(np.float64)
         # A coefficient that holds only noise is skipped if beta itself reveals that no device sends. Otherwise, and for
         # an empty random sample, the signal is decoded as usual, so as not to reveal who was selected.
-        active = (plan.amplitudes > 0).any(axis=0) if len(plan.amplitudes) and not self.settled else np.array(True)
-        used = (divisor > 0) & active
+        used = divisor > 0
+        if len(plan.amplitudes) and not self.beta_predetermined:
+            used = used & (plan.amplitudes > 0).any(axis=0)
         return np.asarray(used / np.where(used, divisor, 1.0) / np.where(used, coefficient, 1.0))
 
 

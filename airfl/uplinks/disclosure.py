@@ -51,12 +51,12 @@ def followed(devices: int) -> Ids:
     return np.unique(np.linspace(0, devices - 1, FOLLOWED).astype(np.int64))
 
 
-def everybody_named(devices: Ids) -> Disclosure:
+def whole_sample_named(devices: Ids) -> Disclosure:
     """Return the worst case, in which the observer knows the whole sample."""
     return Disclosure(devices, 0, 0, np.zeros(0, dtype=np.bool_), exact=False)
 
 
-def disclosed(devices: Ids, reaches: Array, privacy_bound: float, poisson: bool) -> Disclosure:
+def beta_disclosure(devices: Ids, reaches: Array, privacy_bound: float, poisson: bool) -> Disclosure:
     """Return what beta = min(privacy_bound, least positive reach of the devices) reveals.
 
     Args:

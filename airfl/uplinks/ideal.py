@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from airfl.errors import UserError
 from airfl.stages.stage import Batch
-from airfl.uplinks.orthogonal import add_up, mean_of, own_noise_gain, power_gains, spilled_gains
+from airfl.uplinks.orthogonal import accumulate, mean_message, own_noise_gain, power_gains, spilled_gains
 from airfl.uplinks.uplink import DeviceUse, Link, LinkReport, Reception, Terms
 from channels.digital.sequential import sequential_cost, single_user_rates
 from channels.grid import OfdmaGrid
@@ -86,11 +86,11 @@ class _IdealLink:
     def send(self, batch: Batch, devices: slice) -> None:
         """Add the received messages of a chunk to the sum."""
         weights = batch.scale * batch.scale.new_tensor(self.heard[devices])
-        self._sum = add_up(self._sum, batch, weights, self._terms.entries)
+        self._sum = accumulate(self._sum, batch, weights, self._terms.entries)
 
     def close(self) -> Reception:
         """Return the exact mean of the received messages."""
-        mean = mean_of(self._sum, self._terms, self._divisor)
+        mean = mean_message(self._sum, self._terms, self._divisor)
         return Reception(mean=mean, receive_snr_db=float("inf"), report=self._report)
 
     def at_bound(self) -> LinkReport:

@@ -18,7 +18,7 @@ SINGLE_PRECISION = 1e-6
 """Relative tolerance between powers computed in single precision."""
 
 
-def add_up(total: Tensor | None, batch: Batch, weights: Tensor, entries: int) -> Tensor:
+def accumulate(total: Tensor | None, batch: Batch, weights: Tensor, entries: int) -> Tensor:
     """Return total + sum_i w_i m_i over the messages of a chunk, [m].
 
     Args:
@@ -32,7 +32,7 @@ def add_up(total: Tensor | None, batch: Batch, weights: Tensor, entries: int) ->
     return total
 
 
-def mean_of(total: Tensor | None, terms: Terms, divisor: float) -> Tensor:
+def mean_message(total: Tensor | None, terms: Terms, divisor: float) -> Tensor:
     """Return the mean message from the sum, [m]. It is 0 if no device was selected or no message was received."""
     import torch
 

@@ -67,12 +67,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="rounds per run (default 2,000)")
     names = sorted({name for name, _ in ACCOUNTANTS})
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"accountants: {', '.join(names)}")
-    given = parser.parse_args()
+    args = parser.parse_args()
     print(f"import of dp-accounting, scipy's with it: {printed(IMPORT)[0]:.2f} s")
-    print(f"{given.rounds:,} rounds, r = 32 of 1,000, delta = 0.001; noise multipliers uniform between")
-    for name, adjacency in ((name, one) for name, one in ACCOUNTANTS if name in (given.only or [name])):
+    print(f"{args.rounds:,} rounds, r = 32 of 1,000, delta = 0.001; noise multipliers uniform between")
+    for name, adjacency in ((name, one) for name, one in ACCOUNTANTS if name in (args.only or [name])):
         for low, high in (*RANGES, (1.0, 1.0)):
-            numbers = printed(FIGURES, name, adjacency, str(given.rounds), str(low), str(high))
+            numbers = printed(FIGURES, name, adjacency, str(args.rounds), str(low), str(high))
             seconds, memory, upper, ratio = numbers
             between = f"{low:g}, equal" if low == high else f"{low:g} and {high:g}"
             cost = f"{seconds:6.2f} s {memory:5.0f} MB"

@@ -234,14 +234,14 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", default=[], metavar="KEY=VALUE", help=settings)
     parser.add_argument("--markdown", type=Path, help="file for the tables")
     parser.add_argument("--schemes", action="store_true", help="compare the schemes instead")
-    chosen = parser.parse_args()
+    args = parser.parse_args()
     use_all_cores()
-    pythons = {peer: chosen.peers_python if peer in SIMULATORS else sys.executable for peer in chosen.peers}
-    compared = compare_schemes(chosen.turns) if chosen.schemes else ""
-    tables = compared or compare_peers(chosen.workloads, pythons, chosen.turns, chosen.settings)
+    pythons = {peer: args.peers_python if peer in SIMULATORS else sys.executable for peer in args.peers}
+    compared = compare_schemes(args.turns) if args.schemes else ""
+    tables = compared or compare_peers(args.workloads, pythons, args.turns, args.settings)
     print(f"\n{tables}")
-    if chosen.markdown:
-        chosen.markdown.write_text(f"{tables}\n")
+    if args.markdown:
+        args.markdown.write_text(f"{tables}\n")
 
 
 if __name__ == "__main__":
