@@ -11,7 +11,7 @@ class BestK(ChannelRule):
     """Select the r devices with the largest |hhat|; ties are broken at random."""
 
     name = "best-k"
-    source = "best channels"
+    source = "best-channel scheduling"
 
     def choose_among(self, candidates: Candidates, selected: int, generator: np.random.Generator) -> Ids:
         """Select the largest gains."""

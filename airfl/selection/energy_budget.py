@@ -14,7 +14,7 @@ class EnergyBudget(ChannelRule):
     """Select r random devices among those whose remaining budget covers the largest energy of a round."""
 
     name = "energy-budget"
-    source = "a device rests once its budget does not cover a round"
+    source = "energy budget per device"
     needs_csi = False
     remembers = True
 

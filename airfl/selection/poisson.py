@@ -11,7 +11,7 @@ class Poisson(BlindRule):
     """Select every device independently with probability r/N, drawn as a binomial count and then a uniform subset."""
 
     name = "poisson"
-    source = "the literature's privacy convention"
+    source = "convention of the privacy literature"
     sampling = "poisson"
 
     def choose(self, generator: np.random.Generator, devices: int, selected: int) -> Ids:
