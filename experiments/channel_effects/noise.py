@@ -116,6 +116,6 @@ def replay(figure: Figure) -> list[str]:
     return [
         f"{power.size} gains, largest difference of the replay {np.abs(replayed_gains - gains).max():g}",
         f"error: {mean_errors[0]:.4g} recorded, {mean_errors[1]:.4g} replayed",
-        f"mean of |h|² that estimators are told: {power.mean(axis=0).min():.2f} to {power.mean(axis=0).max():.2f}, by "
+        f"mean of |h|² used by estimators: {power.mean(axis=0).min():.2f} to {power.mean(axis=0).max():.2f}, by "
         "the law 1",
     ]
